@@ -1,0 +1,175 @@
+"""One answer beside what was expected: type, then shape, then dtype, then finiteness, then values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .exercise import Case, Leaf
+from .worker.values import Foreign, Tensor
+
+RTOL_FLOAT64 = 1e-8
+RTOL_FLOAT32 = 5e-5
+FLOOR = 1e-12
+
+WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why one answer to one case is not right.
+
+    kind: "none", "type", "tuple", "shape", "dtype", "precision", "nan", "values", "raised", "not-raised", "warned".
+    text: the same in words, without any expected number.
+    leaf: the index of the result it is about.
+    """
+
+    kind: str
+    text: str
+    leaf: int = 0
+
+
+def tolerance(case: Case) -> float:
+    """The relative tolerance of a case, from the precision of its inputs unless the case names one."""
+    if case.rtol is not None:
+        return case.rtol
+    floats = [v.dtype for v in (*case.args, *case.kwargs.values()) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    return RTOL_FLOAT32 if floats and min(dtype.itemsize for dtype in floats) < 8 else RTOL_FLOAT64
+
+
+def find_problem(leaves: tuple[Leaf, ...], many: bool, value: Any, expected: Any, case: Case) -> Problem | None:
+    """The first thing that is wrong with `value`, or None. `many` says that a tuple is expected."""
+    if value is None:
+        return Problem("none", "it returned None: is there a `return`?")
+    if not many:
+        return _leaf_problem(leaves[0], 0, value, expected, case)
+    if not isinstance(value, tuple):
+        return Problem("tuple", f"it returned {describe(value)} where a tuple of {len(leaves)} was asked for")
+    if len(value) != len(leaves):
+        return Problem("tuple", f"it returned a tuple of {len(value)} where {len(leaves)} were asked for")
+    for index, leaf in enumerate(leaves):
+        problem = _leaf_problem(leaf, index, value[index], expected[index], case)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case) -> Problem | None:
+    name = leaf.name
+    if value is None:
+        return Problem("none", f"{name} is None", index)
+    if leaf.kind in ("int", "float", "bool"):
+        return _scalar_problem(leaf, index, value, expected, case)
+    if not isinstance(value, np.ndarray):
+        return Problem("type", f"{name} is {describe(value)} where a NumPy array was asked for", index)
+    expected = np.asarray(expected)
+    if value.shape != expected.shape:
+        return Problem("shape", f"{name} has shape {value.shape} where {expected.shape} was asked for", index)
+    wanted = leaf.kind.split()[0]
+    if WORDS[value.dtype.kind] != wanted:
+        text = f"{name} has dtype {value.dtype} where {wanted} was asked for"
+        return Problem("dtype", text, index)
+    if wanted == "float" and value.dtype.itemsize < _least_itemsize(case):
+        return Problem("precision", f"{name} has dtype {value.dtype}, less precise than the inputs", index)
+    if wanted == "float" and not np.isfinite(value).all():
+        return Problem("nan", f"{name} holds NaN or infinity", index)
+    if not close(value, expected, tolerance(case)):
+        return Problem("values", _where(name, value, expected, tolerance(case)), index)
+    return None
+
+
+def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case) -> Problem | None:
+    name = leaf.name
+    if isinstance(value, np.ndarray):
+        if value.shape != ():
+            return Problem("shape", f"{name} has shape {value.shape} where a single number was asked for", index)
+        value = value[()].item()
+    if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
+        return Problem("type", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+    allowed = {"int": (int,), "float": (int, float), "bool": (bool,)}[leaf.kind]
+    if not isinstance(value, allowed) or (leaf.kind != "bool" and isinstance(value, bool)):
+        return Problem("dtype", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+    if leaf.kind == "float":
+        if not math.isfinite(value):
+            return Problem("nan", f"{name} is NaN or infinite", index)
+        right = close(np.asarray(float(value)), np.asarray(float(expected)), tolerance(case))
+    else:
+        right = value == expected
+    return None if right else Problem("values", f"{name} has another value than expected", index)
+
+
+def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
+    """Equal up to `rtol` times the largest expected entry. Shapes must be equal; NaN is never close."""
+    if value.shape != expected.shape:
+        return False
+    if value.dtype.kind != "f" and expected.dtype.kind != "f":
+        return bool(np.array_equal(value, expected))
+    value, expected = value.astype(np.float64), expected.astype(np.float64)
+    if not np.isfinite(value).all():
+        return False
+    scale = float(np.abs(expected).max(initial=0.0))
+    return bool((np.abs(value - expected) <= rtol * scale + FLOOR).all())
+
+
+def same(one: Any, other: Any, rtol: float) -> bool:
+    """Do two answers agree, as when an answer is held against a known mistake? Here NaN equals NaN."""
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return (
+            isinstance(one, tuple) == isinstance(other, tuple)
+            and len(one) == len(other)
+            and all(same(a, b, rtol) for a, b in zip(one, other, strict=True))
+        )
+    if isinstance(one, (Foreign, Tensor, str, dict, type(None))) or isinstance(other, (Foreign, str, dict, type(None))):
+        return (one is None and other is None) or (isinstance(one, str) and one == other)
+    try:
+        one, other = np.asarray(one), np.asarray(other)
+    except ValueError:
+        return False
+    if one.shape != other.shape or one.dtype.kind not in WORDS or other.dtype.kind not in WORDS:
+        return False
+    if WORDS[one.dtype.kind] != WORDS[other.dtype.kind]:
+        return False
+    if one.dtype.kind not in "fc":
+        return bool(np.array_equal(one, other))
+    one, other = one.astype(np.complex128), other.astype(np.complex128)
+    odd = ~np.isfinite(other)
+    if not np.array_equal(odd, ~np.isfinite(one)):
+        return False
+    one, other = np.where(odd, 0, one), np.where(odd, 0, other)
+    scale = float(np.abs(other).max(initial=0.0))
+    return bool((np.abs(one - other) <= rtol * scale + FLOOR).all())
+
+
+def describe(value: Any) -> str:
+    """The type of an answer, in words."""
+    if value is None:
+        return "None"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}" if value.ndim else f"one {value.dtype}"
+    if isinstance(value, Tensor):
+        return "a torch tensor"
+    if isinstance(value, Foreign):
+        return f"an object of type {value.type_name[:60]}"
+    if isinstance(value, tuple):
+        return f"a tuple of {len(value)}"
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return f"{article} {type(value).__name__}"
+
+
+def _least_itemsize(case: Case) -> int:
+    floats = [v.dtype for v in (*case.args, *case.kwargs.values()) if isinstance(v, np.ndarray) and v.dtype.kind == "f"]
+    return np.result_type(*floats).itemsize if floats else 4
+
+
+def _where(name: str, value: np.ndarray, expected: np.ndarray, rtol: float) -> str:
+    if value.dtype.kind == "f":
+        scale = float(np.abs(expected).max(initial=0.0))
+        off = np.abs(value.astype(np.float64) - expected) > rtol * scale + FLOOR
+    else:
+        off = value != expected
+    first = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
+    place = f", first at index {first} (counted from 0)" if first else ""
+    return f"{int(off.sum())} of {off.size} entries of {name} differ{place}"

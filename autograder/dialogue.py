@@ -1,0 +1,173 @@
+"""What is asked of a student's function and what came back, in the host's own terms.
+
+`Request` turns cases into the trees and bytes that travel; `Transcript` collects the frames that return into an
+`Answer`. Neither knows what would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from .exercise import Case, HostFunction, Rng
+from .worker.values import BadValue, Encoder, decode
+
+QUESTIONS_CAP = 20_000
+#: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
+NUMBER_CAP = 4_096
+ENTRIES_CAP = 4_096
+PRODUCT_CAP = 10**7
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception in the student's function: type, message, and the line of the cell, where known."""
+
+    type_name: str
+    message: str
+    line: int | None = None
+
+
+@dataclass
+class Call:
+    """One call: a value or a failure, and what else could be seen."""
+
+    value: Any = None
+    failure: Failure | None = None
+    numerical_warnings: tuple[str, ...] = ()
+    inputs_after: tuple[Any, ...] = ()
+    again: Call | None = None
+    later: Any = None
+
+
+@dataclass
+class Answer:
+    """Everything that one function answered.
+
+    status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout".
+    reason: for all but "answered", one sentence for the student.
+    calls: one per case; shorter than the cases where the process ended early.
+    """
+
+    status: str = "answered"
+    reason: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+
+class Request:
+    """One exercise's questions, ready to travel.
+
+    function: the name to look up among the student's definitions.
+    calls, payload: the cases as trees and bytes.
+    stand_ins: names of earlier functions whose part the host plays in this request.
+    """
+
+    def __init__(self, function: str, cases: Sequence[Case], stand_ins: Mapping[str, Callable[..., Any]] | None = None):
+        self.function = function
+        self.stand_ins = tuple(stand_ins or ())
+        self._functions: dict[str, Callable[..., Any]] = dict(stand_ins or {})
+        self._asked = 0
+        encoder = Encoder()
+        self.calls = [
+            {
+                "args": [self._tree(encoder, value) for value in case.args],
+                "kwargs": {key: self._tree(encoder, value) for key, value in case.kwargs.items()},
+            }
+            for case in cases
+        ]
+        self.payload = encoder.payload()
+
+    def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
+        if isinstance(value, Rng):
+            return {"t": "rng", "seed": value.seed}
+        if isinstance(value, HostFunction):
+            identity = f"argument {len(self._functions)}"
+            self._functions[identity] = value
+            return {"t": "host", "id": identity}
+        return encoder.encode(value)
+
+    def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
+        self._asked += 1
+        function = self._functions.get(str(header.get("id")))
+        if function is None or self._asked > QUESTIONS_CAP:
+            return {"raise": "RuntimeError", "message": "this function cannot be called (any more)"}, b""
+        try:
+            args, kwargs = decode(header.get("args"), payload), decode(header.get("kwargs"), payload)
+            if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+                raise BadValue("arguments")
+            _refuse_excess([*args, *kwargs.values()])
+            encoder = Encoder()
+            with np.errstate(all="ignore"):
+                tree = encoder.encode(function(*args, **kwargs))
+            return {"value": tree}, encoder.payload()
+        except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
+            name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
+            return {"raise": name, "message": str(error)[:500]}, b""
+
+
+def _refuse_excess(values: list[Any]) -> None:
+    product = 1
+    for value in values:
+        if isinstance(value, np.ndarray):
+            if value.size > ENTRIES_CAP:
+                raise ValueError(f"an array of {value.size} entries is too large for this function")
+            product *= max(value.size, 1)
+        elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= NUMBER_CAP:
+            raise ValueError(f"{value} is too large for this function")
+        elif isinstance(value, (tuple, list, dict)):
+            raise ValueError("this function takes arrays and numbers")
+    if product > PRODUCT_CAP:
+        raise ValueError("these arrays together are too large for this function")
+
+
+class Transcript:
+    """Collects the frames of one exercise. `take` returns True once the last frame has come."""
+
+    def __init__(self, n_cases: int) -> None:
+        self._n_cases = n_cases
+        self.answer = Answer()
+
+    def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
+        """Raises BadValue when a frame is out of order or malformed."""
+        event, calls = header.get("event"), self.answer.calls
+        if event == "done":
+            return True
+        index = header.get("index")
+        if event == "call" and index == len(calls) < self._n_cases:
+            calls.append(_read_call(header, payload))
+        elif event == "again" and type(index) is int and 0 <= index < len(calls):
+            calls[index].again = _read_call(header, payload)
+        elif event == "later" and type(index) is int and 0 <= index < len(calls):
+            calls[index].later = decode(header.get("value"), payload)
+        else:
+            raise BadValue(f"an unexpected frame: {str(event)[:50]}")
+        return False
+
+
+def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
+    warned = header.get("warnings")
+    inputs = header.get("inputs_after")
+    call = Call(
+        numerical_warnings=tuple(
+            str(item.get("message"))[:200]
+            for item in (warned if isinstance(warned, list) else [])
+            if isinstance(item, dict) and item.get("numerical") is True
+        ),
+        inputs_after=tuple(decode(tree, payload) for tree in (inputs if isinstance(inputs, list) else [])),
+    )
+    if header.get("outcome") == "returned":
+        call.value = decode(header.get("value"), payload)
+    else:
+        error = header.get("error")
+        error = error if isinstance(error, dict) else {}
+        line = error.get("line")
+        call.failure = Failure(
+            str(error.get("type", "Exception"))[:200],
+            str(error.get("message", ""))[:2_000],
+            line if type(line) is int else None,
+        )
+    return call

@@ -1,0 +1,138 @@
+"""What a graded function is: its cases, its reference, its known mistakes and its worth.
+
+A unit module builds one `Exercise` per graded function. Nothing in this file runs a student's code: it only
+describes what to ask of it and what to expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+#: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
+CONDUCT_SHARE = 0.1
+
+#: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
+NOT_IN_NUMPY_UNITS = ("torch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """One array or number that a graded function returns.
+
+    kind: "float array", "int array", "bool array", "int", "float" or "bool".
+    name: the word for it in messages, such as "weights".
+    rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
+    """
+
+    kind: str
+    name: str = "result"
+    rows_sum_to_one: bool = False
+
+
+@dataclass(frozen=True)
+class Rng:
+    """An argument that is a seeded `numpy.random.Generator`, built freshly for every call."""
+
+    seed: int
+
+    def build(self) -> np.random.Generator:
+        return np.random.default_rng(self.seed)
+
+
+@dataclass(frozen=True)
+class HostFunction:
+    """An argument that is a function. It runs outside the student's process, so nothing in it can be read there.
+
+    function: takes and returns NumPy arrays or numbers; a ValueError it raises reaches the student's code.
+    """
+
+    function: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+@dataclass(frozen=True)
+class Raises:
+    """What a call must raise: an exception type by name, and strings that its message must hold."""
+
+    type_name: str
+    mentions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One call of a graded function.
+
+    criterion: the named part of the credit that this case belongs to, such as "values" or "edge cases".
+    label: the case in the student's words, such as "a single token (n = 1)".
+    args, kwargs: arrays, numbers, `Rng` or `HostFunction`; memory layout of arrays is kept on the way.
+    sizes: the named sizes, such as {"n": 5, "d_k": 3}; the judge uses them to recognise factors like √d_k.
+    rtol: relative tolerance; None chooses it from the precision of the inputs.
+    raises: what the call must raise, if anything.
+    quiet: True where a numerical warning (RuntimeWarning) fails the case.
+    """
+
+    criterion: str
+    label: str
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    rtol: float | None = None
+    raises: Raises | None = None
+    quiet: bool = False
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong implementation that students really write.
+
+    slug: short and stable, such as "divides-by-d".
+    advice: one sentence: what went wrong and where to look. It never holds the answer.
+    wrong: the wrong implementation, with the signature of the graded function.
+    """
+
+    slug: str
+    advice: str
+    wrong: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Exercise:
+    """A graded function.
+
+    name: the function's name, unique in the course, and the `grade_id` of its answer cell.
+    unit: the unit's folder, such as "02_scaled_scores".
+    points: what a right answer earns; equal to the points of the test cell in the notebook.
+    returns: one `Leaf`, or a tuple of them for a function that returns a tuple.
+    reference: what the field trusts, called with float64 inputs.
+    draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
+    credit: criterion -> share of the points, summing to 1. Without the first criterion nothing is earned.
+    mistakes: known mistakes, most typical first: the first that explains an answer is named.
+    forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
+    """
+
+    name: str
+    unit: str
+    points: float
+    returns: Leaf | tuple[Leaf, ...]
+    reference: Callable[..., Any]
+    draw: Callable[[np.random.Generator], Sequence[Case]]
+    credit: Mapping[str, float]
+    mistakes: tuple[Mistake, ...]
+    forbidden: tuple[str, ...] = NOT_IN_NUMPY_UNITS
+
+    def __post_init__(self) -> None:
+        if abs(sum(self.credit.values()) - 1) > 1e-9:
+            raise ValueError(f"{self.name}: the shares of credit must sum to 1, not {sum(self.credit.values())}")
+        slugs = [mistake.slug for mistake in self.mistakes]
+        if len(set(slugs)) != len(slugs):
+            raise ValueError(f"{self.name}: two known mistakes share a slug")
+
+    @property
+    def leaves(self) -> tuple[Leaf, ...]:
+        return self.returns if isinstance(self.returns, tuple) else (self.returns,)

@@ -1,0 +1,201 @@
+"""From what a function answered to a verdict: which cases are right, what that earns, and which mistake explains it.
+
+The judge holds the expected outcomes and never runs a student's code. Its messages name cases, shapes and places,
+never an expected number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .challenge import Posed
+from .compare import Problem, find_problem, same
+from .dialogue import Answer, Call
+from .exercise import CONDUCT_SHARE
+from .recognise import Finding, recognise
+
+CONDUCT = "conduct"
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A named part of the credit: how many of its cases were right."""
+
+    name: str
+    passed: int
+    total: int
+
+    @property
+    def met(self) -> bool:
+        return self.passed == self.total
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one function of one submission earned, and the words that the student reads.
+
+    verdict: "right", "wrong", "missing", "crashed", "timeout" or "forbidden".
+    mistake: a slug, or None when the mistake is not recognised (or there is none).
+    """
+
+    unit: str
+    function: str
+    points: float
+    score: float
+    verdict: str
+    mistake: str | None
+    message: str
+    criteria: tuple[Criterion, ...] = ()
+
+    def as_json(self, student: str | None) -> dict[str, Any]:
+        """The object that `check --json` and `grade --json` print."""
+        return {
+            "student": student,
+            "unit": self.unit,
+            "function": self.function,
+            "points": self.points,
+            "score": self.score,
+            "verdict": self.verdict,
+            "mistake": self.mistake,
+            "message": self.message,
+        }
+
+
+def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None = None) -> Verdict:
+    """A verdict of no points, for what could not or may not be asked."""
+    exercise = posed.exercise
+    return Verdict(exercise.unit, exercise.name, exercise.points, 0.0, verdict, mistake, message)
+
+
+def judge(posed: Posed, answer: Answer) -> Verdict:
+    """Judge one answer against one posed exercise."""
+    exercise = posed.exercise
+    if answer.status == "missing":
+        return without_answer(posed, "missing", answer.reason or f"There is no function {exercise.name} yet.")
+    calls = answer.calls
+    if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
+        return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
+
+    problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
+    misconduct = _misconduct(posed, calls) if answer.status == "answered" else None
+    criteria = _criteria(posed, problems, misconduct)
+    if all(criterion.met for criterion in criteria) and answer.status == "answered":
+        message = f"Right: all {len(calls)} hidden cases pass."
+        points = exercise.points
+        return Verdict(exercise.unit, exercise.name, points, float(points), "right", None, message, criteria)
+
+    name, finding = "wrong", _diagnose(posed, calls, problems, misconduct)
+    if answer.status == "timeout":
+        name, finding = "timeout", Finding(None, answer.reason or "It did not come to an end in time.")
+    elif answer.status == "crashed":
+        name, finding = "crashed", Finding(None, answer.reason or "Its process died.")
+    elif _core_raised(posed, calls, problems):
+        name = "crashed"
+    verdict = Verdict(
+        exercise.unit, exercise.name, exercise.points, _score(posed, criteria), name, finding.slug, "", criteria
+    )
+    return replace(verdict, message=_words(finding, criteria))
+
+
+def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
+    exercise, case, expected = posed.exercise, posed.cases[index], posed.expected[index]
+    if index >= len(calls):
+        return Problem("unanswered", "it gave no answer")
+    call = calls[index]
+    if case.raises is not None:
+        if call.failure is None:
+            return Problem("not-raised", f"it raised nothing where {case.raises.type_name} was asked for")
+        if call.failure.type_name != case.raises.type_name:
+            return Problem("raised", f"it raised {call.failure.type_name} where {case.raises.type_name} was asked for")
+        if not all(word in call.failure.message for word in case.raises.mentions):
+            return Problem("not-raised", f"the message of its {case.raises.type_name} does not name what is wrong")
+        return None
+    if call.failure is not None:
+        line = f" (line {call.failure.line} of the cell)" if call.failure.line else ""
+        text = f"it raised {call.failure.type_name}: {call.failure.message[:300]}{line}"
+        return Problem("raised", text)
+    problem = find_problem(exercise.leaves, isinstance(exercise.returns, tuple), call.value, expected.value, case)
+    if problem is None and case.quiet and call.numerical_warnings:
+        return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
+    return problem
+
+
+def _misconduct(posed: Posed, calls: list[Call]) -> Finding | None:
+    """Does the function change its inputs, answer differently when asked again, or change an earlier result?"""
+    for case, call in zip(posed.cases, calls, strict=False):
+        inputs = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, np.ndarray)]
+        after = call.inputs_after
+        if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
+            text = "The function changes its input. Work on a copy, or write the result into a new array."
+            return Finding("input-changed", text)
+    for call in calls:
+        if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
+            text = "Asked twice with the same inputs, it answers differently. Does it draw random numbers of its own?"
+            return Finding("not-repeatable", text)
+        if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
+            text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
+            return Finding("earlier-result-changed", text)
+    return None
+
+
+def _unchanged(before: np.ndarray, after: Any) -> bool:
+    return isinstance(after, np.ndarray) and before.shape == after.shape and np.array_equal(before, after)
+
+
+def _repeats(value: Any, again: Call) -> bool:
+    return again.failure is None and (same(again.value, value, 1e-9) or _odd(value))
+
+
+def _odd(value: Any) -> bool:
+    """Is it a value that cannot be compared with itself, such as an object of a foreign type?"""
+    return not same(value, value, 0.0)
+
+
+def _criteria(posed: Posed, problems: list[Problem | None], misconduct: Finding | None) -> tuple[Criterion, ...]:
+    counted = []
+    for name in posed.exercise.credit:
+        passed = [
+            problem is None for case, problem in zip(posed.cases, problems, strict=True) if case.criterion == name
+        ]
+        counted.append(Criterion(name, sum(passed), len(passed)))
+    return (*counted, Criterion(CONDUCT, int(misconduct is None), 1))
+
+
+def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
+    """Points earned: the first criterion is the core, and without it nothing is."""
+    if not criteria[0].met:
+        return 0.0
+    share = sum(posed.exercise.credit[criterion.name] for criterion in criteria[:-1] if criterion.met)
+    share = (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
+    return round(posed.exercise.points * share, 2)
+
+
+def _core_raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> bool:
+    core = next(iter(posed.exercise.credit))
+    kinds = [
+        problem.kind if problem is not None else "right"
+        for case, problem in zip(posed.cases, problems, strict=True)
+        if case.criterion == core and case.raises is None
+    ]
+    return bool(kinds) and all(kind == "raised" for kind in kinds)
+
+
+def _diagnose(posed: Posed, calls: list[Call], problems: list[Problem | None], misconduct: Finding | None) -> Finding:
+    first = next((index for index, problem in enumerate(problems) if problem is not None), None)
+    if first is None:
+        return misconduct or Finding(None, "")
+    finding = recognise(posed, calls, problems)
+    if finding is None:
+        finding = misconduct
+    where = f"First seen in the case “{posed.cases[first].label}”: {problems[first].text}."
+    if finding is None:
+        return Finding(None, where)
+    return Finding(finding.slug, f"{finding.text} {where}")
+
+
+def _words(finding: Finding, criteria: tuple[Criterion, ...]) -> str:
+    passed = ", ".join(f"{criterion.name} {criterion.passed}/{criterion.total}" for criterion in criteria)
+    return f"{finding.text} Passed: {passed}." if finding.text else f"Passed: {passed}."

@@ -1,0 +1,46 @@
+"""Judging in the same process, for one's own code: the hidden line of a test cell, and tests of the judge itself.
+
+Nothing here is safe against a stranger. Submissions are graded by `grading.py`, through the sandbox.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Any
+
+from .challenge import Challenge, Posed
+from .dialogue import Answer, Request, Transcript
+from .judge import Verdict, judge
+from .worker.calls import perform
+from .worker.values import decode
+
+
+def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
+    """Put the posed cases to `function` in this process, by the same route as in the sandbox."""
+    request = Request(posed.exercise.name, posed.cases)
+    transcript = Transcript(len(posed.cases))
+
+    def ask(header: dict[str, Any], payload: bytes) -> Any:
+        reply, data = request.reply(header, payload)
+        if "raise" in reply:
+            raise ValueError(reply["message"])
+        return decode(reply["value"], data)
+
+    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        perform(function, request.calls, request.payload, transcript.take, ask)
+    return transcript.answer
+
+
+def judge_function(function: Callable[..., Any], name: str | None = None, seed: int | None = None) -> Verdict:
+    """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones)."""
+    posed = Challenge(seed).posed(name or function.__name__)
+    return judge(posed, ask_here(function, posed))
+
+
+def judge_here(function: Callable[..., Any]) -> None:
+    """Judge `function` on fresh inputs; raises AssertionError with the judge's message unless it is right."""
+    verdict = judge_function(function)
+    if verdict.verdict != "right":
+        raise AssertionError(f"{verdict.function}: {verdict.message}")

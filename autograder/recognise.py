@@ -1,0 +1,68 @@
+"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .challenge import Outcome, Posed
+from .compare import RTOL_FLOAT32, Problem, same, tolerance
+from .dialogue import Call
+from .exercise import Case
+from .relations import RELATIONS, Evidence, Finding
+
+__all__ = ["Finding", "recognise"]
+
+
+def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
+    """Name the mistake, or return None. `problems` has one entry per case; at least one is not None.
+
+    A known mistake is named when it answers every case as the student does. Failing that, when it does so on all
+    cases of the core, or on all failing cases: a second slip elsewhere then does not hide the first.
+    """
+    count = min(len(calls), len(posed.cases))
+    everywhere = range(count)
+    failing = [index for index in everywhere if problems[index] is not None]
+    core_name = next(iter(posed.exercise.credit))
+    core = [index for index in everywhere if posed.cases[index].criterion == core_name]
+    if not failing:
+        return None
+    known = _known(posed, calls, problems, list(everywhere), strict=True)
+    if known is None and any(problems[index] is not None for index in core):
+        known = _known(posed, calls, problems, core, strict=False)
+    if known is not None:
+        return known
+    evidence = Evidence(posed, calls[:count], problems[:count])
+    for relation in RELATIONS:
+        finding = relation(evidence)
+        if finding is not None:
+            return finding
+    telling = [index for index in failing if calls[index].failure is None and problems[index].kind != "warned"]
+    return _known(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _known(
+    posed: Posed, calls: list[Call], problems: list[Problem | None], indices: list[int], strict: bool
+) -> Finding | None:
+    """The first known mistake that agrees with the calls at `indices`."""
+    for mistake in posed.exercise.mistakes:
+        outcomes = posed.mistaken(mistake.slug)
+        if all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices):
+            return Finding(mistake.slug, mistake.advice)
+    return None
+
+
+def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, strict: bool) -> bool:
+    if call.failure is not None or outcome.failure is not None:
+        if call.failure is None or outcome.failure is None:
+            return False
+        return not strict or call.failure.type_name == outcome.failure
+    if problem is not None and problem.kind == "warned" and not outcome.warned:
+        return False
+    rtol = max(tolerance(case), RTOL_FLOAT32 if _is_float32(call.value) else 0.0)
+    return same(call.value, outcome.value, rtol)
+
+
+def _is_float32(value: object) -> bool:
+    if isinstance(value, tuple):
+        return any(_is_float32(item) for item in value)
+    return isinstance(value, np.ndarray) and value.dtype == np.float32

@@ -1,0 +1,108 @@
+"""Calls one graded function on its cases and reports what happened, as frames.
+
+For every case the function is called on fresh inputs; what it returned, the inputs afterwards, its warnings or its
+exception are sent at once. Then every case is asked again, and every first result is encoded a second time:
+a function that keeps state, or hands out a buffer that it later overwrites, shows here.
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from .values import TEXT_CAP, Encoder, decode
+
+WARNINGS_CAP = 20
+Send = Callable[[dict[str, Any], bytes], None]
+
+
+def perform(
+    function: Callable[..., Any],
+    calls: list[dict[str, Any]],
+    payload: bytes,
+    send: Send,
+    ask: Callable[[dict[str, Any], bytes], Any] | None = None,
+) -> None:
+    """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
+
+    calls: trees {"args": [...], "kwargs": {...}} over `payload`.
+    ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
+    """
+    build = {
+        "rng": lambda node: np.random.default_rng(int(node["seed"])),
+        "host": lambda node: host_function(str(node["id"]), ask),
+    }
+    kept: list[tuple[int, Any]] = []
+    for index, call in enumerate(calls):
+        header, encoder, result = _one_call(function, call, payload, build)
+        if header["outcome"] == "returned":
+            kept.append((index, result))
+        send({"event": "call", "index": index, **header}, encoder.payload())
+    for index, call in enumerate(calls):
+        header, encoder, _ = _one_call(function, call, payload, build)
+        send({"event": "again", "index": index, **header}, encoder.payload())
+    for index, result in kept:
+        encoder = Encoder()
+        tree = encoder.encode(result)
+        send({"event": "later", "index": index, "value": tree}, encoder.payload())
+    send({"event": "done"}, b"")
+
+
+def host_function(identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None) -> Callable[..., Any]:
+    """A function whose body runs on the host: arguments go out as values, the result comes back as one."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if ask is None:
+            raise RuntimeError("this function cannot be called here")
+        encoder = Encoder()
+        tree = encoder.encode(tuple(args))
+        keywords = encoder.encode(dict(kwargs))
+        return ask({"event": "ask", "id": identity, "args": tree, "kwargs": keywords}, encoder.payload())
+
+    call.__name__ = call.__qualname__ = "function"
+    return call
+
+
+def _one_call(
+    function: Callable[..., Any], call: dict[str, Any], payload: bytes, build: dict[str, Any]
+) -> tuple[dict[str, Any], Encoder, Any]:
+    args = [decode(tree, payload, build) for tree in call["args"]]
+    kwargs = {key: decode(tree, payload, build) for key, tree in call["kwargs"].items()}
+    encoder = Encoder()
+    result = None
+    with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
+        warnings.simplefilter("always")
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:  # a student's SystemExit or KeyboardInterrupt is an exception like any other
+            header = {"outcome": "raised", "error": describe_error(error)}
+        else:
+            header = {"outcome": "returned", "value": encoder.encode(result)}
+    header["warnings"] = [
+        {
+            "category": item.category.__name__,
+            "numerical": issubclass(item.category, RuntimeWarning),
+            "message": str(item.message)[:200],
+        }
+        for item in caught[:WARNINGS_CAP]
+    ]
+    inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+    header["inputs_after"] = [encoder.encode(value) for value in inputs]
+    return header, encoder, result
+
+
+def describe_error(error: BaseException) -> dict[str, Any]:
+    """Type, message and the line of the student's own code in which `error` was raised; never a traceback."""
+    line = None
+    try:
+        for frame in traceback.extract_tb(error.__traceback__):
+            if frame.filename.startswith("<cell "):
+                line = frame.lineno
+        text = str(error)[:TEXT_CAP]
+    except BaseException:
+        text = ""
+    return {"type": type(error).__name__[:200], "message": text, "line": line}

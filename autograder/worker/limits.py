@@ -1,0 +1,51 @@
+"""Resource limits of the student's process, where the system knows them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import Any
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None
+
+
+def apply(order: dict[str, Any], count_processes: bool) -> None:
+    """Set this process's limits from `order`; see `sandbox.Limits` for the names.
+
+    count_processes: also limit the number of processes; only sound where the user id or the user namespace is the
+    student's own, since the kernel counts all processes of the user.
+    """
+    if resource is None:
+        return
+    wanted = {
+        "RLIMIT_CORE": 0,
+        "RLIMIT_CPU": int(order["cpu_seconds"]),
+        "RLIMIT_FSIZE": int(order["file_bytes"]),
+        "RLIMIT_NOFILE": int(order["open_files"]),
+        "RLIMIT_MEMLOCK": 0,
+    }
+    present = address_space()
+    if present is not None:  # the libraries alone map gigabytes: the limit comes on top
+        wanted["RLIMIT_AS"] = present + int(order["memory_bytes"])
+    if count_processes:
+        wanted["RLIMIT_NPROC"] = int(order["processes"])
+    for name, value in wanted.items():
+        kind = getattr(resource, name, None)
+        if kind is None:
+            continue
+        hard = resource.getrlimit(kind)[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        with contextlib.suppress(OSError, ValueError):  # macOS refuses some of them
+            resource.setrlimit(kind, (value, value))
+
+
+def address_space() -> int | None:
+    """Bytes of this process's address space, or None where the system does not tell."""
+    try:
+        with open("/proc/self/statm", encoding="ascii") as file:
+            return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return None

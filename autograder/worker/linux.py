@@ -1,0 +1,82 @@
+"""The few Linux calls that Python does not offer: namespaces, mounts, capabilities, prctl."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+
+CLONE_NEWNS = 0x00020000
+CLONE_NEWCGROUP = 0x02000000
+CLONE_NEWUTS = 0x04000000
+CLONE_NEWIPC = 0x08000000
+CLONE_NEWUSER = 0x10000000
+CLONE_NEWPID = 0x20000000
+CLONE_NEWNET = 0x40000000
+
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC = 1, 2, 4, 8
+MS_REC, MS_PRIVATE = 0x4000, 1 << 18
+
+PR_SET_PDEATHSIG = 1
+PR_SET_DUMPABLE = 4
+PR_SET_SECCOMP = 22
+PR_CAPBSET_DROP = 24
+PR_SET_NO_NEW_PRIVS = 38
+PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
+
+_CAPABILITY_VERSION_3 = 0x20080522
+_CAPABILITIES_CAP = 64
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _check(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def unshare(flags: int) -> None:
+    """Leave the namespaces named by `flags` for new ones."""
+    _check(_libc().unshare(ctypes.c_int(flags)), "unshare")
+
+
+def mount(source: str, target: str, kind: str | None, flags: int, data: str | None = None) -> None:
+    """mount(2)."""
+    kind_bytes = None if kind is None else kind.encode()
+    data_bytes = None if data is None else data.encode()
+    result = _libc().mount(source.encode(), target.encode(), kind_bytes, ctypes.c_ulong(flags), data_bytes)
+    _check(result, f"mount {kind or 'flags'} on {target}")
+
+
+def prctl(option: int, *args: int) -> None:
+    """prctl(2) with up to four numbers."""
+    padded = [ctypes.c_ulong(value) for value in (*args, 0, 0, 0, 0)[:4]]
+    _check(_libc().prctl(ctypes.c_int(option), *padded), f"prctl {option}")
+
+
+def set_seccomp(program: ctypes.Structure) -> None:
+    """Install a filter program; see `seccomp.py`."""
+    two = ctypes.c_ulong(2)  # SECCOMP_MODE_FILTER
+    _check(_libc().prctl(ctypes.c_int(PR_SET_SECCOMP), two, ctypes.byref(program)), "seccomp")
+
+
+def drop_bounding_set() -> None:
+    """No program that this process starts can gain a capability any more. Needs CAP_SETPCAP."""
+    for capability in range(_CAPABILITIES_CAP):
+        try:
+            prctl(PR_CAPBSET_DROP, capability)
+        except OSError:
+            if capability < 30:  # above the kernel's last capability EINVAL is the answer
+                raise
+            return
+
+
+def drop_capabilities() -> None:
+    """Give up every capability of this process."""
+    prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
+    header = ctypes.create_string_buffer(struct.pack("<Ii", _CAPABILITY_VERSION_3, 0))
+    nothing = ctypes.create_string_buffer(24)
+    _check(_libc().capset(header, nothing), "capset")

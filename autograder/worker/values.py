@@ -1,0 +1,162 @@
+"""Values on the wire: a small JSON tree beside the raw bytes of the arrays in it.
+
+Both sides use this module. Whoever decodes never trusts the tree: a malformed one raises BadValue.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+TEXT_CAP = 2_000
+ITEMS_CAP = 10_000
+DEPTH_CAP = 20
+
+
+class BadValue(Exception):
+    """A tree that describes no value."""
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """A torch tensor, decoded without torch: its values and whether gradients flow to it."""
+
+    array: np.ndarray
+    requires_grad: bool = False
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A value that is neither a number, text, array nor a container of such: only its type is known."""
+
+    type_name: str
+
+
+class Encoder:
+    """Collects one frame's values: `encode` returns the JSON tree, `payload()` the bytes that belong to all trees."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def payload(self) -> bytes:
+        return b"".join(self._parts)
+
+    def encode(self, value: Any, depth: int = 0) -> dict[str, Any]:
+        if depth > DEPTH_CAP:
+            return {"t": "other", "type": "something nested too deeply"}
+        if value is None:
+            return {"t": "none"}
+        if isinstance(value, (bool, np.bool_)):
+            return {"t": "bool", "v": bool(value)}
+        if isinstance(value, np.generic) or isinstance(value, np.ndarray):
+            return self._array(np.asarray(value), "numpy", type(value).__name__)
+        if isinstance(value, int):
+            return {"t": "int", "v": hex(int(value))} if abs(value) < 2**4096 else {"t": "other", "type": "huge int"}
+        if isinstance(value, float):
+            return {"t": "float", "v": _float_text(float(value))}
+        if isinstance(value, str):
+            return {"t": "str", "v": str(value)[:TEXT_CAP]}
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            plain = value.detach().cpu()
+            tree = self._array(plain.contiguous().numpy(), "torch", "Tensor")
+            tree["grad"] = bool(value.requires_grad)
+            return tree
+        if isinstance(value, (tuple, list)) and len(value) <= ITEMS_CAP:
+            kind = "tuple" if isinstance(value, tuple) else "list"
+            return {"t": kind, "items": [self.encode(item, depth + 1) for item in value]}
+        if isinstance(value, dict) and len(value) <= ITEMS_CAP and all(isinstance(key, str) for key in value):
+            return {"t": "dict", "items": {key: self.encode(item, depth + 1) for key, item in value.items()}}
+        return {"t": "other", "type": type(value).__name__[:TEXT_CAP]}
+
+    def _array(self, array: np.ndarray, library: str, type_name: str) -> dict[str, Any]:
+        if array.dtype.kind not in "biufc":
+            return {"t": "other", "type": f"{type_name} of dtype {array.dtype}"[:TEXT_CAP]}
+        layout = "C"
+        if not array.flags.c_contiguous:
+            layout = "F" if array.flags.f_contiguous else "strided"
+        data = np.ascontiguousarray(array).tobytes()
+        tree = {
+            "t": "array",
+            "lib": library,
+            "dtype": array.dtype.newbyteorder("<").str,
+            "shape": list(array.shape),
+            "layout": layout,
+            "at": self._size,
+        }
+        self._parts.append(data)
+        self._size += len(data)
+        return tree
+
+
+def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth: int = 0) -> Any:
+    """The value that `tree` describes.
+
+    NumPy arrays come back writable, in the memory layout they had. Torch tensors come back as `Tensor`.
+    build: makers for further kinds of node, kind -> function of the node; the worker uses it for generators
+    and functions that its host described.
+    """
+    if not isinstance(tree, dict) or depth > DEPTH_CAP:
+        raise BadValue("a node is no JSON object")
+    kind = tree.get("t")
+    if build and kind in build:
+        return build[kind](tree)
+    try:
+        if kind == "none":
+            return None
+        if kind == "bool":
+            return tree["v"] is True
+        if kind == "int":
+            return int(_text(tree["v"], 2_000), 16)
+        if kind == "float":
+            return float(_text(tree["v"], 64))
+        if kind == "str":
+            return _text(tree["v"], TEXT_CAP)
+        if kind == "other":
+            return Foreign(_text(tree["type"], TEXT_CAP))
+        if kind == "array":
+            array = _decode_array(tree, payload)
+            return array if tree["lib"] == "numpy" else Tensor(array, tree.get("grad") is True)
+        if kind in ("tuple", "list"):
+            items = [decode(item, payload, build, depth + 1) for item in tree["items"]]
+            return tuple(items) if kind == "tuple" else items
+        if kind == "dict":
+            return {str(key): decode(item, payload, build, depth + 1) for key, item in tree["items"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+        raise BadValue(f"a {kind} node is malformed: {type(error).__name__}") from None
+    raise BadValue("a node of unknown kind")
+
+
+def _decode_array(tree: dict[str, Any], payload: bytes) -> np.ndarray:
+    dtype = np.dtype(_text(tree["dtype"], 8))
+    if dtype.kind not in "biufc":
+        raise ValueError("dtype")
+    shape = tuple(tree["shape"])
+    if len(shape) > 16 or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
+        raise ValueError("shape")
+    count, start = math.prod(shape), tree["at"]
+    if type(start) is not int or start < 0 or start + count * dtype.itemsize > len(payload):
+        raise ValueError("bytes")
+    plain = np.frombuffer(payload, dtype, count, start).reshape(shape) if count else np.empty(shape, dtype)
+    if tree.get("layout") == "F":
+        return np.array(plain, order="F")
+    if tree.get("layout") == "strided" and plain.ndim:
+        roomy = np.zeros((*shape[:-1], 2 * shape[-1]), dtype)
+        roomy[..., ::2] = plain
+        return roomy[..., ::2]
+    return np.array(plain, order="C")
+
+
+def _text(value: Any, cap: int) -> str:
+    if not isinstance(value, str) or len(value) > cap:
+        raise ValueError("text")
+    return value
+
+
+def _float_text(value: float) -> str:
+    return repr(value)
