@@ -43,7 +43,7 @@ def tolerance(case: Case) -> float:
 def find_problem(leaves: tuple[Leaf, ...], many: bool, value: Any, expected: Any, case: Case) -> Problem | None:
     """The first thing that is wrong with `value`, or None. `many` says that a tuple is expected."""
     if value is None:
-        return Problem("none", "it returned None: is there a `return`?")
+        return Problem("none", "it returned None")
     if not many:
         return _leaf_problem(leaves[0], 0, value, expected, case)
     if not isinstance(value, tuple):

@@ -187,9 +187,9 @@ def _diagnose(posed: Posed, calls: list[Call], problems: list[Problem | None], m
     first = next((index for index, problem in enumerate(problems) if problem is not None), None)
     if first is None:
         return misconduct or Finding(None, "")
-    finding = recognise(posed, calls, problems)
-    if finding is None:
-        finding = misconduct
+    if misconduct is not None and misconduct.slug == "not-repeatable":
+        return misconduct  # what differs from call to call is explained by no fixed mistake
+    finding = recognise(posed, calls, problems) or misconduct
     where = f"First seen in the case “{posed.cases[first].label}”: {problems[first].text}."
     if finding is None:
         return Finding(None, where)

@@ -7,8 +7,9 @@ import numpy as np
 from .challenge import Outcome, Posed
 from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .dialogue import Call
+from .evidence import Evidence, Finding
 from .exercise import Case
-from .relations import RELATIONS, Evidence, Finding
+from .relations import RELATIONS
 
 __all__ = ["Finding", "recognise"]
 

@@ -7,67 +7,13 @@ Each relation looks at the evidence and either names what it sees or returns Non
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from .challenge import Posed
-from .compare import Problem, close, describe, find_problem, tolerance
-from .dialogue import Call
+from .compare import close, describe, find_problem, tolerance
+from .evidence import Evidence, Finding
 from .exercise import Case
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A slug (None when the mistake has no name) and the words for the student."""
-
-    slug: str | None
-    text: str
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """All calls of one function, with the problem of each (None where it is right)."""
-
-    posed: Posed
-    calls: list[Call]
-    problems: list[Problem | None]
-
-    def failing(self) -> list[int]:
-        return [index for index, problem in enumerate(self.problems) if problem is not None]
-
-    def all_of_kind(self, *kinds: str) -> bool:
-        """Is every failing case of one of these kinds?"""
-        return all(self.problems[index].kind in kinds for index in self.failing())
-
-    def first(self) -> tuple[Case, Call, Problem]:
-        index = self.failing()[0]
-        return self.posed.cases[index], self.calls[index], self.problems[index]
-
-    def pairs(self, only_failing: bool = True) -> Iterator[tuple[Case, int, np.ndarray, np.ndarray]]:
-        """(case, leaf, value, expected) of every returned array or number of the right shape, as float64 or bool."""
-        for index, (call, problem) in enumerate(zip(self.calls, self.problems, strict=True)):
-            if call.failure is not None or (only_failing and problem is None):
-                continue
-            values, expected = call.value, self.posed.expected[index].value
-            if not isinstance(self.posed.exercise.returns, tuple):
-                values, expected = (values,), (expected,)
-            if not isinstance(values, tuple) or expected is None or len(values) != len(expected):
-                continue
-            for leaf, (value, wanted) in enumerate(zip(values, expected, strict=True)):
-                if isinstance(value, (np.ndarray, int, float)):
-                    value, wanted = _plain(np.asarray(value)), _plain(np.asarray(wanted))
-                    if value.shape == wanted.shape:
-                        yield self.posed.cases[index], leaf, value, wanted
-
-    def wrong_pairs(self) -> list[tuple[Case, int, np.ndarray, np.ndarray]]:
-        """The pairs whose values differ."""
-        return [pair for pair in self.pairs() if not close(pair[2], pair[3], tolerance(pair[0]))]
-
-
-def _plain(array: np.ndarray) -> np.ndarray:
-    return array if array.dtype.kind == "b" else array.astype(np.float64)
 
 
 def no_return(evidence: Evidence) -> Finding | None:
@@ -141,9 +87,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     if verdicts == {"transposed"}:
         return Finding("transposed", "The result is transposed: rows and columns have changed places.")
     if "other" not in verdicts:
-        return Finding(
-            "wrong-shape", "The numbers are right and the shape is not. Is there an axis too many or too few?"
-        )
+        return Finding("wrong-shape", "The numbers are right, the shape is not. Is an axis too many or too few?")
     return Finding("wrong-shape", "The result has the wrong shape. Write down the shape of every step beside the code.")
 
 
@@ -272,14 +216,12 @@ def masked_rows(evidence: Evidence) -> Finding | None:
             return None
         seen = seen or not close(value, expected, tolerance(case))
     if seen:
-        return Finding(
-            "masked-rows", "Right except in the rows where nothing may be attended to: what should stand there?"
-        )
+        return Finding("masked-rows", "Right except in rows where nothing may be attended to: what stands there?")
     return None
 
 
 def unnormalised(evidence: Evidence) -> Finding | None:
-    for case, leaf, value, expected in evidence.wrong_pairs():
+    for _, leaf, value, expected in evidence.wrong_pairs():
         if not evidence.posed.exercise.leaves[leaf].rows_sum_to_one or value.ndim < 2:
             continue
         live = (expected != 0).any(axis=-1)
@@ -287,9 +229,7 @@ def unnormalised(evidence: Evidence) -> Finding | None:
         if np.allclose(rows, 1, atol=1e-4):
             continue
         if value.shape[-2] > 1 and np.allclose(columns, 1, atol=1e-4):
-            return Finding(
-                "softmax-over-queries", "The columns of the weights sum to 1, not the rows: which axis is normalised?"
-            )
+            return Finding("softmax-over-queries", "The columns of the weights sum to 1, not the rows.")
         return Finding("rows-not-normalised", "The rows of the weights do not sum to 1.")
     return None
 
@@ -300,9 +240,7 @@ def first_batch_only(evidence: Evidence) -> Finding | None:
     if not passing or not any(case.sizes.get("B", 1) == 1 for case in passing):
         return None
     if all(case.sizes.get("B", 1) > 1 for case in failing):
-        return Finding(
-            "single-batch-only", "Right for one sequence, wrong for a batch: are the leading axes left alone?"
-        )
+        return Finding("single-batch-only", "Right for one sequence, wrong for a batch: which axes move?")
     return None
 
 
@@ -349,6 +287,7 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     only_warned,
     constant_answer,
     returns_input,
+    imprecise,
     constant_factor,
     transposed,
     inverted,
@@ -358,5 +297,4 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     unnormalised,
     first_batch_only,
     added_constant,
-    imprecise,
 )

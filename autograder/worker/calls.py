@@ -1,8 +1,9 @@
 """Calls one graded function on its cases and reports what happened, as frames.
 
 For every case the function is called on fresh inputs; what it returned, the inputs afterwards, its warnings or its
-exception are sent at once. Then every case is asked again, and every first result is encoded a second time:
-a function that keeps state, or hands out a buffer that it later overwrites, shows here.
+exception are sent at once. Then every case is asked again, then with other values in arrays of the same shapes, and
+every first result is encoded a second time: a function that keeps state, or hands out a buffer that it later
+overwrites, shows here.
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ def perform(
     for index, call in enumerate(calls):
         header, encoder, _ = _one_call(function, call, payload, build)
         send({"event": "again", "index": index, **header}, encoder.payload())
+    for call in calls:
+        _one_call(function, call, payload, build, shake=True)
     for index, result in kept:
         encoder = Encoder()
         tree = encoder.encode(result)
@@ -68,10 +71,17 @@ def host_function(identity: str, ask: Callable[[dict[str, Any], bytes], Any] | N
 
 
 def _one_call(
-    function: Callable[..., Any], call: dict[str, Any], payload: bytes, build: dict[str, Any]
+    function: Callable[..., Any],
+    call: dict[str, Any],
+    payload: bytes,
+    build: dict[str, Any],
+    shake: bool = False,
 ) -> tuple[dict[str, Any], Encoder, Any]:
     args = [decode(tree, payload, build) for tree in call["args"]]
     kwargs = {key: decode(tree, payload, build) for key, tree in call["kwargs"].items()}
+    if shake:
+        args = [_shaken(value) for value in args]
+        kwargs = {key: _shaken(value) for key, value in kwargs.items()}
     encoder = Encoder()
     result = None
     with warnings.catch_warnings(record=True) as caught, np.errstate(all="warn"):
@@ -93,6 +103,11 @@ def _one_call(
     inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
     return header, encoder, result
+
+
+def _shaken(value: Any) -> Any:
+    """The entries of an array in reverse order: other values, still within whatever range they had."""
+    return value.reshape(-1)[::-1].reshape(value.shape) if isinstance(value, np.ndarray) else value
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:

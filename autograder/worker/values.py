@@ -53,12 +53,12 @@ class Encoder:
             return {"t": "none"}
         if isinstance(value, (bool, np.bool_)):
             return {"t": "bool", "v": bool(value)}
-        if isinstance(value, np.generic) or isinstance(value, np.ndarray):
+        if isinstance(value, (np.generic, np.ndarray)):
             return self._array(np.asarray(value), "numpy", type(value).__name__)
         if isinstance(value, int):
             return {"t": "int", "v": hex(int(value))} if abs(value) < 2**4096 else {"t": "other", "type": "huge int"}
         if isinstance(value, float):
-            return {"t": "float", "v": _float_text(float(value))}
+            return {"t": "float", "v": repr(float(value))}
         if isinstance(value, str):
             return {"t": "str", "v": str(value)[:TEXT_CAP]}
         torch = sys.modules.get("torch")
@@ -156,7 +156,3 @@ def _text(value: Any, cap: int) -> str:
     if not isinstance(value, str) or len(value) > cap:
         raise ValueError("text")
     return value
-
-
-def _float_text(value: float) -> str:
-    return repr(value)

@@ -1,0 +1,153 @@
+"""The judge, on a small exercise of its own: what it accepts, what it rejects, and what it names."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autograder.challenge import Posed
+from autograder.dialogue import Answer
+from autograder.exercise import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
+from autograder.judge import judge
+from autograder.local import ask_here
+
+
+def scores(Q, K):
+    return Q @ K.T / np.sqrt(Q.shape[-1])
+
+
+def draw(rng):
+    cases = []
+    for criterion, n, m, d in [("values", 3, 4, 5), ("values", 4, 6, 7), ("edge cases", 1, 3, 2)]:
+        args = (rng.standard_normal((n, d)), rng.standard_normal((m, d)))
+        cases.append(Case(criterion, f"n = {n}", args, sizes={"n": n, "m": m, "d_k": d}))
+    Q, K = (rng.standard_normal((size, 6)).astype(np.float32) for size in (5, 4))
+    cases.append(Case("values", "float32", (Q, np.asfortranarray(K)), sizes={"n": 5, "m": 4, "d_k": 6}))
+    return cases
+
+
+EXERCISE = Exercise(
+    "scores",
+    "00_test",
+    4,
+    Leaf("float array", "scores"),
+    scores,
+    draw,
+    {"values": 0.7, "edge cases": 0.3},
+    (Mistake("divides-by-d", "You divided by d.", lambda Q, K: Q @ K.T / Q.shape[-1]),),
+)
+
+
+def verdict_of(function, exercise=EXERCISE, seed=7):
+    posed = Posed(exercise, seed)
+    return judge(posed, ask_here(function, posed))
+
+
+def loops(Q, K):
+    print("a line of output")
+    return np.array([[sum(a * b for a, b in zip(q, k, strict=True)) / len(q) ** 0.5 for k in K] for q in Q])
+
+
+@pytest.mark.parametrize(
+    "answer", [scores, loops, lambda Q, K: np.einsum("id,jd->ij", Q, K).astype(float) / Q.shape[1] ** 0.5]
+)
+@pytest.mark.parametrize("seed", range(5))
+def test_right_answers_in_any_form_are_right(answer, seed):
+    verdict = verdict_of(answer, seed=seed)
+    assert (verdict.verdict, verdict.score) == ("right", 4.0), verdict.message
+
+
+def in_place(Q, K):
+    Q /= np.sqrt(Q.shape[-1])
+    return Q @ K.T
+
+
+def same_buffer(Q, K, store={}):  # noqa: B006
+    buffer = store.setdefault((len(Q), len(K)), np.zeros((len(Q), len(K))))
+    buffer[:] = scores(Q, K)
+    return buffer
+
+
+WRONG = {
+    "divides-by-d": lambda Q, K: Q @ K.T / Q.shape[-1],
+    "off-by-factor": lambda Q, K: Q @ K.T,
+    "transposed": lambda Q, K: scores(Q, K).T,
+    "returns-none": lambda Q, K: None,
+    "wrong-sign": lambda Q, K: -scores(Q, K),
+    "wrong-type": lambda Q, K: scores(Q, K).tolist(),
+    "dtype-lost": lambda Q, K: scores(Q, K).astype(np.float32),
+    "permuted": lambda Q, K: scores(Q, K)[::-1],
+    "added-constant": lambda Q, K: scores(Q, K) + 1,
+    "imprecise": lambda Q, K: scores(Q, K) * (1 + 1e-5),
+    "nan": lambda Q, K: scores(Q, K) * np.nan,
+    "not-repeatable": lambda Q, K: scores(Q, K) + np.random.rand(len(Q), 1),
+    "wrong-shape": lambda Q, K: scores(Q, K)[None],
+    "input-changed": in_place,
+    "earlier-result-changed": same_buffer,
+    "constant": lambda Q, K: np.ones((len(Q), len(K))),
+}
+
+
+@pytest.mark.parametrize("slug", WRONG)
+def test_wrong_answers_are_rejected_and_named(slug):
+    verdict = verdict_of(WRONG[slug])
+    assert verdict.verdict == "wrong"
+    assert verdict.score < 4
+    assert verdict.mistake == slug, verdict.message
+
+
+def test_an_answer_that_raises_is_crashed_and_its_message_says_why():
+    verdict = verdict_of(lambda Q, K: 1 / 0)
+    assert (verdict.verdict, verdict.score) == ("crashed", 0.0)
+    assert "ZeroDivisionError" in verdict.message
+
+
+def test_a_stub_is_missing():
+    def stub(Q, K):
+        raise NotImplementedError
+
+    assert verdict_of(stub).verdict == "missing"
+
+
+def test_an_answer_right_but_for_the_edge_cases_earns_its_part():
+    verdict = verdict_of(lambda Q, K: scores(Q, K) if len(Q) > 1 else np.zeros((1, len(K))))
+    assert verdict.verdict == "wrong"
+    assert verdict.score == pytest.approx(4 * (0.9 * 0.7 + 0.1), abs=0.01)
+
+
+def test_nothing_is_earned_without_the_core():
+    assert verdict_of(lambda Q, K: scores(Q, K) if len(Q) == 1 else 0 * scores(Q, K)).score == 0
+
+
+def test_an_unfinished_answer_is_timeout_and_keeps_no_points_for_what_it_did_not_answer():
+    posed = Posed(EXERCISE, 1)
+    verdict = judge(posed, Answer("timeout", "It took too long."))
+    assert (verdict.verdict, verdict.score) == ("timeout", 0.0)
+    assert "took too long" in verdict.message
+
+
+def test_messages_hold_no_expected_number():
+    posed = Posed(EXERCISE, 3)
+    verdict = judge(posed, ask_here(lambda Q, K: scores(Q, K) + np.eye(len(Q), len(K)), posed))
+    for outcome in posed.expected:
+        for number in outcome.value.ravel():
+            assert f"{number:.3f}" not in verdict.message
+
+
+def test_generators_functions_and_asked_for_errors_reach_the_answer():
+    def reference(rng, shift, n):
+        if n < 0:
+            raise ValueError(f"n is {n}")
+        return shift(rng.standard_normal(n))
+
+    def draw(rng):
+        shift = HostFunction(lambda x: x + 1)
+        return [
+            Case("values", "two", (Rng(4), shift, 2)),
+            Case("values", "three", (Rng(5), shift, 3)),
+            Case("errors", "negative", (Rng(6), shift, -1), raises=Raises("ValueError", ("-1",))),
+        ]
+
+    exercise = Exercise("f", "00_test", 1, Leaf("float array"), reference, draw, {"values": 0.5, "errors": 0.5}, ())
+    assert verdict_of(reference, exercise).verdict == "right"
+    assert verdict_of(lambda rng, shift, n: shift(rng.standard_normal(abs(n))), exercise).score == pytest.approx(0.55)
