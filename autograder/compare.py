@@ -118,16 +118,15 @@ def same(one: Any, other: Any, rtol: float) -> bool:
     """Do two answers agree, as when an answer is held against a known mistake? Here NaN equals NaN."""
     if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
         return (
-            isinstance(one, tuple) == isinstance(other, tuple)
+            type(one) is type(other)
             and len(one) == len(other)
             and all(same(a, b, rtol) for a, b in zip(one, other, strict=True))
         )
     if isinstance(one, (Foreign, Tensor, str, dict, type(None))) or isinstance(other, (Foreign, str, dict, type(None))):
         return (one is None and other is None) or (isinstance(one, str) and one == other)
-    try:
-        one, other = np.asarray(one), np.asarray(other)
-    except ValueError:
+    if isinstance(one, (tuple, list)) or isinstance(other, (tuple, list)):
         return False
+    one, other = np.asarray(one), np.asarray(other)
     if one.shape != other.shape or one.dtype.kind not in WORDS or other.dtype.kind not in WORDS:
         return False
     if WORDS[one.dtype.kind] != WORDS[other.dtype.kind]:

@@ -143,23 +143,22 @@ def _draw_padding_mask(rng: np.random.Generator) -> list[Case]:
     def some(batch: int, m: int, dtype: type = np.int64) -> Array:
         """Lengths of 1 to m - 1: at least two of them differ, they are not sorted, and the first is not the longest."""
         lengths = rng.integers(1, m, batch)
-        lengths[:3] = rng.permutation(np.arange(1, m - 1))[:3]
+        lengths[:3] = rng.permutation(np.arange(1, m - 1))[:3]  # m is 5 or more
         lengths[1] = m - 1
         if lengths[2] < lengths[0]:
             lengths[0], lengths[2] = lengths[2], lengths[0]
         return lengths.astype(dtype)
 
     for dtype in (np.int64, np.int64, np.int32):
-        batch, m = _distinct(rng, 2, 4, 9)
-        add("values", f"B = {batch}, m = {m}", some(batch, m + 2, dtype), m + 2)
-    batch, m = _distinct(rng, 2, 4, 8)
-    roomy = np.repeat(some(batch, m + 3), 2)
-    add("values", "lengths that are a strided slice", roomy[::2], m + 3)
-    batch, m = _distinct(rng, 2, 4, 9)
+        batch, m = _distinct(rng, 2, 5, 10)
+        add("values", f"B = {batch}, m = {m}", some(batch, m, dtype), m)
+    batch, m = _distinct(rng, 2, 5, 10)
+    add("values", "lengths that are a strided slice", np.repeat(some(batch, m), 2)[::2], m)
+    batch, m = _distinct(rng, 2, 5, 10)
     lengths = some(batch, m)
     lengths[rng.integers(0, batch)] = 0
     add("edge cases", "an empty sequence (length 0)", lengths, m)
-    batch, m = _distinct(rng, 2, 4, 9)
+    batch, m = _distinct(rng, 2, 5, 10)
     lengths = some(batch, m)
     lengths[rng.integers(0, batch)] = m
     add("edge cases", "a sequence without padding (length m)", lengths, m)

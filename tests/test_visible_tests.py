@@ -1,0 +1,66 @@
+"""The tests that a student sees, on their own: they pass what is right and catch what is wrong, with words."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder.units import exercises, unit_names
+
+ROOT = Path(__file__).parents[1]
+HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.DOTALL)
+SHARE_CAUGHT = 0.9
+
+
+def visible_test(unit: str, function: str):
+    """A callable that runs the visible test of `function` on a given implementation."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    given = "\n\n".join(cell.source for cell in notebook.cells if "given" in cell.metadata.get("tags", []))
+    test = next(
+        HIDDEN.sub("", cell.source)
+        for cell in notebook.cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == f"test_{function}"
+    )
+    given, test = compile(given, "<given>", "exec"), compile(test, f"<test_{function}>", "exec")
+
+    def run(implementation):
+        names = {"__name__": "__main__"}
+        exec(given, names)
+        names[function] = implementation
+        with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(test, names)
+
+    return run
+
+
+ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_visible_test_passes_the_reference(exercise):
+    visible_test(exercise.unit, exercise.name)(exercise.reference)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_visible_test_alone_catches_known_mistakes_and_says_something(exercise):
+    run = visible_test(exercise.unit, exercise.name)
+    missed, silent = [], []
+    for mistake in exercise.mistakes:
+        try:
+            run(mistake.wrong)
+        except AssertionError as error:
+            if len(str(error)) < 15:
+                silent.append(mistake.slug)
+        except Exception:
+            pass  # the student sees the exception of his own code
+        else:
+            missed.append(mistake.slug)
+    assert not silent, f"an assertion without words meets {silent}"
+    assert len(missed) <= (1 - SHARE_CAUGHT) * len(exercise.mistakes), f"missed: {missed}"
