@@ -33,7 +33,9 @@ def _causal_mask(n: int) -> Array:
 def _draw_causal_mask(rng: np.random.Generator) -> list[Case]:
     sizes = [*_distinct(rng, 4, 3, 12), int(rng.integers(20, 40))]
     cases = [Case("values", f"n = {n}", (n,), sizes={"n": n}) for n in sizes]
-    cases += [Case("edge cases", label, (n,), sizes={"n": n}) for n, label in ((1, "a single token (n = 1)"), (2, "n = 2"))]
+    cases += [
+        Case("edge cases", label, (n,), sizes={"n": n}) for n, label in ((1, "a single token (n = 1)"), (2, "n = 2"))
+    ]
     return cases
 
 
@@ -48,7 +50,8 @@ _CAUSAL_MASK = Exercise(
     mistakes=(
         Mistake(
             "upper-triangle",
-            "Rows and columns have changed places: here a token may look at itself and the future. Row i belongs to the query.",
+            "Rows and columns have changed places: here a token may look at itself and the future. Row i belongs to "
+            "the query.",
             lambda n: np.triu(np.ones((n, n), bool)),
         ),
         Mistake(
@@ -73,17 +76,20 @@ _CAUSAL_MASK = Exercise(
         ),
         Mistake(
             "int-mask",
-            "The triangle is right, but it holds integers. As an index, 0 and 1 mean something else than False and True.",
+            "The triangle is right, but it holds integers. As an index, 0 and 1 mean something else than False and "
+            "True.",
             lambda n: np.tri(n, dtype=int),
         ),
         Mistake(
             "additive-mask",
-            "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”.",
+            "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may "
+            "attend”.",
             lambda n: np.where(np.tri(n, dtype=bool), 0.0, -np.inf),
         ),
         Mistake(
             "additive-upside-down",
-            "This mask holds -inf where the token may look. And the exercise asks for booleans, not for numbers to add.",
+            "This mask holds -inf where the token may look. And the exercise asks for booleans, not for numbers to "
+            "add.",
             lambda n: np.where(np.tri(n, dtype=bool), -np.inf, 0.0),
         ),
         Mistake(
@@ -93,7 +99,8 @@ _CAUSAL_MASK = Exercise(
         ),
         Mistake(
             "flipped",
-            "The staircase runs the wrong way: the first row must allow the first column only, the last row all columns.",
+            "The staircase runs the wrong way: the first row must allow the first column only, the last row all "
+            "columns.",
             lambda n: np.tri(n, dtype=bool)[::-1],
         ),
         Mistake(
@@ -187,12 +194,14 @@ _PADDING_MASK = Exercise(
     mistakes=(
         Mistake(
             "inverted",
-            "True and False have changed places: True marks the real tokens, which may be attended to, not the padding.",
+            "True and False have changed places: True marks the real tokens, which may be attended to, not the "
+            "padding.",
             lambda lengths, m: np.arange(m) >= lengths[:, None],
         ),
         Mistake(
             "one-too-many",
-            "One key too many is allowed in each row: columns are counted from 0, so the first `length` of them end before column `length`.",
+            "One key too many is allowed in each row: columns are counted from 0, so the first `length` of them end "
+            "before column `length`.",
             lambda lengths, m: np.arange(m) <= lengths[:, None],
         ),
         Mistake(
@@ -207,7 +216,8 @@ _PADDING_MASK = Exercise(
         ),
         Mistake(
             "counts-from-the-end",
-            "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way round.",
+            "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way "
+            "round.",
             lambda lengths, m: np.arange(m) >= m - lengths[:, None],
         ),
         Mistake(
@@ -217,7 +227,8 @@ _PADDING_MASK = Exercise(
         ),
         Mistake(
             "length-0",
-            "An empty sequence comes out wrong: is an index like `length - 1` used, which is -1, the last column, for length 0?",
+            "An empty sequence comes out wrong: is an index like `length - 1` used, which is -1, the last column, "
+            "for length 0?",
             _cumulative_padding,
         ),
         Mistake(
@@ -232,7 +243,8 @@ _PADDING_MASK = Exercise(
         ),
         Mistake(
             "additive-mask",
-            "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”.",
+            "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may "
+            "attend”.",
             lambda lengths, m: np.where(np.arange(m) < lengths[:, None], 0.0, -np.inf),
         ),
         Mistake(
@@ -333,7 +345,12 @@ def _draw_masked_softmax(rng: np.random.Generator) -> list[Case]:
     add("values", "nothing hidden", rng.standard_normal((n, m)), np.ones((n, m), bool))
 
     heads, batch, n, m = _distinct(rng, 4, 3, 7)
-    add("broadcasting", "a mask (n, m) for scores (B, n, m)", rng.standard_normal((batch, n, m)), _some_allowed(rng, (n, m)))
+    add(
+        "broadcasting",
+        "a mask (n, m) for scores (B, n, m)",
+        rng.standard_normal((batch, n, m)),
+        _some_allowed(rng, (n, m)),
+    )
     add(
         "broadcasting",
         "a padding mask (B, 1, m) for scores (B, n, m)",
@@ -363,8 +380,9 @@ def _draw_masked_softmax(rng: np.random.Generator) -> list[Case]:
     mask = _some_allowed(rng, (n, m))
     add("extreme scores", "scores of ±1e4, the largest of them hidden", _extreme(rng, mask), mask)
     add("extreme scores", "scores of ±1e4, float32", _extreme(rng, mask, np.float32), mask)
-    low = np.where(mask, -1e4, 0) + rng.standard_normal(mask.shape)
-    add("extreme scores", "all allowed scores near -1e4", low, mask)
+    base = np.where(np.arange(n) % 2 == 0, -1e4, 0)[:, None]
+    low = np.where(mask, base, 0) + rng.standard_normal(mask.shape)
+    add("extreme scores", "rows of allowed scores near -1e4 beside rows near 0", low, mask)
     high = 1e4 + np.round(4 * rng.standard_normal(mask.shape)) / 4
     add("extreme scores", "all scores near +1e4", high, mask)
     add("extreme scores", "a single row (m,)", rng.standard_normal(m), _some_allowed(rng, (m,)))
@@ -412,6 +430,13 @@ def _largest_of_all(scores: Array, mask: Array) -> Array:
     return powers / np.where(total == 0, 1, total)
 
 
+def _one_largest(scores: Array, mask: Array) -> Array:
+    kept = np.where(mask, scores, -np.inf)
+    powers = np.exp(kept - max(kept.max(), -1e5))
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
+
+
 def _unbroadcast(scores: Array, mask: Array) -> Array:
     scores = scores.copy()
     scores[~mask] = -np.inf
@@ -436,19 +461,22 @@ _MASKED_SOFTMAX = Exercise(
     mistakes=(
         Mistake(
             "nan-when-nothing-allowed",
-            "Rows in which nothing is allowed become NaN: the largest of no scores is -inf, and -inf minus -inf is not a number. "
+            "Rows in which nothing is allowed become NaN: the largest of no scores is -inf, and -inf minus -inf is "
+            "not a number. "
             "Such a row should be all zeros.",
             lambda scores, mask: _filled(scores, mask, -np.inf),
         ),
         Mistake(
             "large-negative-fill",
-            "Hidden scores are replaced by one large negative number. In a row where everything is hidden that number cancels, "
+            "Hidden scores are replaced by one large negative number. In a row where everything is hidden that "
+            "number cancels, "
             "and the weights come out as if all keys were allowed alike; they should be zero.",
             lambda scores, mask: _filled(scores, mask, -1e9),
         ),
         Mistake(
             "fill-not-low-enough",
-            "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 the hidden keys win weight.",
+            "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 the "
+            "hidden keys win weight.",
             lambda scores, mask: _filled(scores, mask, -1e4),
         ),
         Mistake(
@@ -458,12 +486,14 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "inverted-mask-fill",
-            "Exactly the keys that may be attended to are hidden: True means “may attend”. Rows where nothing is allowed need care too.",
+            "Exactly the keys that may be attended to are hidden: True means “may attend”. Rows where nothing is "
+            "allowed need care too.",
             lambda scores, mask: _filled(scores, ~mask, -1e9),
         ),
         Mistake(
             "score-zero-is-not-masked",
-            "Hidden scores are set to 0. But a score of 0 is an ordinary score, and exp(0) is 1: hidden keys still get weight.",
+            "Hidden scores are set to 0. But a score of 0 is an ordinary score, and exp(0) is 1: hidden keys still "
+            "get weight.",
             lambda scores, mask: _softmax(scores * mask),
         ),
         Mistake(
@@ -473,14 +503,22 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "masked-after-softmax",
-            "The softmax runs over all keys, then the mask and a division mend the sums. If a hidden score is far larger than the "
+            "The softmax runs over all keys, then the mask and a division mend the sums. If a hidden score is far "
+            "larger than the "
             "allowed ones, nothing is left to divide. Decide who may take part before the softmax.",
             _renormalised,
         ),
         Mistake(
             "largest-of-all-scores",
-            "The largest score that is subtracted may be a hidden one. If that is 1e4, all allowed exponentials vanish. Whose largest should it be?",
+            "The largest score that is subtracted may be a hidden one. If that is 1e4, all allowed exponentials "
+            "vanish. Whose largest should it be?",
             _largest_of_all,
+        ),
+        Mistake(
+            "one-largest-for-all-rows",
+            "The largest score of the whole array is subtracted. In a row that lies far below it all exponentials vanish: "
+            "each row needs its own largest.",
+            _one_largest,
         ),
         Mistake(
             "unstable",
@@ -494,7 +532,8 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "mask-not-broadcast",
-            "It works only for a mask of the scores' own shape. Indexing with a mask does not broadcast it: bring it to the scores' shape.",
+            "It works only for a mask of the scores' own shape. Indexing with a mask does not broadcast it: bring "
+            "it to the scores' shape.",
             _unbroadcast,
         ),
         Mistake(
@@ -504,7 +543,8 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "axis-before-last",
-            "The softmax runs along the last axis but one, over the queries. It should run along the last axis, over the keys.",
+            "The softmax runs along the last axis but one, over the queries. It should run along the last axis, "
+            "over the keys.",
             lambda scores, mask: np.nan_to_num(_filled(scores, mask, -np.inf, axis=-2 if scores.ndim > 1 else -1)),
         ),
         Mistake(
@@ -524,7 +564,8 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "epsilon-in-the-sum",
-            "A small number is added to the sum, so that no row sums to exactly 1. Treat the rows with nothing allowed apart.",
+            "A small number is added to the sum, so that no row sums to exactly 1. Treat the rows with nothing "
+            "allowed apart.",
             _with_epsilon,
         ),
         Mistake(
@@ -584,7 +625,12 @@ def _draw_masked_attention(rng: np.random.Generator) -> list[Case]:
     add("values", "arrays that are slices of larger ones", arrays, _some_allowed(rng, (n, m)))
 
     batch, n, m, d_k, d_v = _distinct(rng, 5)
-    add("batches", "a batch, each with its own mask", _qkv(rng, (batch,), n, m, d_k, d_v), _some_allowed(rng, (batch, n, m)))
+    add(
+        "batches",
+        "a batch, each with its own mask",
+        _qkv(rng, (batch,), n, m, d_k, d_v),
+        _some_allowed(rng, (batch, n, m)),
+    )
     add("batches", "a batch with a mask (n, m)", _qkv(rng, (batch,), n, m, d_k, d_v), _some_allowed(rng, (n, m)))
     batch, n, m, d_k, d_v = _distinct(rng, 5)
     lengths = rng.permutation([1, m - 1, *rng.integers(1, m, batch - 2)])
@@ -609,6 +655,14 @@ def _draw_masked_attention(rng: np.random.Generator) -> list[Case]:
     mask = scores < scores.max(axis=-1, keepdims=True)
     Q *= 1e4 / np.abs(scores).max(axis=-1, keepdims=True)
     add("edge cases", "scores of ±1e4, the largest of each row hidden", (Q, K, V), mask)
+    n, m, d_k, d_v = _distinct(rng, 4)
+    Q, K, V = _qkv(rng, (), n, m, d_k, d_v)
+    scores = Q @ K.T / math.sqrt(d_k)
+    low, high = scores.min(axis=-1, keepdims=True), scores.max(axis=-1, keepdims=True)
+    Q *= np.where(-low < high, -1, 1) * 1e4 / np.abs(scores).max(axis=-1, keepdims=True)
+    rank = np.argsort(np.argsort(Q @ K.T, axis=-1), axis=-1)
+    mask = rank < 1 + np.arange(n)[:, None] % 2
+    add("edge cases", "allowed scores down to -1e4, all larger ones hidden", (Q, K, V), mask)
     m, d_k, d_v = _distinct(rng, 3)
     add("edge cases", "a single query (n = 1)", _qkv(rng, (), 1, m, d_k, d_v), _some_allowed(rng, (1, m)))
     n, d_k, d_v = _distinct(rng, 3)
@@ -666,7 +720,8 @@ _MASKED_ATTENTION = Exercise(
     mistakes=(
         Mistake(
             "all-axes-transposed",
-            "`K.T` reverses all axes. That is right for one sequence; for a batch only the last two axes should change places.",
+            "`K.T` reverses all axes. That is right for one sequence; for a batch only the last two axes should "
+            "change places.",
             _all_axes_transposed,
         ),
         Mistake(
@@ -721,9 +776,16 @@ _MASKED_ATTENTION = Exercise(
         ),
         Mistake(
             "large-negative-fill",
-            "A query that may attend to nothing gets the mean of all values: one large negative number cancels in the softmax. "
+            "A query that may attend to nothing gets the mean of all values: one large negative number cancels in "
+            "the softmax. "
             "Its weights should be zeros.",
             lambda Q, K, V, mask: _attend(Q, K, V, mask, weigh=lambda s, k: _filled(s, k, -1e9)),
+        ),
+        Mistake(
+            "fill-not-low-enough",
+            "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 hidden keys "
+            "win weight.",
+            lambda Q, K, V, mask: _attend(Q, K, V, mask, weigh=lambda s, k: _silent(_filled(s, k, -1e4), k)),
         ),
         Mistake(
             "ignores-mask",
@@ -742,7 +804,8 @@ _MASKED_ATTENTION = Exercise(
         ),
         Mistake(
             "masked-after-softmax",
-            "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far above the "
+            "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far "
+            "above the "
             "allowed ones, or nothing is allowed, that is zero divided by zero.",
             lambda Q, K, V, mask: _attend(Q, K, V, mask, weigh=_renormalised),
         ),
@@ -809,6 +872,9 @@ def _rows_attention(Q: Array, K: Array, V: Array, seen: Callable[[int], list[int
     output = np.empty((len(Q), V.shape[-1]))
     for i, query in enumerate(Q):
         positions = seen(i)
+        if not positions:
+            output[i] = 0
+            continue
         weights = scipy.special.softmax(K[positions] @ query / math.sqrt(len(query)))
         output[i] = weights @ V[positions]
     return output
@@ -862,9 +928,13 @@ def _later_queries(Q: Array, K: Array, V: Array) -> Array:
     return _causal(Q + Q[::-1] + Q.mean(axis=0), K, V)
 
 
-def _running_mean(Q: Array, K: Array, V: Array) -> Array:
-    """No attention at all: the mean of the values so far, turned by the key of the first token."""
-    return np.stack([V[: i + 1].mean(axis=0) + K[0].sum() for i in range(len(V))])
+def _itself(Q: Array, K: Array, V: Array) -> Array:
+    return _rows_attention(Q, K, V, lambda i: [i])
+
+
+def _strict_past(Q: Array, K: Array, V: Array) -> Array:
+    """Attention to the positions before, without the position itself; the first one gets zeros."""
+    return _rows_attention(Q, K, V, lambda i: list(range(i)))
 
 
 def _rounding(Q: Array, K: Array, V: Array) -> Array:
@@ -903,32 +973,30 @@ def _guarded(attend: Callable[..., Array], *arrays: Array) -> HostFunction:
     return HostFunction(function)
 
 
-def _largest_change(attend: Callable[..., Array], Q: Array, K: Array, V: Array, draws: int = 3) -> tuple[float, float]:
-    """The largest change of an earlier output under changes of later keys and values, and the outputs' size."""
+def _leaks_future(attend: Callable[..., Array], Q: Array, K: Array, V: Array) -> bool:
+    """Large random changes of all later keys, values or both, behind every position, several times."""
     rng = np.random.default_rng(0)
     before = np.asarray(attend(Q, K, V))
-    largest = 0.0
+    limit = 1e-6 * np.abs(before).max()
     for seen in range(1, len(Q)):
-        for draw in range(3 * draws):
+        for changed in ("K", "V", "KV") * 3:
             keys, values = np.array(K, dtype=np.float64), np.array(V, dtype=np.float64)
-            if draw % 3 != 1:
+            if "K" in changed:
                 keys[seen:] += 3 * rng.standard_normal(keys[seen:].shape)
-            if draw % 3 != 2:
+            if "V" in changed:
                 values[seen:] += 3 * rng.standard_normal(values[seen:].shape)
             after = np.asarray(attend(Q, keys, values))
-            largest = max(largest, float(np.abs(after - before)[:seen].max()))
-    return largest, float(np.abs(before).max())
-
-
-def _leaks_future(attend: Callable[..., Array], Q: Array, K: Array, V: Array) -> bool:
-    change, size = _largest_change(attend, Q, K, V)
-    return change > 1e-6 * size
+            if np.abs(after - before)[:seen].max() > limit:
+                return True
+    return False
 
 
 def _draw_leaks_future(rng: np.random.Generator) -> list[Case]:
     cases = []
 
-    def add(criterion: str, label: str, attend: Callable[..., Array], n: int | None = None, dtype: type = float) -> None:
+    def add(
+        criterion: str, label: str, attend: Callable[..., Array], n: int | None = None, dtype: type = float
+    ) -> None:
         size, d_k, d_v = _distinct(rng, 3, 2, 7)
         size = max(size, 4) if n is None else n
         while size in (d_k, d_v) or d_k == d_v:
@@ -946,7 +1014,8 @@ def _draw_leaks_future(rng: np.random.Generator) -> list[Case]:
     add("values", "a leak through the keys alone", _masked_after)
     add("values", "causal attention that mixes in later queries", _later_queries)
     add("values", "every position sees one step ahead", _one_ahead)
-    add("values", "a running mean of the values", _running_mean)
+    add("values", "attention to the positions before, without the position itself", _strict_past)
+    add("values", "attention of every position to itself alone", _itself)
 
     add("hidden leaks", "only the first position leaks, from the second", _first_sees_second)
     add("hidden leaks", "only the last position leaks, into the one before it", _last_but_one_sees_last)
@@ -962,51 +1031,43 @@ def _draw_leaks_future(rng: np.random.Generator) -> list[Case]:
     return cases
 
 
-def _probe(
+def _exceeds(after: Array, before: Array, limit: float) -> bool:
+    return float(np.abs(after - before).max(initial=0)) > limit
+
+
+def _detector(
     change: str = "KV",
-    compare: Callable[[Array, Array], bool] | None = None,
-    splits: Callable[[int], list[int]] | None = None,
-    rows: Callable[[int], slice] | None = None,
-    later: Callable[[int], slice] | None = None,
+    differs: Callable[[Array, Array, float], bool] = _exceeds,
+    splits: Callable[[int], list[int]] = lambda n: list(range(1, n)),
+    changed: Callable[[int], slice] = lambda seen: slice(seen, None),
+    compared: Callable[[int], slice] = lambda seen: slice(0, seen),
 ) -> Callable[..., bool]:
-    """A leak detector with one part exchanged, for the wrong implementations. `seen` positions are the past."""
-    compare = compare or (lambda after, before: float(np.abs(after - before).max(initial=0)) > 0)
+    """A leak detector with one part exchanged, for the wrong implementations.
+
+    For every `seen` in splits(n) it changes the rows changed(seen) of the named arrays and looks whether the rows
+    compared(seen) of the output differ.
+    """
 
     def detector(attend: Callable[..., Array], Q: Array, K: Array, V: Array) -> bool:
         rng = np.random.default_rng(7)
-        before, n = np.asarray(attend(Q, K, V)), len(Q)
-        limit = 1e-6 * np.abs(before).max()
-        for seen in range(1, n) if splits is None else splits(n):
-            arrays = {"Q": np.array(Q, float), "K": np.array(K, float), "V": np.array(V, float)}
+        before = np.asarray(attend(Q, K, V))
+        limit = 1e-6 * float(np.abs(before).max())
+        for seen in splits(len(Q)):
+            arrays = {name: np.array(array, dtype=np.float64) for name, array in (("Q", Q), ("K", K), ("V", V))}
             for name in change:
-                part = arrays[name][slice(seen, None) if later is None else later(seen)]
+                part = arrays[name][changed(seen)]
                 part += 3 * rng.standard_normal(part.shape)
             after = np.asarray(attend(*arrays.values()))
-            part = slice(0, seen) if rows is None else rows(seen)
-            if compare is not None and _differs(after[part], before[part], limit, compare):
+            if differs(after[compared(seen)], before[compared(seen)], limit):
                 return True
         return False
 
     return detector
 
 
-def _differs(after: Array, before: Array, limit: float, compare: Callable) -> bool:
-    return bool(compare(after, before, limit))
-
-
-def _relative(after: Array, before: Array, limit: float) -> bool:
-    return float(np.abs(after - before).max(initial=0)) > limit
-
-
 def _truncates(attend: Callable[..., Array], Q: Array, K: Array, V: Array) -> bool:
     before = attend(Q, K, V)
-    return any(
-        not np.allclose(attend(Q[:seen], K[:seen], V[:seen]), before[:seen], rtol=1e-6) for seen in range(1, len(Q))
-    )
-
-
-def _detector(**parts: object) -> Callable[..., bool]:
-    return _probe(**{"compare": _relative, **parts})
+    return any(_exceeds(attend(Q[:seen], K[:seen], V[:seen]), before[:seen], 1e-6) for seen in range(1, len(Q)))
 
 
 _LEAKS_FUTURE = Exercise(
@@ -1041,13 +1102,15 @@ _LEAKS_FUTURE = Exercise(
         ),
         Mistake(
             "changes-the-present",
-            "The key and value of the position itself are changed too. A position may look at itself; change what comes after it.",
-            _detector(splits=lambda n: list(range(n)), rows=lambda seen: slice(0, seen + 1)),
+            "The key and value of the position itself are changed too. A position may look at itself; change what "
+            "comes after it.",
+            _detector(splits=lambda n: list(range(n)), compared=lambda seen: slice(0, seen + 1)),
         ),
         Mistake(
             "compares-all-rows",
-            "All outputs are compared, also those at and after the change, which may well depend on it. Compare the earlier ones.",
-            _detector(rows=lambda seen: slice(None)),
+            "All outputs are compared, also those at and after the change, which may well depend on it. Compare the "
+            "earlier ones.",
+            _detector(compared=lambda seen: slice(None)),
         ),
         Mistake(
             "last-position-only",
@@ -1057,36 +1120,40 @@ _LEAKS_FUTURE = Exercise(
         Mistake(
             "first-output-only",
             "Only the first output is compared. Later positions can leak while the first does not.",
-            _detector(rows=lambda seen: slice(0, 1)),
+            _detector(compared=lambda seen: slice(0, 1)),
         ),
         Mistake(
             "one-step-only",
-            "Each output is compared only after a change of the very next position. A leak can come from further ahead.",
-            _detector(rows=lambda seen: slice(seen - 1, seen), later=lambda seen: slice(seen, seen + 1)),
+            "Each output is compared only after a change of the very next position. A leak can come from further "
+            "ahead.",
+            _detector(compared=lambda seen: slice(seen - 1, seen), changed=lambda seen: slice(seen, seen + 1)),
         ),
         Mistake(
             "absolute-tolerance",
             "The change is held against a fixed number. Outputs can be tiny or huge: hold it against their own size.",
-            _detector(compare=lambda after, before, limit: float(np.abs(after - before).max(initial=0)) > 1e-6),
+            _detector(differs=lambda after, before, limit: _exceeds(after, before, 1e-6)),
         ),
         Mistake(
             "allclose-defaults",
-            "`np.allclose` has an absolute tolerance of 1e-8 unless told otherwise: on tiny outputs it sees no change at all.",
-            _detector(compare=lambda after, before, limit: not np.allclose(after, before)),
+            "`np.allclose` has an absolute tolerance of 1e-8 unless told otherwise: on tiny outputs it sees no "
+            "change at all.",
+            _detector(differs=lambda after, before, limit: not np.allclose(after, before)),
         ),
         Mistake(
             "no-tolerance",
             "Any difference counts as a leak, even one of rounding. Allow for a relative difference of 1e-6.",
-            _detector(compare=lambda after, before, limit: not np.array_equal(after, before)),
+            _detector(differs=lambda after, before, limit: not np.array_equal(after, before)),
         ),
         Mistake(
             "loose-tolerance",
-            "The tolerance is so wide that a small but real leak slips through. Count every change above 1e-6 of the outputs' size.",
-            _detector(compare=lambda after, before, limit: float(np.abs(after - before).max(initial=0)) > 2e4 * limit),
+            "The tolerance is so wide that a small but real leak slips through. Count every change above 1e-6 of "
+            "the outputs' size.",
+            _detector(differs=lambda after, before, limit: _exceeds(after, before, 2e4 * limit)),
         ),
         Mistake(
             "refused-arrays",
-            "`attend` refused its arrays: it may hold a mask for exactly n positions. Call it only with finite arrays of the given shapes.",
+            "`attend` refused its arrays: it may hold a mask for exactly n positions. Call it only with finite "
+            "arrays of the given shapes.",
             _truncates,
         ),
         Mistake(
@@ -1096,8 +1163,9 @@ _LEAKS_FUTURE = Exercise(
         ),
         Mistake(
             "changes-the-past",
-            "It changes the past and looks at the present. Every attention depends on its past: change what comes after.",
-            _detector(later=lambda seen: slice(0, seen), rows=lambda seen: slice(seen, None)),
+            "It changes the past and looks at the present. Every attention depends on its past: change what comes "
+            "after.",
+            _detector(changed=lambda seen: slice(0, seen), compared=lambda seen: slice(seen, None)),
         ),
         Mistake(
             "single-token-leaks",
@@ -1155,12 +1223,14 @@ _NEXT_TOKEN_PAIRS = Exercise(
         ),
         Mistake(
             "wraps-around",
-            "The last token is asked to predict the first one of the sequence. The last token has no next one: leave it out.",
+            "The last token is asked to predict the first one of the sequence. The last token has no next one: "
+            "leave it out.",
             lambda tokens: (tokens, np.roll(tokens, -1, axis=1)),
         ),
         Mistake(
             "wraps-backwards",
-            "The targets are the previous tokens, and the first one comes from the end. The target is the token after the input.",
+            "The targets are the previous tokens, and the first one comes from the end. The target is the token "
+            "after the input.",
             lambda tokens: (tokens, np.roll(tokens, 1, axis=1)),
         ),
         Mistake(

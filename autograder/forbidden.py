@@ -1,0 +1,124 @@
+"""Does an answer use a library that does the whole exercise? Read from the syntax tree, never by running it.
+
+The search starts in the answer's cell and follows, by name, the student's other cells that the answer uses. A
+determined student can hide a call from it; the point is to tell an honest one.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+
+def find_forbidden(function: str, sources: Sequence[str], forbidden: Sequence[str]) -> str | None:
+    """The first forbidden name that `function` reaches, or None.
+
+    sources: the student's cells, all of them, in order.
+    forbidden: modules, such as "scipy", or dotted calls by their last parts, such as "nn.MultiheadAttention".
+    """
+    statements = [node for source in sources for node in _statements(source)]
+    imported = _imports(statements)
+    definitions: dict[str, list[ast.stmt]] = {}
+    for node in statements:
+        for name in _bound_names(node):
+            definitions.setdefault(name, []).append(node)
+    seen, waiting = set(), [function]
+    while waiting:
+        name = waiting.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        found = _match(imported.get(name, name if name in imported else ""), forbidden)
+        if found:
+            return found
+        for node in definitions.get(name, []):
+            found = _in_node(node, imported, forbidden)
+            if found:
+                return found
+            waiting.extend(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+    return None
+
+
+def _statements(source: str) -> list[ast.stmt]:
+    plain = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+    try:
+        return ast.parse(plain).body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _imports(nodes: Sequence[ast.AST]) -> dict[str, str]:
+    """Local name -> dotted origin, for every import anywhere below `nodes`."""
+    origins: dict[str, str] = {}
+    for top in nodes:
+        for node in ast.walk(top):
+            if isinstance(node, ast.Import):
+                for alias in node.names:
+                    origins[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+            elif isinstance(node, ast.ImportFrom):
+                for alias in node.names:
+                    origins[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+    return origins
+
+
+def _bound_names(node: ast.stmt) -> Iterator[str]:
+    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    else:
+        for child in ast.walk(node):
+            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+                yield child.id
+            elif isinstance(child, (ast.Import, ast.ImportFrom)):
+                yield from (alias.asname or alias.name.split(".")[0] for alias in child.names)
+            elif isinstance(child, (ast.FunctionDef, ast.ClassDef)):
+                yield child.name
+
+
+def _in_node(node: ast.AST, imported: Mapping[str, str], forbidden: Sequence[str]) -> str | None:
+    for child in ast.walk(node):
+        dotted = ""
+        if isinstance(child, (ast.Import, ast.ImportFrom)):
+            for origin in _imports([child]).values():
+                found = _match(origin, forbidden)
+                if found:
+                    return found
+        elif isinstance(child, ast.Attribute):
+            dotted = _dotted(child, imported)
+        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Load) and child.id in imported:
+            dotted = imported[child.id]
+        elif isinstance(child, ast.Call):
+            dotted = _imported_by_call(child)
+        found = _match(dotted, forbidden)
+        if found:
+            return found
+    return None
+
+
+def _dotted(node: ast.Attribute, imported: Mapping[str, str]) -> str:
+    parts = [node.attr]
+    value = node.value
+    while isinstance(value, ast.Attribute):
+        parts.append(value.attr)
+        value = value.value
+    if isinstance(value, ast.Name):
+        parts.append(imported.get(value.id, value.id))
+    return ".".join(reversed(parts))
+
+
+def _imported_by_call(node: ast.Call) -> str:
+    """The module named in `__import__("…")` or `import_module("…")`."""
+    called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    first = node.args[0] if node.args else None
+    if called in ("__import__", "import_module") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+        return first.value
+    return ""
+
+
+def _match(dotted: str, forbidden: Sequence[str]) -> str | None:
+    """A module matches at the front ("scipy" in "scipy.special.softmax"); a call matches at the end."""
+    for name in forbidden:
+        if dotted == name or dotted.startswith(name + ".") or ("." in name and dotted.endswith("." + name)):
+            return dotted
+        if "." in name and dotted.endswith("." + name.rsplit(".", 1)[1]) and dotted.startswith("torch."):
+            return dotted
+    return None

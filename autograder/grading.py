@@ -1,0 +1,106 @@
+"""One submission, from its transplanted cells to a verdict for every exercise of its unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from .challenge import Challenge, Posed
+from .dialogue import Request
+from .forbidden import find_forbidden
+from .judge import Verdict, judge, without_answer
+from .sandbox import CellOutcome, Sandbox, Session
+from .submission import Transplanted, Unreadable, read, transplant
+
+#: Verdicts that a student's own wrong earlier function may have caused.
+NOT_RIGHT = ("wrong", "crashed", "timeout")
+
+
+class Course:
+    """The release notebooks of a course folder, read once."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._releases: dict[str, NotebookNode] = {}
+
+    def release(self, unit: str) -> NotebookNode:
+        """The student's version of a unit. Raises FileNotFoundError with the remedy."""
+        if unit not in self._releases:
+            path = self.root / "notebooks" / unit / f"{unit}.ipynb"
+            if not path.is_file():
+                raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
+            self._releases[unit] = nbformat.read(path, as_version=4)
+        return self._releases[unit]
+
+    def open(self, path: Path, unit: str) -> Transplanted:
+        """Read a submission and put its answers into our notebook. Raises Unreadable."""
+        return transplant(read(path), self.release(unit), unit, str(path))
+
+
+def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sandbox) -> list[Verdict]:
+    """The verdicts on one submission, in the order of its notebook."""
+    verdicts: dict[str, Verdict] = {}
+    with sandbox.session(submission.cells) as session:
+        outcomes = {outcome.name: outcome for outcome in session.cells}
+        for posed in challenge.unit(submission.unit):
+            name = posed.exercise.name
+            verdict = _before_asking(posed, submission, outcomes)
+            if verdict is None:
+                verdict = judge(posed, session.ask(Request(name, posed.cases)))
+                if verdict.verdict in NOT_RIGHT:
+                    verdict = _on_its_own(posed, challenge, session, verdict, verdicts)
+            note = submission.notes.get(name)
+            verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
+    return list(verdicts.values())
+
+
+def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) -> list[Verdict]:
+    """The verdicts on a notebook that could not be read: every exercise is missing, for the same reason."""
+    return [without_answer(posed, "missing", str(reason)) for posed in challenge.unit(unit)]
+
+
+def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict | None:
+    """The verdict on what is missing, forbidden, or did not even define its function; None where it can be asked."""
+    name = posed.exercise.name
+    if name not in submission.answers:
+        return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
+    sources = [cell.source for cell in submission.cells if cell.kind != "given"]
+    found = find_forbidden(name, sources, posed.exercise.forbidden)
+    if found:
+        text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
+        return without_answer(posed, "forbidden", text)
+    outcome = outcomes.get(name)
+    if outcome is None or outcome.status in ("ran", "skipped"):
+        return None
+    if outcome.status == "timeout":
+        return without_answer(posed, "timeout", f"The cell of {name} did not come to an end when it was run.")
+    if outcome.status == "died":
+        return without_answer(posed, "crashed", f"The cell of {name} ended the whole process when it was run.")
+    failure = outcome.failure
+    if failure is None or failure.type_name == "NotImplementedError":
+        return None
+    line = f" (line {failure.line} of the cell)" if failure.line else ""
+    text = f"The cell of {name} does not run: {failure.type_name}: {failure.message[:300]}{line}."
+    return without_answer(posed, "crashed", text)
+
+
+def _on_its_own(
+    posed: Posed, challenge: Challenge, session: Session, verdict: Verdict, earlier: Mapping[str, Verdict]
+) -> Verdict:
+    """Ask again with the course's own versions of the earlier functions that are not right.
+
+    An answer may call earlier answers. One that is wrong only because of them has already cost its points there.
+    """
+    failed = [name for name, before in earlier.items() if before.verdict != "right"]
+    if not failed:
+        return verdict
+    stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
+    again = judge(posed, session.ask(Request(posed.exercise.name, posed.cases, stand_ins)))
+    if again.score < verdict.score or (again.score == verdict.score and again.verdict in NOT_RIGHT):
+        return verdict
+    words = f"Judged on its own, with the course's {' and '.join(failed)} in place of yours. {again.message}"
+    return replace(again, message=words)

@@ -1,0 +1,258 @@
+"""What a student handed in: reads it defensively, and transplants the answers into our own release notebook."""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from .sandbox import CellSource
+
+SIZE_CAP = 20 * 2**20
+CELLS_CAP = 2_000
+
+
+class Unreadable(Exception):
+    """A submission that cannot be read: one line that names the file and the remedy."""
+
+
+@dataclass(frozen=True)
+class CodeCell:
+    """A code cell as handed in: what it says it is, and its text."""
+
+    grade_id: str | None
+    identity: str | None
+    source: str
+
+
+@dataclass
+class Transplanted:
+    """The answers in our notebook.
+
+    notebook: the release notebook with the student's answers and extra cells, to be recorded.
+    cells: what is to be run, in order: given cells of ours, answers and extra cells of the student's.
+    answers: function -> the student's source; a function that was left as it came, or is gone, is absent.
+    notes: function -> a sentence for the student, about a missing or doubled cell.
+    """
+
+    unit: str
+    notebook: NotebookNode
+    cells: list[CellSource] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+def read(path: Path) -> list[CodeCell]:
+    """The code cells of a notebook from a stranger. Raises Unreadable."""
+    return read_bytes(_read_file(path), str(path))
+
+
+def read_bytes(data: bytes, name: str) -> list[CodeCell]:
+    """The code cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+    remedy = "open it in JupyterLab, save it, and hand it in again"
+    try:
+        document = json.loads(data.decode("utf-8-sig"), parse_constant=_refuse_constant)
+    except UnicodeDecodeError:
+        raise Unreadable(f"{name}: not a text file in UTF-8; {remedy}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "cut off or damaged"
+        raise Unreadable(f"{name}: not a notebook (its JSON is {reason}); {remedy}") from None
+    if not isinstance(document, dict):
+        raise Unreadable(f"{name}: not a notebook (its JSON is no object); {remedy}")
+    cells = document.get("cells")
+    if cells is None and isinstance(document.get("worksheets"), list):
+        cells = [c for sheet in document["worksheets"] if isinstance(sheet, dict) for c in _list(sheet.get("cells"))]
+    if not isinstance(cells, list):
+        raise Unreadable(f"{name}: not a notebook (it has no cells); {remedy}")
+    if len(cells) > CELLS_CAP:
+        raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
+    return [cell for cell in map(_code_cell, cells) if cell is not None]
+
+
+def _read_file(path: Path) -> bytes:
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be opened ({error.strerror}); is the path right?") from None
+    if not stat.S_ISREG(status.st_mode):
+        raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
+    if status.st_size > SIZE_CAP:
+        raise Unreadable(f"{path}: larger than {SIZE_CAP >> 20} MB; clear all outputs and hand it in again")
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
+            data = file.read(SIZE_CAP + 1)
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read ({error.strerror}); is it yours to read?") from None
+    if len(data) > SIZE_CAP:
+        raise Unreadable(f"{path}: larger than {SIZE_CAP >> 20} MB; clear all outputs and hand it in again")
+    return data
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"{text} is no JSON")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _code_cell(cell: Any) -> CodeCell | None:
+    if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+        return None
+    source = cell.get("source", cell.get("input", ""))
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    if not isinstance(source, str):
+        source = ""
+    source = source.encode("utf-8", "replace").decode()  # lone surrogates cannot be written to a file
+    metadata = cell.get("metadata")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    identity = cell.get("id")
+    return CodeCell(
+        grade_id if isinstance(grade_id, str) else None,
+        identity if isinstance(identity, str) else None,
+        source,
+    )
+
+
+def answer_names(release: NotebookNode) -> list[str]:
+    """The functions that a release notebook asks for, in order."""
+    return [cell.metadata.nbgrader.grade_id for cell in release.cells if _is_answer(cell)]
+
+
+def _is_answer(cell: NotebookNode) -> bool:
+    return cell.cell_type == "code" and bool(cell.metadata.get("nbgrader", {}).get("solution"))
+
+
+def transplant(cells: list[CodeCell], release: NotebookNode, unit: str, name: str) -> Transplanted:
+    """Put the answers among `cells` into a copy of `release`. Raises Unreadable where there is none of this unit.
+
+    name: the file's name for messages.
+    """
+    functions = answer_names(release)
+    ours = _our_cells(release)
+    role = [_role(cell, functions, ours) for cell in cells]
+    _adopt_unmarked(cells, role, functions)
+    if not any(kind == "answer" for kind, _ in role):
+        raise Unreadable(f"{name}: holds no answer cell of {unit}; is it the notebook of another unit or course?")
+
+    result = Transplanted(unit, nbformat.from_dict(release))
+    sources = {function: [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)] for function in functions}
+    stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in release.cells if _is_answer(cell)}
+    for function in functions:
+        _choose(result, function, sources[function], stubs[function])
+    extras = _extras(cells, role, ours)
+    _assemble(result, extras)
+    return result
+
+
+def _our_cells(release: NotebookNode) -> dict[str, str]:
+    """Cell id -> source of every code cell of ours that is no answer cell."""
+    return {cell.id: cell.source for cell in release.cells if cell.cell_type == "code" and not _is_answer(cell)}
+
+
+def _role(cell: CodeCell, functions: list[str], ours: dict[str, str]) -> tuple[str, str]:
+    """("answer", function), ("ours", cell id) or ("extra", "")."""
+    if cell.grade_id in functions:
+        return "answer", str(cell.grade_id)
+    if cell.grade_id is not None and cell.grade_id.removeprefix("test_") in functions:
+        return "ours", cell.grade_id
+    if cell.grade_id is None and cell.identity in functions:
+        return "answer", str(cell.identity)
+    if cell.identity in ours:
+        return "ours", str(cell.identity)
+    same = [identity for identity, source in ours.items() if source.strip() == cell.source.strip()]
+    return ("ours", same[0]) if same else ("extra", "")
+
+
+def _adopt_unmarked(cells: list[CodeCell], role: list[tuple[str, str]], functions: list[str]) -> None:
+    """Where a function's cell lost its marks, the one unmarked cell that defines the function is its answer."""
+    for function in functions:
+        if ("answer", function) in role:
+            continue
+        found = [i for i, cell in enumerate(cells) if role[i][0] == "extra" and function in _definitions(cell.source)]
+        if len(found) == 1:
+            role[found[0]] = ("answer", function)
+
+
+def _definitions(source: str) -> set[str]:
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set()
+    return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+
+
+def _choose(result: Transplanted, function: str, sources: list[str], stub: str) -> None:
+    written = [source for source in dict.fromkeys(sources) if source.strip() and source.strip() != stub.strip()]
+    if not sources:
+        result.notes[function] = f"The answer cell of {function} is missing from the notebook."
+    elif len(written) > 1:
+        result.notes[function] = f"There are {len(sources)} answer cells for {function}; the last one counts."
+    if written:
+        result.answers[function] = written[-1]
+
+
+def _extras(
+    cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, str]
+) -> dict[str | None, list[str]]:
+    """The student's own code cells by the cell of ours or answer after which they stand (None: at the top).
+
+    A cell of ours that the student changed counts as an extra cell if it defines functions: helpers do get written
+    there. Otherwise the change is left behind.
+    """
+    extras: dict[str | None, list[str]] = {}
+    anchor: str | None = None
+    for cell, (kind, name) in zip(cells, role, strict=True):
+        if kind == "extra":
+            if cell.source.strip():
+                extras.setdefault(anchor, []).append(cell.source)
+            continue
+        anchor = name
+        if kind == "ours" and not name.startswith("test_") and name in ours:
+            added = _definitions(cell.source) - _definitions(ours[name])
+            if added and cell.source.strip() != ours[name].strip():
+                extras.setdefault(anchor, []).append(cell.source)
+    return extras
+
+
+def _assemble(result: Transplanted, extras: dict[str | None, list[str]]) -> None:
+    built: list[NotebookNode] = []
+    numbers = iter(range(1, CELLS_CAP + 1))
+
+    def add_extras(sources: Iterable[str]) -> None:
+        for source in sources:
+            name = f"extra-{next(numbers)}"
+            cell = nbformat.v4.new_code_cell(source)
+            cell.id = name
+            built.append(cell)
+            result.cells.append(CellSource(name, "extra", source))
+
+    add_extras(extras.get(None, ()))
+    for cell in result.notebook.cells:
+        built.append(cell)
+        if cell.cell_type != "code":
+            continue
+        if _is_answer(cell):
+            name = cell.metadata.nbgrader.grade_id
+            if name in result.answers:
+                cell.source = result.answers[name]
+                result.cells.append(CellSource(name, "answer", cell.source))
+        else:
+            name = cell.id
+            if "given" in cell.metadata.get("tags", []):
+                result.cells.append(CellSource(name, "given", cell.source))
+        add_extras(extras.get(name, ()))
+    result.notebook.cells = built

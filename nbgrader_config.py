@@ -1,0 +1,35 @@
+"""How nbgrader sees this course: where its folders are, and who does the grading.
+
+With this file in the course folder both `autograder grade` and a plain `nbgrader autograde UNIT` give the same scores.
+"""
+
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent
+(ROOT / "grading").mkdir(exist_ok=True)
+
+c = get_config()  # noqa: F821 (nbgrader provides it)
+
+c.CourseDirectory.course_id = "attention"
+c.CourseDirectory.root = str(ROOT)
+c.CourseDirectory.source_directory = "solutions"
+c.CourseDirectory.release_directory = "notebooks"
+c.CourseDirectory.submitted_directory = "grading/submitted"
+c.CourseDirectory.autograded_directory = "grading/autograded"
+c.CourseDirectory.feedback_directory = "grading/feedback"
+c.CourseDirectory.db_url = f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}?timeout=60"
+# Only notebooks are part of a unit: nothing else that a student hands in is copied anywhere.
+c.CourseDirectory.ignore = ["[!t]*", "t[!i]*", ".*", "__pycache__"]  # all names but those like timestamp.txt
+
+c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
+c.GenerateAssignment.permissions = 644
+
+c.Autograde.exporter_class = "autograder.nbgrader_plugin.SubmissionExporter"
+c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]
+c.Autograde.autograde_preprocessors = [
+    "autograder.nbgrader_plugin.RecordVerdicts",
+    "nbgrader.preprocessors.SaveAutoGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.HTMLExporter.sanitize_html = True

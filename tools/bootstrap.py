@@ -1,0 +1,32 @@
+"""Sets up `.venv` and runs something in it. Plain standard library: it runs before anything is installed.
+
+    python3 tools/bootstrap.py [--extras grading,test] [--sandbox] [--run MODULE ARGUMENT ...]
+
+The environment is never trusted blindly. A stamp says what was installed from which requirements, and at every start
+each installed file is looked at (about a quarter of a second). What is missing, cut short or of another version is
+mended by pip in place; if that does not help, the environment is made anew. An interrupted set-up leaves no stamp, so
+the next one continues.
+"""
+
+import sys
+
+if sys.version_info < (3, 11):  # noqa: UP036 (so far any Python 3 understands this file)
+    import subprocess
+
+    for _name in ("python3.14", "python3.13", "python3.12", "python3.11"):
+        try:
+            _code = subprocess.call([_name, "-c", ""], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        except OSError:
+            continue
+        if _code == 0:
+            sys.exit(subprocess.call([_name, *sys.argv]))
+    print(
+        "set-up: this is Python {}.{}; the course needs 3.11 or newer. Install one and name it, as in: "
+        "make PYTHON=python3.12 ...".format(*sys.version_info[:2]),
+        file=sys.stderr,
+    )
+    sys.exit(2)
+
+from environment import main
+
+sys.exit(main(sys.argv[1:]))
