@@ -43,11 +43,21 @@ def _draw_embed(rng: np.random.Generator) -> list[Case]:
         sizes = {"n": len(tokens), "d_model": E.shape[0], "vocab": E.shape[1]}
         cases.append(Case(criterion, label, (tokens, E), sizes=sizes))
 
-    for dtype, integer in ((np.float64, np.int64), (np.float64, np.int32), (np.float32, np.int64), (np.float64, np.uint8)):
+    for dtype, integer in (
+        (np.float64, np.int64),
+        (np.float64, np.int32),
+        (np.float32, np.int64),
+        (np.float64, np.uint8),
+    ):
         n, d_model, vocab = _distinct(rng, 3, 4, 9)
         tokens = rng.integers(0, vocab, n).astype(integer)
         tokens[0], tokens[1] = tokens[2], vocab - 1  # a word that occurs twice, and the last word of the vocabulary
-        add("values", f"n = {n}, d_model = {d_model}, vocab = {vocab}", tokens, _normal(rng, d_model, vocab, dtype=dtype))
+        add(
+            "values",
+            f"n = {n}, d_model = {d_model}, vocab = {vocab}",
+            tokens,
+            _normal(rng, d_model, vocab, dtype=dtype),
+        )
     n, d_model, vocab = _distinct(rng, 3, 4, 9)
     E = np.asfortranarray(_normal(rng, d_model, vocab))
     add("values", "an E that is stored column by column", rng.integers(0, vocab, n), E)
@@ -262,7 +272,9 @@ _SOFT_LOOKUP = Exercise(
             "The scores were divided by their sum without an exponential, so weights can be negative or explode.",
             _lookup(lambda q, k: (k @ q) / (k @ q).sum() if (k @ q).sum() else np.zeros(len(k))),
         ),
-        Mistake("hard-lookup", "Only the best key counts here. A soft lookup mixes all values by their weights.", _hard),
+        Mistake(
+            "hard-lookup", "Only the best key counts here. A soft lookup mixes all values by their weights.", _hard
+        ),
         Mistake(
             "plain-average",
             "All values weigh the same: the query is not used.",
@@ -271,9 +283,7 @@ _SOFT_LOOKUP = Exercise(
         Mistake(
             "cosine",
             "Query and keys were brought to length 1 first. The scores are plain dot products.",
-            _lookup(
-                lambda q, k: _softmax(k @ q / np.maximum(np.linalg.norm(k, axis=1) * np.linalg.norm(q), 1e-300))
-            ),
+            _lookup(lambda q, k: _softmax(k @ q / np.maximum(np.linalg.norm(k, axis=1) * np.linalg.norm(q), 1e-300))),
         ),
         Mistake(
             "distance",
@@ -708,12 +718,16 @@ def _attention_parameters(d_model: int, d_head: int, n_heads: int, n_layers: int
 
 def _draw_parameters(rng: np.random.Generator) -> list[Case]:
     def case(criterion: str, label: str, *sizes: int) -> Case:
-        return Case(criterion, label, sizes, sizes=dict(zip(("d_model", "d_head", "n_heads", "n_layers"), sizes, strict=True)))
+        return Case(
+            criterion, label, sizes, sizes=dict(zip(("d_model", "d_head", "n_heads", "n_layers"), sizes, strict=True))
+        )
 
     cases = []
     for _ in range(4):
         d_head, n_heads, n_layers = _distinct(rng, 3, 3, 12)
-        d_model = int(rng.choice([size for size in range(13, 40) if size not in (d_head * n_heads, n_layers * n_heads)]))
+        d_model = int(
+            rng.choice([size for size in range(13, 40) if size not in (d_head * n_heads, n_layers * n_heads)])
+        )
         sizes = (d_model, d_head, n_heads, n_layers)
         cases.append(case("values", "d_model = {}, d_head = {}, n_heads = {}, n_layers = {}".format(*sizes), *sizes))
     heads, width = _distinct(rng, 2, 3, 9)
@@ -791,7 +805,9 @@ _ATTENTION_PARAMETERS = Exercise(
         Mistake(
             "with-biases",
             "Biases were counted. The question is about the weights in the matrices alone.",
-            lambda d_model, d_head, n_heads, n_layers: (4 * d_model * d_head + 3 * d_head + d_model) * n_heads * n_layers,
+            lambda d_model, d_head, n_heads, n_layers: (
+                (4 * d_model * d_head + 3 * d_head + d_model) * n_heads * n_layers
+            ),
         ),
         Mistake(
             "with-head-biases",
@@ -816,7 +832,9 @@ _ATTENTION_PARAMETERS = Exercise(
         Mistake(
             "int32-overflow",
             "The count overflowed 32 bits. Python's own integers have no such limit.",
-            lambda d_model, d_head, n_heads, n_layers: (4 * d_model * d_head * n_heads * n_layers + 2**31) % 2**32 - 2**31,
+            lambda d_model, d_head, n_heads, n_layers: (
+                (4 * d_model * d_head * n_heads * n_layers + 2**31) % 2**32 - 2**31
+            ),
         ),
     ),
 )
