@@ -116,7 +116,8 @@ def ensure(extras: set[str], lock: int) -> None:
         say(f"bringing .venv up to date: {problems[0]}")
     else:
         say("installing the course's packages into .venv; once only, some minutes with a slow network")
-    STAMP.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not there, or .venv is no folder
+        STAMP.unlink()
     if usable:
         try:
             install(extras, lock)

@@ -119,6 +119,17 @@ _CAUSAL_MASK = Exercise(
             lambda n: np.eye(n, dtype=bool) | np.eye(n, k=-1, dtype=bool),
         ),
         Mistake(
+            "both-neighbours",
+            "Here a token sees its two neighbours, one of them in the future. It may see all tokens before it and "
+            "none after.",
+            lambda n: np.eye(n, k=1, dtype=bool) | np.eye(n, dtype=bool) | np.eye(n, k=-1, dtype=bool),
+        ),
+        Mistake(
+            "only-recent",
+            "Here a token sees itself and the last two before it. A causal mask lets it see all tokens before it.",
+            lambda n: np.tri(n, dtype=bool) & ~np.tri(n, k=-3, dtype=bool),
+        ),
+        Mistake(
             "all-allowed",
             "Everything is allowed: nothing hides the future.",
             lambda n: np.ones((n, n), bool),
@@ -145,7 +156,7 @@ def _draw_padding_mask(rng: np.random.Generator) -> list[Case]:
     cases = []
 
     def add(criterion: str, label: str, lengths: Array, m: int) -> None:
-        cases.append(Case(criterion, label, (lengths, m), sizes={"B": len(lengths), "m": m}))
+        cases.append(Case(criterion, label, (lengths, m), sizes={"m": m}))
 
     def some(batch: int, m: int, dtype: type = np.int64) -> Array:
         """Lengths of 1 to m - 1: at least two of them differ, they are not sorted, and the first is not the longest."""
@@ -261,6 +272,26 @@ _PADDING_MASK = Exercise(
             "longest-for-all",
             "Every row uses the longest length. Each row has a length of its own.",
             lambda lengths, m: np.arange(m) < np.full((len(lengths), 1), max(lengths)),
+        ),
+        Mistake(
+            "shortest-for-all",
+            "Every row uses the shortest length. Each row has a length of its own.",
+            lambda lengths, m: np.arange(m) < np.full((len(lengths), 1), min(lengths)),
+        ),
+        Mistake(
+            "rows-reversed",
+            "The rows stand in reverse order. Row b belongs to sequence b.",
+            lambda lengths, m: np.arange(m) < lengths[::-1, None],
+        ),
+        Mistake(
+            "at-least-one",
+            "An empty sequence gets one key. A length of 0 is a row of False.",
+            lambda lengths, m: np.arange(m) < np.maximum(lengths, 1)[:, None],
+        ),
+        Mistake(
+            "full-length",
+            "A sequence without padding loses its last key. A length of m is a row of True.",
+            lambda lengths, m: np.arange(m) < np.minimum(lengths, m - 1)[:, None],
         ),
         Mistake(
             "last-token-only",
@@ -516,7 +547,8 @@ _MASKED_SOFTMAX = Exercise(
         ),
         Mistake(
             "one-largest-for-all-rows",
-            "The largest score of the whole array is subtracted. In a row that lies far below it all exponentials vanish: "
+            "The largest score of the whole array is subtracted. In a row that lies far below it all exponentials "
+            "vanish: "
             "each row needs its own largest.",
             _one_largest,
         ),
@@ -561,6 +593,16 @@ _MASKED_SOFTMAX = Exercise(
             "adds-the-mask",
             "True counts as 1 when it is added to a score: that favours the allowed keys a little and hides none.",
             lambda scores, mask: _softmax(scores + mask),
+        ),
+        Mistake(
+            "scaled-again",
+            "The scores are divided by the root of their width on the way. This function takes them as they are.",
+            lambda scores, mask: _filled_zero(scores / math.sqrt(scores.shape[-1]), mask),
+        ),
+        Mistake(
+            "wrong-sign",
+            "The smallest score wins the largest weight: look at the sign in the exponential.",
+            lambda scores, mask: _filled_zero(-scores, mask),
         ),
         Mistake(
             "epsilon-in-the-sum",
@@ -705,6 +747,12 @@ def _keys_as_values(Q: Array, K: Array, V: Array, mask: Array) -> tuple[Array, A
     return weights @ K, weights
 
 
+def _reshaped_keys(Q: Array, K: Array, V: Array, mask: Array) -> tuple[Array, Array]:
+    turned = K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])
+    weights = _filled_zero(Q @ turned / math.sqrt(Q.shape[-1]), mask)
+    return weights @ V, weights
+
+
 def _first_mask_only(Q: Array, K: Array, V: Array, mask: Array) -> tuple[Array, Array]:
     return _attend(Q, K, V, mask[0] if mask.ndim > 2 else mask)
 
@@ -760,6 +808,23 @@ _MASKED_ATTENTION = Exercise(
             lambda Q, K, V, mask: _attend(Q, K, V, mask, scale=1 / math.sqrt(Q.shape[0])),
         ),
         Mistake(
+            "scaled-by-second-axis",
+            "The scores are divided by the root of `Q.shape[1]`, which is the width for one sequence, but not for a "
+            "batch. "
+            "The width d_k is the last axis.",
+            lambda Q, K, V, mask: _attend(Q, K, V, mask, scale=1 / math.sqrt(Q.shape[1])),
+        ),
+        Mistake(
+            "divided-by-8",
+            "The scores are divided by 8, which is the root of 64. The width d_k is another one here: read it off `Q`.",
+            lambda Q, K, V, mask: _attend(Q, K, V, mask, scale=1 / 8),
+        ),
+        Mistake(
+            "divided-by-2",
+            "The scores are always divided by 2, which is the root of 4. The width d_k differs: read it off `Q`.",
+            lambda Q, K, V, mask: _attend(Q, K, V, mask, scale=1 / 2),
+        ),
+        Mistake(
             "scaled-up",
             "The scores are multiplied by √d_k where they should be divided by it.",
             lambda Q, K, V, mask: _attend(Q, K, V, mask, scale=math.sqrt(Q.shape[-1])),
@@ -783,7 +848,8 @@ _MASKED_ATTENTION = Exercise(
         ),
         Mistake(
             "fill-not-low-enough",
-            "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 hidden keys "
+            "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 hidden "
+            "keys "
             "win weight.",
             lambda Q, K, V, mask: _attend(Q, K, V, mask, weigh=lambda s, k: _silent(_filled(s, k, -1e4), k)),
         ),
@@ -796,6 +862,26 @@ _MASKED_ATTENTION = Exercise(
             "inverted-mask",
             "Exactly the keys that may be attended to are hidden: True means “may attend”.",
             lambda Q, K, V, mask: _attend(Q, K, V, ~mask),
+        ),
+        Mistake(
+            "output-not-masked",
+            "The weights are masked, but the output is mixed from weights that are not: use the same weights for both.",
+            lambda Q, K, V, mask: (_attend(Q, K, V, np.ones((), bool))[0], _attend(Q, K, V, mask)[1]),
+        ),
+        Mistake(
+            "weights-not-masked",
+            "The output is right, but the weights that are returned are not masked: return those that made the output.",
+            lambda Q, K, V, mask: (_attend(Q, K, V, mask)[0], _attend(Q, K, V, np.ones((), bool))[1]),
+        ),
+        Mistake(
+            "always-causal",
+            "It uses a causal mask of its own, whatever mask it is given.",
+            lambda Q, K, V, mask: _attend(Q, K, V, np.tri(Q.shape[-2], K.shape[-2], dtype=bool)),
+        ),
+        Mistake(
+            "also-causal",
+            "It adds a causal mask to the mask that it is given. The caller decides who may look at whom.",
+            lambda Q, K, V, mask: _attend(Q, K, V, mask & np.tri(Q.shape[-2], K.shape[-2], dtype=bool)),
         ),
         Mistake(
             "not-renormalised",
@@ -848,6 +934,11 @@ _MASKED_ATTENTION = Exercise(
             "keys-as-values",
             "The weights mix the keys. The output is a mixture of the values.",
             _keys_as_values,
+        ),
+        Mistake(
+            "keys-reshaped",
+            "The keys were reshaped where they should be transposed: a reshape keeps the entries in reading order.",
+            _reshaped_keys,
         ),
         Mistake(
             "no-values",

@@ -1,0 +1,209 @@
+"""A small sample class, made from a table and graded for real: `make demo`.
+
+The class lives in a course folder of its own, `demo/`, so that it never meets a real gradebook.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from .units import unit_names
+
+ROOT = Path(__file__).resolve().parents[1]
+TABLE = Path(__file__).with_name("demo_class.toml")
+MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
+
+
+@dataclass(frozen=True)
+class Student:
+    """One row of the table; demo_class.toml says what each field means."""
+
+    id: str
+    note: str
+    units: Sequence[str] = field(default_factory=unit_names)
+    blank: bool = False
+    answers: Mapping[str, str] = field(default_factory=dict)
+    extra: str = ""
+    deleted: Sequence[str] = ()
+    doubled: Sequence[str] = ()
+    skipped: Sequence[str] = ()
+    cut: str = ""
+    expected: Mapping[str, str] = field(default_factory=dict)
+
+    def expects(self, unit: str, function: str) -> str:
+        """The verdict that is due, with the mistake's name after it where one is to be named."""
+        if unit == self.cut or (self.blank and function not in self.answers):
+            return "missing"
+        return self.expected.get(function, "right")
+
+
+def students() -> list[Student]:
+    """The sample class, as the table has it."""
+    return [Student(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["student"]]
+
+
+def build_class(course: Path, target: Path) -> list[Student]:
+    """Make `target` a course folder with the units of `course` and the sample class's notebooks; returns the class."""
+    (target / "grading").mkdir(parents=True)
+    shutil.copy(course / "nbgrader_config.py", target)
+    for unit in unit_names():
+        for folder in ("notebooks", "solutions"):
+            (target / folder / unit).mkdir(parents=True)
+            shutil.copy(course / folder / unit / f"{unit}.ipynb", target / folder / unit)
+    table = students()
+    for unit in unit_names():
+        release = nbformat.read(course / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+        solved = _answers(nbformat.read(course / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+        for student in table:
+            if unit in student.units:
+                _hand_in(student, unit, release, solved, target / "grading" / "submitted")
+    return table
+
+
+def _answers(solutions: NotebookNode) -> dict[str, str]:
+    """Function -> the source of its answer cell in a solution notebook, without nbgrader's markers."""
+    return {
+        cell.metadata.nbgrader.grade_id: "\n".join(
+            line for line in cell.source.splitlines() if line.strip() not in MARKERS
+        )
+        for cell in solutions.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    }
+
+
+def _hand_in(student: Student, unit: str, release: NotebookNode, solved: Mapping[str, str], folder: Path) -> None:
+    """Write one student's notebook of one unit."""
+    notebook = nbformat.from_dict(release)
+    answers = {**({} if student.blank else solved), **student.answers}
+    cells = []
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if name in student.deleted:
+            continue
+        if name in answers:
+            cell.source = answers[name].strip("\n")
+        if name in student.skipped:
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "skip-execution"]
+        cells.append(cell)
+        if name in student.doubled:
+            cells.append(nbformat.from_dict({**cell, "id": f"{cell.id}-again"}))
+    if student.extra:
+        first_code = next(index for index, cell in enumerate(cells) if cell.cell_type == "code")
+        own = nbformat.v4.new_code_cell(student.extra.strip("\n"))
+        own.id = "my-own-cell"
+        cells.insert(first_code + 1, own)
+    notebook.cells = cells
+    text = nbformat.writes(notebook)
+    path = folder / student.id / unit / f"{unit}.ipynb"
+    path.parent.mkdir(parents=True)
+    path.write_text(text[: len(text) // 2] if unit == student.cut else text, encoding="utf-8")
+
+
+def surprises(table: Sequence[Student], graded: Sequence) -> list[str]:
+    """Where the verdicts differ from what the table expects, one line each."""
+    by_id, found = {student.id: student for student in table}, []
+    for item in graded:
+        for verdict in item.verdicts:
+            due = by_id[item.student].expects(item.unit, verdict.function).split()
+            got = [verdict.verdict, verdict.mistake]
+            if due != got[: len(due)]:
+                found.append(
+                    f"{item.student}, {verdict.function}: {' '.join(map(str, got))} instead of {' '.join(due)}"
+                )
+    return found
+
+
+def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
+    """Grade the class as `autograder grade` does. Where no sandbox can be had, it is graded without: it is ours."""
+    from . import classroom, nbgrader_plugin
+    from .challenge import Challenge
+    from .progress import progress
+    from .sandbox import NoSandbox
+
+    handed, challenge = classroom.handed_in(target), Challenge()
+
+    def run(unsafe: bool) -> list:
+        with progress(len(handed)) as advance:
+            return classroom.grade_class(target, handed, workers, unsafe, challenge, lambda item: advance(item.student))
+
+    unsafe = False
+    try:
+        graded = run(unsafe)
+    except NoSandbox as error:
+        print(f"No sandbox here: {error}\nThe sample class is our own, so it is graded without one.", file=sys.stderr)
+        unsafe = True
+        graded = run(unsafe)
+    nbgrader_plugin.record_run(target, challenge.seed)
+    with progress(len(graded), "recording") as advance:
+        classroom.record(target, graded, lambda item: advance(item.student))
+    return graded, unsafe
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Build the class, grade it, and show what was found."""
+    parser = argparse.ArgumentParser(
+        prog="make demo", description="Grades a small sample class and shows what was found."
+    )
+    parser.add_argument("--workers", type=int, metavar="N", help="how many submissions at a time; default: the cores")
+    parser.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
+    options = parser.parse_args(arguments)
+    target, started = ROOT / "demo", time.monotonic()
+    if target.exists():
+        if not (target / "nbgrader_config.py").is_file() and any(target.iterdir()):
+            print(f"{target} holds something else; move it away, the sample class is built there", file=sys.stderr)
+            return 2
+        shutil.rmtree(target)
+    table = build_class(ROOT, target)
+    graded, unsafe = _grade(target, options.workers)
+    took = time.monotonic() - started
+    if options.json:
+        print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
+        return 0
+    _show(table, graded, took, unsafe)
+    unexpected = surprises(table, graded)
+    for line in unexpected:
+        print(f"demo: {line}", file=sys.stderr)
+    return 1 if unexpected else 0
+
+
+def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    from .report import print_report
+
+    console = Console(highlight=False)
+    people = Table(title="The sample class", title_justify="left", box=None, show_header=False)
+    for student in table:
+        people.add_row(student.id, student.note)
+    console.print(people)
+    console.print()
+    print_report(graded, console)
+    verdicts = [verdict for item in graded for verdict in item.verdicts]
+    wrong = [verdict for verdict in verdicts if verdict.verdict == "wrong"]
+    named = sum(verdict.mistake is not None for verdict in wrong)
+    notebooks = f"{len(graded)} notebooks of {len(table)} students, {len(verdicts)} answers"
+    console.print(f"{notebooks}: {len(wrong)} wrong, {named} of them named; {took:.0f} s in all.")
+    console.print(f"Graded {'WITHOUT a sandbox' if unsafe else 'in the sandbox'}, with fresh secret inputs.")
+    pages = ROOT / "demo" / "grading" / "feedback"
+    console.print(f"Feedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
+    example = next(
+        (item for item in graded if any(v.verdict == "wrong" and v.mistake for v in item.verdicts)), graded[0]
+    )
+    console.print(f"  {pages / example.student / example.unit / example.unit}.html", soft_wrap=True)
+    console.print("The same for a real class: put notebooks into grading/submitted/ and run `autograder grade`.")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

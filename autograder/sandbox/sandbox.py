@@ -1,0 +1,147 @@
+"""A running zygote: in bubblewrap where strangers' work is graded, or plain for one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from functools import cache
+
+from . import bubblewrap
+from .cells import CellSource
+from .limits import Limits
+from .session import Lost, Session
+
+START_SECONDS = 120
+FIRST_UID, UIDS = 200_000, 1_000_000
+_slots = itertools.count(os.getpid() * 64)
+
+
+class NoSandbox(Exception):
+    """Strangers' work cannot be run safely here: one line that says why and what mends it."""
+
+
+class Sandbox:
+    """Starts submissions. Use `open_sandbox`."""
+
+    def __init__(self, limits: Limits, mode: str) -> None:
+        self.limits, self.mode = limits, mode
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+
+    def start(self) -> None:
+        """Start the zygote and wait until it is warm. Raises NoSandbox."""
+        kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        with theirs:
+            if self.mode == "plain":
+                line = bubblewrap.start_line(str(bubblewrap.WORKER.parent), theirs.fileno(), "plain")
+                threads = {name: value for name, value in bubblewrap.ENVIRONMENT.items() if "THREADS" in name}
+                environment = {**os.environ, **threads, "MPLBACKEND": "Agg"}
+            else:
+                line, environment = bubblewrap.command(theirs.fileno(), self.mode), {}
+            self._process = subprocess.Popen(
+                line,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        self._control = ours
+        ours.settimeout(START_SECONDS)
+        try:
+            ready = ours.recv(5)
+        except OSError:
+            ready = b""
+        if ready != b"ready":
+            self._process.kill()
+            words = (self._process.stderr.read() if self._process.stderr else b"").decode(errors="replace")
+            self.stop()
+            raise NoSandbox(_explain(self.mode, words))
+        ours.settimeout(None)
+
+    def stop(self) -> None:
+        """End the zygote and everything below it."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            if self._process.stderr:
+                self._process.stderr.close()
+        self._process = self._control = None
+
+    def session(self, cells: Sequence[CellSource]) -> Session:
+        """A submission's process, with its cells run. Use as a context manager."""
+        return Session(self, list(cells))
+
+    def spawn(self) -> tuple[socket.socket, socket.socket]:
+        """A fresh process for a submission: its channel and its lifeline. Raises Lost when the zygote is gone."""
+        order = {**asdict(self.limits), "uid": FIRST_UID + next(_slots) % UIDS}
+        channel, their_channel = socket.socketpair()
+        lifeline, their_lifeline = socket.socketpair()
+        with their_channel, their_lifeline:
+            try:
+                if self._process is None or self._process.poll() is not None:
+                    self.stop()
+                    self.start()
+                message = json.dumps(order).encode()
+                socket.send_fds(self._control, [message], [their_channel.fileno(), their_lifeline.fileno()])
+            except OSError as error:
+                channel.close()
+                lifeline.close()
+                raise Lost(str(error)) from None
+        return channel, lifeline
+
+
+def _explain(mode: str, words: str) -> str:
+    reason = next((line for line in reversed(words.strip().splitlines()) if line.strip()), "it said nothing")
+    if mode == "plain":
+        return f"the worker process does not start: {reason}"
+    if "namespace" in reason or "uid map" in reason or "Permission" in reason:
+        remedy = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+        remedy += "kernel.apparmor_restrict_unprivileged_userns=0), or grade as root"
+    else:
+        remedy = "run `autograder doctor`"
+    return f"no sandbox: bubblewrap does not start here ({reason[:200]}); {remedy}"
+
+
+def sandbox_mode() -> str:
+    """ "root" or "user", whichever this process would use."""
+    return "root" if os.geteuid() == 0 else "user"
+
+
+@cache
+def preflight() -> str | None:
+    """Why there can be no sandbox here, in one line, or None. What only a run can tell, the start of one tells."""
+    if sys.platform != "linux":
+        return "no sandbox: grading strangers' work needs Linux (use a container or a virtual machine)"
+    if bubblewrap.program() is None:
+        return "no sandbox: bubblewrap is not installed; run: sudo apt-get install bubblewrap (or your system's way)"
+    from ..worker import seccomp
+
+    if not seccomp.supported():
+        return "no sandbox: this processor's system calls are not known to the filter; use x86_64 or aarch64"
+    return None
+
+
+@contextlib.contextmanager
+def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Iterator[Sandbox]:
+    """A warm sandbox. Raises NoSandbox with the remedy; `unsafe` is a plain process, for people you trust."""
+    mode = "plain" if unsafe else sandbox_mode()
+    reason = None if unsafe else preflight()
+    if reason:
+        raise NoSandbox(reason)
+    sandbox = Sandbox(limits or Limits(), mode)
+    sandbox.start()
+    try:
+        yield sandbox
+    finally:
+        sandbox.stop()

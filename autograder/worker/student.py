@@ -1,0 +1,147 @@
+"""The student's process: runs the cells, then forks a child for every exercise it is asked about.
+
+Once the first cell has run, nothing in this process can be trusted. All it can do is send arrays; the host decides
+what they are worth.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import sys
+import time
+from typing import Any
+
+import numpy as np
+
+from .calls import describe_error, host_function, perform
+from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
+from .values import decode
+
+STUCK = 97  # exit status of a process whose cell would not stop
+
+
+class CellTimeout(BaseException):
+    """A cell ran longer than it may. No `except Exception` of the student's catches it."""
+
+
+def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
+    """Run the cells that the first frame brings, then answer requests until the host hangs up."""
+    reseed()
+    order, _ = receive_frame(channel)
+    for index, cell in enumerate(order["cells"]):
+        send_frame(channel, {"event": "begin", "index": index})
+        report = run_cell(cell, namespace, transform, float(order["seconds_per_cell"]))
+        send_frame(channel, {"event": "cell", "index": index, **report})
+    send_frame(channel, {"event": "ready"})
+    while True:
+        try:
+            request, payload = receive_frame(channel)
+            _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        except (Closed, FrameTimeout, BadFrame, OSError):
+            return
+        with socket.socket(fileno=descriptors[0]) as reply:
+            how = answer(request, payload, reply, namespace)
+        send_frame(channel, {"event": "ended", "how": how})
+
+
+def run_cell(cell: dict[str, Any], namespace: dict[str, Any], transform: Any, seconds: float) -> dict[str, Any]:
+    """Run one cell as a notebook would; the report says how it went."""
+    alarms = 0
+
+    def alarm(*_: Any) -> None:
+        nonlocal alarms
+        alarms += 1
+        if alarms > 3:
+            os._exit(STUCK)
+        raise CellTimeout
+
+    with contextlib.suppress(ValueError):  # a signal handler needs the main thread
+        signal.signal(signal.SIGALRM, alarm)
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        code = compile(transform(cell["source"]), f"<cell {cell['name']}>", "exec", dont_inherit=True)
+        exec(code, namespace)
+        return {"status": "ran"}
+    except CellTimeout:
+        return {"status": "timeout"}
+    except BaseException as error:
+        return {"status": "failed", "error": {**describe_error(error), **_syntax_line(error)}}
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _syntax_line(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, SyntaxError) and isinstance(error.lineno, int):
+        return {"line": error.lineno, "message": str(error.msg)[:500]}
+    return {}
+
+
+def answer(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> str:
+    """Answer one exercise in a child of its own; returns how the child ended."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.setpgid(0, 0)
+            answer_here(request, payload, reply, namespace)
+            status = 0
+        finally:
+            os._exit(status)
+    deadline, pause = time.monotonic() + float(request["seconds"]), 0.0005
+    while True:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            _end(child)
+            code = os.waitstatus_to_exitcode(status)
+            return f"signal {-code}" if code < 0 else f"exit {code}"
+        if time.monotonic() > deadline:
+            _end(child)
+            os.waitpid(child, 0)
+            return "timeout"
+        time.sleep(pause)
+        pause = min(2 * pause, 0.01)
+
+
+def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> None:
+    """Answer one exercise in this process."""
+    reseed()
+
+    def send(header: dict[str, Any], data: bytes) -> None:
+        send_frame(reply, header, data)
+
+    def ask(header: dict[str, Any], data: bytes) -> Any:
+        send_frame(reply, header, data)
+        answered, answer_payload = receive_frame(reply)
+        if "raise" in answered:
+            kind = {"TypeError": TypeError, "IndexError": IndexError}.get(str(answered["raise"]), ValueError)
+            raise kind(str(answered.get("message", "")))
+        return decode(answered["value"], answer_payload)
+
+    name = str(request["function"])
+    for stand_in in request["stand_ins"]:
+        namespace[stand_in] = host_function(stand_in, ask)
+    function = namespace.get(name)
+    if not callable(function):
+        send({"event": "absent"}, b"")
+        return
+    perform(function, request["calls"], payload, send, ask)
+
+
+def _end(child: int) -> None:
+    """Kill what the child left running in its process group."""
+    with contextlib.suppress(OSError):
+        os.killpg(child, signal.SIGKILL)
+
+
+def reseed() -> None:
+    """Give this process random numbers of its own: a fork copies the state of every generator."""
+    seed = int.from_bytes(os.urandom(4), "little")
+    random.seed(seed)
+    np.random.seed(seed)
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(seed)

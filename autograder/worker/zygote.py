@@ -1,0 +1,197 @@
+"""The zygote: imports the slow libraries once, then forks a process for every submission.
+
+It never reads a byte that a student influenced. The host sends an order and two sockets: the channel to the student's
+process and a lifeline. While the lifeline is open the submission may live; when it closes everything of it is killed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+from . import limits, linux, seccomp
+from .frames import send_frame
+from .student import serve
+
+PLAIN, USER, ROOT = "plain", "user", "root"
+POLL_SECONDS = 0.05
+SCRATCH = "/scratch"
+
+
+def main(control_descriptor: int, mode: str) -> None:
+    """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
+    namespace, transform = warm_up()
+    control = socket.socket(fileno=control_descriptor)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
+    control.sendall(b"ready")
+    while True:
+        message, descriptors, _, _ = socket.recv_fds(control, 65_536, 2)
+        if not message:
+            return
+        order = json.loads(message)
+        if os.fork() == 0:
+            status = 1
+            try:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                control.close()
+                channel, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+                live(order, mode, channel, lifeline, lambda c: serve(c, namespace, transform))
+                status = 0
+            finally:
+                os._exit(status)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
+    """Import what students use and build an IPython shell; returns its namespace and its source transformer."""
+    import numpy  # noqa: F401
+
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+    with contextlib.suppress(ImportError):
+        import matplotlib
+
+        matplotlib.use("Agg")
+        import matplotlib.pyplot
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    shell = InteractiveShell.instance(config=config, colors="nocolor")
+    shell.builtin_trap.activate()  # get_ipython and display, as in a notebook
+    shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is welcome and changes nothing
+    shell.user_ns["__name__"] = "__main__"
+    return shell.user_ns, shell.transform_cell
+
+
+def live(
+    order: dict[str, Any],
+    mode: str,
+    channel: socket.socket,
+    lifeline: socket.socket,
+    work: Callable[[socket.socket], None],
+) -> None:
+    """Run one submission in namespaces of its own, as far as `mode` has them."""
+    os.setsid()
+    if mode == PLAIN:
+        watch(order, mode, channel, lifeline, work)
+        return
+    flags = linux.CLONE_NEWPID | linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
+    if mode == USER:
+        user, group = os.getuid(), os.getgid()
+        linux.unshare(flags | linux.CLONE_NEWUSER)
+        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+            with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
+                file.write(text)
+    else:
+        linux.unshare(flags)
+    init = os.fork()
+    if init == 0:
+        status = 1
+        try:
+            furnish(order)
+            watch(order, mode, channel, lifeline, work)
+            status = 0
+        finally:
+            os._exit(status)  # process 1 ends, and with it every process of the namespace
+    channel.close()
+    lifeline.close()
+    os.waitpid(init, 0)
+
+
+def furnish(order: dict[str, Any]) -> None:
+    """A /proc of this namespace's own, and a scratch folder of limited size that is this submission's alone."""
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    linux.mount("proc", "/proc", "proc", linux.MS_NOSUID | linux.MS_NODEV | linux.MS_NOEXEC)
+    size = f"size={int(order['scratch_bytes'])},nr_inodes=4096,mode=1777"
+    linux.mount("scratch", SCRATCH, "tmpfs", linux.MS_NOSUID | linux.MS_NODEV, size)
+
+
+def watch(
+    order: dict[str, Any],
+    mode: str,
+    channel: socket.socket,
+    lifeline: socket.socket,
+    work: Callable[[socket.socket], None],
+) -> None:
+    """Start the student's process and stay above it until it ends, the host hangs up, or a limit is passed."""
+    student = os.fork()
+    if student == 0:
+        status = 1
+        try:
+            lifeline.close()
+            confine(order, mode)
+            work(channel)
+            status = 0
+        finally:
+            os._exit(status)
+    channel.close()
+    deadline = time.monotonic() + float(order["seconds_per_submission"])
+    how = "ended"
+    while True:
+        with contextlib.suppress(ChildProcessError):
+            if os.waitpid(student, os.WNOHANG)[0]:
+                break
+        if select.select([lifeline], [], [], POLL_SECONDS)[0]:
+            break  # the host has hung up: it sends nothing on this socket
+        if time.monotonic() > deadline:
+            how = "time"
+            break
+        if mode != PLAIN and private_memory() > int(order["memory_bytes"]) + int(order["memory_bytes"]) // 2:
+            how = "memory"
+            break
+    if mode == PLAIN:
+        with contextlib.suppress(OSError):
+            os.kill(student, signal.SIGKILL)
+    if hasattr(os, "waitstatus_to_exitcode"):
+        with contextlib.suppress(OSError):
+            send_frame(lifeline, {"event": "over", "how": how})
+
+
+def confine(order: dict[str, Any], mode: str) -> None:
+    """Take from this process everything that a student's code has no need of. There is no way back."""
+    if mode == PLAIN:
+        os.setpgid(0, 0)
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    limits.apply(order, count_processes=mode == ROOT)
+    if mode == PLAIN:
+        return
+    os.chdir(SCRATCH)
+    if mode == ROOT:
+        linux.drop_bounding_set()
+        os.setgroups([])
+        os.setresgid(order["uid"], order["uid"], order["uid"])
+        os.setresuid(order["uid"], order["uid"], order["uid"])
+    linux.drop_capabilities()
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("900")
+    linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
+    seccomp.install()
+
+
+def private_memory() -> int:
+    """Bytes that the processes of this namespace hold for themselves alone (this one not counted)."""
+    total = 0
+    for name in os.listdir("/proc"):
+        if not name.isdigit() or name == "1":
+            continue
+        with contextlib.suppress(OSError), open(f"/proc/{name}/smaps_rollup", encoding="ascii") as file:
+            for line in file:
+                if line.startswith(("Private_Dirty:", "Private_Clean:", "Swap:")):
+                    total += int(line.split()[1]) * 1024
+    return total

@@ -1,0 +1,77 @@
+"""The sample class: built as its table says, and graded as its table expects."""
+
+from __future__ import annotations
+
+import json
+
+import nbformat
+import pytest
+
+from autograder import demo
+from autograder.challenge import Challenge
+from autograder.classroom import grade_class, handed_in
+from autograder.sandbox import NoSandbox
+from autograder.units import exercises, find_exercise, unit_names
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    target = tmp_path_factory.mktemp("class") / "demo"
+    return target, {student.id: student for student in demo.build_class(demo.ROOT, target)}
+
+
+def notebook(target, student, unit):
+    return nbformat.read(target / "grading" / "submitted" / student / unit / f"{unit}.ipynb", as_version=4)
+
+
+def answers(cells) -> dict[str, str]:
+    return {c.metadata.nbgrader.grade_id: c.source for c in cells if c.metadata.get("nbgrader", {}).get("solution")}
+
+
+def test_the_table_names_only_functions_and_mistakes_that_exist():
+    table = demo.students()
+    assert len({student.id for student in table}) == len(table) >= 12
+    for student in table:
+        for function in student.answers:
+            assert f"def {function}(" in student.answers[function]
+        for function, expected in student.expected.items():
+            verdict, *mistake = expected.split()
+            assert verdict in ("right", "wrong", "missing", "crashed", "timeout", "forbidden")
+            exercise = find_exercise(function)
+            general = {"returns-none"}
+            assert not mistake or mistake[0] in general | {known.slug for known in exercise.mistakes}
+
+
+def test_every_unit_has_known_mistakes_in_the_class():
+    for unit in unit_names():
+        made = {f for s in demo.students() for f, e in s.expected.items() if e.startswith("wrong ")}
+        assert len(made & set(exercises(unit))) >= 3, unit
+
+
+def test_submissions_are_what_the_table_says(built):
+    target, table = built
+    unit = "02_scaled_scores"
+    release = nbformat.read(demo.ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+    assert answers(notebook(target, "ivan", unit).cells) == answers(release.cells)
+    ada = answers(notebook(target, "ada", unit).cells)
+    assert set(ada) == set(exercises(unit))
+    assert not any("NotImplementedError" in source or "### " in source for source in ada.values())
+    lena = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook(target, "lena", unit).cells]
+    assert "test_scaled_scores" not in lena and lena.count("test_softmax") == 2
+    with pytest.raises(json.JSONDecodeError):
+        json.loads((target / "grading" / "submitted" / "nils" / unit / f"{unit}.ipynb").read_text(encoding="utf-8"))
+    assert [path.name for path in (target / "grading" / "submitted" / "pavel").iterdir()] == ["01_projections"]
+    assert sum(len(student.units) for student in table.values()) == len(handed_in(target))
+
+
+def test_the_whole_class_gets_the_verdicts_that_the_table_expects(built):
+    target, table = built
+    handed = handed_in(target)
+    try:
+        graded = grade_class(target, handed, workers=2, challenge=Challenge(20))
+    except NoSandbox:
+        graded = grade_class(target, handed, workers=2, unsafe=True, challenge=Challenge(20))
+    assert demo.surprises(list(table.values()), graded) == []
+    marks = {(item.student, verdict.function): verdict.score for item in graded for verdict in item.verdicts}
+    assert all(mark == find_exercise(function).points for (who, function), mark in marks.items() if who == "ada")
+    assert not any(mark for (who, _), mark in marks.items() if who in ("ivan", "mallory"))
