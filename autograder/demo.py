@@ -164,6 +164,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{target} holds something else; move it away, the sample class is built there", file=sys.stderr)
             return 2
         shutil.rmtree(target)
+    missing = [unit for unit in unit_names() if not (ROOT / "notebooks" / unit / f"{unit}.ipynb").is_file()]
+    if missing:
+        print(f"notebooks/{missing[0]} is not there; make it with: autograder release {missing[0]}", file=sys.stderr)
+        return 2
     table = build_class(ROOT, target)
     graded, unsafe = _grade(target, options.workers)
     took = time.monotonic() - started
@@ -183,7 +187,7 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
 
     from .report import print_report
 
-    console = Console(highlight=False)
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     people = Table(title="The sample class", title_justify="left", box=None, show_header=False)
     for student in table:
         people.add_row(student.id, student.note)
@@ -194,7 +198,7 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
     wrong = [verdict for verdict in verdicts if verdict.verdict == "wrong"]
     named = sum(verdict.mistake is not None for verdict in wrong)
     notebooks = f"{len(graded)} notebooks of {len(table)} students, {len(verdicts)} answers"
-    console.print(f"{notebooks}: {len(wrong)} wrong, {named} of them named; {took:.0f} s in all.")
+    console.print(f"{notebooks}: {len(wrong)} wrong, {named} of them named; {took:.0f} s in all.", soft_wrap=True)
     console.print(f"Graded {'WITHOUT a sandbox' if unsafe else 'in the sandbox'}, with fresh secret inputs.")
     pages = ROOT / "demo" / "grading" / "feedback"
     console.print(f"Feedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
@@ -202,7 +206,9 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
         (item for item in graded if any(v.verdict == "wrong" and v.mistake for v in item.verdicts)), graded[0]
     )
     console.print(f"  {pages / example.student / example.unit / example.unit}.html", soft_wrap=True)
-    console.print("The same for a real class: put notebooks into grading/submitted/ and run `autograder grade`.")
+    console.print(
+        "The same for a real class: put notebooks into grading/submitted/ and run `autograder grade`.", soft_wrap=True
+    )
 
 
 if __name__ == "__main__":

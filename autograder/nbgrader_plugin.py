@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import atexit
 import json
+import os
+import sys
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
+from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
@@ -33,6 +37,11 @@ from .units import unit_names
 finished: dict[tuple[str, str], list[Verdict]] = {}
 
 MARK = "autograder"
+
+# nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+# SQLAlchemy 2.1 remarks on the order in which nbgrader adds things; it does no harm.
+warnings.filterwarnings("ignore", message="Object of type <Submitted", category=SAWarning)
 
 
 def load_config(root: Path) -> Config:

@@ -30,6 +30,7 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
         raise ReleaseFailed(f"solutions/{unit}/{unit}.ipynb is not there; the release is made from it")
     config = load_config(root)
     config.CourseDirectory.release_directory = str(target)
+    config.SaveCells.enabled = database
     coursedir = CourseDirectory(config=config)
     coursedir.assignment_id = unit
     converter = GenerateAssignment(coursedir=coursedir, config=config)

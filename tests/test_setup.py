@@ -8,11 +8,13 @@ import os
 import subprocess
 import sys
 import tomllib
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 import yaml
 from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
 
 import bubblewrap
 import environment
@@ -47,6 +49,15 @@ def test_every_dependency_is_pinned_to_a_tested_version_within_its_range():
         version = pins.get(requirement.name)
         assert version, f"{requirement.name} is not in constraints.txt"
         assert requirement.specifier.contains(version), f"{requirement} does not allow the tested {version}"
+
+
+def test_the_tested_versions_run_on_the_oldest_python_that_is_promised():
+    oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
+    pins = doctor.tested_versions()
+    for distribution in metadata.distributions():
+        if pins.get(distribution.name.lower()) == distribution.version.partition("+")[0]:
+            wanted = SpecifierSet(distribution.metadata.get("Requires-Python") or "")
+            assert wanted.contains(oldest), f"{distribution.name} {distribution.version} wants Python {wanted}"
 
 
 def test_constraints_hold_for_any_build():

@@ -8,11 +8,11 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from test_visible_tests import visible_test
 
 from autograder.challenge import Challenge
 from autograder.local import judge_function
 from autograder.units import exercises
+from test_visible_tests import visible_test
 
 UNIT = "03_masking"
 SEEDS = range(5)

@@ -288,7 +288,7 @@ def pip(arguments: list[str], lock: int) -> None:
         for line in process.stdout:
             log.write(line)
             log.flush()
-            if line.startswith("ERROR:") or (arguments[0] == "check" and line.strip()):
+            if line.strip().lower().startswith("error:") or (arguments[0] == "check" and line.strip()):
                 errors.append(line.strip())
             words = line.split()
             if shown and words and words[0] in ("Collecting", "Downloading", "Installing"):
@@ -303,4 +303,4 @@ def pip(arguments: list[str], lock: int) -> None:
         print("\r" + " " * 80 + "\r", end="", file=sys.stderr, flush=True)
     if process.returncode != 0:
         last = errors[-1] if errors else f"exit status {process.returncode}"
-        raise SetupFailed(f"pip failed ({last}); is the network up? The whole log is {LOG}. Run it again to continue")
+        raise SetupFailed(f"pip failed ({last}); is the network up? The whole log is {LOG}. The same command continues")

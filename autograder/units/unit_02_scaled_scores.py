@@ -954,8 +954,8 @@ _DERIVATION_TERMS = Exercise(
 
 
 def _statistics(d: int, n_samples: int, rng: np.random.Generator, scaled: bool) -> tuple[float, float]:
-    draws = rng.standard_normal((2, n_samples, d))
-    scores = np.einsum("sd,sd->s", *draws) / (math.sqrt(d) if scaled else 1.0)
+    q, k = rng.standard_normal((n_samples, d)), rng.standard_normal((n_samples, d))
+    scores = np.einsum("sd,sd->s", q, k) / (math.sqrt(d) if scaled else 1.0)
     mean = math.fsum(scores) / n_samples
     return mean, math.fsum((scores - mean) ** 2) / n_samples
 
