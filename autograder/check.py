@@ -39,10 +39,12 @@ def _unit_of(course: Course, cells: list[CodeCell], path: Path) -> str:
     """The unit whose answer cells the notebook holds most of; the file's name decides a tie."""
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     counts = {
-        unit: (len(marks & set(answer_names(course.release(unit)))), unit == path.stem) for unit in unit_names()
+        unit: (len(marks & set(answer_names(course.release(unit)))), unit == path.stem)
+        for unit in unit_names()
+        if course.has(unit)
     }
-    best = max(counts, key=lambda unit: counts[unit])
-    if not any(counts[best]):
+    best = max(counts, key=lambda unit: counts[unit], default="")
+    if not best or not any(counts[best]):
         raise Unreadable(f"{path}: holds no answer cell of this course; is it the notebook of another course?")
     return best
 

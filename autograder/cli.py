@@ -91,7 +91,7 @@ def _course(options: argparse.Namespace) -> Path:
         return options.course.resolve()
     here = Path.cwd()
     for folder in (here, *here.parents, Path(__file__).resolve().parents[1]):
-        if (folder / "nbgrader_config.py").is_file() and (folder / "notebooks").is_dir():
+        if (folder / "nbgrader_config.py").is_file():
             return folder
     raise Unusable("no course folder here; go to the folder that holds nbgrader_config.py, or name it with --course")
 

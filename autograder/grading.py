@@ -27,11 +27,18 @@ class Course:
         self.root = root
         self._releases: dict[str, NotebookNode] = {}
 
+    def has(self, unit: str) -> bool:
+        """Whether the release of `unit` has been made."""
+        return self._path(unit).is_file()
+
+    def _path(self, unit: str) -> Path:
+        return self.root / "notebooks" / unit / f"{unit}.ipynb"
+
     def release(self, unit: str) -> NotebookNode:
         """The student's version of a unit. Raises FileNotFoundError with the remedy."""
         if unit not in self._releases:
-            path = self.root / "notebooks" / unit / f"{unit}.ipynb"
-            if not path.is_file():
+            path = self._path(unit)
+            if not self.has(unit):
                 raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
             self._releases[unit] = nbformat.read(path, as_version=4)
         return self._releases[unit]
