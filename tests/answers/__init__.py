@@ -1,0 +1,1 @@
+"""Right and wrong answers to graded functions, to test the judge with."""
