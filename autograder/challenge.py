@@ -12,7 +12,7 @@ import secrets
 import warnings
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -36,7 +36,7 @@ class Posed:
     def __init__(self, exercise: Exercise, seed: int) -> None:
         self.exercise = exercise
         generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode())])
-        self.cases: list[Case] = list(exercise.draw(generator))
+        self.cases: list[Case] = _with_twin(list(exercise.draw(generator)))
         self.expected = [outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
         unknown = {case.criterion for case in self.cases} ^ set(exercise.credit)
@@ -69,6 +69,27 @@ class Challenge:
     def unit(self, unit: str) -> list[Posed]:
         """The posed exercises of `unit`, in the order of its notebook."""
         return [self.posed(function) for function in exercises(unit)]
+
+
+def _with_twin(cases: list[Case]) -> list[Case]:
+    """Add a second case with the shapes of the first and other numbers, right behind it.
+
+    A function that keeps its answers by shape is right on everything else.
+    """
+    first = cases[0]
+    args = tuple(_reversed(value) for value in first.args)
+    if all(one is other for one, other in zip(args, first.args, strict=True)):
+        return cases
+    twin = replace(first, args=args, label=f"{first.label}, other numbers")
+    return [first, twin, *cases[1:]]
+
+
+def _reversed(value: Any) -> Any:
+    if isinstance(value, Rng):
+        return Rng(value.seed ^ 1)
+    if isinstance(value, np.ndarray) and value.size > 1:
+        return np.ascontiguousarray(value.ravel()[::-1].reshape(value.shape))
+    return value
 
 
 def outcome(function: Callable[..., Any], case: Case, precise: bool = False) -> Outcome:

@@ -63,7 +63,9 @@ def print_verdicts(verdicts: Sequence[Verdict]) -> None:
         for verdict in rows:
             colour = colours.get(verdict.verdict, "yellow")
             named = f" ({verdict.mistake})" if verdict.mistake else ""
-            head = f"  [{colour}]{verdict.verdict:9}[/{colour}] {verdict.function}  {verdict.score:g}/{verdict.points:g}"
+            head = (
+                f"  [{colour}]{verdict.verdict:9}[/{colour}] {verdict.function}  {verdict.score:g}/{verdict.points:g}"
+            )
             console.print(head + escape(named))
             if verdict.verdict not in ("right", "missing"):
                 console.print(f"            {escape(verdict.message)}")

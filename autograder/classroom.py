@@ -132,9 +132,7 @@ def check_gradebook(root: Path) -> None:
         raise NotUsable(f"{path}: belongs to the course {courses[0]!r}; move it away and grade again")
 
 
-def record(
-    root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] = lambda graded: None
-) -> list[Path]:
+def record(root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] = lambda graded: None) -> list[Path]:
     """Write all verdicts to nbgrader's gradebook and make the feedback pages; returns the pages' folders."""
     from nbgrader.converters import Autograde, GenerateFeedback
     from nbgrader.coursedir import CourseDirectory
@@ -195,5 +193,3 @@ def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
                 for entry in content["verdicts"]
             ]
             yield Graded(path.stem, unit, verdicts, content["problem"])
-
-

@@ -200,15 +200,12 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
     notebooks = f"{len(graded)} notebooks of {len(table)} students, {len(verdicts)} answers"
     console.print(f"{notebooks}: {len(wrong)} wrong, {named} of them named; {took:.0f} s in all.", soft_wrap=True)
     console.print(f"Graded {'WITHOUT a sandbox' if unsafe else 'in the sandbox'}, with fresh secret inputs.")
+    item, verdict = next((item, v) for item in graded for v in item.verdicts if v.mistake)
+    console.print(f"\n{item.student} reads about {verdict.function}: {verdict.message}", markup=False)
     pages = ROOT / "demo" / "grading" / "feedback"
-    console.print(f"Feedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
-    example = next(
-        (item for item in graded if any(v.verdict == "wrong" and v.mistake for v in item.verdicts)), graded[0]
-    )
-    console.print(f"  {pages / example.student / example.unit / example.unit}.html", soft_wrap=True)
-    console.print(
-        "The same for a real class: put notebooks into grading/submitted/ and run `autograder grade`.", soft_wrap=True
-    )
+    console.print(f"\nFeedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
+    console.print(f"  {pages / item.student / item.unit / item.unit}.html", soft_wrap=True)
+    console.print("For a real class: notebooks into grading/submitted/, then `autograder grade`.")
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
             for item in (warned if isinstance(warned, list) else [])
             if isinstance(item, dict) and item.get("numerical") is True
         ),
-        inputs_after=tuple(decode(tree, payload) for tree in (inputs if isinstance(inputs, list) else [])),
+        inputs_after=decode({"t": "tuple", "items": inputs if isinstance(inputs, list) else []}, payload),
     )
     if header.get("outcome") == "returned":
         call.value = decode(header.get("value"), payload)

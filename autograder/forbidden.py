@@ -54,7 +54,9 @@ def _imports(nodes: Sequence[ast.AST]) -> dict[str, str]:
         for node in ast.walk(top):
             if isinstance(node, ast.Import):
                 for alias in node.names:
-                    origins[alias.asname or alias.name.split(".")[0]] = alias.name if alias.asname else alias.name.split(".")[0]
+                    origins[alias.asname or alias.name.split(".")[0]] = (
+                        alias.name if alias.asname else alias.name.split(".")[0]
+                    )
             elif isinstance(node, ast.ImportFrom):
                 for alias in node.names:
                     origins[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"

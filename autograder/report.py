@@ -11,13 +11,15 @@ from rich.table import Table
 
 from .classroom import Graded
 
-SIGNS = {"right": "✓", "missing": "·", "crashed": "!", "timeout": "∞", "forbidden": "✗"}
+SIGNS = {"right": "✓", "wrong": "0", "missing": "·", "crashed": "!", "timeout": "∞", "forbidden": "✗"}
 
 
 def score_table(graded: Sequence[Graded], unit: str) -> Table:
     """One row per student, one column per exercise: the score, or a sign where nothing was earned."""
     rows = [item for item in graded if item.unit == unit]
-    table = Table(title=unit, title_justify="left", caption="✓ full marks   · missing   ! crashed   ∞ no end   ✗ forbidden")
+    table = Table(
+        title=unit, title_justify="left", caption="✓ full marks   · missing   ! crashed   ∞ no end   ✗ forbidden"
+    )
     table.add_column("student", no_wrap=True)
     for verdict in rows[0].verdicts:
         table.add_column(f"{verdict.function}\n/{verdict.points:g}", justify="right", overflow="fold")
@@ -29,7 +31,7 @@ def score_table(graded: Sequence[Graded], unit: str) -> Table:
 
 
 def _mark(verdict: str, score: float) -> str:
-    return SIGNS.get(verdict, "") if verdict == "right" or not score else f"{score:g}" if verdict != "wrong" else f"{score:g}"
+    return f"{score:g}" if score and verdict != "right" else SIGNS[verdict]
 
 
 def mistakes(graded: Sequence[Graded]) -> list[dict[str, Any]]:

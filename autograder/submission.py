@@ -149,7 +149,10 @@ def transplant(cells: list[CodeCell], release: NotebookNode, unit: str, name: st
         raise Unreadable(f"{name}: holds no answer cell of {unit}; is it the notebook of another unit or course?")
 
     result = Transplanted(unit, nbformat.from_dict(release))
-    sources = {function: [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)] for function in functions}
+    sources = {
+        function: [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)]
+        for function in functions
+    }
     stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in release.cells if _is_answer(cell)}
     for function in functions:
         _choose(result, function, sources[function], stubs[function])
@@ -207,9 +210,7 @@ def _choose(result: Transplanted, function: str, sources: list[str], stub: str) 
         result.answers[function] = written[-1]
 
 
-def _extras(
-    cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, str]
-) -> dict[str | None, list[str]]:
+def _extras(cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, str]) -> dict[str | None, list[str]]:
     """The student's own code cells by the cell of ours or answer after which they stand (None: at the top).
 
     A cell of ours that the student changed counts as an extra cell if it defines functions: helpers do get written

@@ -61,11 +61,15 @@ class Sandbox:
         except OSError:
             ready = b""
         if ready != b"ready":
-            self._process.kill()
-            words = (self._process.stderr.read() if self._process.stderr else b"").decode(errors="replace")
-            self.stop()
-            raise NoSandbox(_explain(self.mode, words))
+            raise NoSandbox(_explain(self.mode, self._last_words()))
         ours.settimeout(None)
+
+    def _last_words(self) -> str:
+        """End the zygote; returns what it said on standard error."""
+        self._process.kill()
+        words = self._process.stderr.read() if self._process.stderr else b""
+        self.stop()
+        return words.decode(errors="replace")
 
     def stop(self) -> None:
         """End the zygote and everything below it."""
@@ -77,6 +81,18 @@ class Sandbox:
             if self._process.stderr:
                 self._process.stderr.close()
         self._process = self._control = None
+
+    def prove(self) -> None:
+        """Run a first, empty submission: what the kernel refuses shows only here. Raises NoSandbox."""
+        try:
+            with self.session([CellSource("first", "given", "pass")]) as session:
+                if session.cells[0].status == "ran":
+                    return
+        except Lost:
+            pass
+        raise NoSandbox(
+            _explain(self.mode, self._last_words() or "a submission's process does not start: namespaces refused")
+        )
 
     def session(self, cells: Sequence[CellSource]) -> Session:
         """A submission's process, with its cells run. Use as a context manager."""
@@ -142,6 +158,7 @@ def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Iterator
     sandbox = Sandbox(limits or Limits(), mode)
     sandbox.start()
     try:
+        sandbox.prove()
         yield sandbox
     finally:
         sandbox.stop()

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 RESTARTS = 3
 GRACE_SECONDS = 5.0
-TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
+TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError, RecursionError)
 
 
 class Lost(Exception):
@@ -52,7 +52,11 @@ class Session:
         self._channel = self._lifeline = None
 
     def _run_cells(self) -> None:
-        """Start a process and run the cells; start again without a cell that ended or blocked the process."""
+        """Start a process and run the cells; start again without a cell that ended or blocked the process.
+
+        Raises Lost where not even the first cell began, time and again: no student's code had run, so it is our fault.
+        """
+        begun = False
         for _ in range(RESTARTS + 1):
             outcomes: dict[str, CellOutcome] = dict(self._left_out)
             current: str | None = None
@@ -66,14 +70,20 @@ class Session:
                 send_frame(self._channel, order)
                 while True:
                     header, _ = receive_frame(self._channel, self._deadline(self._sandbox.limits.seconds_per_cell))
+                    begun = True
                     if header.get("event") == "ready":
                         break
-                    current = sources[int(header["index"])].name
+                    index = header.get("index")
+                    if type(index) is not int or not 0 <= index < len(sources):
+                        raise BadFrame("index")
+                    current = sources[index].name
                     if header.get("event") == "cell":
                         outcomes[current] = _outcome(current, header)
                         current = None
-            except (*TROUBLE, Lost, KeyError, ValueError, IndexError, TypeError) as error:
+            except (*TROUBLE, Lost) as error:
                 self._hang_up()
+                if not begun:
+                    continue
                 if current is None or time.monotonic() > self._ends:
                     break
                 status = "timeout" if isinstance(error, FrameTimeout) else "died"
@@ -81,6 +91,8 @@ class Session:
                 continue
             self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "skipped")) for cell in self._sources]
             return
+        if not begun:
+            raise Lost("the sandbox starts no processes any more; run `autograder doctor`")
         outcomes = {**outcomes, **self._left_out}
         self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "died")) for cell in self._sources]
 

@@ -97,7 +97,7 @@ _EMBED = Exercise(
         ),
         Mistake(
             "reshaped",
-            "The columns were forced into the shape (n, d_model) by a reshape, which mixes the words. Transpose instead.",
+            "The columns were forced into the shape (n, d_model) by a reshape, which mixes the words.",
             lambda tokens, E: E[:, tokens].reshape(len(tokens), len(E)),
         ),
         Mistake(
@@ -302,7 +302,7 @@ _SOFT_LOOKUP = Exercise(
         ),
         Mistake(
             "softmax-over-features",
-            "The softmax ran before the products were summed over the features. First one score per key, then the softmax.",
+            "The softmax ran before the products were summed over the features. First one score per key.",
             _softmax_over_features,
         ),
         Mistake(

@@ -1,4 +1,4 @@
-"""Unit 2, why the scores are divided by √d: softmax, scores, attention, the variance and its measurement, saturation."""
+"""Unit 2, why the scores are divided by √d: softmax, scores, variance and its measurement, attention, saturation."""
 
 from __future__ import annotations
 
@@ -62,8 +62,11 @@ def _draw_softmax(rng: np.random.Generator) -> list[Case]:
     shift = np.where(np.arange(n) % 2, 1e4, -1e4)[:, None]
     add("stability", "one row near 10,000, the next near -10,000", _normal(rng, n, m) + shift)
     wide = _normal(rng, k, m)
-    wide[:, 0], wide[:, 1] = 1e4, -1e4
+    wide[:, 0], wide[:, 1] = -1e4, 1e4
     add("stability", "10,000 and -10,000 in one row", wide)
+    low = _normal(rng, k, m)
+    low[:, -1] -= 1e3
+    add("stability", "a far smaller entry at the end of each row", low)
     add("stability", "all entries -10,000", np.full((2, m), -1e4))
     add("stability", "float32 with entries of ±10,000", np.float32([[1e4, -1e4, 0], [-1e4, -1e4, -1e4]]))
     add("edge cases", "a single entry per row", _normal(rng, n, 1))
@@ -128,6 +131,19 @@ def _positive_part(z: Array, axis: int = -1) -> Array:
     return e / (e.sum(axis=axis, keepdims=True) + 1e-30)
 
 
+def _unstable_logarithm(z: Array, axis: int = -1) -> Array:
+    return np.exp(z - np.log(np.exp(z).sum(axis=axis, keepdims=True)))
+
+
+def _divided_by_maximum(z: Array, axis: int = -1) -> Array:
+    return _no_shift(z / z.max(axis=axis, keepdims=True), axis)
+
+
+def _standardised(z: Array, axis: int = -1) -> Array:
+    centred = z - z.mean(axis=axis, keepdims=True)
+    return _right_softmax(centred / (z.std(axis=axis, keepdims=True) + 1e-12), axis)
+
+
 _SOFTMAX = Exercise(
     name="softmax",
     unit=UNIT,
@@ -139,7 +155,8 @@ _SOFTMAX = Exercise(
     mistakes=(
         Mistake(
             "no-shift",
-            "The exponentials overflow or vanish for large entries. A softmax does not change when all entries of a row "
+            "The exponentials overflow or vanish for large entries. A softmax does not change when all entries of a "
+            "row "
             "are shifted by the same number: which shift keeps them harmless?",
             _no_shift,
         ),
@@ -151,7 +168,8 @@ _SOFTMAX = Exercise(
         ),
         Mistake(
             "shift-by-minimum",
-            "The smallest entry was subtracted, which leaves large exponents that overflow. No exponent should be above 0.",
+            "The smallest entry was subtracted, which leaves large exponents that overflow. No exponent should be "
+            "above 0.",
             _min_shift,
         ),
         Mistake(
@@ -191,7 +209,8 @@ _SOFTMAX = Exercise(
         ),
         Mistake(
             "max-without-keepdims",
-            "The maximum lost its axis, and broadcasting subtracts the maxima of other rows, or fails: look at `keepdims`.",
+            "The maximum lost its axis, and broadcasting subtracts the maxima of other rows, or fails: look at "
+            "`keepdims`.",
             _shift_without_keepdims,
         ),
         Mistake(
@@ -224,8 +243,9 @@ _SOFTMAX = Exercise(
         ),
         Mistake(
             "epsilon-added",
-            "A small number was added to the sum, so the weights no longer add up to 1. A sum that holds e⁰ needs no guard.",
-            lambda z, axis=-1: _guarded(z, 1e-6, axis),
+            "A small number was added to the sum, so the weights no longer add up to 1. A sum that holds e⁰ needs "
+            "no guard.",
+            lambda z, axis=-1: _guarded(z, 1e-3, axis),
         ),
         Mistake(
             "sigmoid",
@@ -239,13 +259,105 @@ _SOFTMAX = Exercise(
         ),
         Mistake(
             "clipped",
-            "The entries were clipped. That avoids overflow and changes the result where entries beyond the clip differ.",
+            "The entries were clipped. That avoids overflow and changes the result where entries beyond the clip "
+            "differ.",
             lambda z, axis=-1: _no_shift(np.clip(z, -20, 20), axis),
         ),
         Mistake(
             "nan-replaced",
             "Overflow was covered up: NaN was replaced by zeros afterwards. Avoid the overflow in place of its traces.",
             lambda z, axis=-1: np.nan_to_num(_no_shift(z, axis)),
+        ),
+        Mistake(
+            "clipped-far-out",
+            "The entries were clipped. Beyond the clip all entries become equal, and so do their weights.",
+            lambda z, axis=-1: _no_shift(np.clip(z, -500, 500), axis),
+        ),
+        Mistake(
+            "unstable-logarithm",
+            "The logarithm of the sum was subtracted, and the sum itself overflows or vanishes for large entries.",
+            _unstable_logarithm,
+        ),
+        Mistake(
+            "shift-by-first",
+            "The first entry of each row was subtracted. Others may be far above it: no exponent should be above 0.",
+            lambda z, axis=-1: _no_shift(z - np.take(z, [0], axis=axis), axis),
+        ),
+        Mistake(
+            "shift-by-last",
+            "The last entry of each row was subtracted. Others may be far above it: no exponent should be above 0.",
+            lambda z, axis=-1: _no_shift(z - np.take(z, [-1], axis=axis), axis),
+        ),
+        Mistake(
+            "shift-by-size",
+            "The largest absolute value was subtracted. In a row of large negative entries everything vanishes.",
+            lambda z, axis=-1: _no_shift(z - np.abs(z).max(axis=axis, keepdims=True), axis),
+        ),
+        Mistake(
+            "shift-along-last-axis",
+            "The maximum is always taken along the last axis. It belongs to the same axis as the sum.",
+            lambda z, axis=-1: _no_shift(z - z.max(axis=-1, keepdims=True), axis),
+        ),
+        Mistake(
+            "sum-along-last-axis",
+            "The sum is always taken along the last axis. It belongs to the axis that `axis` names.",
+            lambda z, axis=-1: _no_shift(z - z.max(axis=axis, keepdims=True), -1),
+        ),
+        Mistake(
+            "axis-by-keyword-only",
+            "`axis` cannot be given by position. The docstring allows both.",
+            lambda z, *, axis=-1: _right_softmax(z, axis),
+        ),
+        Mistake(
+            "divided-by-maximum",
+            "The entries were divided by the largest one. A softmax does not change under a shift; a division "
+            "changes it.",
+            _divided_by_maximum,
+        ),
+        Mistake(
+            "absolute",
+            "The signs are lost: a large negative entry gets little weight, not much.",
+            lambda z, axis=-1: _right_softmax(np.abs(z), axis),
+        ),
+        Mistake(
+            "scaled",
+            "The entries were divided by a root first. This function is the plain softmax.",
+            lambda z, axis=-1: _right_softmax(z / np.sqrt(z.shape[axis]), axis),
+        ),
+        Mistake(
+            "halved",
+            "The entries were halved first. This function is the plain softmax.",
+            lambda z, axis=-1: _right_softmax(z / 2, axis),
+        ),
+        Mistake(
+            "standardised",
+            "The entries were brought to unit variance. Only a shift leaves the softmax as it is.",
+            _standardised,
+        ),
+        Mistake(
+            "twice",
+            "The softmax was taken twice.",
+            lambda z, axis=-1: _right_softmax(_right_softmax(z, axis), axis),
+        ),
+        Mistake(
+            "squares",
+            "Squares were taken in place of exponentials: a large negative entry gets much weight.",
+            lambda z, axis=-1: z**2 / ((z**2).sum(axis=axis, keepdims=True) + 1e-300),
+        ),
+        Mistake(
+            "shifted-linear",
+            "The shifted entries were divided by their sum: the exponential is missing.",
+            lambda z, axis=-1: (
+                (z - z.max(axis=axis, keepdims=True))
+                / ((z - z.max(axis=axis, keepdims=True)).sum(axis=axis, keepdims=True) - 1e-300)
+            ),
+        ),
+        Mistake(
+            "divided-twice",
+            "The exponentials were divided by their sum twice.",
+            lambda z, axis=-1: (
+                _right_softmax(z, axis) / np.exp(z - z.max(axis=axis, keepdims=True)).sum(axis=axis, keepdims=True)
+            ),
         ),
     ),
 )
@@ -262,6 +374,8 @@ def _draw_pairs(rng: np.random.Generator) -> list[Case]:
         Q, K = _normal(rng, n, d, dtype=dtype), _normal(rng, m, d, dtype=dtype)
         if "slices" in label:
             Q, K = _normal(rng, 2 * n, d)[::2], np.asfortranarray(K)
+        if "large" in label:
+            Q, K = 100 * Q, 100 * K
         cases.append(Case(criterion, label, (Q, K), sizes={"n": n, "m": m, "d_k": d}))
 
     for dtype in (np.float64, np.float64, np.float32):
@@ -271,11 +385,14 @@ def _draw_pairs(rng: np.random.Generator) -> list[Case]:
     add("values", "as many keys as queries", n, n, d)
     add("values", "n = m = d_k", d, d, d)
     add("values", "many features (d_k = 64)", n, d, 64)
+    add("values", "d_k = 6, whose root is no whole number", n, n + 3, 6)
+    add("values", "d_k = 7, whose root is no whole number", d, d + 2, 7)
     add("values", "inputs that are slices", *_distinct(rng, 3))
     m, d = _distinct(rng, 2)
     add("edge cases", "a single query (n = 1)", 1, m, d)
     add("edge cases", "a single key (m = 1)", m, 1, d)
     add("edge cases", "one feature (d_k = 1)", m, d, 1)
+    add("edge cases", "large entries, scores of about 10,000", *_distinct(rng, 3))
     return cases
 
 
@@ -298,6 +415,18 @@ def _looped_diagonal(Q: Array, K: Array) -> Array:
     return S
 
 
+def _positive_scores(Q: Array, K: Array) -> Array:
+    return np.maximum(Q @ K.T, 0)
+
+
+def _square_table(Q: Array, K: Array) -> Array:
+    S = np.zeros((len(Q), len(Q)), Q.dtype)
+    for i in range(len(Q)):
+        for j in range(len(Q)):
+            S[i, j] = Q[i] @ K[j]
+    return S
+
+
 _ATTENTION_SCORES = Exercise(
     name="attention_scores",
     unit=UNIT,
@@ -314,7 +443,8 @@ _ATTENTION_SCORES = Exercise(
         ),
         Mistake(
             "not-transposed",
-            "Q was multiplied by K as it stands. Every query meets every key: which side of K must face the features of Q?",
+            "Q was multiplied by K as it stands. Every query meets every key: which side of K must face the "
+            "features of Q?",
             lambda Q, K: Q @ K,
         ),
         Mistake(
@@ -373,6 +503,67 @@ _ATTENTION_SCORES = Exercise(
             "not-summed",
             "The products were not summed over the features: the scores are (n, m).",
             lambda Q, K: Q[:, None] * K,
+        ),
+        Mistake(
+            "future-hidden",
+            "Part of the table is empty. Here every query meets every key; masks come in unit 3.",
+            lambda Q, K: np.tril(Q @ K.T),
+        ),
+        Mistake(
+            "past-hidden",
+            "Part of the table is empty, below the diagonal. Every query meets every key.",
+            lambda Q, K: np.triu(Q @ K.T),
+        ),
+        Mistake("positive-part", "Negative scores were cut off. A score may be negative.", _positive_scores),
+        Mistake(
+            "keys-normalised",
+            "The keys were brought to length 1 first. A score is a plain dot product.",
+            lambda Q, K: Q @ (K / np.linalg.norm(K, axis=1, keepdims=True)).T,
+        ),
+        Mistake(
+            "queries-normalised",
+            "The queries were brought to length 1 first. A score is a plain dot product.",
+            lambda Q, K: (Q / np.linalg.norm(Q, axis=1, keepdims=True)) @ K.T,
+        ),
+        Mistake(
+            "keys-centred",
+            "The mean of the keys was subtracted. A score is a plain dot product.",
+            lambda Q, K: Q @ (K - K.mean(axis=0)).T,
+        ),
+        Mistake(
+            "reshaped-keys",
+            "K was brought into the shape (d_k, m) by a reshape, which mixes the keys. Transpose it.",
+            lambda Q, K: Q @ K.reshape(K.shape[1], K.shape[0]),
+        ),
+        Mistake(
+            "reshaped-scores",
+            "The transposed scores were forced into the shape (n, m) by a reshape, which mixes queries and keys.",
+            lambda Q, K: (K @ Q.T).reshape(len(Q), len(K)),
+        ),
+        Mistake(
+            "keys-as-many-as-queries",
+            "The table is (n, n): there may be more or fewer keys than queries.",
+            _square_table,
+        ),
+        Mistake(
+            "feature-left-out",
+            "The sum leaves out the last feature.",
+            lambda Q, K: Q[:, :-1] @ K[:, :-1].T,
+        ),
+        Mistake(
+            "negative-distance",
+            "These are distances with the sign changed, not dot products.",
+            lambda Q, K: -np.linalg.norm(Q[:, None] - K, axis=-1),
+        ),
+        Mistake(
+            "sums-multiplied",
+            "The sum of the query was multiplied by the sum of the key. Multiply entry by entry first, then sum.",
+            lambda Q, K: np.einsum("ia,jb->ij", Q, K),
+        ),
+        Mistake(
+            "first-five-features",
+            "The sum runs over five features, the width of the worked example.",
+            lambda Q, K: Q[:, :5] @ K[:, :5].T,
         ),
     ),
 )
@@ -467,6 +658,96 @@ _SCALED_SCORES = Exercise(
             "The scores were divided by their measured spread. The divisor depends on d_k alone.",
             _over_scale(lambda Q, K: (Q @ K.T).std() + 1e-30),
         ),
+        Mistake(
+            "root-of-both-lengths",
+            "The root of n times m was taken. The width of queries and keys counts.",
+            _over_scale(lambda Q, K: np.sqrt(len(Q) * len(K))),
+        ),
+        Mistake(
+            "number-of-queries",
+            "The scores were divided by the number of queries. The root of the width is due.",
+            _over_scale(lambda Q, K: len(Q)),
+        ),
+        Mistake(
+            "number-of-keys",
+            "The scores were divided by the number of keys. The root of the width is due.",
+            _over_scale(lambda Q, K: len(K)),
+        ),
+        Mistake(
+            "d-minus-one",
+            "The root of d_k - 1 was taken. No correction is due: the variance of the sum is d_k.",
+            _over_scale(lambda Q, K: np.sqrt(max(Q.shape[1] - 1, 1))),
+        ),
+        Mistake(
+            "d-plus-one",
+            "The root of d_k + 1 was taken. Nothing is added under the root.",
+            _over_scale(lambda Q, K: np.sqrt(Q.shape[1] + 1)),
+        ),
+        Mistake(
+            "cube-root",
+            "The third root of d_k was taken, not the second.",
+            _over_scale(lambda Q, K: np.cbrt(Q.shape[1])),
+        ),
+        Mistake(
+            "half-of-d",
+            "The scores were divided by half of d_k. A root is due, not a half.",
+            _over_scale(lambda Q, K: Q.shape[1] / 2),
+        ),
+        Mistake(
+            "rounded-root",
+            "The root was rounded to a whole number.",
+            _over_scale(lambda Q, K: round(np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "rounded-up-root",
+            "The root was rounded up to a whole number.",
+            _over_scale(lambda Q, K: math.ceil(np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "hard-coded-512",
+            "The scores were divided by a fixed number, the root of 512. Any width must be served.",
+            _over_scale(lambda Q, K: math.sqrt(512)),
+        ),
+        Mistake(
+            "multiplies-by-d",
+            "The scores were multiplied by d_k. Scaling is to make them smaller.",
+            _over_scale(lambda Q, K: 1 / Q.shape[1]),
+        ),
+        Mistake(
+            "length-of-query",
+            "Each score was divided by the length of its query. The divisor depends on d_k alone.",
+            _over_scale(lambda Q, K: np.linalg.norm(Q, axis=1, keepdims=True)),
+        ),
+        Mistake(
+            "length-of-key",
+            "Each score was divided by the length of its key. The divisor depends on d_k alone.",
+            _over_scale(lambda Q, K: np.linalg.norm(K, axis=1)),
+        ),
+        Mistake(
+            "norm-of-queries",
+            "The scores were divided by the norm of the whole Q. The divisor depends on d_k alone.",
+            _over_scale(lambda Q, K: np.linalg.norm(Q)),
+        ),
+        Mistake(
+            "largest-score",
+            "The scores were divided by the largest of them. The divisor depends on d_k alone.",
+            _over_scale(lambda Q, K: np.abs(Q @ K.T).max() + 1e-30),
+        ),
+        Mistake(
+            "elementwise",
+            "Q and K were multiplied entry by entry. A score is a sum over the features.",
+            lambda Q, K: Q * K / np.sqrt(Q.shape[1]),
+        ),
+        Mistake(
+            "queries-only",
+            "The queries met themselves: K is not used.",
+            lambda Q, K: Q @ Q.T / np.sqrt(Q.shape[1]),
+        ),
+        Mistake(
+            "centred",
+            "The mean of each row was subtracted. Only a division is asked for.",
+            lambda Q, K: (Q @ K.T - (Q @ K.T).mean(axis=1, keepdims=True)) / np.sqrt(Q.shape[1]),
+        ),
     ),
 )
 
@@ -531,6 +812,11 @@ def _right_weights(Q: Array, K: Array) -> Array:
 def _scaled_output(Q: Array, K: Array, V: Array) -> Pair:
     weights = _right_softmax(Q @ K.T)
     return weights @ V / np.sqrt(Q.shape[1]), weights
+
+
+def _unnormalised(Q: Array, K: Array) -> Array:
+    S = Q @ K.T / np.sqrt(Q.shape[1])
+    return np.exp(S - S.max(axis=1, keepdims=True))
 
 
 _ATTENTION = Exercise(
@@ -649,12 +935,12 @@ _ATTENTION = Exercise(
         Mistake(
             "hard-attention",
             "Each query takes one key alone. The softmax shares the attention out.",
-            _attend(lambda S, Q, K, V: (S == S.max(axis=1, keepdims=True)).astype(float)),
+            _attend(lambda S, Q, K, V: np.equal(S, S.max(axis=1, keepdims=True)).astype(float)),
         ),
         Mistake(
             "epsilon-added",
             "A small number was added to the sum of the softmax, so the weights no longer add up to 1.",
-            _attend(lambda S, Q, K, V: _guarded(S / np.sqrt(Q.shape[1]), 1e-6, -1)),
+            _attend(lambda S, Q, K, V: _guarded(S / np.sqrt(Q.shape[1]), 1e-3, -1)),
         ),
         Mistake(
             "list-for-tuple",
@@ -667,6 +953,107 @@ _ATTENTION = Exercise(
             _attend(
                 lambda S, Q, K, V: _right_softmax(
                     np.where(np.tri(*S.shape, dtype=bool), S / np.sqrt(Q.shape[1]), -1e30)
+                )
+            ),
+        ),
+        Mistake(
+            "clipped",
+            "The scores were clipped. Beyond the clip all scores become equal, and so do their weights.",
+            _attend(lambda S, Q, K, V: _no_shift(np.clip(S / np.sqrt(Q.shape[1]), -500, 500))),
+        ),
+        Mistake(
+            "nan-replaced",
+            "Overflow was covered up: NaN was replaced by zeros afterwards. Avoid the overflow in place of its traces.",
+            _attend(_silent(lambda S, Q, K, V: np.nan_to_num(_no_shift(S / np.sqrt(Q.shape[1]))))),
+        ),
+        Mistake(
+            "square-of-d",
+            "The scores were divided by the square of d_k, not by its square root.",
+            _attend(lambda S, Q, K, V: _right_softmax(S / Q.shape[1] ** 2)),
+        ),
+        Mistake(
+            "fourth-root",
+            "The fourth root of d_k was taken.",
+            _attend(lambda S, Q, K, V: _right_softmax(S / Q.shape[1] ** 0.25)),
+        ),
+        Mistake(
+            "hard-coded-512",
+            "The scores were divided by a fixed number, the root of 512. Any width must be served.",
+            _attend(lambda S, Q, K, V: _right_softmax(S / math.sqrt(512))),
+        ),
+        Mistake(
+            "hard-coded-2",
+            "The scores were divided by a fixed number, 2, which is right for d_k = 4 alone.",
+            _attend(lambda S, Q, K, V: _right_softmax(S / 2)),
+        ),
+        Mistake(
+            "wrong-sign",
+            "The scores have the wrong sign: the worst match weighs most.",
+            _attend(lambda S, Q, K, V: _right_softmax(-S / np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "absolute",
+            "The signs of the scores are lost: a key that points the other way gets much weight.",
+            _attend(lambda S, Q, K, V: _right_softmax(np.abs(S) / np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "positive-part",
+            "Negative scores were cut off before the softmax.",
+            _attend(lambda S, Q, K, V: _right_softmax(np.maximum(S, 0) / np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "base-two",
+            "Powers of 2 were taken. The softmax takes powers of e.",
+            _attend(lambda S, Q, K, V: _power(2.0)(S / np.sqrt(Q.shape[1]))),
+        ),
+        Mistake(
+            "softmax-twice",
+            "The softmax was taken twice.",
+            _attend(lambda S, Q, K, V: _right_softmax(_right_softmax(S / np.sqrt(Q.shape[1])))),
+        ),
+        Mistake(
+            "cosine",
+            "Queries and keys were brought to length 1. The scores are dot products, divided by √d_k.",
+            _attend(lambda S, Q, K, V: _right_softmax(_cosine(Q, K))),
+        ),
+        Mistake(
+            "weights-not-scaled",
+            "The output is right; the weights beside it are those of the plain scores. Return the weights that you "
+            "used.",
+            lambda Q, K, V: (_right_weights(Q, K) @ V, _right_softmax(Q @ K.T)),
+        ),
+        Mistake(
+            "powers-as-weights",
+            "The output is right; the weights beside it are not divided by their sum. Return the weights that you "
+            "used.",
+            lambda Q, K, V: (_right_weights(Q, K) @ V, _unnormalised(Q, K)),
+        ),
+        Mistake(
+            "never-divided-by-sum",
+            "The exponentials were not divided by their sum.",
+            lambda Q, K, V: (_unnormalised(Q, K) @ V, _unnormalised(Q, K)),
+        ),
+        Mistake(
+            "values-summed",
+            "The weights are right, and the output does not use them: all values were added up.",
+            lambda Q, K, V: (np.tile(V.sum(axis=0), (len(Q), 1)), _right_weights(Q, K)),
+        ),
+        Mistake(
+            "values-averaged",
+            "The weights are right, and the output does not use them: all values were averaged.",
+            lambda Q, K, V: (np.tile(V.mean(axis=0), (len(Q), 1)), _right_weights(Q, K)),
+        ),
+        Mistake(
+            "best-value-only",
+            "The weights are right, and the output takes the value of the best key alone. It is a mixture.",
+            lambda Q, K, V: (V[(Q @ K.T).argmax(axis=1)], _right_weights(Q, K)),
+        ),
+        Mistake(
+            "not-itself",
+            "The diagonal is hidden. Here every query may attend to every key, and no two belong together.",
+            _attend(
+                lambda S, Q, K, V: _right_softmax(
+                    np.where(np.eye(*S.shape, dtype=bool), -1e30, S / np.sqrt(Q.shape[1]))
                 )
             ),
         ),
@@ -691,7 +1078,9 @@ def _draw_moments(rng: np.random.Generator) -> list[Case]:
         var_q, var_k = (float(v) for v in rng.uniform(0.2, 0.8, 2) * [1, 4])
         cases.append(Case("values", f"d = {d}, other variances", (d, var_q, var_k), sizes=sizes(d)))
     d = int(rng.integers(3, 30))
+    cases.append(Case("values", "var_q larger than var_k", (d, float(rng.uniform(2, 3)), 0.6), sizes=sizes(d)))
     cases.append(Case("values", "variances by keyword", (d,), {"var_k": 3.0, "var_q": 0.25}, sizes=sizes(d)))
+    cases.append(Case("values", "only var_q given", (d, float(rng.uniform(2, 3))), sizes=sizes(d)))
     cases.append(Case("values", "only var_k given", (d,), {"var_k": float(rng.uniform(2, 3))}, sizes=sizes(d)))
     cases.append(Case("edge cases", "d = 1", (1, 0.5, 3.0), sizes=sizes(1)))
     cases.append(Case("edge cases", "entries that never vary (variance 0)", (7, 0.0, 2.0), sizes=sizes(7)))
@@ -787,6 +1176,72 @@ _DOT_PRODUCT_MOMENTS = Exercise(
             "There is a d - 1. That correction belongs to samples; here nothing is sampled.",
             lambda d, var_q=1.0, var_k=1.0: (0.0, (d - 1) * var_q * var_k),
         ),
+        Mistake(
+            "already-scaled",
+            "This is the variance of a scaled score with unit variances. s is the plain sum, and `var_q` and "
+            "`var_k` count.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, 1.0),
+        ),
+        Mistake(
+            "divided-by-d-alone",
+            "This is what division by d leaves. s is the plain sum.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, 1 / d),
+        ),
+        Mistake(
+            "mean-of-variances",
+            "The mean is given as var_q · var_k. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?",
+            lambda d, var_q=1.0, var_k=1.0: (var_q * var_k, d * var_q * var_k),
+        ),
+        Mistake(
+            "mean-of-deviations",
+            "The mean is given as d times the standard deviations. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?",
+            lambda d, var_q=1.0, var_k=1.0: (d * math.sqrt(var_q * var_k), d * var_q * var_k),
+        ),
+        Mistake(
+            "mean-is-root",
+            "The mean is given as the standard deviation. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?",
+            lambda d, var_q=1.0, var_k=1.0: (math.sqrt(d * var_q * var_k), d * var_q * var_k),
+        ),
+        Mistake(
+            "mean-is-one",
+            "The mean is given as 1. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?",
+            lambda d, var_q=1.0, var_k=1.0: (1.0, d * var_q * var_k),
+        ),
+        Mistake(
+            "squared-mean-subtracted",
+            "A squared mean of d² was subtracted from E[s²]. What is the mean of s?",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * var_q * var_k - d**2),
+        ),
+        Mistake(
+            "var-q-squared",
+            "`var_q` was squared. It is a variance already.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * var_q**2 * var_k),
+        ),
+        Mistake(
+            "var-k-squared",
+            "`var_k` was squared. It is a variance already.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * var_q * var_k**2),
+        ),
+        Mistake(
+            "cross-terms-only",
+            "The d(d - 1) cross terms were counted. They vanish; the d squares are left.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * (d - 1) * var_q * var_k),
+        ),
+        Mistake(
+            "whole-number",
+            "The variance was cut to a whole number.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, int(d * var_q * var_k)),
+        ),
+        Mistake(
+            "ratio-of-variances",
+            "The variances were divided by one another. For independent entries, what is E[qᵢ²kᵢ²]?",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * var_q / var_k),
+        ),
+        Mistake(
+            "larger-variance",
+            "Only the larger of the two variances was used.",
+            lambda d, var_q=1.0, var_k=1.0: (0.0, d * max(var_q, var_k)),
+        ),
     ),
 )
 
@@ -805,6 +1260,8 @@ def _draw_terms(rng: np.random.Generator) -> list[Case]:
         shared = _normal(rng, samples, 1)
         q, k = (_normal(rng, samples, d) + sign * shared + 0.4 for sign in (1, 0.7))
         q, k = q.astype(dtype), k.astype(dtype)
+        if "opposite" in label:
+            q, k = 2 + 0.1 * q, (2 + 0.1 * k) * (-1.0) ** np.arange(d)
         if "slices" in label:
             q, k = np.asfortranarray(q), np.repeat(k, 2, axis=0)[::2]
         cases.append(Case(criterion, label, (q, k), sizes={"samples": samples, "d": d}))
@@ -812,7 +1269,13 @@ def _draw_terms(rng: np.random.Generator) -> list[Case]:
     for dtype in (np.float64, np.float64, np.float32):
         samples, d = _distinct(rng, 2, 4, 12)
         add("values", f"{samples} samples, d = {d}", samples, d, dtype)
+    samples, d = _distinct(rng, 2, 4, 12)
+    shared = 1 + rng.random((samples, 1))
+    signs = np.where(np.arange(d) % 2, 1.0, -1.0)
+    q, k = (_normal(rng, samples, d) * 0.1 + shared * sign for sign in (1.0, signs))
+    cases.append(Case("values", "terms that cancel one another", (q, k), sizes={"samples": samples, "d": d}))
     add("values", "as many samples as features", 6, 6)
+    add("values", "features of opposite sign, so that the cross part is negative", *_distinct(rng, 2, 4, 9))
     add("values", "many samples", 200, int(rng.integers(3, 9)))
     add("values", "inputs that are slices", *_distinct(rng, 2, 4, 12))
     add("edge cases", "one sample", 1, int(rng.integers(3, 9)))
@@ -877,7 +1340,8 @@ _DERIVATION_TERMS = Exercise(
         ),
         Mistake(
             "diagonal-mean-over-features",
-            "In the diagonal part the mean runs over the features too. They are summed; the mean runs over the samples.",
+            "In the diagonal part the mean runs over the features too. They are summed; the mean runs over the "
+            "samples.",
             _from_terms(lambda t, q, k: (t**2).mean(), _cross),
         ),
         Mistake(
@@ -949,6 +1413,123 @@ _DERIVATION_TERMS = Exercise(
             "The mean over the samples is missing: both parts are single numbers.",
             _from_terms(lambda t, q, k: (t**2).sum(axis=1), lambda t, q, k: t.sum(axis=1) ** 2 - (t**2).sum(axis=1)),
         ),
+        Mistake(
+            "cross-without-sign",
+            "The sign of the cross part is lost. It may be negative.",
+            _from_terms(_diagonal, lambda t, q, k: abs(_cross(t))),
+        ),
+        Mistake(
+            "cross-averaged-over-pairs",
+            "The cross part was divided by the number of pairs. Pairs are summed; the mean runs over the samples.",
+            _from_terms(_diagonal, lambda t, q, k: _cross(t) / max(t.shape[1] * (t.shape[1] - 1), 1)),
+        ),
+        Mistake(
+            "cross-is-variance",
+            "The cross part is given as the variance of s. It is what the squares leave of the mean of s².",
+            _from_terms(_diagonal, lambda t, q, k: t.sum(axis=1).var()),
+        ),
+        Mistake(
+            "mean-of-s-subtracted",
+            "The variance of s was split. The two parts make up the mean of s²: nothing is subtracted before squaring.",
+            _from_terms(_diagonal, lambda t, q, k: t.sum(axis=1).var() - _diagonal(t)),
+        ),
+        Mistake(
+            "cross-of-covariances",
+            "The cross part holds covariances. Nothing is subtracted before the products are taken.",
+            _from_terms(_diagonal, lambda t, q, k: t.sum(axis=1).var() - t.var(axis=0).sum()),
+        ),
+        Mistake(
+            "cross-square-of-mean",
+            "In the cross part the square was taken after the mean over the samples. First square, then average.",
+            _from_terms(_diagonal, lambda t, q, k: t.sum(axis=1).mean() ** 2 - _diagonal(t)),
+        ),
+        Mistake(
+            "cross-of-means",
+            "In the cross part the terms were averaged over the samples before they were multiplied.",
+            _from_terms(_diagonal, lambda t, q, k: t.mean(axis=0).sum() ** 2 - (t.mean(axis=0) ** 2).sum()),
+        ),
+        Mistake(
+            "cross-of-q-and-k",
+            "The cross part multiplies qᵢ by kⱼ. Each product holds four factors, qᵢkᵢ times qⱼkⱼ.",
+            _from_terms(_diagonal, lambda t, q, k: (q.sum(axis=1) * k.sum(axis=1) - t.sum(axis=1)).mean()),
+        ),
+        Mistake(
+            "cross-over-samples",
+            "The cross part multiplies samples with one another. i and j are features of one sample.",
+            _from_terms(_diagonal, lambda t, q, k: ((t @ t.T).sum() - np.trace(t @ t.T)) / len(t)),
+        ),
+        Mistake(
+            "cross-over-everything",
+            "In the cross part all samples were added up before squaring. Each sample has its own s.",
+            _from_terms(_diagonal, lambda t, q, k: (t.sum() ** 2 - (t**2).sum()) / len(t)),
+        ),
+        Mistake(
+            "cyclic-neighbours",
+            "The cross part holds neighbouring features alone. Every feature meets every other.",
+            _from_terms(_diagonal, lambda t, q, k: 2 * (t * np.roll(t, 1, axis=1)).sum(axis=1).mean()),
+        ),
+        Mistake(
+            "cross-summed-over-samples",
+            "The cross part was added up over the samples. It is a mean over the samples.",
+            _from_terms(_diagonal, lambda t, q, k: _cross(t) * len(t)),
+        ),
+        Mistake(
+            "diagonal-summed-over-samples",
+            "The diagonal part was added up over the samples. It is a mean over the samples.",
+            _from_terms(lambda t, q, k: (t**2).sum(), _cross),
+        ),
+        Mistake(
+            "diagonal-unbiased",
+            "The mean of the diagonal part was taken with samples - 1. It is a plain mean.",
+            _from_terms(lambda t, q, k: _diagonal(t) * len(t) / max(len(t) - 1, 1), _cross),
+        ),
+        Mistake(
+            "first-sample-only",
+            "Only the first sample is used. Both parts are means over all samples.",
+            _from_terms(
+                lambda t, q, k: (t[0] ** 2).sum(),
+                lambda t, q, k: t[0].sum() ** 2 - (t[0] ** 2).sum(),
+            ),
+        ),
+        Mistake(
+            "median",
+            "The median over the samples was taken. The plain mean is asked for.",
+            _from_terms(
+                lambda t, q, k: np.median((t**2).sum(axis=1)),
+                lambda t, q, k: np.median(t.sum(axis=1) ** 2 - (t**2).sum(axis=1)),
+            ),
+        ),
+        Mistake(
+            "queries-only",
+            "Only q is used. Each term is a product of an entry of q and an entry of k.",
+            _from_terms(lambda t, q, k: _diagonal(q), lambda t, q, k: _cross(q)),
+        ),
+        Mistake(
+            "lengths-multiplied",
+            "The diagonal part multiplies the squared lengths of q and k. Each entry of q meets its own entry of k "
+            "alone.",
+            _from_terms(lambda t, q, k: ((q**2).sum(axis=1) * (k**2).sum(axis=1)).mean(), _cross),
+        ),
+        Mistake(
+            "theory-in-place-of-measurement",
+            "These are the expected values for independent entries. The function measures both parts on the draws.",
+            _from_terms(lambda t, q, k: float(t.shape[1]), lambda t, q, k: 0.0),
+        ),
+        Mistake(
+            "roots",
+            "Roots were taken at the end. The two parts are means of squares and products.",
+            _from_terms(lambda t, q, k: math.sqrt(_diagonal(t)), lambda t, q, k: math.sqrt(abs(_cross(t)))),
+        ),
+        Mistake(
+            "centred-first",
+            "The mean of each feature was subtracted first. The parts are computed from the draws as they are.",
+            lambda q, k: _from_terms(_diagonal, _cross)(q - q.mean(axis=0), k - k.mean(axis=0)),
+        ),
+        Mistake(
+            "first-features-only",
+            "Only the first three features are used.",
+            lambda q, k: _from_terms(_diagonal, _cross)(q[:, :3], k[:, :3]),
+        ),
     ),
 )
 
@@ -963,14 +1544,18 @@ def _statistics(d: int, n_samples: int, rng: np.random.Generator, scaled: bool) 
 def _draw_statistics(rng: np.random.Generator) -> list[Case]:
     cases = []
 
-    def add(criterion: str, label: str, d: int, n_samples: int, scaled: bool) -> None:
-        args = (d, n_samples, Rng(int(rng.integers(0, 2**31))), scaled)
+    def add(criterion: str, label: str, d: int, n_samples: int, scaled: bool, negative: bool = False) -> None:
+        seed = int(rng.integers(0, 2**31))
+        while negative and _statistics(d, n_samples, np.random.default_rng(seed), scaled)[0] > -0.05:
+            seed += 1
+        args = (d, n_samples, Rng(seed), scaled)
         cases.append(Case(criterion, label, args, sizes={"d": d, "n_samples": n_samples}))
 
     for scaled in (False, True, False, True):
         d, n_samples = _distinct(rng, 2, 4, 16)
         words = "scaled" if scaled else "not scaled"
         add("values", f"d = {d}, {n_samples} samples, {words}", d, n_samples, scaled)
+    add("values", "a negative mean", 3, int(rng.integers(4, 9)), False, negative=True)
     add("values", "1,000 samples, not scaled", int(rng.integers(3, 9)), 1_000, False)
     add("values", "1,000 samples, scaled", int(rng.integers(3, 9)), 1_000, True)
     add("edge cases", "d = 1, scaled", 1, int(rng.integers(5, 15)), True)
@@ -1041,8 +1626,58 @@ def _unsummed(d: int, n_samples: int, rng: np.random.Generator, scaled: bool) ->
     return scores.mean(), scores.var()
 
 
+def _summed_over_samples(d: int, n_samples: int, rng: np.random.Generator, scaled: bool) -> tuple[float, float]:
+    q, k = rng.standard_normal((n_samples, d)), rng.standard_normal((n_samples, d))
+    scores = (q * k).sum(axis=0) / (math.sqrt(d) if scaled else 1.0)
+    return scores.mean(), scores.var()
+
+
+def _one_query(rng: np.random.Generator, n: int, d: int) -> Pair:
+    q = rng.standard_normal(d)
+    return np.tile(q, (n, 1)), rng.standard_normal((n, d))
+
+
+def _alternating(rng: np.random.Generator, n: int, d: int) -> Pair:
+    both = rng.standard_normal((n, d, 2))
+    return both[..., 0], both[..., 1]
+
+
+def _extra_between(rng: np.random.Generator, n: int, d: int) -> Pair:
+    q = rng.standard_normal((n, d))
+    rng.standard_normal((n, d))
+    return q, rng.standard_normal((n, d))
+
+
+def _extra_before(rng: np.random.Generator, n: int, d: int) -> Pair:
+    rng.standard_normal()
+    return rng.standard_normal((n, d)), rng.standard_normal((n, d))
+
+
+def _float32(rng: np.random.Generator, n: int, d: int) -> Pair:
+    draws = [rng.standard_normal((n, d), dtype=np.float32) for _ in range(2)]
+    return draws[0].astype(float), draws[1].astype(float)
+
+
 def _unbiased(scores: Array) -> tuple[float, float]:
     return scores.mean(), ((scores - scores.mean()) ** 2).sum() / max(len(scores) - 1, 1)
+
+
+def _after(change):
+    """Plain scores; where `scaled` is true, mean and variance are changed afterwards."""
+
+    def score_statistics(d: int, n_samples: int, rng: np.random.Generator, scaled: bool) -> tuple[float, float]:
+        mean, variance = _statistics(d, n_samples, rng, False)
+        return change(mean, variance, d) if scaled else (mean, variance)
+
+    return score_statistics
+
+
+def _with_median(scores: Array) -> tuple[float, float]:
+    return np.median(scores), scores.var()
+
+
+def _float32_draw(rng: np.random.Generator, n: int, d: int) -> Pair:
+    return rng.standard_normal((n, d), dtype=np.float32), rng.standard_normal((n, d), dtype=np.float32)
 
 
 _SCORE_STATISTICS = Exercise(
@@ -1149,6 +1784,115 @@ _SCORE_STATISTICS = Exercise(
             "theory-in-place-of-measurement",
             "These are the derived values. The function measures them on draws.",
             lambda d, n_samples, rng, scaled: (0.0, 1.0 if scaled else float(d)),
+        ),
+        Mistake(
+            "variance-over-root",
+            "The variance was divided by √d. Divide the scores: what does that do to the variance?",
+            _after(lambda mean, variance, d: (mean / math.sqrt(d), variance / math.sqrt(d))),
+        ),
+        Mistake(
+            "only-variance-scaled",
+            "The mean is that of the plain scores. Divide the scores, before mean and variance are taken.",
+            _after(lambda mean, variance, d: (mean, variance / d)),
+        ),
+        Mistake(
+            "only-mean-scaled",
+            "The variance is that of the plain scores. Divide the scores, before mean and variance are taken.",
+            _after(lambda mean, variance, d: (mean / math.sqrt(d), variance)),
+        ),
+        Mistake(
+            "fourth-root",
+            "The scaled scores were divided by the fourth root of d.",
+            _measure(scale=lambda d, scaled: d**0.25 if scaled else 1.0),
+        ),
+        Mistake(
+            "hard-coded",
+            "The scaled scores were divided by a fixed number, 8, which is right for d = 64 alone.",
+            _measure(scale=lambda d, scaled: 8.0 if scaled else 1.0),
+        ),
+        Mistake(
+            "other-generator",
+            "The function makes a generator of its own. Use the `rng` that it is handed.",
+            _measure(draw=lambda rng, n, d: tuple(np.random.default_rng(42).standard_normal((2, n, d)))),
+        ),
+        Mistake(
+            "standard-deviation-unbiased",
+            "This is the standard deviation, with n_samples - 1. The biased variance is asked for.",
+            _measure(summarise=lambda s: (s.mean(), math.sqrt(_unbiased(s)[1]))),
+        ),
+        Mistake("median", "The median was taken. The mean is asked for.", _measure(summarise=_with_median)),
+        Mistake(
+            "mean-without-sign",
+            "The sign of the mean is lost.",
+            _measure(summarise=lambda s: (abs(s.mean()), s.var())),
+        ),
+        Mistake(
+            "mean-of-sizes",
+            "The mean of the absolute scores was taken. Scores may be negative.",
+            _measure(summarise=lambda s: (np.abs(s).mean(), s.var())),
+        ),
+        Mistake(
+            "mean-is-zero",
+            "The mean is given as 0. That is its expected value; here it is measured.",
+            _measure(summarise=lambda s: (0.0, s.var())),
+        ),
+        Mistake(
+            "variance-of-sizes",
+            "The absolute scores were used for the variance.",
+            _measure(summarise=lambda s: (s.mean(), np.abs(s).var())),
+        ),
+        Mistake(
+            "sums",
+            "Sums over the samples were returned. Mean and variance divide by n_samples.",
+            _measure(summarise=lambda s: (s.sum(), ((s - s.mean()) ** 2).sum())),
+        ),
+        Mistake(
+            "draws-rounded-to-float32",
+            "The numbers were drawn as float32, which is another stream of numbers. Draw with the defaults.",
+            _measure(draw=_float32_draw),
+        ),
+        Mistake(
+            "one-query",
+            "A single query was drawn for all keys. Each sample has a query of its own.",
+            _measure(draw=lambda rng, n, d: (rng.standard_normal(d)[None], rng.standard_normal((n, d)))),
+        ),
+        Mistake(
+            "keys-not-drawn",
+            "The keys were not drawn.",
+            _measure(draw=lambda rng, n, d: (rng.standard_normal((n, d)), np.ones((n, d)))),
+        ),
+        Mistake(
+            "drawn-around-d",
+            "The numbers were drawn with a mean other than 0.",
+            _measure(draw=lambda rng, n, d: (rng.normal(d, 1, (n, d)), rng.normal(d, 1, (n, d)))),
+        ),
+        Mistake(
+            "mean-of-products",
+            "The products were averaged over the features. A score is their sum.",
+            lambda d, n_samples, rng, scaled: _measure(scale=lambda d, s: d * (math.sqrt(d) if s else 1.0))(
+                d, n_samples, rng, scaled
+            ),
+        ),
+        Mistake(
+            "sums-over-samples",
+            "The products were summed over the samples. They are summed over the features.",
+            _summed_over_samples,
+        ),
+        Mistake(
+            "alternating-draws",
+            "q and k were cut out of one draw in another order. Draw all of q first, then all of k.",
+            _measure(draw=_alternating),
+        ),
+        Mistake(
+            "draw-too-many",
+            "Something more was drawn from `rng` before or between q and k: the numbers are shifted.",
+            _measure(draw=_extra_between),
+        ),
+        Mistake("draw-before", "A number was drawn before q: the numbers are shifted.", _measure(draw=_extra_before)),
+        Mistake(
+            "float32-draws",
+            "The draws are float32, which are other numbers: use `rng.standard_normal` with the shape alone.",
+            _measure(draw=_float32),
         ),
     ),
 )
@@ -1279,16 +2023,87 @@ _SOFTMAX_JACOBIAN = Exercise(
             "δᵢⱼ - pⱼ was multiplied by the weight of the input, not of the output.",
             lambda p: (np.eye(len(p)) - p[None, :]) * p[None, :],
         ),
+        Mistake(
+            "one-minus-on-diagonal",
+            "1 - pᵢ stands in place of pᵢ in the diagonal part.",
+            lambda p: np.diag(1 - p) - _outer(p),
+        ),
+        Mistake(
+            "diagonal-added",
+            "p(1 - p) was put on the diagonal, and pᵢpⱼ was added everywhere. Beside the diagonal the sign is "
+            "negative.",
+            lambda p: np.diag(p * (1 - p)) + _outer(p),
+        ),
+        Mistake(
+            "subtracted-twice",
+            "On the diagonal pᵢ² was subtracted twice.",
+            lambda p: np.diag(p * (1 - p)) - _outer(p),
+        ),
+        Mistake(
+            "softmax-in-products",
+            "A softmax of p was taken for the products. `p` already holds the weights.",
+            lambda p: np.diag(p) - _outer(_right_softmax(p)),
+        ),
+        Mistake(
+            "row-subtracted",
+            "p was subtracted from every row. The weight of the output is missing as a factor.",
+            lambda p: np.diag(p) - np.broadcast_to(p, (len(p), len(p))),
+        ),
+        Mistake(
+            "squares-multiplied",
+            "The weights were squared before they were multiplied.",
+            lambda p: np.diag(p) - _outer(p**2),
+        ),
+        Mistake(
+            "roots-multiplied",
+            "Roots of the weights were multiplied. The quotient rule gives the products themselves.",
+            lambda p: np.diag(p) - np.sqrt(_outer(p)),
+        ),
+        Mistake(
+            "normalised-products",
+            "The products were divided by their largest or their sum of squares. Nothing is divided.",
+            lambda p: np.diag(p) - _outer(p) / (p @ p),
+        ),
+        Mistake(
+            "one-size-for-all",
+            "The part beside the diagonal is an average. Each entry has its own product.",
+            lambda p: np.diag(p) - np.repeat(p[:, None], len(p), axis=1) / len(p),
+        ),
+        Mistake(
+            "single-number-returned",
+            "The sum or size of the Jacobian was returned. All (n, n) derivatives are asked for.",
+            lambda p: np.linalg.norm(np.diag(p) - _outer(p)),
+        ),
+        Mistake(
+            "diagonal-not-reduced",
+            "On the diagonal stands pᵢ alone. By the quotient rule something is subtracted there too.",
+            lambda p: np.diag(p + p**2) - _outer(p),
+        ),
+        Mistake(
+            "off-diagonal-halved",
+            "The entries beside the diagonal are half of what they should be.",
+            lambda p: np.diag(p - p**2 / 2) - _outer(p) / 2,
+        ),
+        Mistake(
+            "log-softmax-transposed",
+            "This is the derivative of the logarithm of the softmax, transposed.",
+            lambda p: np.eye(len(p)) - p[:, None],
+        ),
+        Mistake(
+            "epsilon-added",
+            "Something small was added to the diagonal. Nothing needs a guard here.",
+            lambda p: np.diag(p) - _outer(p) + 1e-3 * np.eye(len(p)),
+        ),
     ),
 )
 
 EXERCISES = (
-    _SOFTMAX,
     _ATTENTION_SCORES,
-    _SCALED_SCORES,
-    _ATTENTION,
-    _DOT_PRODUCT_MOMENTS,
+    _SOFTMAX,
     _DERIVATION_TERMS,
+    _DOT_PRODUCT_MOMENTS,
+    _SCALED_SCORES,
     _SCORE_STATISTICS,
+    _ATTENTION,
     _SOFTMAX_JACOBIAN,
 )

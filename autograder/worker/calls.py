@@ -84,7 +84,10 @@ def _one_call(
         kwargs = {key: _shaken(value) for key, value in kwargs.items()}
     encoder = Encoder()
     result = None
-    with warnings.catch_warnings(record=True) as caught, np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"):
+    with (
+        warnings.catch_warnings(record=True) as caught,
+        np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"),
+    ):
         warnings.simplefilter("always")
         try:
             result = function(*args, **kwargs)

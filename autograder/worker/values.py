@@ -15,6 +15,7 @@ import numpy as np
 TEXT_CAP = 2_000
 ITEMS_CAP = 10_000
 DEPTH_CAP = 20
+DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
 
 
 class BadValue(Exception):
@@ -80,11 +81,12 @@ class Encoder:
         layout = "C"
         if not array.flags.c_contiguous:
             layout = "F" if array.flags.f_contiguous else "strided"
-        data = np.ascontiguousarray(array).tobytes()
+        dtype = array.dtype.newbyteorder("<")
+        data = np.ascontiguousarray(array, dtype).tobytes()
         tree = {
             "t": "array",
             "lib": library,
-            "dtype": array.dtype.newbyteorder("<").str,
+            "dtype": dtype.str,
             "shape": list(array.shape),
             "layout": layout,
             "at": self._size,
@@ -103,6 +105,8 @@ def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth
     """
     if not isinstance(tree, dict) or depth > DEPTH_CAP:
         raise BadValue("a node is no JSON object")
+    if depth == 0 and _claimed(tree) > len(payload):  # else few bytes could stand for many arrays
+        raise BadValue("arrays share their bytes")
     kind = tree.get("t")
     if build and kind in build:
         return build[kind](tree)
@@ -132,10 +136,29 @@ def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth
     raise BadValue("a node of unknown kind")
 
 
+def _claimed(tree: Any, depth: int = 0) -> int:
+    """How many bytes the arrays of a tree claim to have, all together."""
+    if not isinstance(tree, dict) or depth > DEPTH_CAP:
+        return 0
+    items = tree.get("items")
+    if isinstance(items, (list, dict)):
+        return sum(_claimed(item, depth + 1) for item in (items.values() if isinstance(items, dict) else items))
+    if tree.get("t") != "array":
+        return 0
+    shape, dtype = tree.get("shape"), tree.get("dtype")
+    if not isinstance(shape, list) or not all(type(size) is int for size in shape) or not _is_dtype(dtype):
+        return 0  # malformed, as decoding it will find
+    return math.prod(shape[:17]) * np.dtype(dtype).itemsize
+
+
+def _is_dtype(text: Any) -> bool:
+    return isinstance(text, str) and text in DTYPES
+
+
 def _decode_array(tree: dict[str, Any], payload: bytes) -> np.ndarray:
-    dtype = np.dtype(_text(tree["dtype"], 8))
-    if dtype.kind not in "biufc":
+    if not _is_dtype(tree["dtype"]):
         raise ValueError("dtype")
+    dtype = np.dtype(tree["dtype"])
     shape = tuple(tree["shape"])
     if len(shape) > 16 or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
         raise ValueError("shape")

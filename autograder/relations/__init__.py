@@ -1,0 +1,45 @@
+"""General relations between a wrong answer and the right one, for mistakes that no exercise lists.
+
+Each relation looks at the evidence and either names what it sees or returns None. They are asked in the order of
+`RELATIONS`, the most telling first. A relation must hold wherever the answer is wrong, not in one case by chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..evidence import Evidence, Finding
+from . import coverage, form, numbers
+
+RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
+    form.no_return,
+    form.wrong_signature,
+    form.swapped_results,
+    form.wrong_container,
+    form.wrong_dtype,
+    form.wrong_shape,
+    form.only_warned,
+    form.shapes_do_not_fit,
+    coverage.constant_answer,
+    coverage.remembers,
+    form.returns_input,
+    numbers.imprecise,
+    numbers.constant_factor,
+    numbers.transposed,
+    numbers.inverted,
+    coverage.masked_rows,
+    form.not_finite,
+    numbers.permuted,
+    numbers.simple_function,
+    coverage.entries_missing,
+    coverage.right_in_part,
+    numbers.unnormalised,
+    numbers.wrong_temperature,
+    numbers.varying_factor,
+    coverage.first_batch_only,
+    numbers.added_constant,
+    numbers.rows_related,
+    numbers.same_numbers,
+    coverage.one_result_wrong,
+    coverage.some_cases_only,
+)

@@ -1,0 +1,333 @@
+"""Unit 2: each reference against a second, independent route; right answers of unusual form are accepted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import warnings
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from autograder.challenge import Challenge
+from autograder.local import judge_function
+from autograder.units import exercises
+
+UNIT = "02_scaled_scores"
+SEEDS = range(6)
+
+
+def log_softmax(z, axis=-1):
+    shifted = z - np.max(z, axis=axis, keepdims=True)
+    return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The references by a second route
+
+
+def softmax_by_ratios(z, axis=-1):
+    """1 / sum over j of exp(z_j - z_i): no maximum, no exponential of an entry itself."""
+    rows = np.moveaxis(z, axis, -1)
+    with np.errstate(over="ignore"):
+        return np.moveaxis(1 / np.exp(rows[..., None, :] - rows[..., :, None]).sum(axis=-1), -1, axis)
+
+
+def scores_by_loops(Q, K):
+    return np.array([[math.fsum(float(a) * float(b) for a, b in zip(q, k, strict=True)) for k in K] for q in Q])
+
+
+def scaled_by_loops(Q, K):
+    return scores_by_loops(Q, K) * Q.shape[1] ** -0.5
+
+
+def attention_by_ratios(Q, K, V):
+    weights = softmax_by_ratios(scaled_by_loops(Q, K))
+    return np.einsum("ij,jd->id", weights, V), weights
+
+
+def moments_by_enumeration(d, var_q=1.0, var_k=1.0):
+    """Entries that are ± their standard deviation, all outcomes equally likely: the moments are finite sums."""
+    # q_i k_i is ± the product of the deviations; with d such terms the number of plus signs is binomial.
+    step, total = math.sqrt(var_q * var_k), 2**d
+    outcomes = [(step * (2 * plus - d), Fraction(math.comb(d, plus), total)) for plus in range(d + 1)]
+    mean = math.fsum(s * float(p) for s, p in outcomes)
+    return mean, math.fsum((s - mean) ** 2 * float(p) for s, p in outcomes)
+
+
+def terms_by_pairs(q, k):
+    t, d = q * k, q.shape[1]
+    diagonal = math.fsum(float(np.mean(t[:, i] ** 2)) for i in range(d))
+    cross = math.fsum(float(np.mean(t[:, i] * t[:, j])) for i, j in itertools.permutations(range(d), 2))
+    return diagonal, cross
+
+
+def statistics_by_rows(d, n_samples, rng, scaled):
+    q = [rng.standard_normal(d) for _ in range(n_samples)]
+    k = [rng.standard_normal(d) for _ in range(n_samples)]
+    scores = [float(a @ b) * (d**-0.5 if scaled else 1) for a, b in zip(q, k, strict=True)]
+    mean = math.fsum(scores) / n_samples
+    # half the mean squared difference of all pairs, which needs no mean
+    return mean, math.fsum((a - b) ** 2 for a in scores for b in scores) / (2 * n_samples**2)
+
+
+def jacobian_entry_by_entry(p):
+    return np.array([[p[i] * ((i == j) - p[j]) for j in range(len(p))] for i in range(len(p))])
+
+
+SECOND_ROUTE = {
+    "softmax": softmax_by_ratios,
+    "attention_scores": scores_by_loops,
+    "scaled_scores": scaled_by_loops,
+    "attention": attention_by_ratios,
+    "dot_product_moments": moments_by_enumeration,
+    "derivation_terms": terms_by_pairs,
+    "score_statistics": statistics_by_rows,
+    "softmax_jacobian": jacobian_entry_by_entry,
+}
+
+
+@pytest.mark.parametrize("name", SECOND_ROUTE)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_reference_agrees_with_a_second_route(name, seed):
+    verdict = judge_function(SECOND_ROUTE[name], name, seed)
+    assert verdict.verdict == "right", verdict.message
+
+
+def test_every_function_of_the_unit_is_tested():
+    assert set(SECOND_ROUTE) == set(RIGHT) == set(exercises(UNIT))
+
+
+def test_the_worked_example_of_eight_tokens():
+    Q, K = np.full((8, 5), 0.2), np.full((8, 5), 0.2)
+    Q[2] = K[6] = [0.025, 0.9, 0.025, 0.025, 0.025]
+    scores = exercises(UNIT)["attention_scores"].reference(Q, K)
+    expected = np.full((8, 8), 0.2)
+    expected[2, 6] = 0.8125
+    np.testing.assert_allclose(scores, expected, rtol=1e-12)
+
+
+def test_the_jacobian_agrees_with_differences_of_the_softmax():
+    softmax, jacobian = (exercises(UNIT)[name].reference for name in ("softmax", "softmax_jacobian"))
+    z = np.random.default_rng(0).standard_normal(6)
+    steps = 1e-5 * np.eye(6)
+    measured = np.stack([(softmax(z + step) - softmax(z - step)) / 2e-5 for step in steps], axis=1)
+    np.testing.assert_allclose(jacobian(softmax(z)), measured, atol=1e-9)
+
+
+@pytest.mark.parametrize("d", [1, 4, 64])
+def test_measured_statistics_approach_the_derived_moments(d):
+    derived, measured = (exercises(UNIT)[name].reference for name in ("dot_product_moments", "score_statistics"))
+    count = 20_000
+    mean, variance = measured(d, count, np.random.default_rng(d), False)
+    expected_mean, expected_variance = derived(d)
+    assert abs(mean - expected_mean) < 6 * math.sqrt(d / count)
+    assert abs(variance / expected_variance - 1) < 6 * math.sqrt((2 + 6 / d) / count)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_some_cross_part_is_negative_and_some_mean_is(seed):
+    """A lost sign would else be right by luck."""
+    challenge = Challenge(seed)
+    assert any(outcome.value[1] < -1 for outcome in challenge.posed("derivation_terms").expected)
+    assert any(outcome.value[0] < -0.05 for outcome in challenge.posed("score_statistics").expected)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Right answers of unusual form
+
+
+def softmax_row_by_row(z, axis=-1):
+    def one(row):
+        powers = [math.exp(x - max(row)) for x in row.tolist()]
+        return [power / sum(powers) for power in powers]
+
+    return np.apply_along_axis(one, axis, z)
+
+
+def softmax_that_talks(z, axis=-1):
+    print("shape", z.shape)
+    warnings.warn("a word of warning", UserWarning, stacklevel=1)
+    powers = np.exp(z - np.amax(z, axis, keepdims=True))
+    return powers / np.sum(powers, axis, keepdims=True)
+
+
+def softmax_normalised_twice(z, axis=-1):
+    powers = np.exp(z - np.expand_dims(z.max(axis), axis))
+    powers = powers / np.expand_dims(powers.sum(axis), axis)
+    return powers / np.expand_dims(powers.sum(axis), axis)
+
+
+def softmax_in_place_on_a_copy(z, axis=-1):
+    z = np.array(z, order="K")
+    z -= z.max(axis=axis, keepdims=True)
+    np.exp(z, out=z)
+    z /= z.sum(axis=axis, keepdims=True)
+    return z
+
+
+def softmax_along_the_last_axis_first(z, axis=-1):
+    rows = np.swapaxes(z, axis, -1)
+    powers = np.exp(rows - rows.max(-1)[..., None])
+    return np.swapaxes(powers / powers.sum(-1)[..., None], axis, -1)
+
+
+def attention_with_scaled_queries(Q, K, V):
+    weights = np.exp(log_softmax((Q / np.sqrt(Q.shape[1])) @ K.T))
+    return weights @ V, weights
+
+
+def attention_with_both_scaled(Q, K, V):
+    root = Q.shape[-1] ** 0.25
+    weights = softmax_normalised_twice((Q / root) @ (K / root).T)
+    return np.matmul(weights, V), weights
+
+
+def attention_query_by_query(Q, K, V):
+    weights = np.array([softmax_row_by_row(K @ q / len(q) ** 0.5) for q in Q])
+    return np.array([(row[:, None] * V).sum(axis=0) for row in weights]), weights
+
+
+def attention_divided_at_the_end(Q, K, V):
+    scores = scaled_by_loops(Q, K)
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    total = powers.sum(axis=1, keepdims=True)
+    return powers @ V / total, powers / total
+
+
+def attention_transposed(Q, K, V):
+    weights = softmax_in_place_on_a_copy(K @ Q.T / math.sqrt(K.shape[1]), axis=0)
+    return (V.T @ weights).T, weights.T
+
+
+def terms_by_subtraction(q, k):
+    s = np.einsum("si,si->s", q, k)
+    diagonal = np.mean(np.sum(q**2 * k**2, axis=1))
+    return np.array(diagonal), np.array(np.mean(s * s) - diagonal)
+
+
+def terms_by_a_table(q, k):
+    t = (q * k).astype(np.float64)
+    table = t[:, :, None] * t[:, None, :]
+    cross = table * (1 - np.eye(t.shape[1]))
+    return float(np.einsum("sii->s", table).mean()), float(cross.sum(axis=(1, 2)).mean())
+
+
+def terms_pair_once_doubled(q, k):
+    t = q * k
+    once = sum((t[:, i] * t[:, i + 1 :].sum(axis=1)).mean() for i in range(t.shape[1]))
+    return np.square(t).mean(axis=0).sum(), 2 * float(once)
+
+
+def terms_sample_by_sample(q, k):
+    squares = [sum((a * b) ** 2 for a, b in zip(*pair, strict=True)) for pair in zip(q, k, strict=True)]
+    totals = [sum(a * b for a, b in zip(*pair, strict=True)) ** 2 for pair in zip(q, k, strict=True)]
+    print(len(squares), "samples")
+    return sum(squares) / len(q), (sum(totals) - sum(squares)) / len(q)
+
+
+def statistics_in_one_draw(d, n_samples, rng, scaled):
+    q, k = rng.standard_normal((2, n_samples, d))
+    scores = np.einsum("sd,sd->s", q / np.sqrt(d) if scaled else q, k)
+    return np.mean(scores), np.var(scores, ddof=0)
+
+
+def statistics_from_a_diagonal(d, n_samples, rng, scaled):
+    q, k = rng.normal(size=(n_samples, d)), rng.normal(size=(n_samples, d))
+    scores = (q @ k.T).diagonal() / (1, d**0.5)[scaled]
+    return scores.mean(), (scores**2).mean() - scores.mean() ** 2
+
+
+def statistics_scaled_afterwards(d, n_samples, rng, scaled):
+    q, k = rng.standard_normal(size=(n_samples, d)), rng.standard_normal(size=(n_samples, d))
+    scores = np.sum(q * k, axis=-1)
+    return (float(scores.mean()) / d**0.5, float(scores.var()) / d) if scaled else (scores.mean(), scores.var())
+
+
+def statistics_that_warn(d, n_samples, rng, scaled):
+    warnings.warn("drawing", UserWarning, stacklevel=1)
+    q = rng.standard_normal(n_samples * d).reshape(n_samples, d)
+    k = rng.standard_normal(n_samples * d).reshape(n_samples, d)
+    scores = [a.dot(b) / math.sqrt(d if scaled else 1) for a, b in zip(q, k, strict=True)]
+    return np.array(np.mean(scores)), np.array(np.var(scores))
+
+
+def jacobian_in_place(p):
+    table = -p[:, None] * p
+    table[np.diag_indices(len(p))] += p
+    return table
+
+
+RIGHT = {
+    "softmax": [
+        softmax_row_by_row,
+        softmax_that_talks,
+        softmax_normalised_twice,
+        softmax_in_place_on_a_copy,
+        softmax_along_the_last_axis_first,
+        lambda z, axis=-1: np.exp(log_softmax(z, axis)),
+        lambda z, axis=-1: np.exp(log_softmax(z.astype(np.float64), axis)),
+    ],
+    "attention_scores": [
+        lambda Q, K: (K @ Q.T).T,
+        lambda Q, K: np.inner(Q, K),
+        lambda Q, K: np.tensordot(Q, K, axes=(1, 1)),
+        lambda Q, K: (Q[:, None, :] * K[None, :, :]).sum(axis=-1),
+        lambda Q, K: np.einsum("id,jd->ij", Q.astype(np.float64), K),
+        lambda Q, K: np.stack([Q @ key for key in K], axis=1),
+    ],
+    "scaled_scores": [
+        lambda Q, K: Q @ K.T / np.sqrt(Q.shape[-1]),
+        lambda Q, K: (Q / math.sqrt(K.shape[1])) @ K.T,
+        lambda Q, K: (Q * K.shape[1] ** -0.25) @ (K * K.shape[1] ** -0.25).T,
+        lambda Q, K: np.einsum("id,jd->ij", Q, K) * Q.shape[1] ** -0.5,
+        lambda Q, K: np.inner(Q, K) / np.linalg.norm(np.ones(Q.shape[1])),
+    ],
+    "attention": [
+        attention_with_scaled_queries,
+        attention_with_both_scaled,
+        attention_query_by_query,
+        attention_divided_at_the_end,
+        attention_transposed,
+    ],
+    "dot_product_moments": [
+        lambda d, var_q=1.0, var_k=1.0: (0, d * var_q * var_k),
+        lambda d, var_q=1, var_k=1: (0.0, np.float64(d) * var_q * var_k),
+        lambda d, var_q=1.0, var_k=1.0: (np.array(0.0), np.array(d * var_q * var_k)),
+        lambda d, var_q=1.0, var_k=1.0: (0.0, math.sqrt(d * var_q * var_k) ** 2),
+        lambda d, var_q=1.0, var_k=1.0: (0.0, sum(var_q * var_k for _ in range(d))),
+    ],
+    "derivation_terms": [
+        terms_by_subtraction,
+        terms_by_a_table,
+        terms_pair_once_doubled,
+        terms_sample_by_sample,
+        lambda q, k: terms_by_subtraction(q.astype(np.float64), k.astype(np.float64)),
+    ],
+    "score_statistics": [
+        statistics_in_one_draw,
+        statistics_from_a_diagonal,
+        statistics_scaled_afterwards,
+        statistics_that_warn,
+        statistics_by_rows,
+    ],
+    "softmax_jacobian": [
+        lambda p: np.diag(p) - np.outer(p, p),
+        lambda p: p[:, None] * (np.eye(len(p)) - p),
+        lambda p: (np.eye(len(p)) - p[:, None]) * p,
+        lambda p: np.diagflat(p) - np.einsum("i,j->ij", p, p),
+        lambda p: np.where(np.eye(len(p), dtype=bool), p * (1 - p), -np.outer(p, p)),
+        jacobian_in_place,
+    ],
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [pytest.param(name, answer, id=f"{name}-{i}") for name, group in RIGHT.items() for i, answer in enumerate(group)],
+)
+def test_a_right_answer_of_unusual_form_is_accepted(name, answer):
+    for seed in SEEDS:
+        verdict = judge_function(answer, name, seed)
+        assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
