@@ -123,7 +123,7 @@ def same(one: Any, other: Any, rtol: float) -> bool:
             and all(same(a, b, rtol) for a, b in zip(one, other, strict=True))
         )
     if isinstance(one, (Foreign, Tensor, str, dict, type(None))) or isinstance(other, (Foreign, str, dict, type(None))):
-        return (one is None and other is None) or (isinstance(one, str) and one == other)
+        return (one is None and other is None) or (isinstance(one, str) and isinstance(other, str) and one == other)
     if isinstance(one, (tuple, list)) or isinstance(other, (tuple, list)):
         return False
     one, other = np.asarray(one), np.asarray(other)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 from autograder.local import judge_function
 from autograder.units import exercises, unit_names
 
-ANSWERS = {unit: import_module(f"answers.unit_{unit[:2]}") for unit in unit_names()}
-ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+FOLDER = Path(__file__).with_name("answers")
+UNITS = [unit for unit in unit_names() if (FOLDER / f"unit_{unit[:2]}.py").exists()]
+ANSWERS = {unit: import_module(f"answers.unit_{unit[:2]}") for unit in UNITS}
+ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]
 SEEDS = range(3)
 SHARE_NAMED = 0.9
 
@@ -36,7 +39,7 @@ def test_a_wrong_answer_is_rejected_whatever_the_seed(name, answer):
         assert verdict.score < verdict.points
 
 
-@pytest.mark.parametrize("unit", unit_names())
+@pytest.mark.parametrize("unit", UNITS)
 def test_nine_in_ten_wrong_answers_are_named(unit):
     unnamed, count = [], 0
     for name, wrong in ANSWERS[unit].WRONG.items():
