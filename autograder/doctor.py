@@ -76,7 +76,9 @@ def _package(name: str, purpose: str, command: str, tested: str | None) -> Findi
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
-        return Finding(name, f"not installed; needed for {purpose}", False, f"{command}   (or {WITHOUT_MAKE})")
+        optional = command != "make lab"
+        found = f"not installed; needed {'only ' if optional else ''}for {purpose}"
+        return Finding(name, found, optional, f"{command}   (or {WITHOUT_MAKE})")
     if tested is None or version.split("+")[0] == tested:
         return Finding(name, f"{version}" + (" (the tested version)" if tested else ""))
     return Finding(name, f"{version}; tested with {tested}", True, f"if something misbehaves: {command}")
@@ -154,7 +156,7 @@ def main(as_json: bool = False) -> int:
             remedies.append(f"{finding.what}: {finding.remedy}")
     console.print(table)
     if remedies:
-        console.print("\nTo mend:")
+        console.print("\nTo mend or add:")
         for remedy in remedies:
             console.print(Text(f"  {remedy}"), soft_wrap=True)
     return 0

@@ -94,7 +94,7 @@ class Session:
         if not begun:
             raise Lost("the sandbox starts no processes any more; run `autograder doctor`")
         outcomes = {**outcomes, **self._left_out}
-        self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "died")) for cell in self._sources]
+        self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "skipped")) for cell in self._sources]
 
     def _deadline(self, seconds: float) -> float:
         return min(time.monotonic() + seconds + GRACE_SECONDS, self._ends + GRACE_SECONDS)
