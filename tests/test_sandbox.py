@@ -5,6 +5,7 @@ Most tests share one sandbox; each has a submission of its own in it. `ask` runs
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -394,7 +395,7 @@ def f(x):
     assert is_well(sandbox)
 
 
-def test_nothing_of_the_course_is_inside(sandbox):
+def test_nothing_of_the_course_is_inside():
     source = f"""
 import os
 def f(x):
@@ -408,7 +409,8 @@ def f(x):
         if os.path.basename(folder) == "autograder" and "judge.py" in files: found.append(folder)
     return found, sum(1 for _ in os.walk("/usr"))
 """
-    found, looked_at = value(sandbox, source)
+    with open_sandbox() as patient:  # the walk takes its time, and f is called more than once
+        found, looked_at = value(patient, source)
     assert looked_at > 1
     assert found == []
 
@@ -430,10 +432,8 @@ def _command_lines() -> list[str]:
     found = []
     for name in os.listdir("/proc"):
         if name.isdigit():
-            try:
+            with contextlib.suppress(OSError):
                 found.append(Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-            except OSError:
-                pass
     return found
 
 
@@ -465,7 +465,9 @@ def test_a_daemon_is_gone_with_its_submission(sandbox):
     word = f"daemon-{os.getpid()}"
     with sandbox.session([CellSource("f", "answer", daemon(word))]) as session:
         assert session.ask(Request("f", [Case("values", "a case", (X,), {})])).calls[0].value == 1
-        assert [line for line in _command_lines() if word in line], "the daemon never ran: this test would prove nothing"
+        assert [line for line in _command_lines() if word in line], (
+            "the daemon never ran: this test would prove nothing"
+        )
     assert gone(word)
 
 
@@ -520,7 +522,7 @@ def test_bubblewrap_that_does_not_start_is_a_line_with_a_remedy(monkeypatch, tmp
 
 
 def test_a_kernel_that_refuses_namespaces_is_found_at_the_start(monkeypatch):
-    monkeypatch.setattr(room.bubblewrap, "CAPABILITIES", ())
+    monkeypatch.setattr(room.bubblewrap, "CAPABILITIES", ("CAP_KILL",))
     if room.sandbox_mode() != "root":
         pytest.skip("as an ordinary user there are no capabilities to take away")
     with pytest.raises(NoSandbox), open_sandbox(LIMITS):

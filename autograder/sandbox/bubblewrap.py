@@ -49,6 +49,7 @@ def command(control: int, mode: str) -> list[str]:
     if mode == "user":
         line += ["--unshare-user"]
     else:
+        line += ["--cap-drop", "ALL"]
         line += [word for capability in CAPABILITIES for word in ("--cap-add", capability)]
     for name, value in ENVIRONMENT.items():
         line += ["--setenv", name, value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import struct
@@ -26,6 +27,14 @@ PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES_CAP = 64
+
+
+def counts_by_namespace() -> bool:
+    """Whether the kernel counts a user's processes for each user namespace (Linux 5.14), not over the whole machine."""
+    parts = os.uname().release.split(".")
+    with contextlib.suppress(ValueError, IndexError):
+        return (int(parts[0]), int(parts[1])) >= (5, 14)
+    return False
 
 
 def _libc() -> ctypes.CDLL:

@@ -168,7 +168,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-    limits.apply(order, count_processes=mode == ROOT)
+    limits.apply(order, count_processes=mode == ROOT or (mode == USER and linux.counts_by_namespace()))
     if mode == PLAIN:
         return
     os.chdir(SCRATCH)
