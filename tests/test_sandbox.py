@@ -403,6 +403,9 @@ def f(x):
     for folder, folders, files in os.walk("/"):
         if folder.startswith(("/proc", "/sys")) or folder.endswith("/nbgrader/tests"): folders[:] = []; continue
         for name in (*folders, *files):
+            if name.startswith("attention_course") and os.path.isdir(os.path.join(folder, name)):
+                hidden = not os.listdir(os.path.join(folder, name))  # only its name is left
+                if hidden: continue
             if name.startswith(("unit_0", "attention_course")) or name in ("gradebook.db", "nbgrader_config.py"):
                 found.append(os.path.join(folder, name))
             if any(name.startswith(unit) for unit in {unit_names()!r}): found.append(os.path.join(folder, name))
