@@ -17,7 +17,7 @@ from typing import Any
 from .challenge import Challenge
 from .grading import Course, grade_submission, nothing_to_grade
 from .judge import Criterion, Verdict
-from .sandbox import Limits, Sandbox, open_sandbox
+from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
 from .submission import Unreadable
 from .units import exercises, unit_names
 
@@ -37,12 +37,16 @@ class HandedIn:
 
 @dataclass
 class Graded:
-    """One student's verdicts on one unit, and whether the notebook could be read."""
+    """One student's verdicts on one unit, and whether the notebook could be read.
+
+    fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
+    """
 
     student: str
     unit: str
     verdicts: list[Verdict]
     problem: str | None = None
+    fault: str | None = None
 
     def as_json(self) -> list[dict[str, Any]]:
         return [verdict.as_json(self.student) for verdict in self.verdicts]
@@ -109,7 +113,22 @@ def grade_one(course: Course, item: HandedIn, challenge: Challenge, sandbox: San
         submission = course.open(item.path, item.unit)
     except Unreadable as error:
         return Graded(item.student, item.unit, nothing_to_grade(challenge, item.unit, error), str(error))
-    return Graded(item.student, item.unit, grade_submission(submission, challenge, sandbox))
+    except Exception as error:
+        return _at_fault(item, error)
+    try:
+        return Graded(item.student, item.unit, grade_submission(submission, challenge, sandbox))
+    except (NoSandbox, Lost):
+        raise  # the next student would fare no better
+    except Exception as error:
+        return _at_fault(item, error)
+
+
+def _at_fault(item: HandedIn, error: Exception) -> Graded:
+    """A fault of ours on one notebook: it gets no verdicts, rather than wrong ones, and the others get theirs."""
+    if os.environ.get("AUTOGRADER_DEBUG"):
+        raise error
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return Graded(item.student, item.unit, [], fault=f"{item.unit} was not graded, by a fault of ours ({words})")
 
 
 def check_gradebook(root: Path) -> None:
@@ -133,7 +152,10 @@ def check_gradebook(root: Path) -> None:
 
 
 def record(root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] = lambda graded: None) -> list[Path]:
-    """Write all verdicts to nbgrader's gradebook and make the feedback pages; returns the pages' folders."""
+    """Write all verdicts to nbgrader's gradebook and make the feedback pages; returns the pages' folders.
+
+    Where that fails for one student, the others are recorded, and the student's `fault` says so.
+    """
     from nbgrader.converters import Autograde, GenerateFeedback
     from nbgrader.coursedir import CourseDirectory
 
@@ -141,7 +163,7 @@ def record(root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] 
 
     folders = []
     for unit in dict.fromkeys(item.unit for item in graded):
-        for item in (item for item in graded if item.unit == unit):
+        for item in (item for item in graded if item.unit == unit and item.verdicts):
             nbgrader_plugin.finished[unit, item.student] = item.verdicts
             # nbgrader only looks at what is a file of this name: see to it that it meets each student.
             for converter_class in (Autograde, GenerateFeedback):
@@ -153,7 +175,13 @@ def record(root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] 
                 converter.log = quiet_log()
                 if converter_class is Autograde and not os.path.lexists(_submitted(root, item)):
                     break
-                converter.start()
+                try:
+                    converter.start()
+                except Exception as error:
+                    item.fault = (
+                        f"{unit} is not in the gradebook, or has no feedback page: {' '.join(str(error).split())}"
+                    )
+                    break
             else:
                 folders.append(root / "grading" / "feedback" / item.student / unit)
             keep(root, item)

@@ -136,7 +136,7 @@ def _grade(options: argparse.Namespace) -> int:
     else:
         from .report import print_report
 
-        print_report(graded)
+        print_report([item for item in graded if item.verdicts])
         if options.unsafe:
             print("Graded WITHOUT a sandbox (--unsafe).")
         if folders:
@@ -144,7 +144,9 @@ def _grade(options: argparse.Namespace) -> int:
     for item in graded:
         if item.problem:
             print(f"autograder: {item.student}: {item.problem}", file=sys.stderr)
-    return GRADED
+        if item.fault:
+            print(f"autograder: {item.student}: {item.fault}", file=sys.stderr)
+    return FAILED if any(item.fault for item in graded) else GRADED
 
 
 def _release(options: argparse.Namespace) -> int:

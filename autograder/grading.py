@@ -16,8 +16,8 @@ from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Transplanted, Unreadable, read, transplant
 
-#: Verdicts that a student's own wrong earlier function may have caused.
-NOT_RIGHT = ("wrong", "crashed", "timeout")
+#: Verdicts that a student's own wrong or missing earlier function may have caused.
+NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
 
 
 class Course:

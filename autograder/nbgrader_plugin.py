@@ -31,6 +31,7 @@ from .grading import Course, grade_submission, nothing_to_grade
 from .judge import Verdict
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import Unreadable, read, transplant
+from .timestamps import mistrust
 from .units import unit_names
 
 #: (unit, student) -> verdicts that were reached before nbgrader's own loop began.
@@ -86,6 +87,7 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, config: Config | None = None, **kwargs: Any) -> None:
         super().__init__(config=config, **kwargs)
         self._coursedir = self.parent.coursedir
+        mistrust(self._coursedir, self.log)
         try:
             register_unit(Path(self._coursedir.root), self._coursedir.assignment_id, self._coursedir.db_url)
         except Exception as error:

@@ -5,6 +5,6 @@ from __future__ import annotations
 from .cells import CellOutcome, CellSource
 from .limits import Limits
 from .sandbox import NoSandbox, Sandbox, open_sandbox
-from .session import Session
+from .session import Lost, Session
 
-__all__ = ["CellOutcome", "CellSource", "Limits", "NoSandbox", "Sandbox", "Session", "open_sandbox"]
+__all__ = ["CellOutcome", "CellSource", "Limits", "Lost", "NoSandbox", "Sandbox", "Session", "open_sandbox"]

@@ -713,7 +713,7 @@ _LOW_RANK_VALUE = Exercise(
 
 def _attention_parameters(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
     shapes = [(d_model, d_head), (d_model, d_head), (d_model, d_head), (d_head, d_model)]
-    return sum(rows * columns for rows, columns in shapes * n_heads * n_layers)
+    return sum(rows * columns for rows, columns in shapes) * n_heads * n_layers
 
 
 def _draw_parameters(rng: np.random.Generator) -> list[Case]:

@@ -1,0 +1,146 @@
+"""Unit 1: every reference by a second route, and right answers of unusual form."""
+
+from __future__ import annotations
+
+import math
+import warnings
+
+import numpy as np
+import pytest
+
+from autograder.challenge import Challenge
+from autograder.local import judge_function
+
+
+def embed_one_hot(tokens, E):
+    return np.array(
+        [[sum(E[i, w] * (w == token) for w in range(E.shape[1])) for i in range(len(E))] for token in tokens]
+    )
+
+
+def lookup_loops(query, keys, values):
+    scores = [sum(float(a) * float(b) for a, b in zip(query, key, strict=True)) for key in keys]
+    weights = [1 / math.fsum(math.exp(min(other - score, 700)) for other in scores) for score in scores]
+    return np.array([math.fsum(w * float(v) for w, v in zip(weights, column, strict=True)) for column in values.T])
+
+
+def project_loops(X, *weights):
+    return tuple(
+        np.array([[sum(x[d] * W[d, e] for d in range(len(W))) for e in range(W.shape[1])] for x in X]) for W in weights
+    )
+
+
+def token_loops(x, *weights):
+    return tuple(np.array([sum(row[d] * x[d] for d in range(len(x))) for row in W]) for W in weights)
+
+
+def low_rank_outer(X, down, up):
+    return X @ sum(np.outer(down[:, r], up[r]) for r in range(len(up)))
+
+
+def parameters_by_matrix(d_model, d_head, n_heads, n_layers):
+    count = 0
+    for _ in range(4):
+        count += d_model * d_head
+    return count * n_heads * n_layers
+
+
+SECOND_ROUTES = {
+    "embed": embed_one_hot,
+    "soft_lookup": lookup_loops,
+    "project_qkv": project_loops,
+    "project_token": token_loops,
+    "low_rank_value": low_rank_outer,
+    "attention_parameters": parameters_by_matrix,
+}
+
+
+@pytest.mark.parametrize("name", SECOND_ROUTES)
+def test_the_reference_agrees_with_a_second_route(name):
+    for seed in range(5):
+        posed = Challenge(seed).posed(name)
+        for case, expected in zip(posed.cases, posed.expected, strict=True):
+            args = [np.asarray(a, np.float64) if np.asarray(a).dtype.kind == "f" else a for a in case.args]
+            got = SECOND_ROUTES[name](*args)
+            for one, other in zip(
+                got if isinstance(got, tuple) else (got,),
+                expected.value if isinstance(got, tuple) else (expected.value,),
+                strict=True,
+            ):
+                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=case.label)
+
+
+def talks(function):
+    def loud(*args):
+        print("working on it")
+        warnings.warn("an honest warning", stacklevel=2)
+        return function(*args)
+
+    return loud
+
+
+def lookup_log_space(query, keys, values):
+    scores = keys @ query
+    top = scores.max()
+    log_sum = top + np.log(np.exp(scores - top).sum())
+    return np.einsum("j,jd->d", np.exp(scores - log_sum), values)
+
+
+RIGHT = {
+    "embed": [
+        embed_one_hot,
+        lambda tokens, E: E.T[tokens],
+        lambda tokens, E: np.take(E, tokens, axis=1).T,
+        lambda tokens, E: (E @ np.eye(E.shape[1])[tokens].T).T,
+        lambda tokens, E: np.stack([E[:, token] for token in tokens]).astype(np.float64),
+        talks(lambda tokens, E: np.ascontiguousarray(E.T)[np.asarray(tokens).tolist()]),
+    ],
+    "soft_lookup": [
+        lookup_loops,
+        lookup_log_space,
+        talks(lookup_log_space),
+        lambda query, keys, values: lookup_log_space(*(np.float64(a) for a in (query, keys, values))),
+        lambda query, keys, values: lookup_log_space(query, keys, values[:, ::-1])[::-1],
+    ],
+    "project_qkv": [
+        project_loops,
+        lambda X, *W: tuple(np.einsum("nd,de->ne", X, w) for w in W),
+        lambda X, *W: tuple(np.split(X @ np.concatenate(W, axis=1), np.cumsum([w.shape[1] for w in W])[:-1], axis=1)),
+        lambda X, *W: tuple((w.T @ X.T).T for w in W),
+        talks(lambda X, *W: tuple(np.float64(X) @ w for w in W)),
+    ],
+    "project_token": [
+        token_loops,
+        lambda x, *W: tuple(x @ w.T for w in W),
+        lambda x, *W: tuple((w @ x[:, None])[:, 0] for w in W),
+        lambda x, *W: tuple((w * x).sum(axis=1) for w in W),
+        talks(lambda x, *W: tuple(np.dot(np.float64(w), x) for w in W)),
+    ],
+    "low_rank_value": [
+        low_rank_outer,
+        lambda X, down, up: X @ (down @ up),
+        lambda X, down, up: np.einsum("nd,dh,he->ne", X, down, up),
+        lambda X, down, up: np.array([up.T @ (down.T @ x) for x in X]),
+        talks(lambda X, down, up: np.linalg.multi_dot([np.float64(X), down, up])),
+    ],
+    "attention_parameters": [
+        parameters_by_matrix,
+        lambda *sizes: np.int64(4 * math.prod(sizes)),
+        lambda *sizes: np.array(4 * math.prod(sizes), dtype=np.int64),
+        lambda a, b, c, d: 2 * a * b * c * d + 2 * b * a * d * c,
+        talks(lambda *sizes: sum(math.prod(sizes) for _ in "qkvo")),
+    ],
+}
+
+
+@pytest.mark.parametrize(("name", "index"), [(name, index) for name in RIGHT for index in range(len(RIGHT[name]))])
+def test_a_right_answer_of_unusual_form_is_accepted(name, index):
+    for seed in range(10):
+        verdict = judge_function(RIGHT[name][index], name, seed)
+        assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
+
+
+def test_gpt_3_is_counted_to_the_last_weight():
+    posed = Challenge(0).posed("attention_parameters")
+    counts = [expected.value for case, expected in zip(posed.cases, posed.expected, strict=True) if "GPT" in case.label]
+    assert counts == [57_982_058_496]
