@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def check_notebooks(root: Path, paths: Sequence[Path]) -> tuple[list[Verdict], l
 
 
 def _open(course: Course, path: Path) -> Transplanted:
-    cells = read(path.resolve())
+    cells = read(Path(os.path.realpath(path)))  # one's own notebook may be a link
     unit = _unit_of(course, cells, path)
     return transplant(cells, course.release(unit), unit, str(path))
 

@@ -59,9 +59,11 @@ def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None)
         exercises(unit)  # raises UnknownUnit
     if not folder.is_dir() or not any(folder.iterdir()):
         raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
-    if student is not None and not (folder / student).is_dir():
-        raise NotUsable(f"{folder / student}: no such student; the folder's name is the student's ID")
-    students = [student] if student is not None else sorted(p.name for p in folder.iterdir() if p.is_dir())
+    students = sorted(path.name for path in folder.iterdir() if path.is_dir())
+    if student is not None:
+        if student not in students:  # a path such as "../anna" is none either
+            raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
+        students = [student]
     found = [
         HandedIn(name, unit, folder / name / unit / f"{unit}.ipynb")
         for unit in units or unit_names()

@@ -47,9 +47,16 @@ def _known(
     """The first known mistake that agrees with the calls at `indices`."""
     for mistake in posed.exercise.mistakes:
         outcomes = posed.mistaken(mistake.slug)
+        if not strict and not any(_is_wrong(posed, i, outcomes[i]) for i in indices):
+            continue  # a mistake that does not show in these cases cannot be what went wrong in them
         if all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices):
             return Finding(mistake.slug, mistake.advice)
     return None
+
+
+def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
+    case, expected = posed.cases[index], posed.expected[index]
+    return outcome.failure != expected.failure or not same(outcome.value, expected.value, tolerance(case))
 
 
 def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, strict: bool) -> bool:

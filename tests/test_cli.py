@@ -1,0 +1,326 @@
+"""The commands: what they print where, and their exit status, on good input and on bad."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.cli import main
+from autograder.sandbox import sandbox as room
+from autograder.units import exercises
+
+ROOT = Path(__file__).parents[1]
+UNIT = "03_masking"
+SOLUTION = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
+RELEASE = ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb"
+POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+KEYS = ["student", "unit", "function", "points", "score", "verdict", "mistake", "message"]
+VERDICTS = {"right", "wrong", "missing", "crashed", "timeout", "forbidden"}
+
+needs_sandbox = pytest.mark.skipif(room.preflight() is not None, reason=str(room.preflight()))
+
+
+@pytest.fixture
+def course(tmp_path):
+    """An empty course folder."""
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    for name in ("solutions", "notebooks"):
+        shutil.copytree(ROOT / name / UNIT, tmp_path / name / UNIT)
+    return tmp_path
+
+
+def hand_in(course: Path, student: str, source: Path = SOLUTION, unit: str = UNIT) -> Path:
+    path = course / "grading" / "submitted" / student / unit / f"{unit}.ipynb"
+    path.parent.mkdir(parents=True)
+    shutil.copy(source, path)
+    return path
+
+
+def command(capfd, *words: str | Path) -> tuple[int, str, list[str]]:
+    """Run a command in this process: exit status, standard output, lines of standard error."""
+    capfd.readouterr()
+    status = main([str(word) for word in words])
+    out, err = capfd.readouterr()
+    assert "Traceback" not in err
+    return status, out, err.splitlines()
+
+
+def refused(capfd, *words: str | Path) -> str:
+    """The one line with which a command refuses."""
+    status, out, lines = command(capfd, *words)
+    assert (status, out) == (2, "")
+    assert len(lines) == 1 and lines[0].startswith("autograder: ")
+    return lines[0]
+
+
+def grade(course: Path, *words: str) -> list[str | Path]:
+    return ["--course", course, "grade", *words]
+
+
+# --- check -----------------------------------------------------------------------------------------------------------
+
+
+def test_check_gives_a_solution_full_marks(capfd):
+    status, out, lines = command(capfd, "check", SOLUTION, "--json")
+    entries = json.loads(out)
+    assert (status, lines) == (0, [])
+    assert {entry["function"]: entry["score"] for entry in entries} == POINTS
+    assert {entry["verdict"] for entry in entries} == {"right"}
+
+
+def test_check_gives_an_untouched_release_nothing(capfd, tmp_path):
+    status, out, lines = command(capfd, "check", shutil.copy(RELEASE, tmp_path), "--json")
+    entries = json.loads(out)
+    assert (status, lines) == (0, [])
+    assert [entry["function"] for entry in entries] == list(POINTS)
+    assert {(entry["score"], entry["verdict"]) for entry in entries} == {(0, "missing")}
+
+
+def test_json_is_exactly_as_promised(capfd):
+    _, out, _ = command(capfd, "check", RELEASE, SOLUTION, "--json")
+    for entry in json.loads(out):
+        assert list(entry) == KEYS
+        assert entry["student"] is None and entry["unit"] == UNIT
+        assert type(entry["points"]) in (int, float) and type(entry["score"]) is float
+        assert entry["verdict"] in VERDICTS
+        assert entry["mistake"] is None or isinstance(entry["mistake"], str)
+        assert isinstance(entry["message"], str) and entry["message"]
+
+
+def test_check_prints_words_for_people(capfd):
+    status, out, _ = command(capfd, "check", SOLUTION)
+    assert status == 0
+    assert f"{sum(POINTS.values()):g} of {sum(POINTS.values()):g} points" in out
+
+
+def bad_inputs(folder: Path) -> list[Path]:
+    (folder / "folder.ipynb").mkdir()
+    (folder / "cut.ipynb").write_bytes(SOLUTION.read_bytes()[:999])
+    (folder / "binary.ipynb").write_bytes(bytes(range(256)))
+    (folder / "other.ipynb").write_text(json.dumps({"cells": [], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    (folder / "loop.ipynb").symlink_to(folder / "loop.ipynb")
+    os.mkfifo(folder / "pipe.ipynb")
+    return [*sorted(folder.iterdir()), folder / "none.ipynb"]
+
+
+def test_check_names_each_bad_input_and_grades_the_good(capfd, tmp_path):
+    bad = bad_inputs(tmp_path)
+    status, out, lines = command(capfd, "check", *bad, SOLUTION, "--json")
+    assert status == 2
+    assert len(lines) == len(bad)
+    assert all(path.name in line for path, line in zip(bad, lines, strict=True))
+    assert len(json.loads(out)) == len(POINTS)
+
+
+def test_check_of_bad_input_alone_prints_an_empty_list(capfd, tmp_path):
+    status, out, lines = command(capfd, "check", tmp_path / "none.ipynb", "--json")
+    assert (status, json.loads(out), len(lines)) == (2, [], 1)
+
+
+@pytest.mark.parametrize("words", [[], ["grade", "--nonsense"], ["check"], ["polish"], ["grade", "--workers", "many"]])
+def test_unusable_arguments(capfd, words):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "Traceback" not in capfd.readouterr().err
+
+
+# --- grade: what it refuses -------------------------------------------------------------------------------------------
+
+
+def test_no_submissions(capfd, course):
+    assert "no submissions" in refused(capfd, *grade(course))
+
+
+def test_an_unknown_unit(capfd, course):
+    hand_in(course, "anna")
+    assert "there is no unit '99_nothing'; the units are" in refused(capfd, *grade(course, "99_nothing"))
+
+
+@pytest.mark.parametrize("student", ["nobody", "../../solutions", "", "."])
+def test_an_unknown_student(capfd, course, student):
+    hand_in(course, "anna")
+    assert "student" in refused(capfd, *grade(course, UNIT, "--student", student))
+
+
+def test_a_student_without_the_unit(capfd, course):
+    hand_in(course, "anna")
+    (course / "grading" / "submitted" / "ben").mkdir()
+    assert "nobody handed in" in refused(capfd, *grade(course, UNIT, "--student", "ben"))
+
+
+def test_a_folder_that_is_no_course(capfd, tmp_path):
+    assert "no course folder" in refused(capfd, *grade(tmp_path))
+
+
+def test_a_unit_that_was_not_released(capfd, course):
+    hand_in(course, "anna")
+    shutil.rmtree(course / "notebooks" / UNIT)
+    assert f"autograder release {UNIT}" in refused(capfd, *grade(course, UNIT))
+
+
+@pytest.mark.parametrize("words", [["--workers", "0"], ["--workers", "-3"], ["--scheduler", "tcp://nowhere:1"]])
+def test_options_that_cannot_be(capfd, course, words):
+    hand_in(course, "anna")
+    refused(capfd, *grade(course, UNIT, *words))
+
+
+def gradebook(course: Path) -> Path:
+    return course / "grading" / "gradebook.db"
+
+
+def test_a_locked_gradebook(capfd, course, monkeypatch):
+    from autograder import classroom
+
+    hand_in(course, "anna")
+    connect = sqlite3.connect
+    with connect(gradebook(course), isolation_level=None) as other:
+        other.execute("CREATE TABLE course (id TEXT)")
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr(classroom.sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
+        assert "locked; close the program" in refused(capfd, *grade(course, UNIT))
+        other.rollback()
+
+
+def test_a_gradebook_of_another_course(capfd, course):
+    hand_in(course, "anna")
+    with sqlite3.connect(gradebook(course)) as other:
+        other.execute("CREATE TABLE course (id TEXT)")
+        other.execute("INSERT INTO course VALUES ('cooking')")
+    before = gradebook(course).read_bytes()
+    assert "belongs to the course 'cooking'" in refused(capfd, *grade(course, UNIT))
+    assert gradebook(course).read_bytes() == before
+
+
+@pytest.mark.parametrize("content", [b"rubbish" * 500, b"SQLite format 3\0" + bytes(5000)])
+def test_a_gradebook_that_is_none(capfd, course, content):
+    hand_in(course, "anna")
+    gradebook(course).write_bytes(content)
+    assert "move it away" in refused(capfd, *grade(course, UNIT))
+    assert gradebook(course).read_bytes() == content
+
+
+def test_a_gradebook_that_is_a_folder(capfd, course):
+    hand_in(course, "anna")
+    gradebook(course).mkdir()
+    refused(capfd, *grade(course, UNIT))
+
+
+def test_no_sandbox_refuses(course, tmp_path):
+    hand_in(course, "anna")
+    bare = tmp_path / "bin"
+    bare.mkdir()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PATH": str(bare)}
+    line = [sys.executable, "-m", "autograder", "grade", UNIT, "--json"]
+    done = subprocess.run(line, cwd=course, env=environment, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.count("\n") == 1 and "bubblewrap is not installed" in done.stderr
+    assert not gradebook(course).exists()
+
+
+# --- grade, report, release, doctor: what they do ------------------------------------------------------------------------
+
+
+@needs_sandbox
+def test_grade_then_report(course):
+    hand_in(course, "anna")
+    hand_in(course, "ben", RELEASE)
+    hand_in(course, "cara").write_text("{")
+
+    def run(*words: str) -> subprocess.CompletedProcess:
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
+        line = [sys.executable, "-m", "autograder", *words]
+        return subprocess.run(line, cwd=course / "grading", env=environment, capture_output=True, text=True, timeout=200)
+
+    done = run("grade")
+    assert done.returncode == 0
+    assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if line.startswith("autograder: cara: ")]
+    assert len(done.stderr.splitlines()) == 1
+    assert all(word in done.stdout for word in ("anna", "ben", "cara", "Feedback pages", "STUDENT/UNIT/UNIT.html"))
+
+    done = run("grade", UNIT, "--json", "--workers", "1")
+    entries = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert all(list(entry) == KEYS for entry in entries)
+    assert {entry["student"] for entry in entries} == {"anna", "ben", "cara"}
+    assert sum(entry["score"] for entry in entries) == sum(POINTS.values())
+
+    done = run("report")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(word in done.stdout for word in ("anna", "ben", "cara", "cut off"))
+    assert json.loads(run("report", UNIT, "--json").stdout)["verdicts"] == entries
+
+
+@needs_sandbox
+def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkeypatch):
+    from autograder import classroom
+
+    hand_in(course, "anna")
+    hand_in(course, "ben", RELEASE)
+    whole = classroom.grade_submission
+
+    def faulty(submission, challenge, sandbox):
+        if not submission.answers:
+            raise ZeroDivisionError("ours")
+        return whole(submission, challenge, sandbox)
+
+    monkeypatch.setattr(classroom, "grade_submission", faulty)
+    monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
+    status, out, lines = command(capfd, *grade(course, UNIT, "--json"))
+    assert status == 1
+    assert len(lines) == 1 and "ben" in lines[0] and "a fault of ours" in lines[0]
+    assert {entry["student"] for entry in json.loads(out)} == {"anna"}
+
+
+@needs_sandbox
+def test_unsafe_is_said_in_the_report(capfd, course):
+    hand_in(course, "anna")
+    status, out, _ = command(capfd, *grade(course, UNIT, "--unsafe"))
+    assert status == 0
+    assert "WITHOUT a sandbox" in out
+
+
+def test_report_before_any_grading(capfd, course):
+    assert "run `autograder grade` first" in refused(capfd, "--course", course, "report")
+    assert "no unit" in refused(capfd, "--course", course, "report", "99_nothing")
+
+
+def test_release_and_its_check(capfd, course):
+    release = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    before = release.read_bytes()
+    assert command(capfd, "--course", course, "release", UNIT, "--check") == (0, "", [])
+    release.write_text(release.read_text().replace("import numpy", "import  numpy", 1))
+    (course / "notebooks" / UNIT / "stray.txt").write_text("")
+    status, out, lines = command(capfd, "--course", course, "release", UNIT, "--check")
+    assert (status, out, len(lines)) == (1, "", 2)
+    assert all("autograder release" in line for line in lines)
+    assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, f"Released anew: {UNIT}.\n")
+    assert release.read_bytes() == before
+    assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, "notebooks/ is up to date.\n")
+
+
+def test_release_of_what_is_not_there(capfd, course):
+    assert "there is no unit" in refused(capfd, "--course", course, "release", "99_nothing")
+    before = RELEASE.read_bytes()
+    shutil.rmtree(course / "solutions" / UNIT)
+    assert "is not there" in refused(capfd, "--course", course, "release", UNIT)
+    assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == before
+
+
+def test_doctor_looks_and_changes_nothing(capfd):
+    status, out, lines = command(capfd, "doctor")
+    assert (status, lines) == (0, [])
+    assert "sandbox" in out and "GPU" in out
+
+
+@needs_sandbox
+def test_doctor_tells_which_sandbox(capfd):
+    _, out, _ = command(capfd, "doctor")
+    assert ("root" if room.sandbox_mode() == "root" else "ordinary user") in " ".join(out.split())
