@@ -237,11 +237,15 @@ def test_grade_then_report(course):
     def run(*words: str) -> subprocess.CompletedProcess:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
         line = [sys.executable, "-m", "autograder", *words]
-        return subprocess.run(line, cwd=course / "grading", env=environment, capture_output=True, text=True, timeout=200)
+        return subprocess.run(
+            line, cwd=course / "grading", env=environment, capture_output=True, text=True, timeout=200
+        )
 
     done = run("grade")
     assert done.returncode == 0
-    assert done.stderr.splitlines() == [line for line in done.stderr.splitlines() if line.startswith("autograder: cara: ")]
+    assert done.stderr.splitlines() == [
+        line for line in done.stderr.splitlines() if line.startswith("autograder: cara: ")
+    ]
     assert len(done.stderr.splitlines()) == 1
     assert all(word in done.stdout for word in ("anna", "ben", "cara", "Feedback pages", "STUDENT/UNIT/UNIT.html"))
 

@@ -102,7 +102,7 @@ def plain(tmp_path_factory):
 
 
 def test_every_student_is_graded_whatever_the_others_handed_in(graded):
-    folder, done = graded
+    _, done = graded
     entries = json.loads(done.stdout)
     assert len(entries) == len(SCORES) * len(POINTS)
     sums = {student: sum(e["score"] for e in entries if e["student"] == student) for student in SCORES}
