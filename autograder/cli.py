@@ -63,7 +63,8 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--student", metavar="ID", help="only this student")
     grade.add_argument("--workers", type=int, metavar="N", help="how many submissions at a time; default: the cores")
     grade.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler (not available in this version)")
-    grade.add_argument("--force", action="store_true", help="grade again what was graded before (this version always does)")
+    again = "grade again what was graded before (this version always does)"
+    grade.add_argument("--force", action="store_true", help=again)
     grade.add_argument("--unsafe", action="store_true", help="without a sandbox: only for people you trust")
     grade.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
     grade.set_defaults(run=_grade)

@@ -1,4 +1,4 @@
-"""Answers written from the syllabus alone, by people who had not seen the known mistakes."""
+"""Answers written from the contracts of the functions alone, by people who had not seen the known mistakes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Right and wrong answers to unit 02_scaled_scores, written from the syllabus alone, to test the judge with."""
+"""Right and wrong answers to unit 02_scaled_scores, written from the contracts of the functions alone, to test the judge with."""
 
 import math
 import warnings
