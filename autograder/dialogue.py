@@ -92,7 +92,8 @@ class Request:
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
         self._asked += 1
-        function = self._functions.get(str(header.get("id")))
+        identity = header.get("id")
+        function = self._functions.get(identity) if isinstance(identity, str) else None
         if function is None or self._asked > QUESTIONS_CAP:
             return {"raise": "RuntimeError", "message": "this function cannot be called (any more)"}, b""
         try:
@@ -135,6 +136,8 @@ class Transcript:
         """Raises BadValue when a frame is out of order or malformed."""
         event, calls = header.get("event"), self.answer.calls
         if event == "done":
+            if len(calls) < self._n_cases or any(call.again is None for call in calls):
+                raise BadValue("the end came too early")
             return True
         index = header.get("index")
         if event == "call" and index == len(calls) < self._n_cases:
@@ -144,8 +147,23 @@ class Transcript:
         elif event == "later" and type(index) is int and 0 <= index < len(calls):
             calls[index].later = decode(header.get("value"), payload)
         else:
-            raise BadValue(f"an unexpected frame: {str(event)[:50]}")
+            raise BadValue("an unexpected frame")
         return False
+
+
+def read_failure(error: Any) -> Failure:
+    """The failure that a stranger's frame describes; what is not text or a line number in it is dropped."""
+    error = error if isinstance(error, dict) else {}
+    line = error.get("line")
+    known = type(line) is int and 0 < line < 10**6
+    return Failure(
+        _words(error.get("type"), 200) or "Exception", _words(error.get("message"), 2_000), line if known else None
+    )
+
+
+def _words(value: Any, cap: int) -> str:
+    """Text from a stranger, cut short, without lone surrogates, which would break whoever writes it down."""
+    return value[:cap].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
 
 
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
@@ -153,8 +171,8 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     inputs = header.get("inputs_after")
     call = Call(
         numerical_warnings=tuple(
-            str(item.get("message"))[:200]
-            for item in (warned if isinstance(warned, list) else [])
+            _words(item.get("message"), 200)
+            for item in (warned if isinstance(warned, list) else [])[:100]
             if isinstance(item, dict) and item.get("numerical") is True
         ),
         inputs_after=decode({"t": "tuple", "items": inputs if isinstance(inputs, list) else []}, payload),
@@ -162,12 +180,5 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     if header.get("outcome") == "returned":
         call.value = decode(header.get("value"), payload)
     else:
-        error = header.get("error")
-        error = error if isinstance(error, dict) else {}
-        line = error.get("line")
-        call.failure = Failure(
-            str(error.get("type", "Exception"))[:200],
-            str(error.get("message", ""))[:2_000],
-            line if type(line) is int else None,
-        )
+        call.failure = read_failure(header.get("error"))
     return call

@@ -468,8 +468,8 @@ def f(x):
 
 def test_a_daemon_is_gone_with_its_submission(sandbox):
     word = f"daemon-{os.getpid()}"
-    with sandbox.session([CellSource("f", "answer", daemon(word))]) as session:
-        assert session.ask(Request("f", [Case("values", "a case", (X,), {})])).calls[0].value == 1
+    with sandbox.session([CellSource("f", "answer", daemon(word) + "f(None)")]) as session:
+        assert session.cells[0].status == "ran"
         assert [line for line in _command_lines() if word in line], (
             "the daemon never ran: this test would prove nothing"
         )
@@ -479,13 +479,9 @@ def test_a_daemon_is_gone_with_its_submission(sandbox):
 def test_nothing_outlives_a_grader_that_is_killed():
     word = f"orphan-{os.getpid()}"
     program = f"""
-import sys, time
-import numpy as np
-from autograder.dialogue import Request
-from autograder.exercise import Case
-from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox
-with open_sandbox(Limits()) as sandbox, sandbox.session([CellSource("f", "answer", {daemon(word)!r})]) as session:
-    session.ask(Request("f", [Case("values", "a case", (np.zeros(1),), {{}})]))
+import time
+from autograder.sandbox import CellSource, Limits, open_sandbox
+with open_sandbox(Limits()) as sandbox, sandbox.session([CellSource("f", "answer", {daemon(word) + "f(None)"!r})]):
     print("ready", flush=True)
     time.sleep(999)
 """

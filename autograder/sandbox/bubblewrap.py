@@ -13,7 +13,9 @@ WORKER = Path(__file__).resolve().parents[1] / "worker"
 INSIDE = "/course"
 SCRATCH = "/scratch"
 #: As root, what the zygote needs to give each submission namespaces and a user of its own; the student keeps none.
-CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_RESOURCE")
+CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_PTRACE")
+#: What this project is called among installed packages.
+HIDDEN = ("autograder", "attention_course*", "__editable__*attention_course*")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": SCRATCH,
@@ -38,7 +40,7 @@ def program() -> str | None:
 
 def start_line(package_folder: str, control: int, mode: str) -> list[str]:
     """The Python command that starts a zygote; `package_folder` holds the package `worker`."""
-    code = f"import sys; sys.path.insert(0, {package_folder!r}); from worker import zygote; "
+    code = f"import sys; sys.path.insert(0, {package_folder!r}); from worker import zygote; del sys.path[0]; "
     return [sys.executable, "-I", "-c", code + f"zygote.main({control}, {mode!r})"]
 
 
@@ -58,6 +60,7 @@ def command(control: int, mode: str) -> list[str]:
             line += ["--symlink", os.readlink(folder), folder]
         elif os.path.isdir(folder):
             line += ["--ro-bind", folder, folder]
+    line += ["--perms", "0755", "--dir", "/etc"]
     for name in ("/etc/ld.so.cache", "/etc/alternatives"):
         line += ["--ro-bind-try", name, name]
     line += ["--tmpfs", SCRATCH]
@@ -70,8 +73,7 @@ def command(control: int, mode: str) -> list[str]:
             line += ["--perms", "0755", "--dir", folder]
     for folder in folders:
         line += ["--ro-bind", folder, folder]
-    for folder in hidden_folders():
-        line += ["--tmpfs", folder, "--remount-ro", folder]
+    line += _masks()
     line += ["--ro-bind", str(WORKER), f"{INSIDE}/worker"]
     line += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/"]
     return [*line, "--chdir", "/", "--", *start_line(INSIDE, control, mode)]
@@ -89,11 +91,27 @@ def interpreter_folders() -> list[str]:
     return folders
 
 
+def _masks() -> list[str]:
+    """Empty folders over what a student must not see although it lies within what is mounted."""
+    line = []
+    for folder in hidden_folders():
+        line += ["--perms", "0755", "--tmpfs", folder]
+        for inner in {sys.prefix, sys.base_prefix}:  # such as an environment inside the course's own folder
+            if inner.startswith(folder + os.sep):
+                line += ["--ro-bind", inner, inner]
+        line += ["--remount-ro", folder]
+    return line
+
+
 def hidden_folders() -> list[str]:
-    """Folders of the interpreter in which this very package is installed: the references must not be seen."""
-    found = []
-    for packages in {*site.getsitepackages(), sysconfig.get_path("purelib")}:
-        base = Path(packages)
-        found += [base / "autograder"] if (base / "autograder").is_dir() else []
-        found += list(base.glob("attention_course-*.dist-info"))
-    return [str(path) for path in found]
+    """Folders to hide: this package where it is installed, and the course's folder should it lie beneath a mount."""
+    mounted = ("/usr", *interpreter_folders())
+    roots = {Path(path) for path in (*site.getsitepackages(), sysconfig.get_path("purelib"))}
+    for top in mounted:
+        for pattern in ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "local/lib/python3*/*-packages"):
+            roots.update(Path(top).glob(pattern))
+    found = {path for root in roots for name in HIDDEN for path in root.glob(name) if path.is_dir()}
+    for course in (WORKER.parents[1], Path.cwd()):
+        if (course / "solutions").is_dir() or (course / "grading").is_dir():
+            found.add(course)
+    return sorted(str(path) for path in found if any(str(path).startswith(top + os.sep) for top in mounted))

@@ -9,9 +9,11 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from functools import cache
+from typing import IO
 
 from . import bubblewrap
 from .cells import CellSource
@@ -19,8 +21,8 @@ from .limits import Limits
 from .session import Lost, Session
 
 START_SECONDS = 120
-FIRST_UID, UIDS = 200_000, 1_000_000
-_slots = itertools.count(os.getpid() * 64)
+SPARE_SECONDS = 60.0
+_started = itertools.count()
 
 
 class NoSandbox(Exception):
@@ -34,6 +36,7 @@ class Sandbox:
         self.limits, self.mode = limits, mode
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._words: IO[bytes] | None = None
 
     def start(self) -> None:
         """Start the zygote and wait until it is warm. Raises NoSandbox."""
@@ -46,13 +49,15 @@ class Sandbox:
                 environment = {**os.environ, **threads, "MPLBACKEND": "Agg"}
             else:
                 line, environment = bubblewrap.command(theirs.fileno(), self.mode), {}
+            # A pipe that nobody reads could fill up and block the zygote.
+            self._words = tempfile.TemporaryFile()  # noqa: SIM115
             self._process = subprocess.Popen(
                 line,
                 env=environment,
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
+                stderr=self._words,
             )
         self._control = ours
         ours.settimeout(START_SECONDS)
@@ -66,8 +71,7 @@ class Sandbox:
 
     def _last_words(self) -> str:
         """End the zygote; returns what it said on standard error."""
-        self._process.kill()
-        words = self._process.stderr.read() if self._process.stderr else b""
+        words = os.pread(self._words.fileno(), 2**20, 0) if self._words is not None else b""
         self.stop()
         return words.decode(errors="replace")
 
@@ -78,9 +82,9 @@ class Sandbox:
         if self._process is not None:
             self._process.kill()
             self._process.wait()
-            if self._process.stderr:
-                self._process.stderr.close()
-        self._process = self._control = None
+        if self._words is not None:
+            self._words.close()
+        self._process = self._control = self._words = None
 
     def prove(self) -> None:
         """Run a first, empty submission: what the kernel refuses shows only here. Raises NoSandbox."""
@@ -100,7 +104,8 @@ class Sandbox:
 
     def spawn(self) -> tuple[socket.socket, socket.socket]:
         """A fresh process for a submission: its channel and its lifeline. Raises Lost when the zygote is gone."""
-        order = {**asdict(self.limits), "uid": FIRST_UID + next(_slots) % UIDS}
+        to_live = self.limits.seconds_per_submission + SPARE_SECONDS
+        order = {**asdict(self.limits), "seconds_to_live": to_live, "uid": _user_id()}
         channel, their_channel = socket.socketpair()
         lifeline, their_lifeline = socket.socketpair()
         with their_channel, their_lifeline:
@@ -115,6 +120,16 @@ class Sandbox:
                 lifeline.close()
                 raise Lost(str(error)) from None
         return channel, lifeline
+
+
+def _user_id() -> int:
+    """A user id that no other submission on this machine has now: the kernel counts processes by user."""
+    number = os.getpid() * 64 + next(_started) % 64  # process ids stay below 2**22
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/uid_map", encoding="ascii") as file:
+        first, _, count = (int(word) for word in file.readline().split())
+        if count < 2**31:  # a container with few user ids: the upper half of them, shared where it must be
+            return first + count // 2 + number % max(count - count // 2, 1)
+    return 2**30 + number
 
 
 def _explain(mode: str, words: str) -> str:

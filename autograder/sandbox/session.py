@@ -6,12 +6,17 @@ which it did so, and what it did becomes an outcome or an answer.
 
 from __future__ import annotations
 
+import re
+import signal
 import socket
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..dialogue import Answer, Failure, Request, Transcript
+from ..dialogue import Answer, Request, Transcript, read_failure
 from ..worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
+from ..worker.keeper import SWEEP
+from ..worker.student import STUCK
 from ..worker.values import BadValue
 from .cells import CellOutcome, CellSource
 
@@ -20,7 +25,9 @@ if TYPE_CHECKING:
 
 RESTARTS = 3
 GRACE_SECONDS = 5.0
-TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError, RecursionError)
+HEADER_CAP = 2**20
+OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
+TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
 
 
 class Lost(Exception):
@@ -31,11 +38,11 @@ class Session:
     """A context manager; see `Sandbox.session`."""
 
     def __init__(self, sandbox: Sandbox, cells: list[CellSource]) -> None:
-        self._sandbox, self._sources = sandbox, cells
+        self._sandbox, self._limits, self._sources = sandbox, sandbox.limits, cells
         self._channel: socket.socket | None = None
         self._lifeline: socket.socket | None = None
-        self._left_out: dict[str, CellOutcome] = {}
-        self._ends = time.monotonic() + sandbox.limits.seconds_per_submission
+        self._left_out: dict[int, CellOutcome] = {}
+        self._ends = time.monotonic() + self._limits.seconds_per_submission
         self.cells: list[CellOutcome] = []
 
     def __enter__(self) -> Session:
@@ -46,6 +53,7 @@ class Session:
         self._hang_up()
 
     def _hang_up(self) -> None:
+        """End the submission's process; a closed lifeline ends all that it started, too."""
         for end in (self._channel, self._lifeline):
             if end is not None:
                 end.close()
@@ -56,48 +64,60 @@ class Session:
 
         Raises Lost where not even the first cell began, time and again: no student's code had run, so it is our fault.
         """
-        begun = False
-        for _ in range(RESTARTS + 1):
-            outcomes: dict[str, CellOutcome] = dict(self._left_out)
-            current: str | None = None
+        outcomes = dict(self._left_out)
+        for attempt in range(RESTARTS + 1):
+            if len(self._left_out) > RESTARTS:
+                break
+            outcomes = dict(self._left_out)
             try:
-                self._channel, self._lifeline = self._sandbox.spawn()
-                sources = [cell for cell in self._sources if cell.name not in self._left_out]
-                order = {
-                    "cells": [{"name": cell.name, "source": cell.source} for cell in sources],
-                    "seconds_per_cell": self._sandbox.limits.seconds_per_cell,
-                }
-                send_frame(self._channel, order)
-                while True:
-                    header, _ = receive_frame(self._channel, self._deadline(self._sandbox.limits.seconds_per_cell))
-                    begun = True
-                    if header.get("event") == "ready":
-                        break
-                    index = header.get("index")
-                    if type(index) is not int or not 0 <= index < len(sources):
-                        raise BadFrame("index")
-                    current = sources[index].name
-                    if header.get("event") == "cell":
-                        outcomes[current] = _outcome(current, header)
-                        current = None
-            except (*TROUBLE, Lost) as error:
-                self._hang_up()
-                if not begun:
-                    continue
-                if current is None or time.monotonic() > self._ends:
-                    break
-                status = "timeout" if isinstance(error, FrameTimeout) else "died"
-                self._left_out[current] = CellOutcome(current, status)
+                culprit = self._run_through(outcomes)
+            except Lost:
+                if attempt == RESTARTS:
+                    raise
                 continue
-            self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "skipped")) for cell in self._sources]
-            return
-        if not begun:
-            raise Lost("the sandbox starts no processes any more; run `autograder doctor`")
-        outcomes = {**outcomes, **self._left_out}
-        self.cells = [outcomes.get(cell.name, CellOutcome(cell.name, "skipped")) for cell in self._sources]
+            if culprit is None or time.monotonic() > self._ends:
+                break
+            self._left_out[culprit.index] = outcomes[culprit.index] = culprit.outcome
+        self.cells = [
+            outcomes.get(index, CellOutcome(cell.name, "skipped")) for index, cell in enumerate(self._sources)
+        ]
+
+    def _run_through(self, outcomes: dict[int, CellOutcome]) -> _Culprit | None:
+        """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
+        wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
+        cells = [{"name": self._sources[index].name, "source": self._sources[index].source} for index in wanted]
+        begun, current = False, None
+        try:
+            self._channel, self._lifeline = self._sandbox.spawn()
+            self._channel.settimeout(GRACE_SECONDS)
+            send_frame(self._channel, {"cells": cells, "seconds_per_cell": self._limits.seconds_per_cell})
+            for position, index in enumerate(wanted):
+                self._hear("begin", position, self._deadline(GRACE_SECONDS))
+                begun, current = True, index
+                header = self._hear("cell", position, self._deadline(self._limits.seconds_per_cell))
+                outcomes[index] = _outcome(self._sources[index].name, header)
+            begun = True
+            self._hear("ready", None, self._deadline(GRACE_SECONDS))
+            return None
+        except TROUBLE as error:
+            gone = isinstance(error, (Closed, OSError))
+            code = self._last_words().get("code") if gone else None
+            self._hang_up()
+            if not begun:
+                raise Lost("the sandbox starts no processes any more; run `autograder doctor`") from None
+            if current is None:
+                return None
+            status = "timeout" if isinstance(error, FrameTimeout) or code == STUCK else "died"
+            return _Culprit(current, CellOutcome(self._sources[current].name, status))
+
+    def _hear(self, event: str, index: int | None, deadline: float) -> dict[str, Any]:
+        header, _ = receive_frame(self._channel, deadline, HEADER_CAP, 0)
+        if header.get("event") != event or header.get("index") != index:
+            raise BadFrame(f"where {event} was due")
+        return header
 
     def _deadline(self, seconds: float) -> float:
-        return min(time.monotonic() + seconds + GRACE_SECONDS, self._ends + GRACE_SECONDS)
+        return min(time.monotonic() + seconds, self._ends) + GRACE_SECONDS
 
     def ask(self, request: Request) -> Answer:
         """Ask one exercise, in a child process of the submission's own."""
@@ -109,8 +129,7 @@ class Session:
             return Answer("crashed", "The notebook ends its own process, so this function could not be asked.")
         transcript = Transcript(len(request.calls))
         ours, theirs = socket.socketpair()
-        limits = self._sandbox.limits
-        deadline = self._deadline(limits.seconds_per_exercise)
+        deadline = self._deadline(self._limits.seconds_per_exercise)
         with ours:
             try:
                 with theirs:
@@ -118,8 +137,10 @@ class Session:
                 finished = self._listen(ours, request, transcript, deadline)
             except FrameTimeout:
                 finished = "timeout"
-            except TROUBLE as error:
-                finished = "garbled" if isinstance(error, (BadFrame, BadValue)) else "closed"
+            except (Closed, OSError):
+                finished = "closed"
+            except Exception:  # whatever a stranger's frames provoke in whoever reads them
+                finished = "garbled"
         return self._conclude(transcript, finished, deadline)
 
     def _send(self, request: Request, theirs: socket.socket) -> None:
@@ -127,22 +148,24 @@ class Session:
             "function": request.function,
             "calls": request.calls,
             "stand_ins": list(request.stand_ins),
-            "seconds": self._sandbox.limits.seconds_per_exercise,
+            "seconds": self._limits.seconds_per_exercise,
         }
-        self._channel.settimeout(GRACE_SECONDS + self._sandbox.limits.seconds_per_exercise)
+        self._channel.settimeout(GRACE_SECONDS)
         send_frame(self._channel, header, request.payload)
         socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
 
     def _listen(self, ours: socket.socket, request: Request, transcript: Transcript, deadline: float) -> str:
-        received = 0
+        """Take frames until the exercise is over; returns how it ended."""
+        left = self._limits.reply_bytes
         while True:
-            header, payload = receive_frame(ours, deadline)
-            received += len(payload) + 1_000
-            if received > self._sandbox.limits.reply_bytes:
+            header, payload = receive_frame(ours, deadline, HEADER_CAP)
+            left -= len(payload) + 1_000
+            if left < 0:
                 return "flood"
-            if header.get("event") == "absent":
-                return "absent"
-            if header.get("event") == "ask":
+            event = header.get("event")
+            if event in ("absent", "broken"):
+                return str(event)
+            if event == "ask":
                 reply, data = request.reply(header, payload)
                 ours.settimeout(GRACE_SECONDS)
                 send_frame(ours, reply, data)
@@ -150,54 +173,85 @@ class Session:
                 return "done"
 
     def _conclude(self, transcript: Transcript, finished: str, deadline: float) -> Answer:
-        """Hear from the parent how the child ended; a parent that stays silent is ended with all it has."""
-        how = ""
-        try:
-            header, _ = receive_frame(self._channel, deadline + GRACE_SECONDS)
-            how = str(header.get("how", "")) if header.get("event") == "ended" else ""
-        except TROUBLE:
-            pass
+        """Hear how the child ended and clear away what it left. A process that stays silent is ended."""
+        how = self._child_ended(time.monotonic() + 1) if finished == "closed" else ""
+        excess = self._sweep()
+        how = how or self._child_ended(deadline + GRACE_SECONDS)
         if not how:
             self._hang_up()
         answer = transcript.answer
-        if finished == "done":
+        if finished == "done" and how:
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
-        if finished == "timeout" or how == "timeout":
-            seconds = self._sandbox.limits.seconds_per_exercise
+        if finished == "timeout" or how in ("timeout", OUT_OF_CPU_TIME):
+            seconds = self._limits.seconds_per_exercise
             return Answer("timeout", f"It did not come to an end within {seconds:g} seconds.", answer.calls)
-        reasons = {
-            "flood": "It sent back far more than was asked for.",
-            "garbled": "It wrote to the channel over which its results travel.",
-        }
-        reason = reasons.get(finished) or _death(how)
-        return Answer("crashed", reason, answer.calls)
+        return Answer("crashed", self._death(finished, how, excess), answer.calls)
+
+    def _child_ended(self, deadline: float) -> str:
+        """What the process says of its child's end; "" when it says nothing that can be understood."""
+        if self._channel is None:
+            return ""
+        try:
+            how = self._hear("ended", None, deadline).get("how")
+        except TROUBLE:
+            return ""
+        return how if isinstance(how, str) and re.fullmatch(r"(signal|exit) \d{1,3}|timeout|no child", how) else ""
+
+    def _sweep(self) -> list[str]:
+        """Have the keeper kill what the exercise left running; returns the limits that were passed meanwhile."""
+        try:
+            self._lifeline.settimeout(GRACE_SECONDS)
+            self._lifeline.sendall(SWEEP)
+        except OSError:
+            pass  # it has ended: its last words are still to be read
+        words = self._last_words()
+        if words.get("event") == "swept":
+            return list(words["excess"])
+        self._hang_up()
+        return [str(words.get("how"))]
+
+    def _last_words(self) -> dict[str, Any]:
+        """The next frame of the keeper, which is ours to trust; {} when there is none."""
+        if self._lifeline is None:
+            return {}
+        try:
+            return receive_frame(self._lifeline, time.monotonic() + GRACE_SECONDS)[0]
+        except TROUBLE:
+            return {}
+
+    def _death(self, finished: str, how: str, excess: list[str]) -> str:
+        """One sentence for the student on why the exercise ended early."""
+        kind, _, number = how.partition(" ")
+        if "memory" in excess:
+            return f"It used more memory than the {self._limits.memory_bytes / 2**20:.0f} MiB that there are."
+        if "processes" in excess or how == "no child":
+            return f"It started more than {self._limits.processes} processes."
+        if finished == "done":
+            return "It ended the process of the whole notebook."
+        if finished == "flood":
+            return f"It returned more than {self._limits.reply_bytes / 2**20:.0f} MiB in all."
+        if finished == "garbled":
+            return "It wrote to the channel over which its results travel."
+        if finished == "broken":
+            return "What it returned could not be read."
+        if kind == "signal":
+            known = {signal.SIGSEGV: "crashed (segmentation fault)", signal.SIGABRT: "crashed (abort)"}
+            return f"Its process {known.get(int(number), f'was ended by signal {number}')}."
+        return f"Its process ended itself ({how})." if kind == "exit" else "Its process died."
+
+
+@dataclass(frozen=True)
+class _Culprit:
+    """The cell in which a process ended."""
+
+    index: int
+    outcome: CellOutcome
 
 
 def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:
     status = header.get("status")
     if status not in ("ran", "failed", "timeout"):
         raise BadFrame("status")
-    error = header.get("error")
-    failure = None
-    if isinstance(error, dict):
-        line = error.get("line")
-        failure = Failure(
-            str(error.get("type"))[:200], str(error.get("message"))[:2_000], line if type(line) is int else None
-        )
-    return CellOutcome(name, status, failure)
-
-
-def _death(how: str) -> str:
-    if how.startswith("signal"):
-        known = {
-            "9": "was killed, perhaps for want of memory",
-            "11": "crashed (segmentation fault)",
-            "24": "used too much time",
-        }
-        number = how.removeprefix("signal ")
-        return f"Its process {known.get(number, 'was ended by ' + how)}."
-    if how.startswith("exit"):
-        return f"Its process ended itself ({how})."
-    return "Its process died."
+    return CellOutcome(name, status, read_failure(header.get("error")) if status == "failed" else None)

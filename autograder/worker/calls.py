@@ -115,12 +115,15 @@ def _shaken(value: Any) -> Any:
 
 def describe_error(error: BaseException) -> dict[str, Any]:
     """Type, message and the line of the student's own code in which `error` was raised; never a traceback."""
-    line = None
-    try:
+    line, text, name = None, "", "Exception"
+    try:  # the exception may be of a class of the student's own
+        name = str(type(error).__name__)[:200]
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename.startswith("<cell "):
                 line = frame.lineno
         text = str(error)[:TEXT_CAP]
+        if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
+            line, text = int(error.lineno or 0) or None, str(error.msg)[:TEXT_CAP]
     except BaseException:
-        text = ""
-    return {"type": type(error).__name__[:200], "message": text, "line": line}
+        pass
+    return {"type": name, "message": text, "line": line}

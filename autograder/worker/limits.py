@@ -12,11 +12,11 @@ except ImportError:  # Windows
     resource = None
 
 
-def apply(order: dict[str, Any], count_processes: bool) -> None:
+def apply(order: dict[str, Any], processes: int | None) -> None:
     """Set this process's limits from `order`; see `sandbox.Limits` for the names.
 
-    count_processes: also limit the number of processes; only sound where the user id or the user namespace is the
-    student's own, since the kernel counts all processes of the user.
+    processes: how many there may be, or None for no limit. Only sound where the user id or the user namespace is the
+        student's own, since the kernel counts all processes of the user.
     """
     if resource is None:
         return
@@ -30,8 +30,8 @@ def apply(order: dict[str, Any], count_processes: bool) -> None:
     present = address_space()
     if present is not None:  # the libraries alone map gigabytes: the limit comes on top
         wanted["RLIMIT_AS"] = present + int(order["memory_bytes"])
-    if count_processes:
-        wanted["RLIMIT_NPROC"] = int(order["processes"])
+    if processes is not None:
+        wanted["RLIMIT_NPROC"] = processes
     for name, value in wanted.items():
         kind = getattr(resource, name, None)
         if kind is None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from . import linux
 from .calls import describe_error, host_function, perform
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .values import decode
@@ -44,13 +45,13 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, reply, namespace)
+            how = answer(request, payload, channel, reply, namespace)
         send_frame(channel, {"event": "ended", "how": how})
 
 
 def run_cell(cell: dict[str, Any], namespace: dict[str, Any], transform: Any, seconds: float) -> dict[str, Any]:
     """Run one cell as a notebook would; the report says how it went."""
-    alarms = 0
+    alarms = 0  # a cell that swallows the exception is sent another; in the end its process is ended
 
     def alarm(*_: Any) -> None:
         nonlocal alarms
@@ -69,28 +70,35 @@ def run_cell(cell: dict[str, Any], namespace: dict[str, Any], transform: Any, se
     except CellTimeout:
         return {"status": "timeout"}
     except BaseException as error:
-        return {"status": "failed", "error": {**describe_error(error), **_syntax_line(error)}}
+        return {"status": "failed", "error": describe_error(error)}
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
-def _syntax_line(error: BaseException) -> dict[str, Any]:
-    if isinstance(error, SyntaxError) and isinstance(error.lineno, int):
-        return {"line": error.lineno, "message": str(error.msg)[:500]}
-    return {}
-
-
-def answer(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> str:
+def answer(
+    request: dict[str, Any], payload: bytes, channel: socket.socket, reply: socket.socket, namespace: dict[str, Any]
+) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:  # the cells left too many processes behind
+        return "no child"
     if child == 0:
         status = 1
         try:
+            channel.close()  # one exercise can neither read nor spoil what belongs to the next
             os.setpgid(0, 0)
+            if sys.platform == "linux":
+                linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
             answer_here(request, payload, reply, namespace)
             status = 0
+        except (BrokenPipeError, ConnectionResetError):
+            pass  # the host has heard enough
+        except BaseException as error:
+            send_frame(reply, {"event": "broken", "error": describe_error(error)})
         finally:
             os._exit(status)
+    reply.close()  # so that the host hears at once when the child ends
     deadline, pause = time.monotonic() + float(request["seconds"]), 0.0005
     while True:
         done, status = os.waitpid(child, os.WNOHANG)

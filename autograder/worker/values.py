@@ -15,6 +15,8 @@ import numpy as np
 TEXT_CAP = 2_000
 ITEMS_CAP = 10_000
 DEPTH_CAP = 20
+#: Of all arrays in one frame together.
+BYTES_CAP = 48 * 2**20
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
 
 
@@ -81,6 +83,8 @@ class Encoder:
         layout = "C"
         if not array.flags.c_contiguous:
             layout = "F" if array.flags.f_contiguous else "strided"
+        if self._size + array.nbytes > BYTES_CAP:
+            return {"t": "other", "type": f"{type_name} of shape {array.shape}, too large to send"[:TEXT_CAP]}
         dtype = array.dtype.newbyteorder("<")
         data = np.ascontiguousarray(array, dtype).tobytes()
         tree = {
@@ -103,7 +107,7 @@ def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth
     build: makers for further kinds of node, kind -> function of the node; the worker uses it for generators
     and functions that its host described.
     """
-    if not isinstance(tree, dict) or depth > DEPTH_CAP:
+    if not isinstance(tree, dict) or depth > DEPTH_CAP + 1:
         raise BadValue("a node is no JSON object")
     if depth == 0 and _claimed(tree) > len(payload):  # else few bytes could stand for many arrays
         raise BadValue("arrays share their bytes")
@@ -178,4 +182,4 @@ def _decode_array(tree: dict[str, Any], payload: bytes) -> np.ndarray:
 def _text(value: Any, cap: int) -> str:
     if not isinstance(value, str) or len(value) > cap:
         raise ValueError("text")
-    return value
+    return value.encode("utf-8", "replace").decode()  # a lone surrogate would break whoever prints it

@@ -9,21 +9,20 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import sys
-import time
+import traceback
 from collections.abc import Callable
 from typing import Any
 
 from . import limits, linux, seccomp
-from .frames import send_frame
+from .keeper import keep
 from .student import serve
 
 PLAIN, USER, ROOT = "plain", "user", "root"
-POLL_SECONDS = 0.05
 SCRATCH = "/scratch"
+INSIDE_ID = 1000  # the student's user and group id in a user namespace of its own
 
 
 def main(control_descriptor: int, mode: str) -> None:
@@ -45,6 +44,8 @@ def main(control_descriptor: int, mode: str) -> None:
                 channel, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
                 live(order, mode, channel, lifeline, lambda c: serve(c, namespace, transform))
                 status = 0
+            except BaseException:
+                traceback.print_exc()  # the host reads the last line, should the sandbox not come up at all
             finally:
                 os._exit(status)
         for descriptor in descriptors:
@@ -92,7 +93,8 @@ def live(
     if mode == USER:
         user, group = os.getuid(), os.getgid()
         linux.unshare(flags | linux.CLONE_NEWUSER)
-        for name, text in (("setgroups", "deny"), ("uid_map", f"0 {user} 1"), ("gid_map", f"0 {group} 1")):
+        maps = {"setgroups": "deny", "uid_map": f"{INSIDE_ID} {user} 1", "gid_map": f"{INSIDE_ID} {group} 1"}
+        for name, text in maps.items():
             with open(f"/proc/self/{name}", "w", encoding="ascii") as file:
                 file.write(text)
     else:
@@ -101,9 +103,14 @@ def live(
     if init == 0:
         status = 1
         try:
+            linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+            linux.prctl(linux.PR_SET_DUMPABLE, 0)  # nothing of it in /proc is readable to a student of the same user
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # a student of the same user could send it
             furnish(order)
             watch(order, mode, channel, lifeline, work)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)  # process 1 ends, and with it every process of the namespace
     channel.close()
@@ -132,32 +139,16 @@ def watch(
         status = 1
         try:
             lifeline.close()
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             confine(order, mode)
             work(channel)
             status = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(status)
     channel.close()
-    deadline = time.monotonic() + float(order["seconds_per_submission"])
-    how = "ended"
-    while True:
-        with contextlib.suppress(ChildProcessError):
-            if os.waitpid(student, os.WNOHANG)[0]:
-                break
-        if select.select([lifeline], [], [], POLL_SECONDS)[0]:
-            break  # the host has hung up: it sends nothing on this socket
-        if time.monotonic() > deadline:
-            how = "time"
-            break
-        if mode != PLAIN and private_memory() > int(order["memory_bytes"]) + int(order["memory_bytes"]) // 2:
-            how = "memory"
-            break
-    if mode == PLAIN:
-        with contextlib.suppress(OSError):
-            os.kill(student, signal.SIGKILL)
-    if hasattr(os, "waitstatus_to_exitcode"):
-        with contextlib.suppress(OSError):
-            send_frame(lifeline, {"event": "over", "how": how})
+    keep(student, lifeline, order, alone=mode != PLAIN)
 
 
 def confine(order: dict[str, Any], mode: str) -> None:
@@ -167,31 +158,30 @@ def confine(order: dict[str, Any], mode: str) -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
+    os.close(null)
     sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
-    limits.apply(order, count_processes=mode == ROOT or (mode == USER and linux.counts_by_namespace()))
+    if mode == USER:
+        linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
+    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
+        file.write("900")
+    limits.apply(order, countable_processes(order, mode))
     if mode == PLAIN:
         return
     os.chdir(SCRATCH)
+    linux.drop_bounding_set()
     if mode == ROOT:
-        linux.drop_bounding_set()
         os.setgroups([])
         os.setresgid(order["uid"], order["uid"], order["uid"])
         os.setresuid(order["uid"], order["uid"], order["uid"])
     linux.drop_capabilities()
-    with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
-        file.write("900")
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     seccomp.install()
 
 
-def private_memory() -> int:
-    """Bytes that the processes of this namespace hold for themselves alone (this one not counted)."""
-    total = 0
-    for name in os.listdir("/proc"):
-        if not name.isdigit() or name == "1":
-            continue
-        with contextlib.suppress(OSError), open(f"/proc/{name}/smaps_rollup", encoding="ascii") as file:
-            for line in file:
-                if line.startswith(("Private_Dirty:", "Private_Clean:", "Swap:")):
-                    total += int(line.split()[1]) * 1024
-    return total
+def countable_processes(order: dict[str, Any], mode: str) -> int | None:
+    """The kernel's limit on processes, where it counts this submission alone; the keeper counts everywhere."""
+    if mode == ROOT:
+        return int(order["processes"])
+    if mode == USER and linux.counts_by_namespace():
+        return int(order["processes"]) + 2  # the keeper and the process above it are counted too
+    return None

@@ -1,0 +1,124 @@
+"""What stays above the student's process: process 1 of its namespace, which runs no student code.
+
+It obeys the lifeline alone. When the host hangs up it ends, and with it everything that the student started. When the
+host asks, it sweeps: every process but the student's first one is killed. In between it counts memory and processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import socket
+import time
+from typing import Any
+
+from .frames import send_frame
+
+POLL_SECONDS = 0.05
+SWEEP_SECONDS = 2.0
+SWEEP = b"s"
+
+
+def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bool) -> None:
+    """Return when the student's process has ended or must end; the last frame on the lifeline says why.
+
+    alone: this is process 1 of a process namespace, so that all other processes are the student's.
+    """
+    deadline = time.monotonic() + float(order["seconds_to_live"])
+    excess: list[str] = []
+    how, code = "ended", None
+    while True:
+        code = _reap(student)
+        if code is not None:
+            break
+        if select.select([lifeline], [], [], POLL_SECONDS)[0]:
+            if not lifeline.recv(1):
+                break  # the host has hung up
+            swept = not alone or sweep(student)
+            send_frame(lifeline, {"event": "swept", "excess": excess})
+            excess = []
+            if not swept:
+                how = "processes"
+                break
+        if time.monotonic() > deadline:
+            how = "time"
+            break
+        found = _excess(order) if alone else None
+        if found and (found in excess or not sweep(student) or _excess(order)):
+            how = found  # ending its children has not helped, or they come again
+            break
+        if found:
+            excess.append(found)
+    with contextlib.suppress(OSError):
+        os.kill(student, signal.SIGKILL)
+    with contextlib.suppress(OSError):
+        send_frame(lifeline, {"event": "over", "how": how, "code": code})
+
+
+def _reap(student: int) -> int | None:
+    """Collect what has ended, orphans included; the student's exit code once it has one (-N for signal N)."""
+    while True:
+        try:
+            ended, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return 0
+        if ended == 0:
+            return None
+        if ended == student:
+            return os.waitstatus_to_exitcode(status)
+
+
+def sweep(student: int) -> bool:
+    """Kill every process of the namespace but this one and the student's first; False when they outrun it."""
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while others := [pid for pid in _living() if pid not in (1, student)]:
+        for blow in (signal.SIGSTOP, signal.SIGKILL):  # who stands still cannot fork
+            for pid in others:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, blow)
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.001)
+    with contextlib.suppress(OSError):
+        os.kill(student, signal.SIGCONT)  # one of them may have stopped it
+    return True
+
+
+def _living() -> list[int]:
+    """The processes of this namespace that have not ended."""
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                if file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
+                    found.append(int(name))
+    return found
+
+
+def _excess(order: dict[str, Any]) -> str | None:
+    """Which limit all processes together have passed: "processes", "memory" or None."""
+    students = [pid for pid in _living() if pid != 1]
+    if len(students) > int(order["processes"]):
+        return "processes"
+    limit = int(order["memory_bytes"]) * 3 // 2
+    if sum(_resident(pid) for pid in students) <= limit:  # quick, and never too small
+        return None
+    return "memory" if sum(_proportional(pid) for pid in students) > limit else None
+
+
+def _resident(pid: int) -> int:
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/statm", encoding="ascii") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
+
+
+def _proportional(pid: int) -> int:
+    """Bytes that a process holds; a page that several share is shared out among them, so that no fork hides it."""
+    total = 0
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+        for line in file:
+            if line.startswith(("Pss_Anon:", "Pss_Shmem:", "SwapPss:")):
+                total += int(line.split()[1]) * 1024
+    return total
