@@ -167,7 +167,9 @@ def preflight() -> str | None:
 def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Iterator[Sandbox]:
     """A warm sandbox. Raises NoSandbox with the remedy; `unsafe` is a plain process, for people you trust."""
     if not hasattr(os, "fork"):
-        raise NoSandbox("answers are run on Linux and macOS; on Windows, use WSL (https://learn.microsoft.com/windows/wsl)")
+        raise NoSandbox(
+            "answers are run on Linux and macOS; on Windows, use WSL (https://learn.microsoft.com/windows/wsl)"
+        )
     mode = "plain" if unsafe else sandbox_mode()
     reason = None if unsafe else preflight()
     if reason:
