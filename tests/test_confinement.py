@@ -467,6 +467,11 @@ def test_no_canary_is_in_sight() -> None:
                 folders.remove("nbgrader")  # it ships a gradebook of its own
             for name in (*folders, *files):
                 seen += 1
+                path = os.path.join(folder, name)
+                if os.path.isdir(path) and not os.listdir(path):
+                    continue  # covered up: only its name is left
+                if folder.endswith("/bin") and name == "autograder":
+                    continue  # the command's start script, a few lines that import the package that is not there
                 if name in ("judge.py", "challenge.py", "exercise.py", "dialogue.py"):
                     if "Exercise" in open(os.path.join(folder, name), errors="replace").read():
                         out.append(os.path.join(folder, name))
