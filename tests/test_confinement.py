@@ -299,7 +299,11 @@ def test_what_an_exercise_leaves_behind_is_gone(sandbox: Sandbox) -> None:
                 time.sleep(60)
         return x
     def g(x):
-        return len([name for name in os.listdir("/proc") if name.isdigit()])
+        for _ in range(200):  # what was killed may still be on its way out
+            alive = len([name for name in os.listdir("/proc") if name.isdigit()])
+            if alive == 3: break
+            time.sleep(0.01)
+        return alive
     """
     cells = [CellSource("h", "given", "import os, time\n" + FORGE), CellSource("f", "answer", textwrap.dedent(source))]
     with sandbox.session(cells) as session:
