@@ -17,17 +17,28 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Case, Exercise, Rng
+from . import tensors
+from .compare import flat
+from .exercise import GRADIENTS, Activation, Case, Exercise, HostFunction, Rng
 from .units import exercises, find_exercise
+from .worker.tensors import Watch, activation
+from .worker.values import leaves, map_leaves
+
+#: Of a gradient in float64, relative to its largest entry.
+RTOL_GRADIENT = 1e-6
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned."""
+    """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned.
+
+    made: what is wrong with the tensors it made on the way, in a case that watches them.
+    """
 
     value: Any = None
     failure: str | None = None
     warned: bool = False
+    made: str | None = None
 
 
 class Posed:
@@ -37,7 +48,9 @@ class Posed:
         self.exercise = exercise
         generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode())])
         self.cases: list[Case] = _with_twin(list(exercise.draw(generator)))
-        self.expected = [outcome(exercise.reference, case, precise=True) for case in self.cases]
+        if GRADIENTS in exercise.credit:
+            self.cases.append(_gradient_case(self.cases[0]))
+        self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
         unknown = {case.criterion for case in self.cases} ^ set(exercise.credit)
         if unknown:
@@ -50,8 +63,16 @@ class Posed:
         """What the known mistake `slug` answers to every case."""
         if slug not in self._mistaken:
             wrong = next(mistake.wrong for mistake in self.exercise.mistakes if mistake.slug == slug)
-            self._mistaken[slug] = [outcome(wrong, case) for case in self.cases]
+            self._mistaken[slug] = [self._outcome(wrong, case) for case in self.cases]
         return self._mistaken[slug]
+
+    def _outcome(self, function: Callable[..., Any], case: Case, precise: bool = False) -> Outcome:
+        found = outcome(function, case, precise, self.exercise.library)
+        if found.failure is None and not case.gradient:
+            found = replace(found, value=flat(self.exercise.returns, found.value))
+        if case.watch and self.exercise.made is not None:
+            return replace(found, made=self.exercise.made(case, found.made or []))
+        return replace(found, made=None)
 
 
 class Challenge:
@@ -77,11 +98,17 @@ def _with_twin(cases: list[Case]) -> list[Case]:
     A function that keeps its answers by shape is right on everything else.
     """
     first = cases[0]
-    args = tuple(_reversed(value) for value in first.args)
-    if all(one is other for one, other in zip(args, first.args, strict=True)):
-        return cases
-    twin = replace(first, args=args, label=f"{first.label}, other numbers")
-    return [first, twin, *cases[1:]]
+    args = tuple(map_leaves(value, _reversed) for value in first.args)
+    kwargs = {key: map_leaves(value, _reversed) for key, value in first.kwargs.items()}
+    twin = replace(first, args=args, kwargs=kwargs, label=f"{first.label}, other numbers")
+    return cases if _same_inputs(first, twin) else [first, twin, *cases[1:]]
+
+
+def _same_inputs(one: Case, other: Case) -> bool:
+    changed = []
+    for value, after in zip(leaves((one.args, one.kwargs)), leaves((other.args, other.kwargs)), strict=True):
+        changed.append(value is not after)
+    return not any(changed)
 
 
 def _reversed(value: Any) -> Any:
@@ -92,23 +119,74 @@ def _reversed(value: Any) -> Any:
     return value
 
 
-def outcome(function: Callable[..., Any], case: Case, precise: bool = False) -> Outcome:
+def _gradient_case(first: Case) -> Case:
+    """The case that asks for the gradients of the first one's inputs, in float64."""
+
+    def precise(value: Any) -> Any:
+        if isinstance(value, np.ndarray) and value.dtype.kind == "f":
+            return np.array(value, np.float64, order="K")
+        return value
+
+    return replace(
+        first,
+        criterion=GRADIENTS,
+        label="gradients",
+        args=tuple(map_leaves(value, precise) for value in first.args),
+        kwargs={key: map_leaves(value, precise) for key, value in first.kwargs.items()},
+        gradient=True,
+        rtol=RTOL_GRADIENT,
+    )
+
+
+def outcome(function: Callable[..., Any], case: Case, precise: bool = False, library: str = "numpy") -> Outcome:
     """Call one of our own functions on fresh inputs; `precise` raises float32 inputs to float64 first."""
-    args = [_fresh(value, precise) for value in case.args]
-    kwargs = {key: _fresh(value, precise) for key, value in case.kwargs.items()}
+
+    def fresh(value: Any) -> Any:
+        return _fresh(value, precise, library)
+
+    args = [map_leaves(value, fresh) for value in case.args]
+    kwargs = {key: map_leaves(value, fresh) for key, value in case.kwargs.items()}
+    torch = library == "torch"
+    if torch:
+        args, kwargs = tensors.to_torch(args), tensors.to_torch(kwargs)
+    watch = Watch(case.watch) if torch and case.watch else None
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
-            value = function(*args, **kwargs)
+            with watch or contextlib.nullcontext():
+                value = tensors.gradients(function, args, kwargs) if case.gradient else function(*args, **kwargs)
         except Exception as error:
             return Outcome(failure=type(error).__name__)
-    return Outcome(copy.deepcopy(value), warned=any(issubclass(item.category, RuntimeWarning) for item in caught))
+    value = tensors.to_numpy(value) if torch else copy.deepcopy(value)
+    warned = any(issubclass(item.category, RuntimeWarning) for item in caught)
+    return Outcome(value, warned=warned, made=watch.made if watch else None)
 
 
-def _fresh(value: Any, precise: bool) -> Any:
+def _fresh(value: Any, precise: bool, library: str) -> Any:
     if isinstance(value, Rng):
-        return value.build()
+        return _generator(value.seed, library)
+    if isinstance(value, Activation):
+        return activation(value.name, value.scale)
+    if isinstance(value, HostFunction) and library == "torch":
+        return _takes_tensors(value)
     if isinstance(value, np.ndarray):
         dtype = np.float64 if precise and value.dtype.kind == "f" else value.dtype
         return np.array(value, dtype=dtype, order="K")
     return value
+
+
+def _generator(seed: int, library: str) -> Any:
+    if library == "torch":
+        import torch
+
+        return torch.Generator().manual_seed(seed)
+    return np.random.default_rng(seed)
+
+
+def _takes_tensors(function: HostFunction) -> Callable[..., Any]:
+    """The function as a torch answer sees it: tensors in, tensors out."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return tensors.to_torch(function(*tensors.to_numpy(args), **tensors.to_numpy(kwargs)))
+
+    return call

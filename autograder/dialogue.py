@@ -12,14 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from .exercise import Case, HostFunction, Rng
-from .worker.values import BadValue, Encoder, decode
+from .exercise import Activation, Case, HostFunction, Rng
+from .tensors import Differentiable
+from .worker.values import BadValue, Encoder, Tensor, decode, leaves
 
 QUESTIONS_CAP = 20_000
 #: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
 NUMBER_CAP = 4_096
 ENTRIES_CAP = 4_096
 PRODUCT_CAP = 10**7
+#: The same for tensors: broadcasting multiplies axes, so each is kept short.
+AXES_CAP = 4
+AXIS_CAP = 40
+TENSOR_ENTRIES_CAP = 30_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Call:
     failure: Failure | None = None
     numerical_warnings: tuple[str, ...] = ()
     inputs_after: tuple[Any, ...] = ()
+    made: tuple[Any, ...] = ()
     again: Call | None = None
     later: Any = None
 
@@ -63,18 +69,29 @@ class Request:
     function: the name to look up among the student's definitions.
     calls, payload: the cases as trees and bytes.
     stand_ins: names of earlier functions whose part the host plays in this request.
+    library: "numpy" or "torch": what the other side makes of arrays.
     """
 
-    def __init__(self, function: str, cases: Sequence[Case], stand_ins: Mapping[str, Callable[..., Any]] | None = None):
+    def __init__(
+        self,
+        function: str,
+        cases: Sequence[Case],
+        stand_ins: Mapping[str, Callable[..., Any]] | None = None,
+        library: str = "numpy",
+    ) -> None:
         self.function = function
+        self.library = library
         self.stand_ins = tuple(stand_ins or ())
-        self._functions: dict[str, Callable[..., Any]] = dict(stand_ins or {})
+        adapted = Differentiable if library == "torch" else _as_it_is
+        self._functions: dict[str, Callable[..., Any]] = {k: adapted(f) for k, f in (stand_ins or {}).items()}
         self._asked = 0
-        encoder = Encoder()
+        encoder = Encoder(library)
         self.calls = [
             {
                 "args": [self._tree(encoder, value) for value in case.args],
                 "kwargs": {key: self._tree(encoder, value) for key, value in case.kwargs.items()},
+                "gradient": case.gradient,
+                "watch": case.watch,
             }
             for case in cases
         ]
@@ -82,11 +99,13 @@ class Request:
 
     def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
         if isinstance(value, Rng):
-            return {"t": "rng", "seed": value.seed}
+            return {"t": "rng", "seed": value.seed, "lib": self.library}
+        if isinstance(value, Activation):
+            return {"t": "activation", "name": value.name, "scale": value.scale}
         if isinstance(value, HostFunction):
             identity = f"argument {len(self._functions)}"
             self._functions[identity] = value
-            return {"t": "host", "id": identity}
+            return {"t": "host", "id": identity, "lib": self.library}
         return encoder.encode(value)
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
@@ -101,28 +120,38 @@ class Request:
             if not isinstance(args, tuple) or not isinstance(kwargs, dict):
                 raise BadValue("arguments")
             _refuse_excess([*args, *kwargs.values()])
-            encoder = Encoder()
+            encoder = Encoder(self.library)
             with np.errstate(all="ignore"):
-                tree = encoder.encode(function(*args, **kwargs))
-            return {"value": tree}, encoder.payload()
+                if "grads" in header:
+                    result = function.gradient(args, kwargs, decode(header["grads"], payload))
+                else:
+                    result = function(*args, **kwargs)
+            return {"value": encoder.encode(result)}, encoder.payload()
         except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
 
 
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
 def _refuse_excess(values: list[Any]) -> None:
-    product = 1
-    for value in values:
+    product, entries, in_tensors = 1, 0, 0
+    for value in leaves(values):
         if isinstance(value, np.ndarray):
-            if value.size > ENTRIES_CAP:
-                raise ValueError(f"an array of {value.size} entries is too large for this function")
+            entries += value.size
             product *= max(value.size, 1)
+        elif isinstance(value, Tensor):
+            in_tensors += value.array.size
+            if value.array.ndim > AXES_CAP or max(value.array.shape, default=0) > AXIS_CAP:
+                raise ValueError(f"a tensor of shape {value.array.shape} is too large for this function")
         elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= NUMBER_CAP:
             raise ValueError(f"{value} is too large for this function")
-        elif isinstance(value, (tuple, list, dict)):
-            raise ValueError("this function takes arrays and numbers")
-    if product > PRODUCT_CAP:
-        raise ValueError("these arrays together are too large for this function")
+        else:
+            entries += 1
+    if entries > ENTRIES_CAP or product > PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
+        raise ValueError("these arguments together are too large for this function")
 
 
 class Transcript:
@@ -169,6 +198,7 @@ def _words(value: Any, cap: int) -> str:
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     warned = header.get("warnings")
     inputs = header.get("inputs_after")
+    made = header.get("made")
     call = Call(
         numerical_warnings=tuple(
             _words(item.get("message"), 200)
@@ -176,6 +206,7 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
             if isinstance(item, dict) and item.get("numerical") is True
         ),
         inputs_after=decode({"t": "tuple", "items": inputs if isinstance(inputs, list) else []}, payload),
+        made=decode({"t": "tuple", "items": made if isinstance(made, list) else []}, payload),
     )
     if header.get("outcome") == "returned":
         call.value = decode(header.get("value"), payload)

@@ -43,7 +43,7 @@ class Evidence:
     def pairs(self, only_failing: bool = True) -> Iterator[tuple[Case, int, np.ndarray, np.ndarray]]:
         """(case, leaf, value, expected) of every returned array or number of the right shape, as float64 or bool."""
         for index, (call, problem) in enumerate(zip(self.calls, self.problems, strict=True)):
-            if call.failure is not None or (only_failing and problem is None):
+            if call.failure is not None or (only_failing and problem is None) or self.posed.cases[index].gradient:
                 continue
             values, expected = call.value, self.posed.expected[index].value
             if not isinstance(self.posed.exercise.returns, tuple):

@@ -12,18 +12,35 @@ from typing import Any
 
 import numpy as np
 
+from .worker.values import leaves
+
 #: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
 CONDUCT_SHARE = 0.1
 
 #: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
 NOT_IN_NUMPY_UNITS = ("torch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
+#: Calls that do all of an attention, which no torch answer may use.
+NOT_IN_TORCH_UNITS = (
+    "F.scaled_dot_product_attention",
+    "functional.scaled_dot_product_attention",
+    "F.multi_head_attention_forward",
+    "functional.multi_head_attention_forward",
+    "nn.MultiheadAttention",
+    "nn.TransformerEncoderLayer",
+    "nn.TransformerDecoderLayer",
+    "nn.attention",
+    "autograder",
+)
+#: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
+GRADIENTS = "gradients"
 
 
 @dataclass(frozen=True)
 class Leaf:
     """One array or number that a graded function returns.
 
-    kind: "float array", "int array", "bool array", "int", "float" or "bool".
+    kind: "float array", "int array", "bool array", "int list", "int", "float" or "bool"; in torch units an array is a
+        tensor.
     name: the word for it in messages, such as "weights".
     rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
     """
@@ -35,12 +52,9 @@ class Leaf:
 
 @dataclass(frozen=True)
 class Rng:
-    """An argument that is a seeded `numpy.random.Generator`, built freshly for every call."""
+    """An argument that is a seeded generator, built freshly for every call: NumPy's, or torch's in torch units."""
 
     seed: int
-
-    def build(self) -> np.random.Generator:
-        return np.random.default_rng(self.seed)
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,17 @@ class HostFunction:
 
 
 @dataclass(frozen=True)
+class Activation:
+    """An argument that is a differentiable elementwise function, built in the worker: `name` of `scale * x`.
+
+    name: "tanh", "relu", "silu", "softplus", "square" or "sin".
+    """
+
+    name: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
 class Raises:
     """What a call must raise: an exception type by name, and strings that its message must hold."""
 
@@ -70,11 +95,14 @@ class Case:
 
     criterion: the named part of the credit that this case belongs to, such as "values" or "edge cases".
     label: the case in the student's words, such as "a single token (n = 1)".
-    args, kwargs: arrays, numbers, `Rng` or `HostFunction`; memory layout of arrays is kept on the way.
+    args, kwargs: arrays, numbers, `Rng`, `Activation` or `HostFunction`, and tuples, lists and dicts of these; memory
+        layout of arrays is kept. In torch units every NumPy array reaches the function as a tensor.
     sizes: the named sizes, such as {"n": 5, "d_k": 3}; the judge uses them to recognise factors like √d_k.
     rtol: relative tolerance; None chooses it from the precision of the inputs.
     raises: what the call must raise, if anything.
     quiet: True where a numerical warning (RuntimeWarning) fails the case.
+    gradient: True where not the result is asked for, but its gradient for every floating input.
+    watch: where not 0, tensors of at least so many entries that the answer makes on the way go to `Exercise.made`.
     """
 
     criterion: str
@@ -85,6 +113,8 @@ class Case:
     rtol: float | None = None
     raises: Raises | None = None
     quiet: bool = False
+    gradient: bool = False
+    watch: int = 0
 
 
 @dataclass(frozen=True)
@@ -108,25 +138,33 @@ class Exercise:
     name: the function's name, unique in the course, and the `grade_id` of its answer cell.
     unit: the unit's folder, such as "02_scaled_scores".
     points: what a right answer earns; equal to the points of the test cell in the notebook.
-    returns: one `Leaf`, or a tuple of them for a function that returns a tuple.
+    returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest.
     reference: what the field trusts, called with float64 inputs.
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
     credit: criterion -> share of the points, summing to 1. Without the first criterion nothing is earned.
     mistakes: known mistakes, most typical first: the first that explains an answer is named.
-    forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
+    forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention"; None
+        chooses those of the library.
+    library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
+    made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
     """
 
     name: str
     unit: str
     points: float
-    returns: Leaf | tuple[Leaf, ...]
+    returns: Leaf | tuple[Any, ...]
     reference: Callable[..., Any]
     draw: Callable[[np.random.Generator], Sequence[Case]]
     credit: Mapping[str, float]
     mistakes: tuple[Mistake, ...]
-    forbidden: tuple[str, ...] = NOT_IN_NUMPY_UNITS
+    forbidden: tuple[str, ...] | None = None
+    library: str = "numpy"
+    made: Callable[[Case, list[np.ndarray]], str | None] | None = None
 
     def __post_init__(self) -> None:
+        if self.forbidden is None:
+            usual = NOT_IN_TORCH_UNITS if self.library == "torch" else NOT_IN_NUMPY_UNITS
+            object.__setattr__(self, "forbidden", usual)
         if abs(sum(self.credit.values()) - 1) > 1e-9:
             raise ValueError(f"{self.name}: the shares of credit must sum to 1, not {sum(self.credit.values())}")
         slugs = [mistake.slug for mistake in self.mistakes]
@@ -135,4 +173,10 @@ class Exercise:
 
     @property
     def leaves(self) -> tuple[Leaf, ...]:
-        return self.returns if isinstance(self.returns, tuple) else (self.returns,)
+        """All results in order, whatever tuples they stand in."""
+        return tuple(leaves(self.returns))
+
+    @property
+    def nested(self) -> bool:
+        """Whether the function returns a tuple that holds a tuple."""
+        return isinstance(self.returns, tuple) and not all(isinstance(item, Leaf) for item in self.returns)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
@@ -57,12 +58,16 @@ def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sa
             name = posed.exercise.name
             verdict = _before_asking(posed, submission, outcomes)
             if verdict is None:
-                verdict = judge(posed, session.ask(Request(name, posed.cases)))
+                verdict = judge(posed, session.ask(_request(posed)))
                 if verdict.verdict in NOT_RIGHT:
                     verdict = _on_its_own(posed, challenge, session, verdict, verdicts)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
     return list(verdicts.values())
+
+
+def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:
+    return Request(posed.exercise.name, posed.cases, stand_ins, posed.exercise.library)
 
 
 def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) -> list[Verdict]:
@@ -106,7 +111,7 @@ def _on_its_own(
     if not failed:
         return verdict
     stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
-    again = judge(posed, session.ask(Request(posed.exercise.name, posed.cases, stand_ins)))
+    again = judge(posed, session.ask(_request(posed, stand_ins)))
     if again.score < verdict.score or (again.score == verdict.score and again.verdict in NOT_RIGHT):
         return verdict
     words = f"Judged on its own, with the course's {' and '.join(failed)} in place of yours. {again.message}"

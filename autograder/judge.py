@@ -6,16 +6,20 @@ never an expected number.
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from .challenge import Posed
-from .compare import Problem, find_problem, same
+from .compare import Problem, find_gradient_problem, find_problem, flat, same
 from .dialogue import Answer, Call
-from .exercise import CONDUCT_SHARE
+from .exercise import CONDUCT_SHARE, Case
 from .recognise import Finding, recognise
+from .tensors import as_asked
+from .worker.values import leaves
 
 CONDUCT = "conduct"
 
@@ -75,7 +79,7 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
     exercise = posed.exercise
     if answer.status == "missing":
         return without_answer(posed, "missing", answer.reason or f"There is no function {exercise.name} yet.")
-    calls = answer.calls
+    calls = [_in_our_terms(posed, case, call) for case, call in zip(posed.cases, answer.calls, strict=False)]
     if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
 
@@ -100,6 +104,21 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
     return replace(verdict, message=_words(finding, criteria))
 
 
+def _in_our_terms(posed: Posed, case: Case, call: Call) -> Call:
+    """A call with arrays for tensors, and one flat tuple of results."""
+    exercise = posed.exercise
+
+    def plain(value: Any) -> Any:
+        value = as_asked(value) if exercise.library == "torch" else value
+        return value if case.gradient else flat(exercise.returns, value)
+
+    again = replace(call.again, value=plain(call.again.value)) if call.again is not None else None
+    after, made = call.inputs_after, call.made
+    if exercise.library == "torch":
+        after = as_asked(after)
+    return replace(call, value=plain(call.value), later=plain(call.later), again=again, inputs_after=after, made=made)
+
+
 def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     exercise, case, expected = posed.exercise, posed.cases[index], posed.expected[index]
     if index >= len(calls):
@@ -117,16 +136,41 @@ def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         line = f" (line {call.failure.line} of the cell)" if call.failure.line else ""
         text = f"it raised {call.failure.type_name}: {call.failure.message[:300]}{line}"
         return Problem("raised", text)
-    problem = find_problem(exercise.leaves, isinstance(exercise.returns, tuple), call.value, expected.value, case)
+    if case.gradient:
+        return find_gradient_problem(_names(posed, case), call.value, expected.value, case)
+    many = isinstance(exercise.returns, tuple)
+    problem = find_problem(exercise.leaves, many, call.value, expected.value, case, exercise.library)
+    if problem is None and case.watch and exercise.made is not None:
+        text = exercise.made(case, [array for array in call.made if isinstance(array, np.ndarray)])
+        problem = Problem("made", text) if text else None
     if problem is None and case.quiet and call.numerical_warnings:
         return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
     return problem
 
 
+def _names(posed: Posed, case: Case) -> list[str]:
+    """The floating inputs of a case, in order, as the student knows them: X, params["W_Q"]."""
+    parameters = list(inspect.signature(posed.exercise.reference).parameters)
+    named = {**dict(zip(parameters, case.args, strict=False)), **case.kwargs}
+    return [name for key, value in named.items() for name in _paths(key, value)]
+
+
+def _paths(name: str, value: Any) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, item in value.items():
+            yield from _paths(f'{name}["{key}"]', item)
+    elif isinstance(value, (tuple, list)):
+        for index, item in enumerate(value):
+            yield from _paths(f"{name}[{index}]", item)
+    elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
+        yield name
+
+
 def _misconduct(posed: Posed, calls: list[Call]) -> Finding | None:
     """Does the function change its inputs, answer differently when asked again, or change an earlier result?"""
     for case, call in zip(posed.cases, calls, strict=False):
-        inputs = [value for value in (*case.args, *case.kwargs.values()) if isinstance(value, np.ndarray)]
+        given = leaves((*case.args, *case.kwargs.values()))
+        inputs = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
         after = call.inputs_after
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
             text = "The function changes its input. Work on a copy, or write the result into a new array."
@@ -189,6 +233,9 @@ def _diagnose(posed: Posed, calls: list[Call], problems: list[Problem | None], m
         return misconduct or Finding(None, "")
     if misconduct is not None and misconduct.slug == "not-repeatable":
         return misconduct  # what differs from call to call is explained by no fixed mistake
+    ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
+    if misconduct is not None and not ordinary:
+        return misconduct  # an input that asks for a gradient cannot be written to: that follows from the misconduct
     finding = recognise(posed, calls, problems) or misconduct
     where = f"First seen in the case “{posed.cases[first].label}”: {problems[first].text}."
     if finding is None:

@@ -19,7 +19,7 @@ from .worker.values import decode
 
 def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
     """Put the posed cases to `function` in this process, by the same route as in the sandbox."""
-    request = Request(posed.exercise.name, posed.cases)
+    request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
     transcript = Transcript(len(posed.cases))
 
     def ask(header: dict[str, Any], payload: bytes) -> Any:

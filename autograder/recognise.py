@@ -27,18 +27,36 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     core = [index for index in everywhere if posed.cases[index].criterion == core_name]
     if not failing:
         return None
+    if all(posed.cases[index].gradient for index in failing):
+        return _of_gradients(problems[failing[0]])
     known = _known(posed, calls, problems, list(everywhere), strict=True)
     if known is None and any(problems[index] is not None for index in core):
         known = _known(posed, calls, problems, core, strict=False)
     if known is not None:
         return known
-    evidence = Evidence(posed, calls[:count], problems[:count])
+    ordinary = [None if posed.cases[index].gradient else problems[index] for index in everywhere]
+    evidence = Evidence(posed, calls[:count], ordinary)
     for relation in RELATIONS:
         finding = relation(evidence)
         if finding is not None:
             return finding
-    telling = [index for index in failing if calls[index].failure is None and problems[index].kind != "warned"]
+    quiet = ("warned", "made", "detached", "gradient")
+    telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return _known(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _of_gradients(problem: Problem) -> Finding:
+    """The values are right and the gradients are not."""
+    if problem.kind == "detached" or "numpy() on Tensor" in problem.text:
+        text = "The values are right, but gradients do not flow: something on the way leaves the graph, such as "
+        return Finding(
+            "detached", text + "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()` or `torch.tensor(…)`."
+        )
+    if problem.kind == "raised":
+        return Finding("gradient-raises", "The values are right, but it fails where an input asks for a gradient.")
+    return Finding(
+        "gradient-wrong", "The values are right, the gradients are not: is a part of the way out of the graph?"
+    )
 
 
 def _known(
@@ -56,6 +74,8 @@ def _known(
 
 def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
     case, expected = posed.cases[index], posed.expected[index]
+    if outcome.made is not None:
+        return True
     return outcome.failure != expected.failure or not same(outcome.value, expected.value, tolerance(case))
 
 
@@ -65,6 +85,8 @@ def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, st
             return False
         return not strict or call.failure.type_name == outcome.failure
     if problem is not None and problem.kind == "warned" and not outcome.warned:
+        return False
+    if (problem is not None and problem.kind == "made") != (outcome.made is not None) and strict:
         return False
     rtol = max(tolerance(case), RTOL_FLOAT32 if _is_float32(call.value) else 0.0)
     return same(call.value, outcome.value, rtol)

@@ -18,6 +18,7 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     form.wrong_container,
     form.wrong_dtype,
     form.wrong_shape,
+    form.only_made,
     form.only_warned,
     form.shapes_do_not_fit,
     coverage.constant_answer,

@@ -52,6 +52,8 @@ def wrong_container(evidence: Evidence) -> Finding | None:
 def wrong_dtype(evidence: Evidence) -> Finding | None:
     if evidence.all_of_kind("dtype"):
         return Finding("wrong-dtype", f"The result has the wrong dtype: {evidence.first()[2].text}.")
+    if evidence.all_of_kind("precision") and evidence.posed.exercise.library == "torch":
+        return Finding("dtype-changed", f"The floating dtype of the inputs must be kept: {evidence.first()[2].text}.")
     if evidence.all_of_kind("precision"):
         return Finding("dtype-lost", "The result is less precise than the inputs. Where is float32 forced on it?")
     return None
@@ -81,6 +83,14 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     if "other" not in verdicts:
         return Finding("wrong-shape", "The numbers are right, the shape is not. Is an axis too many or too few?")
     return Finding("wrong-shape", "The result has the wrong shape. Write down the shape of every step beside the code.")
+
+
+def only_made(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("made"):
+        return Finding(
+            "materialises", "The numbers are right, but on the way the answer makes a tensor that it must do without."
+        )
+    return None
 
 
 def only_warned(evidence: Evidence) -> Finding | None:

@@ -148,6 +148,7 @@ class Session:
             "function": request.function,
             "calls": request.calls,
             "stand_ins": list(request.stand_ins),
+            "library": request.library,
             "seconds": self._limits.seconds_per_exercise,
         }
         self._channel.settimeout(GRACE_SECONDS)

@@ -8,6 +8,7 @@ overwrites, shows here.
 
 from __future__ import annotations
 
+import contextlib
 import traceback
 import warnings
 from collections.abc import Callable
@@ -15,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .values import TEXT_CAP, Encoder, decode
+from . import tensors
+from .values import TEXT_CAP, Encoder, Tensor, decode, leaves, map_leaves
 
 WARNINGS_CAP = 20
 Send = Callable[[dict[str, Any], bytes], None]
@@ -30,12 +32,14 @@ def perform(
 ) -> None:
     """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
 
-    calls: trees {"args": [...], "kwargs": {...}} over `payload`.
+    calls: trees {"args": [...], "kwargs": {...}} over `payload`; "gradient": true asks for the gradients of the inputs
+    in place of the result; "watch": n for the tensors of n or more entries that were made on the way.
     ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
     """
     build = {
-        "rng": lambda node: np.random.default_rng(int(node["seed"])),
-        "host": lambda node: host_function(str(node["id"]), ask),
+        "rng": generator,
+        "host": lambda node: host_function(str(node["id"]), ask, node.get("lib") == "torch"),
+        "activation": lambda node: tensors.activation(str(node["name"]), float(node["scale"])),
     }
     kept: list[tuple[int, Any]] = []
     for index, call in enumerate(calls):
@@ -55,16 +59,32 @@ def perform(
     send({"event": "done"}, b"")
 
 
-def host_function(identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None) -> Callable[..., Any]:
+def generator(node: dict[str, Any]) -> Any:
+    """A seeded source of random numbers, of NumPy's kind or of torch's."""
+    if node.get("lib") == "torch":
+        import torch
+
+        return torch.Generator().manual_seed(int(node["seed"]))
+    return np.random.default_rng(int(node["seed"]))
+
+
+def host_function(
+    identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None, torch: bool = False
+) -> Callable[..., Any]:
     """A function whose body runs on the host: arguments go out as values, the result comes back as one."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
+    def remote(args: tuple[Any, ...], kwargs: dict[str, Any], grads: tuple[Any, ...] | None) -> Any:
         if ask is None:
             raise RuntimeError("this function cannot be called here")
         encoder = Encoder()
-        tree = encoder.encode(tuple(args))
-        keywords = encoder.encode(dict(kwargs))
-        return ask({"event": "ask", "id": identity, "args": tree, "kwargs": keywords}, encoder.payload())
+        header = {"event": "ask", "id": identity, "args": encoder.encode(tuple(args))}
+        header["kwargs"] = encoder.encode(dict(kwargs))
+        if grads is not None:
+            header["grads"] = encoder.encode(tuple(grads))
+        return ask(header, encoder.payload())
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return tensors.differentiable(remote)(*args, **kwargs) if torch else remote(args, kwargs, None)
 
     call.__name__ = call.__qualname__ = "function"
     return call
@@ -77,20 +97,23 @@ def _one_call(
     build: dict[str, Any],
     shake: bool = False,
 ) -> tuple[dict[str, Any], Encoder, Any]:
+    gradient = call.get("gradient") is True
     args = [decode(tree, payload, build) for tree in call["args"]]
     kwargs = {key: decode(tree, payload, build) for key, tree in call["kwargs"].items()}
     if shake:
-        args = [_shaken(value) for value in args]
-        kwargs = {key: _shaken(value) for key, value in kwargs.items()}
+        args, kwargs = map_leaves(args, _shaken), map_leaves(kwargs, _shaken)
+    if any(isinstance(leaf, Tensor) for leaf in leaves((args, kwargs))):
+        args, kwargs = tensors.revive(args, gradient), tensors.revive(kwargs, gradient)
     encoder = Encoder()
-    result = None
+    result, watch = None, tensors.Watch(int(call["watch"])) if call.get("watch") else None
     with (
         warnings.catch_warnings(record=True) as caught,
         np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"),
     ):
         warnings.simplefilter("always")
         try:
-            result = function(*args, **kwargs)
+            with watch or contextlib.nullcontext():
+                result = tensors.gradients(function, args, kwargs) if gradient else function(*args, **kwargs)
         except BaseException as error:  # a student's SystemExit or KeyboardInterrupt is an exception like any other
             header = {"outcome": "raised", "error": describe_error(error)}
         else:
@@ -103,13 +126,16 @@ def _one_call(
         }
         for item in caught[:WARNINGS_CAP]
     ]
-    inputs = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+    inputs = [value for value in leaves((*args, *kwargs.values())) if hasattr(value, "ndim") and np.shape(value) != ()]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
+    header["made"] = [encoder.encode(array) for array in watch.made] if watch else []
     return header, encoder, result
 
 
 def _shaken(value: Any) -> Any:
     """The entries of an array in reverse order: other values, still within whatever range they had."""
+    if isinstance(value, Tensor):
+        return Tensor(np.ascontiguousarray(_shaken(value.array)))
     return value.reshape(-1)[::-1].reshape(value.shape) if isinstance(value, np.ndarray) else value
 
 

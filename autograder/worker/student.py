@@ -131,7 +131,7 @@ def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, n
 
     name = str(request["function"])
     for stand_in in request["stand_ins"]:
-        namespace[stand_in] = host_function(stand_in, ask)
+        namespace[stand_in] = host_function(stand_in, ask, request.get("library") == "torch")
     function = namespace.get(name)
     if not callable(function):
         send({"event": "absent"}, b"")

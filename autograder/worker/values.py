@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,10 +40,36 @@ class Foreign:
     type_name: str
 
 
-class Encoder:
-    """Collects one frame's values: `encode` returns the JSON tree, `payload()` the bytes that belong to all trees."""
+def leaves(value: Any) -> Iterator[Any]:
+    """What tuples, lists and dicts hold, however deep, in order; any other value is a leaf itself."""
+    if isinstance(value, (tuple, list)):
+        for item in value:
+            yield from leaves(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from leaves(item)
+    else:
+        yield value
 
-    def __init__(self) -> None:
+
+def map_leaves(value: Any, change: Callable[[Any], Any]) -> Any:
+    """The same tuples, lists and dicts with every leaf replaced by `change(leaf)`."""
+    if isinstance(value, (tuple, list)):
+        items = [map_leaves(item, change) for item in value]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {key: map_leaves(item, change) for key, item in value.items()}
+    return change(value)
+
+
+class Encoder:
+    """Collects one frame's values: `encode` returns the JSON tree, `payload()` the bytes that belong to all trees.
+
+    arrays_for: the library whose arrays the other side is to make of NumPy arrays: "numpy" or "torch".
+    """
+
+    def __init__(self, arrays_for: str = "numpy") -> None:
+        self._arrays_for = arrays_for
         self._parts: list[bytes] = []
         self._size = 0
 
@@ -57,7 +84,7 @@ class Encoder:
         if isinstance(value, (bool, np.bool_)):
             return {"t": "bool", "v": bool(value)}
         if isinstance(value, (np.generic, np.ndarray)):
-            return self._array(np.asarray(value), "numpy", type(value).__name__)
+            return self._array(np.asarray(value), self._arrays_for, type(value).__name__)
         if isinstance(value, int):
             return {"t": "int", "v": hex(int(value))} if abs(value) < 2**4096 else {"t": "other", "type": "huge int"}
         if isinstance(value, float):
@@ -66,8 +93,11 @@ class Encoder:
             return {"t": "str", "v": str(value)[:TEXT_CAP]}
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
-            plain = value.detach().cpu()
-            tree = self._array(plain.contiguous().numpy(), "torch", "Tensor")
+            try:
+                plain = value.detach().cpu().resolve_conj().resolve_neg().numpy()
+            except (TypeError, RuntimeError):  # a dtype or layout that NumPy does not know, such as bfloat16
+                return {"t": "other", "type": f"Tensor of dtype {value.dtype}"[:TEXT_CAP]}
+            tree = self._array(plain, "torch", "Tensor")
             tree["grad"] = bool(value.requires_grad)
             return tree
         if isinstance(value, (tuple, list)) and len(value) <= ITEMS_CAP:
