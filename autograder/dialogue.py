@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .exercise import Activation, Case, HostFunction, Rng
-from .tensors import Differentiable
+from .tensors import Differentiable, bare
 from .worker.values import BadValue, Encoder, Tensor, decode, leaves
 
 QUESTIONS_CAP = 20_000
@@ -124,6 +124,8 @@ class Request:
             with np.errstate(all="ignore"):
                 if "grads" in header:
                     result = function.gradient(args, kwargs, decode(header["grads"], payload))
+                elif isinstance(function, HostFunction):
+                    result = function(*bare(args), **bare(kwargs))
                 else:
                     result = function(*args, **kwargs)
             return {"value": encoder.encode(result)}, encoder.payload()

@@ -60,7 +60,7 @@ class Differentiable:
         self._function = function
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return to_numpy(self._function(*to_torch(_bare(args)), **to_torch(_bare(kwargs))))
+        return to_numpy(self._function(*to_torch(bare(args)), **to_torch(bare(kwargs))))
 
     def gradient(self, args: tuple[Any, ...], kwargs: dict[str, Any], grads: tuple[Any, ...]) -> tuple[Any, ...]:
         """The gradients of the inputs that asked for one, from those of all results."""
@@ -85,5 +85,6 @@ class Differentiable:
         return tuple(to_numpy(torch.zeros_like(a) if g is None else g) for a, g in zip(asking, found, strict=True))
 
 
-def _bare(value: Any) -> Any:
+def bare(value: Any) -> Any:
+    """Decoded values with arrays for tensors."""
     return map_leaves(value, lambda leaf: leaf.array if isinstance(leaf, Tensor) else leaf)

@@ -137,8 +137,12 @@ def shapes_do_not_fit(evidence: Evidence) -> Finding | None:
     if all(failure.type_name == "IndexError" for failure in failures):
         text = "An index runs past the end of an array: is one size taken for another, or a size written as a number?"
         return Finding("index-out-of-range", text)
+    if all("view size is not compatible" in failure.message for failure in failures):
+        text = "After a transpose the memory is no longer in order, and `view` fails. `reshape` copies where it must."
+        return Finding("view-of-strided", text)
     words = ("broadcast", "shape", "dimension", "size", "reshape", "align")
-    if all(failure.type_name in ("ValueError", "IndexError", "AxisError") for failure in failures) and any(
+    kinds = ("ValueError", "IndexError", "AxisError", "RuntimeError")
+    if all(failure.type_name in kinds for failure in failures) and any(
         word in failure.message for failure in failures for word in words
     ):
         text = "Two arrays do not fit together. Write the shape of each beside the line that fails."

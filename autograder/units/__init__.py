@@ -11,6 +11,9 @@ MODULES = {
     "01_projections": "unit_01_projections",
     "02_scaled_scores": "unit_02_scaled_scores",
     "03_masking": "unit_03_masking",
+    "04_multi_head": "unit_04_multi_head",
+    "05_mqa_gqa": "unit_05_mqa_gqa",
+    "06_cross_attention": "unit_06_cross_attention",
 }
 
 
