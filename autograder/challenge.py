@@ -115,7 +115,7 @@ def _reversed(value: Any) -> Any:
     if isinstance(value, Rng):
         return Rng(value.seed ^ 1)
     if isinstance(value, np.ndarray) and value.size > 1:
-        return np.ascontiguousarray(value.ravel()[::-1].reshape(value.shape))
+        return value.ravel()[::-1].reshape(value.shape).copy()
     return value
 
 

@@ -14,6 +14,7 @@ MODULES = {
     "04_multi_head": "unit_04_multi_head",
     "05_mqa_gqa": "unit_05_mqa_gqa",
     "06_cross_attention": "unit_06_cross_attention",
+    "07_transformer_block": "unit_07_transformer_block",
 }
 
 

@@ -135,7 +135,7 @@ def _one_call(
 def _shaken(value: Any) -> Any:
     """The entries of an array in reverse order: other values, still within whatever range they had."""
     if isinstance(value, Tensor):
-        return Tensor(np.ascontiguousarray(_shaken(value.array)))
+        return Tensor(_shaken(value.array).copy())
     return value.reshape(-1)[::-1].reshape(value.shape) if isinstance(value, np.ndarray) else value
 
 

@@ -1,0 +1,1007 @@
+"""Unit 7, add, norm and feed forward: the parts of a transformer block, both orders of it, and a whole model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..exercise import NOT_IN_TORCH_UNITS, Activation, Case, Exercise, Leaf, Mistake
+from . import torch_parts as parts
+from .torch_parts import distinct, normal, random_mask, strided
+
+UNIT = "07_transformer_block"
+Params = dict[str, Any]
+
+
+def _not(*calls: str) -> tuple[str, ...]:
+    """What an attention may not use, and these calls of torch, however they are reached."""
+    return (*NOT_IN_TORCH_UNITS, *(f"{room}.{call}" for call in calls for room in ("F", "functional", "nn", "torch")))
+
+
+def _gain(rng: np.random.Generator, d: int, dtype: type = np.float64) -> tuple[np.ndarray, np.ndarray]:
+    """gamma, beta: neither 1 nor 0."""
+    sign = np.where(rng.random(d) < 0.5, -1, 1)
+    gamma = (sign * rng.uniform(0.5, 1.8, d)).astype(np.float32).astype(dtype)
+    return gamma, normal(rng, d, scale=0.7, dtype=dtype)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# layer_norm and batch_norm
+
+
+def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+    return F.layer_norm(x, (x.shape[-1],), gamma, beta, eps)
+
+
+def _batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
+    return F.batch_norm(x.flatten(0, 1), None, None, gamma, beta, training=True, eps=eps).view_as(x)
+
+
+def _norm_case(
+    rng: np.random.Generator,
+    criterion: str,
+    label: str,
+    shape: tuple[int, ...],
+    eps: float | None = None,
+    dtype: type = np.float64,
+    spread: float = 1.0,
+    by_name: bool = False,
+) -> Case:
+    size = shape[-1]
+    centres = 2.0 * rng.standard_normal((*shape[:-1], 1)) + rng.standard_normal(size)
+    x = (spread * (rng.standard_normal(shape) + centres)).astype(np.float32).astype(dtype)
+    args = (x, *_gain(rng, size, dtype))
+    sizes = dict(zip(("B", "n", "d"), shape, strict=True)) if len(shape) == 3 else {"d": size}
+    if by_name:
+        return Case(criterion, label, args, {"eps": eps}, sizes=sizes)
+    return Case(criterion, label, args if eps is None else (*args, eps), sizes=sizes)
+
+
+def _draw_layer_norm(rng: np.random.Generator) -> list[Case]:
+    B, n, d = distinct(rng, 3, 3, 8)
+    m, k, c = distinct(rng, 3, 3, 8)
+    flat = _norm_case(rng, "edge cases", "a constant row", (B, n, d), 1e-3)
+    flat.args[0][0, 1] = 0.75
+    apart = _norm_case(rng, "edge cases", "memory that is not contiguous", (B, n, d))
+    return [
+        _norm_case(rng, "values", f"x of shape {(B, n, d)}, eps large beside the variance", (B, n, d), 0.6),
+        _norm_case(rng, "values", f"x of shape {(m, k, c)}", (m, k, c)),
+        _norm_case(rng, "values", "float32", (B, n, d), None, np.float32),
+        _norm_case(rng, "values", "small numbers, so that the default eps shows", (m, k, c), None, spread=3e-3),
+        _norm_case(rng, "values", "eps by name", (B, n, d), 0.05, by_name=True),
+        _norm_case(rng, "shapes", "x of one axis", (d,), 0.1),
+        _norm_case(rng, "shapes", "x of two axes", (n, d), 0.1),
+        _norm_case(rng, "shapes", "x of four axes", (2, m, k, d), 0.1),
+        flat,
+        _norm_case(rng, "edge cases", "a single token (n = 1)", (B, 1, d), 0.1),
+        _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
+        Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
+    ]
+
+
+def _draw_batch_norm(rng: np.random.Generator) -> list[Case]:
+    B, n, d = distinct(rng, 3, 3, 8)
+    m, k, c = distinct(rng, 3, 3, 8)
+    flat = _norm_case(rng, "edge cases", "a constant feature", (B, n, d), 1e-3)
+    flat.args[0][:, :, 1] = 0.75
+    apart = _norm_case(rng, "edge cases", "memory that is not contiguous", (B, n, d))
+    return [
+        _norm_case(rng, "values", f"x of shape {(B, n, d)}, eps large beside the variance", (B, n, d), 0.6),
+        _norm_case(rng, "values", f"x of shape {(m, k, c)}", (m, k, c)),
+        _norm_case(rng, "values", "float32", (B, n, d), None, np.float32),
+        _norm_case(rng, "values", "small numbers, so that the default eps shows", (m, k, c), None, spread=1e-3),
+        _norm_case(rng, "values", "eps by name", (B, n, d), 0.05, by_name=True),
+        flat,
+        _norm_case(rng, "edge cases", "a single sequence (B = 1)", (1, n, d), 0.1),
+        _norm_case(rng, "edge cases", "a single token (n = 1)", (B, 1, d), 0.1),
+        _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
+        Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
+    ]
+
+
+Axes = Callable[[Tensor], tuple[int, ...]]
+
+
+def _norm_with(axes: Axes) -> Callable[..., Tensor]:
+    """A normalisation over `axes` of x, with slips."""
+
+    def norm(
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        eps: float = 1e-5,
+        *,
+        over: Axes = axes,
+        correction: int = 0,
+        place: str = "inside",
+        centre: bool = True,
+        spread: str = "variance",
+        gain: str = "right",
+        fixed: float | None = None,
+    ) -> Tensor:
+        eps = eps if fixed is None else fixed
+        dims = over(x)
+        mean = x.mean(dims, keepdim=True) if centre else torch.zeros_like(x[..., :1])
+        variance = x.var(dims, correction=correction, keepdim=True)
+        if spread == "mean square":
+            variance = (x * x).mean(dims, keepdim=True)
+        if spread == "mean deviation":
+            variance = (x - mean).abs().mean(dims, keepdim=True).square()
+        if spread == "range":
+            variance = (x.amax(dims, keepdim=True) - x.amin(dims, keepdim=True)).square()
+        below = {
+            "inside": torch.sqrt(variance + eps),
+            "outside": torch.sqrt(variance) + eps,
+            "nowhere": torch.sqrt(variance),
+            "squared": torch.sqrt(variance + eps * eps),
+            "no root": variance + eps,
+            "both": torch.sqrt(variance + eps) + eps,
+            "subtracted": torch.sqrt((variance - eps).clamp_min(1e-12)),
+        }[place]
+        z = (x - mean) / below
+        return {
+            "right": lambda: gamma * z + beta,
+            "none": lambda: z,
+            "no gamma": lambda: z + beta,
+            "no beta": lambda: gamma * z,
+            "swapped": lambda: beta * z + gamma,
+            "one plus": lambda: (1 + gamma) * z + beta,
+            "minus": lambda: gamma * z - beta,
+            "together": lambda: gamma * (z + beta),
+            "before": lambda: (gamma * x + beta - mean) / below,
+        }[gain]()
+
+    return norm
+
+
+_NORM_SLIPS = (
+    (
+        "unbiased-variance",
+        "The variance is divided by one less than the count; divide by the count (unbiased=False).",
+        {"correction": 1},
+    ),
+    (
+        "eps-outside-root",
+        "eps is added to the standard deviation; it belongs to the variance, under the root.",
+        {"place": "outside"},
+    ),
+    ("eps-missing", "eps is not used.", {"place": "nowhere"}),
+    ("eps-squared", "eps is squared on the way to the root.", {"place": "squared"}),
+    ("eps-twice", "eps is added twice, under the root and beside it.", {"place": "both"}),
+    ("eps-subtracted", "eps is subtracted.", {"place": "subtracted"}),
+    ("eps-fixed", "eps is a fixed number here; use the argument.", {"fixed": 1e-5}),
+    ("root-missing", "The result is divided by the variance; divide by its root.", {"place": "no root"}),
+    ("mean-not-subtracted", "The mean is not subtracted.", {"centre": False}),
+    (
+        "root-mean-square",
+        "Nothing is centred, and the mean square stands for the variance: that is RMSNorm.",
+        {"centre": False, "spread": "mean square"},
+    ),
+    ("mean-square", "The mean of x² stands for the variance: subtract the mean first.", {"spread": "mean square"}),
+    ("mean-deviation", "The mean absolute deviation stands for the standard deviation.", {"spread": "mean deviation"}),
+    ("range", "The result is divided by the range of the values.", {"spread": "range"}),
+    ("no-gain", "gamma and beta are not used.", {"gain": "none"}),
+    ("gamma-missing", "gamma is not used.", {"gain": "no gamma"}),
+    ("beta-missing", "beta is not used.", {"gain": "no beta"}),
+    (
+        "gamma-and-beta-swapped",
+        "gamma and beta have changed places: gamma multiplies, beta is added.",
+        {"gain": "swapped"},
+    ),
+    ("one-plus-gamma", "The result is multiplied by 1 + gamma; gamma itself is the factor.", {"gain": "one plus"}),
+    ("beta-subtracted", "beta is subtracted; add it.", {"gain": "minus"}),
+    ("beta-scaled", "beta is multiplied by gamma, too: multiply first, then add.", {"gain": "together"}),
+    ("gain-before-norm", "gamma and beta come before the normalisation; they come after it.", {"gain": "before"}),
+)
+
+
+def _default_eps(norm: Callable[..., Tensor], default: float) -> Callable[..., Tensor]:
+    def wrong(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = default) -> Tensor:
+        return norm(x, gamma, beta, eps)
+
+    return wrong
+
+
+_over_last = _norm_with(lambda x: (x.dim() - 1,))
+_over_tokens = _norm_with(lambda x: (0, 1))
+
+_LAYER_NORM = Exercise(
+    name="layer_norm",
+    unit=UNIT,
+    points=3,
+    returns=Leaf("float array", "the result"),
+    reference=_layer_norm,
+    draw=_draw_layer_norm,
+    credit={"values": 0.6, "shapes": 0.15, "edge cases": 0.15, "gradients": 0.1},
+    mistakes=(
+        *parts.with_slips(_over_last, _NORM_SLIPS),
+        *parts.with_slips(
+            _over_last,
+            (
+                (
+                    "over-everything",
+                    "All numbers share one mean and variance; each token has its own.",
+                    {"over": lambda x: tuple(range(x.dim()))},
+                ),
+                (
+                    "over-first-axis",
+                    "Mean and variance run over the first axis; they run over the last.",
+                    {"over": lambda x: (0,)},
+                ),
+                (
+                    "over-tokens",
+                    "Mean and variance run over the tokens; each token has its own, over its features.",
+                    {"over": lambda x: (max(x.dim() - 2, 0),)},
+                ),
+                (
+                    "over-tokens-and-features",
+                    "Mean and variance run over tokens and features together; each token has its own.",
+                    {"over": lambda x: tuple(range(min(1, x.dim() - 1), x.dim()))},
+                ),
+                (
+                    "batch-norm",
+                    "This is batch norm: mean and variance run over batch and tokens.",
+                    {"over": lambda x: tuple(range(max(x.dim() - 1, 1)))},
+                ),
+            ),
+        ),
+        Mistake("default-eps-1e-6", "The default of eps is 1e-5.", _default_eps(_layer_norm, 1e-6)),
+        Mistake("default-eps-1e-8", "The default of eps is 1e-5.", _default_eps(_layer_norm, 1e-8)),
+    ),
+    forbidden=_not("layer_norm", "LayerNorm", "native_layer_norm", "rms_norm", "group_norm", "GroupNorm"),
+    library="torch",
+)
+
+_BATCH_NORM = Exercise(
+    name="batch_norm",
+    unit=UNIT,
+    points=3,
+    returns=Leaf("float array", "the result"),
+    reference=_batch_norm,
+    draw=_draw_batch_norm,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    mistakes=(
+        *parts.with_slips(_over_tokens, _NORM_SLIPS),
+        *parts.with_slips(
+            _over_tokens,
+            (
+                (
+                    "layer-norm",
+                    "This is layer norm: mean and variance run over the features of one token.",
+                    {"over": lambda x: (2,)},
+                ),
+                (
+                    "over-batch-only",
+                    "Mean and variance run over the batch only; they run over batch and tokens.",
+                    {"over": lambda x: (0,)},
+                ),
+                (
+                    "over-tokens-only",
+                    "Mean and variance run over the tokens of one sequence; they run over the batch, too.",
+                    {"over": lambda x: (1,)},
+                ),
+                (
+                    "over-everything",
+                    "All numbers share one mean and variance; each feature has its own.",
+                    {"over": lambda x: (0, 1, 2)},
+                ),
+                (
+                    "over-batch-and-features",
+                    "Mean and variance run over batch and features; over batch and tokens.",
+                    {"over": lambda x: (0, 2)},
+                ),
+                (
+                    "over-tokens-and-features",
+                    "Mean and variance run over tokens and features; over batch and tokens.",
+                    {"over": lambda x: (1, 2)},
+                ),
+            ),
+        ),
+        Mistake("default-eps-1e-8", "The default of eps is 1e-5.", _default_eps(_batch_norm, 1e-8)),
+    ),
+    forbidden=_not("batch_norm", "BatchNorm1d", "BatchNorm2d", "native_batch_norm", "instance_norm"),
+    library="torch",
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# gelu
+
+
+def _gelu(x: Tensor) -> Tensor:
+    return F.gelu(x)
+
+
+def _draw_gelu(rng: np.random.Generator) -> list[Case]:
+    B, n, d = distinct(rng, 3, 3, 8)
+    sizes = {"B": B, "n": n, "d": d}
+    return [
+        Case("values", f"x of shape {(B, n, d)}", (normal(rng, B, n, d, scale=1.5),), sizes=sizes),
+        Case("values", "a vector", (normal(rng, 17, scale=1.5),), sizes={"d": 17}),
+        Case("values", "float32", (normal(rng, B, n, d, scale=1.5, dtype=np.float32),), sizes=sizes),
+        Case("values", "from −5 to 5", (np.linspace(-5, 5, 33),)),
+        Case("edge cases", "zero", (np.zeros((n, d)),), sizes={"n": n, "d": d}),
+        Case("edge cases", "very large and very small", (np.array([[1e4, -1e4, 30.0], [-30.0, 1e-9, -1e-9]]),)),
+        Case("edge cases", "large, float32", (np.array([1e4, -1e4, 12.0, -12.0], np.float32),)),
+        Case("edge cases", "a single number", (np.array([0.7]),)),
+        Case("edge cases", "memory that is not contiguous", (strided(normal(rng, n, d)),)),
+    ]
+
+
+_GELU = Exercise(
+    name="gelu",
+    unit=UNIT,
+    points=2,
+    returns=Leaf("float array", "the result"),
+    reference=_gelu,
+    draw=_draw_gelu,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    mistakes=(
+        Mistake(
+            "tanh-form",
+            "This is the approximation with tanh; the exact form with erf is asked for.",
+            lambda x: F.gelu(x, approximate="tanh"),
+        ),
+        Mistake(
+            "sigmoid-form",
+            "This is the approximation x·σ(1.702 x); the exact form is asked for.",
+            lambda x: x * torch.sigmoid(1.702 * x),
+        ),
+        Mistake("silu", "This is SiLU, x·σ(x). GELU weighs x with the normal distribution.", F.silu),
+        Mistake("relu", "This is ReLU.", F.relu),
+        Mistake("root-missing", "erf is taken of x, not of x/√2.", lambda x: 0.5 * x * (1 + torch.erf(x))),
+        Mistake("divided-by-two", "erf is taken of x/2, not of x/√2.", lambda x: 0.5 * x * (1 + torch.erf(x / 2))),
+        Mistake(
+            "times-root-two",
+            "erf is taken of x·√2, not of x/√2.",
+            lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))),
+        ),
+        Mistake("half-missing", "The factor ½ is missing.", lambda x: 2 * F.gelu(x)),
+        Mistake(
+            "share-only",
+            "This is Φ(x), the share; it is still to be multiplied by x.",
+            lambda x: 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+        ),
+        Mistake("one-missing", "The 1 beside erf is missing.", lambda x: 0.5 * x * torch.erf(x / math.sqrt(2))),
+        Mistake("sign-of-erf", "erf is subtracted; add it.", lambda x: 0.5 * x * (1 - torch.erf(x / math.sqrt(2)))),
+        Mistake(
+            "brackets",
+            "The brackets are misplaced: ½·x multiplies the whole of 1 + erf.",
+            lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
+        ),
+        Mistake(
+            "density",
+            "x is multiplied by the density of the normal distribution, not by its share below x.",
+            lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+        ),
+        Mistake("tanh-for-erf", "tanh stands in place of erf.", lambda x: 0.5 * x * (1 + torch.tanh(x / math.sqrt(2)))),
+        Mistake("softplus", "This is softplus.", F.softplus),
+    ),
+    forbidden=_not("gelu", "GELU"),
+    library="torch",
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# feed_forward
+
+
+def _feed_forward(
+    x: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor, activation: Callable[[Tensor], Tensor]
+) -> Tensor:
+    return F.linear(activation(F.linear(x, W_1.T, b_1)), W_2.T, b_2)
+
+
+def _ffn(rng: np.random.Generator, d_model: int, d_ff: int, dtype: type = np.float64) -> list[np.ndarray]:
+    return [
+        normal(rng, d_model, d_ff, scale=d_model**-0.5, dtype=dtype),
+        normal(rng, d_ff, scale=0.6, dtype=dtype),
+        normal(rng, d_ff, d_model, scale=d_ff**-0.5, dtype=dtype),
+        normal(rng, d_model, scale=0.6, dtype=dtype),
+    ]
+
+
+def _draw_feed_forward(rng: np.random.Generator) -> list[Case]:
+    def case(
+        criterion: str, label: str, shape: tuple[int, ...], activation: Activation, dtype: type = np.float64
+    ) -> Case:
+        d_model, d_ff = shape[-1], shape[-1] + int(rng.integers(4, 9))
+        args = (normal(rng, *shape, dtype=dtype), *_ffn(rng, d_model, d_ff, dtype), activation)
+        sizes = (
+            {"B": shape[0], "d_model": d_model, "d_ff": d_ff} if len(shape) == 3 else {"d_model": d_model, "d_ff": d_ff}
+        )
+        return Case(criterion, label, args, sizes=sizes)
+
+    B, n, d = distinct(rng, 3, 3, 8)
+    apart = case("edge cases", "memory that is not contiguous", (B, n, d), Activation("silu", 1.1))
+    x, W_1, b_1, W_2, b_2, activation = apart.args
+    far = (strided(x), np.asfortranarray(W_1), b_1, strided(W_2), b_2, activation)
+    return [
+        case("values", "a smooth activation", (B, n, d), Activation("tanh", 1.4)),
+        case("values", "another activation", (n, B, d), Activation("sin", 0.8)),
+        case("values", "squares", (B, n, d), Activation("square", 0.9)),
+        case("values", "float32", (B, n, d), Activation("softplus", 1.2), np.float32),
+        case("values", "ReLU", (B, n, d), Activation("relu")),
+        case("edge cases", "one token alone, x of one axis", (d,), Activation("tanh", 0.7)),
+        case("edge cases", "x of two axes", (n, d), Activation("silu")),
+        case("edge cases", "x of four axes", (2, B, n, d), Activation("tanh")),
+        Case("edge cases", apart.label, far, sizes=apart.sizes),
+    ]
+
+
+def _ffn_with(
+    x: Tensor,
+    W_1: Tensor,
+    b_1: Tensor,
+    W_2: Tensor,
+    b_2: Tensor,
+    activation: Callable[[Tensor], Tensor],
+    *,
+    inner: Callable[..., Tensor] = lambda x, W, b, f: f(x @ W + b),
+    outer: Callable[..., Tensor] = lambda h, W, b, f, x: h @ W + b,
+) -> Tensor:
+    return outer(inner(x, W_1, b_1, activation), W_2, b_2, activation, x)
+
+
+_FEED_FORWARD = Exercise(
+    name="feed_forward",
+    unit=UNIT,
+    points=3,
+    returns=Leaf("float array", "the result"),
+    reference=_feed_forward,
+    draw=_draw_feed_forward,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    mistakes=parts.with_slips(
+        _ffn_with,
+        (
+            (
+                "activation-missing",
+                "No activation is applied: two linear maps in a row are one.",
+                {"inner": lambda x, W, b, f: x @ W + b},
+            ),
+            (
+                "always-relu",
+                "The argument `activation` is not used: ReLU is built in.",
+                {"inner": lambda x, W, b, f: torch.relu(x @ W + b)},
+            ),
+            (
+                "always-gelu",
+                "The argument `activation` is not used: GELU is built in.",
+                {"inner": lambda x, W, b, f: F.gelu(x @ W + b)},
+            ),
+            ("b-1-missing", "b_1 is not added.", {"inner": lambda x, W, b, f: f(x @ W)}),
+            ("b-2-missing", "b_2 is not added.", {"outer": lambda h, W, b, f, x: h @ W}),
+            (
+                "b-1-after-activation",
+                "b_1 is added after the activation; it belongs inside.",
+                {"inner": lambda x, W, b, f: f(x @ W) + b},
+            ),
+            (
+                "both-biases-missing",
+                "Neither bias is added.",
+                {"inner": lambda x, W, b, f: f(x @ W), "outer": lambda h, W, b, f, x: h @ W},
+            ),
+            ("b-1-subtracted", "b_1 is subtracted; add it.", {"inner": lambda x, W, b, f: f(x @ W - b)}),
+            (
+                "activation-last",
+                "The activation comes last; it belongs between the two maps.",
+                {"inner": lambda x, W, b, f: x @ W + b, "outer": lambda h, W, b, f, x: f(h @ W + b)},
+            ),
+            (
+                "activation-twice",
+                "The activation is applied after both maps; once, in between, is asked for.",
+                {"outer": lambda h, W, b, f, x: f(h @ W + b)},
+            ),
+            (
+                "activation-of-activation",
+                "The activation is applied twice in a row.",
+                {"inner": lambda x, W, b, f: f(f(x @ W + b))},
+            ),
+            (
+                "activation-first",
+                "The activation is applied to x; it belongs between the two maps.",
+                {"inner": lambda x, W, b, f: f(x) @ W + b},
+            ),
+            (
+                "residual-added",
+                "x is added to the result; that is the block's task.",
+                {"outer": lambda h, W, b, f, x: h @ W + b + x},
+            ),
+            ("b-2-twice", "b_2 is added twice.", {"outer": lambda h, W, b, f, x: h @ W + 2 * b}),
+            (
+                "gated",
+                "The activation is multiplied with its own input: that is a gated unit.",
+                {"inner": lambda x, W, b, f: f(x @ W + b) * (x @ W + b)},
+            ),
+        ),
+    ),
+    library="torch",
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The two orders of a block
+
+
+def _attend(x: Tensor, p: Params, n_heads: int, mask: Tensor | None) -> Tensor:
+    """Multi-head attention with zero weights where nothing is allowed, by torch's own attention."""
+    B, n, _ = x.shape
+    Q, K, V = ((x @ p[f"W_{role}"]).view(B, n, n_heads, -1).transpose(1, 2) for role in "QKV")
+    allowed = torch.ones(1, dtype=torch.bool)
+    if mask is not None:
+        mask = mask.broadcast_to(B, n_heads, n, n)
+        allowed = mask.any(-1, keepdim=True)
+        mask = mask | ~allowed
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask) * allowed
+    return F.linear(heads.transpose(1, 2).reshape(B, n, -1), p["W_O"].T, p["b_O"])
+
+
+def _expand(x: Tensor, p: Params) -> Tensor:
+    return _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], F.gelu)
+
+
+def _post_norm_block(x: Tensor, params: Params, n_heads: int, mask: Tensor | None = None) -> Tensor:
+    x = _layer_norm(x + _attend(x, params, n_heads, mask), params["gamma_1"], params["beta_1"])
+    return _layer_norm(x + _expand(x, params), params["gamma_2"], params["beta_2"])
+
+
+def _pre_norm_block(x: Tensor, params: Params, n_heads: int, mask: Tensor | None = None) -> Tensor:
+    x = x + _attend(_layer_norm(x, params["gamma_1"], params["beta_1"]), params, n_heads, mask)
+    return x + _expand(_layer_norm(x, params["gamma_2"], params["beta_2"]), params)
+
+
+def _block_params(
+    rng: np.random.Generator, d_model: int, h: int, d: int, d_ff: int, dtype: type = np.float64
+) -> dict[str, np.ndarray]:
+    scale = 1.2 * d_model**-0.5
+    gains = [*_gain(rng, d_model, dtype), *_gain(rng, d_model, dtype)]
+    W_1, b_1, W_2, b_2 = _ffn(rng, d_model, d_ff, dtype)
+    return {
+        **{f"W_{role}": normal(rng, d_model, h * d, scale=scale, dtype=dtype) for role in "QKV"},
+        "W_O": normal(rng, h * d, d_model, scale=(h * d) ** -0.5, dtype=dtype),
+        "b_O": normal(rng, d_model, scale=0.5, dtype=dtype),
+        "W_1": W_1,
+        "b_1": b_1,
+        "W_2": W_2,
+        "b_2": b_2,
+        **dict(zip(("gamma_1", "beta_1", "gamma_2", "beta_2"), gains, strict=True)),
+    }
+
+
+def _block_sizes(rng: np.random.Generator) -> dict[str, int]:
+    while True:
+        B, n, h, d = distinct(rng, 4, 2, 6)
+        d_model = int(rng.integers(7, 11))
+        if h <= 4 and h * d != d_model:
+            return {"B": B, "n": n, "h": h, "d_head": d, "d_model": d_model, "d_ff": d_model + int(rng.integers(3, 9))}
+
+
+def _draw_block(rng: np.random.Generator) -> list[Case]:
+    def case(
+        criterion: str,
+        label: str,
+        s: dict[str, int],
+        mask: np.ndarray | None = None,
+        dtype: type = np.float64,
+        apart: bool = False,
+        spread: float = 1.0,
+    ) -> Case:
+        x = normal(rng, s["B"], s["n"], s["d_model"], scale=spread, dtype=dtype)
+        params = _block_params(rng, s["d_model"], s["h"], s["d_head"], s["d_ff"], dtype)
+        if apart:
+            x, params = strided(x), {name: np.asfortranarray(value) for name, value in params.items()}
+        args = (x, params, s["h"]) if mask is None else (x, params, s["h"], mask)
+        return Case(criterion, label, args, sizes=s)
+
+    a, b, c = _block_sizes(rng), _block_sizes(rng), _block_sizes(rng)
+    causal = np.tril(np.ones((a["n"], a["n"]), bool))
+    empty = random_mask(rng, b["B"], b["h"], b["n"], b["n"], empty_rows=True)
+    return [
+        case("values", f"B = {a['B']}, n = {a['n']}, {a['h']} heads", a),
+        case("values", f"B = {b['B']}, n = {b['n']}, {b['h']} heads", b, spread=3.0),
+        case("values", "float32", c, dtype=np.float32),
+        case("masks", "a causal mask (n, n)", a, causal),
+        case("masks", "a mask of keys (B, 1, 1, n)", c, random_mask(rng, c["B"], 1, 1, c["n"])),
+        case("edge cases", "queries that may attend to nothing", b, empty),
+        case("edge cases", "a single token (n = 1)", {**c, "n": 1}),
+        case("edge cases", "a single sequence (B = 1)", {**a, "B": 1}),
+        case("edge cases", "one head", {**b, "h": 1}),
+        case("edge cases", "memory that is not contiguous", c, apart=True),
+    ]
+
+
+def _block_with(
+    x: Tensor,
+    params: Params,
+    n_heads: int,
+    mask: Tensor | None = None,
+    *,
+    order: str = "pre",
+    norms: str = "both",
+    first: str = "x",
+    second: str = "x",
+    reads: str = "new",
+    names: tuple[str, str] = ("1", "2"),
+    activation: Callable[[Tensor], Tensor] = F.gelu,
+    masking: Callable[[Tensor | None], Tensor | None] = lambda mask: mask,
+    norm: Callable[..., Tensor] = _layer_norm,
+    sublayers: str = "attention first",
+    without: tuple[str, ...] = (),
+    one_head: bool = False,
+) -> Tensor:
+    p = {name: torch.zeros_like(value) if name in without else value for name, value in params.items()}
+
+    def normed(z: Tensor, index: int) -> Tensor:
+        kept = norms == "both" or norms == f"only {index + 1}"
+        return norm(z, p[f"gamma_{names[index]}"], p[f"beta_{names[index]}"]) if kept else z
+
+    def attention(z: Tensor) -> Tensor:
+        return _attend(z, p, 1 if one_head else n_heads, masking(mask))
+
+    def expansion(z: Tensor) -> Tensor:
+        return _feed_forward(z, p["W_1"], p["b_1"], p["W_2"], p["b_2"], activation)
+
+    steps = (attention, expansion) if sublayers == "attention first" else (expansion, attention)
+    start = x
+    for index, (sublayer, residual) in enumerate(zip(steps, (first, second), strict=True)):
+        inside = start if reads == "old" and index else x
+        inside = normed(inside, index) if order == "pre" else inside
+        change = sublayer(inside)
+        base = {"x": x, "none": torch.zeros_like(x), "twice": 2 * x, "normed": inside, "start": start}[residual]
+        if order == "after sublayer":
+            x = base + normed(change, index)
+        elif order == "post":
+            x = normed(base + change, index)
+        else:
+            x = base + change
+    return x
+
+
+def _final_norm(x: Tensor, params: Params, n_heads: int, mask: Tensor | None = None) -> Tensor:
+    return _layer_norm(_pre_norm_block(x, params, n_heads, mask), params["gamma_2"], params["beta_2"])
+
+
+def _tanh_gelu(x: Tensor) -> Tensor:
+    return F.gelu(x, approximate="tanh")
+
+
+def _block_slips(order: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
+    where = "before" if order == "pre" else "after"
+    rows = [
+        ("norm-1-missing", f"The norm {where} the attention is missing.", {"norms": "only 2"}),
+        ("norm-2-missing", f"The norm {where} the feed-forward layer is missing.", {"norms": "only 1"}),
+        ("norms-missing", "Both norms are missing.", {"norms": "none"}),
+        ("norms-swapped", "gamma_1, beta_1 and gamma_2, beta_2 have changed places.", {"names": ("2", "1")}),
+        ("first-norm-twice", "Both norms use gamma_1 and beta_1.", {"names": ("1", "1")}),
+        ("second-norm-twice", "Both norms use gamma_2 and beta_2.", {"names": ("2", "2")}),
+        ("no-residual-1", "x is not added to the attention.", {"first": "none"}),
+        ("no-residual-2", "Nothing is added to the feed-forward layer: its residual is missing.", {"second": "none"}),
+        ("no-residuals", "Both residual connections are missing.", {"first": "none", "second": "none"}),
+        ("double-residual-1", "x is added twice to the attention.", {"first": "twice"}),
+        ("double-residual-2", "The residual of the feed-forward layer is added twice.", {"second": "twice"}),
+        (
+            "residual-from-the-start",
+            "The second residual is the block's input; it is the result of the first step.",
+            {"second": "start"},
+        ),
+        (
+            "parallel",
+            "The feed-forward layer reads the block's input; it is to read the result of the first step.",
+            {"reads": "old"},
+        ),
+        (
+            "feed-forward-first",
+            "The feed-forward layer comes first; the attention does.",
+            {"sublayers": "feed forward first"},
+        ),
+        ("relu", "The activation is ReLU; a block uses GELU.", {"activation": torch.relu}),
+        (
+            "tanh-gelu",
+            "The activation is the approximation of GELU with tanh; the exact form is asked for.",
+            {"activation": _tanh_gelu},
+        ),
+        ("no-activation", "The feed-forward layer has no activation.", {"activation": lambda z: z}),
+        ("silu", "The activation is SiLU; a block uses GELU.", {"activation": F.silu}),
+        ("mask-ignored", "The mask is not handed to the attention.", {"masking": lambda mask: None}),
+        ("mask-inverted", parts.INVERTED, {"masking": lambda mask: None if mask is None else ~mask}),
+        ("b-o-missing", "The bias b_O of the attention is missing.", {"without": ("b_O",)}),
+        ("b-1-missing", "b_1 is not used.", {"without": ("b_1",)}),
+        ("b-2-missing", "b_2 is not used.", {"without": ("b_2",)}),
+        ("betas-missing", "The norms' beta is not used.", {"without": ("beta_1", "beta_2")}),
+        (
+            "unbiased-variance",
+            "The norm divides by one less than the number of features.",
+            {"norm": lambda z, g, b: _over_last(z, g, b, correction=1)},
+        ),
+        (
+            "root-missing",
+            "The norm divides by the variance; divide by its root.",
+            {"norm": lambda z, g, b: _over_last(z, g, b, place="no root")},
+        ),
+        (
+            "norm-over-tokens",
+            "The norm runs over the tokens; each token is normalised alone.",
+            {"norm": lambda z, g, b: _over_last(z, g, b, over=lambda x: (1,))},
+        ),
+        (
+            "gamma-and-beta-swapped",
+            "gamma and beta of the norms have changed places.",
+            {"norm": lambda z, g, b: _layer_norm(z, b, g)},
+        ),
+        ("one-head", "n_heads is not handed to the attention.", {"one_head": True}),
+        (
+            "norm-of-sublayer",
+            "The norm is taken of the sublayer's result alone, and then x is added.",
+            {"order": "after sublayer"},
+        ),
+    ]
+    if order == "pre":
+        rows += [
+            ("post-norm", "This is the order of 2017, add then norm; here the norm comes first.", {"order": "post"}),
+            (
+                "residual-of-the-norm",
+                "The normalised x is added; the residual is x as it came.",
+                {"first": "normed", "second": "normed"},
+            ),
+            (
+                "residual-of-the-norm-1",
+                "In the first step the normalised x is added; add x as it came.",
+                {"first": "normed"},
+            ),
+            (
+                "residual-of-the-norm-2",
+                "In the second step the normalised x is added; add x as it came.",
+                {"second": "normed"},
+            ),
+        ]
+    else:
+        rows.append(
+            ("pre-norm", "This is the modern order, norm then sublayer; here add first, then norm.", {"order": "pre"})
+        )
+    return tuple((slug, advice, {"order": order, **options}) for slug, advice, options in rows)
+
+
+def _block_exercise(name: str, order: str, reference: Callable[..., Tensor], more: tuple[Mistake, ...]) -> Exercise:
+    return Exercise(
+        name=name,
+        unit=UNIT,
+        points=4,
+        returns=Leaf("float array", "the result"),
+        reference=reference,
+        draw=_draw_block,
+        credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
+        mistakes=(*parts.with_slips(_block_with, _block_slips(order)), *more),
+        library="torch",
+    )
+
+
+_POST_NORM_BLOCK = _block_exercise("post_norm_block", "post", _post_norm_block, ())
+_PRE_NORM_BLOCK = _block_exercise(
+    "pre_norm_block",
+    "pre",
+    _pre_norm_block,
+    (Mistake("norm-at-the-end", "There is a third norm at the end; that belongs to the whole model.", _final_norm),),
+)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# transformer_logits
+
+
+def _transformer_logits(tokens: Tensor, params: Params, n_heads: int) -> Tensor:
+    n = tokens.shape[1]
+    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][:n]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    for block in params["blocks"]:
+        x = _pre_norm_block(x, block, n_heads, mask)
+    return F.linear(_layer_norm(x, params["gamma_f"], params["beta_f"]), params["W_U"].T)
+
+
+def _draw_transformer_logits(rng: np.random.Generator) -> list[Case]:
+    def case(
+        criterion: str, label: str, B: int, n: int, n_blocks: int, spare: int = 3, dtype: type = np.float64
+    ) -> Case:
+        s = _block_sizes(rng)
+        d_model, vocab, n_ctx = s["d_model"], int(rng.integers(11, 16)), n + spare
+        gamma_f, beta_f = _gain(rng, d_model, dtype)
+        params = {
+            "W_E": normal(rng, vocab, d_model, dtype=dtype),
+            "W_pos": normal(rng, n_ctx, d_model, dtype=dtype),
+            "blocks": [_block_params(rng, d_model, s["h"], s["d_head"], s["d_ff"], dtype) for _ in range(n_blocks)],
+            "gamma_f": gamma_f,
+            "beta_f": beta_f,
+            "W_U": normal(rng, d_model, vocab, dtype=dtype),
+        }
+        tokens = rng.integers(0, vocab, (B, n))
+        tokens[:, -1] = tokens[:, 0]  # a token that comes twice, at different positions
+        sizes = {"B": B, "n": n, "vocab": vocab, "d_model": d_model, "h": s["h"], "n_ctx": n_ctx, "n_blocks": n_blocks}
+        return Case(criterion, label, (tokens, params, s["h"]), sizes=sizes)
+
+    B, n = distinct(rng, 2, 3, 6)
+    return [
+        case("values", "two blocks", B, n, 2),
+        case("values", "three blocks", B, n + 1, 3),
+        case("values", "float32", B, n, 2, dtype=np.float32),
+        case("edge cases", "one block", B, n, 1),
+        case("edge cases", "no block at all", B, n, 0),
+        case("edge cases", "a single token (n = 1)", B, 1, 2),
+        case("edge cases", "a single sequence (B = 1)", 1, n, 2),
+        case("edge cases", "as many tokens as positions (n = n_ctx)", B, n, 2, spare=0),
+    ]
+
+
+def _model_with(
+    tokens: Tensor,
+    params: Params,
+    n_heads: int,
+    *,
+    embed: Callable[[Tensor, Params], Tensor] = lambda tokens, p: p["W_E"][tokens] + p["W_pos"][: tokens.shape[1]],
+    mask_of: Callable[[int], Tensor | None] = lambda n: torch.ones(n, n, dtype=torch.bool).tril(),
+    blocks: Callable[[list[Params]], list[Params]] = lambda blocks: blocks,
+    block: Callable[..., Tensor] = _pre_norm_block,
+    final: Callable[[Tensor, Params], Tensor] = lambda x, p: _layer_norm(x, p["gamma_f"], p["beta_f"]),
+    unembed: Callable[[Tensor, Params], Tensor] = lambda x, p: x @ p["W_U"],
+) -> Tensor:
+    x = embed(tokens, params)
+    for one in blocks(params["blocks"]):
+        x = block(x, one, n_heads, mask_of(tokens.shape[1]))
+    return unembed(final(x, params), params)
+
+
+def _slipped_block(**options: Any) -> Callable[..., Tensor]:
+    def block(x: Tensor, params: Params, n_heads: int, mask: Tensor | None) -> Tensor:
+        return _block_with(x, params, n_heads, mask, **options)
+
+    return block
+
+
+_TRANSFORMER_LOGITS = Exercise(
+    name="transformer_logits",
+    unit=UNIT,
+    points=5,
+    returns=Leaf("float array", "the logits"),
+    reference=_transformer_logits,
+    draw=_draw_transformer_logits,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    mistakes=parts.with_slips(
+        _model_with,
+        (
+            ("no-positions", "The positions are not added.", {"embed": lambda t, p: p["W_E"][t]}),
+            (
+                "first-position-for-all",
+                "Every token gets the first position.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][0]},
+            ),
+            (
+                "last-positions",
+                "The tokens get the last n positions; they get the first n.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][-t.shape[1] :]},
+            ),
+            (
+                "positions-from-one",
+                "Positions are counted from 1; count from 0.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"].roll(-1, 0)[: t.shape[1]]},
+            ),
+            (
+                "positions-reversed",
+                "The positions come in reverse order.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][: t.shape[1]].flip(0)},
+            ),
+            (
+                "positions-multiplied",
+                "The positions are multiplied in; add them.",
+                {"embed": lambda t, p: p["W_E"][t] * p["W_pos"][: t.shape[1]]},
+            ),
+            (
+                "embedding-scaled",
+                "The embedding is multiplied by √d_model, as in 2017; here it is not.",
+                {"embed": lambda t, p: p["W_E"][t] * p["W_E"].shape[1] ** 0.5 + p["W_pos"][: t.shape[1]]},
+            ),
+            (
+                "positions-twice",
+                "The positions are added twice.",
+                {"embed": lambda t, p: p["W_E"][t] + 2 * p["W_pos"][: t.shape[1]]},
+            ),
+            (
+                "no-causal-mask",
+                "The tokens see their own future: every block needs the causal mask.",
+                {"mask_of": lambda n: None},
+            ),
+            (
+                "causal-mask-transposed",
+                "The causal mask is the wrong way round: row i may see columns 0 … i.",
+                {"mask_of": lambda n: torch.ones(n, n, dtype=torch.bool).triu()},
+            ),
+            (
+                "blind-to-itself",
+                "The causal mask forbids the diagonal; a token may see itself.",
+                {"mask_of": lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1)},
+            ),
+            ("one-block-missing", "The last block is missing.", {"blocks": lambda blocks: blocks[:-1]}),
+            ("first-block-missing", "The first block is missing.", {"blocks": lambda blocks: blocks[1:]}),
+            ("first-block-only", "Only the first block is used.", {"blocks": lambda blocks: blocks[:1]}),
+            (
+                "first-block-for-all",
+                "Every layer uses the first block's weights.",
+                {"blocks": lambda blocks: blocks[:1] * len(blocks)},
+            ),
+            ("blocks-reversed", "The blocks come in reverse order.", {"blocks": lambda blocks: blocks[::-1]}),
+            ("no-blocks", "The blocks are not used.", {"blocks": lambda blocks: []}),
+            (
+                "post-norm",
+                "The blocks add first and norm then; a pre-norm model is asked for.",
+                {"block": _slipped_block(order="post")},
+            ),
+            ("relu", "The activation is ReLU; a block uses GELU.", {"block": _slipped_block(activation=torch.relu)}),
+            (
+                "tanh-gelu",
+                "The activation is the approximation of GELU with tanh.",
+                {"block": _slipped_block(activation=_tanh_gelu)},
+            ),
+            ("no-final-norm", "The final norm is missing.", {"final": lambda x, p: x}),
+            (
+                "final-gain-missing",
+                "The final norm does not use gamma_f and beta_f.",
+                {"final": lambda x, p: F.layer_norm(x, x.shape[-1:])},
+            ),
+            (
+                "final-gain-swapped",
+                "gamma_f and beta_f have changed places.",
+                {"final": lambda x, p: _layer_norm(x, p["beta_f"], p["gamma_f"])},
+            ),
+            (
+                "final-norm-twice",
+                "The final norm is applied twice.",
+                {
+                    "final": lambda x, p: _layer_norm(
+                        _layer_norm(x, p["gamma_f"], p["beta_f"]), p["gamma_f"], p["beta_f"]
+                    )
+                },
+            ),
+            (
+                "embedding-as-unembedding",
+                "The logits come from W_E; this model has a W_U of its own.",
+                {"unembed": lambda x, p: x @ p["W_E"].T},
+            ),
+            (
+                "probabilities",
+                "These are probabilities; return the logits before the softmax.",
+                {"unembed": lambda x, p: torch.softmax(x @ p["W_U"], -1)},
+            ),
+            (
+                "log-probabilities",
+                "These are log-probabilities; return the logits before the softmax.",
+                {"unembed": lambda x, p: torch.log_softmax(x @ p["W_U"], -1)},
+            ),
+            (
+                "last-position-only",
+                "Only the last position's logits come back; every position has logits.",
+                {"unembed": lambda x, p: (x @ p["W_U"])[:, -1]},
+            ),
+            ("stream-returned", "The normalised stream comes back; W_U is not applied.", {"unembed": lambda x, p: x}),
+            (
+                "tokens-returned",
+                "The most likely tokens come back; return the logits.",
+                {"unembed": lambda x, p: (x @ p["W_U"]).argmax(-1)},
+            ),
+        ),
+    ),
+    library="torch",
+)
+
+
+EXERCISES = (
+    _LAYER_NORM,
+    _BATCH_NORM,
+    _GELU,
+    _FEED_FORWARD,
+    _POST_NORM_BLOCK,
+    _PRE_NORM_BLOCK,
+    _TRANSFORMER_LOGITS,
+)
