@@ -95,13 +95,25 @@ class Challenge:
 def _with_twin(cases: list[Case]) -> list[Case]:
     """Add a second case with the shapes of the first and other numbers, right behind it.
 
-    A function that keeps its answers by shape is right on everything else.
+    A function that keeps its answers by shape, or by some of its arguments, is right on everything else.
     """
     first = cases[0]
     args = tuple(map_leaves(value, _reversed) for value in first.args)
     kwargs = {key: map_leaves(value, _reversed) for key, value in first.kwargs.items()}
+    if len(args) > 1 and all(type(value) is int for value in args):
+        return [first, *_neighbours(first), *cases[1:]]
     twin = replace(first, args=args, kwargs=kwargs, label=f"{first.label}, other numbers")
     return cases if _same_inputs(first, twin) else [first, twin, *cases[1:]]
+
+
+def _neighbours(first: Case) -> list[Case]:
+    """The first case of a function of counts, with one count after the other larger by 1."""
+    found = []
+    for position, value in enumerate(first.args):
+        args = (*first.args[:position], value + 1, *first.args[position + 1 :])
+        sizes = dict(zip(first.sizes, args, strict=False)) if len(first.sizes) == len(args) else first.sizes
+        found.append(replace(first, args=args, sizes=sizes, label=f"{first.label}, argument {position + 1} one larger"))
+    return found
 
 
 def _same_inputs(one: Case, other: Case) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..evidence import Evidence, Finding
-from . import coverage, form, numbers
+from . import coverage, form, inputs, numbers
 
 RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     form.no_return,
@@ -40,7 +40,10 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     coverage.first_batch_only,
     numbers.added_constant,
     numbers.rows_related,
+    coverage.same_row_everywhere,
     numbers.same_numbers,
+    inputs.changed_inputs,
+    inputs.applied_twice,
     coverage.one_result_wrong,
     coverage.some_cases_only,
 )

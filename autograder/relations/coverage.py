@@ -83,21 +83,42 @@ def right_in_part(evidence: Evidence) -> Finding | None:
     pairs = evidence.wrong_pairs()
     if not pairs or not evidence.all_of_kind("values"):
         return None
-    first_wrong, others_right, last_right = True, True, True
+    first_wrong, others_right, last_right, told = True, True, True, False
     for case, _, value, expected in pairs:
-        if value.ndim < 1 or value.shape[0] < 2 or value.dtype.kind != "f":
+        if value.ndim < 1:
             return None
+        if value.shape[0] < 2:
+            continue
+        told = True
         scale = tolerance(case) * np.abs(expected).max() + 1e-12
-        right = (np.abs(value - expected) <= scale).reshape(len(value), -1).all(axis=1)
+        near = np.abs(value.astype(float) - expected.astype(float)) <= scale
+        right = near.reshape(len(value), -1).all(axis=1)
         first_wrong &= bool(right[0]) and not right[1:].any()
         others_right &= bool(right[:-1].all())
         last_right &= bool(right[1:].all())
+    if not told:
+        return None
     if first_wrong:
         return Finding("first-row-only", "Only the first row is right: does every row get the same treatment?")
     if others_right:
         return Finding("last-row-wrong", "All rows are right but the last: does the loop end one too early?")
     if last_right:
         return Finding("first-row-wrong", "All rows are right but the first: does the loop begin one too late?")
+    return None
+
+
+def same_row_everywhere(evidence: Evidence) -> Finding | None:
+    """All rows of every wrong result are the same row."""
+    pairs = evidence.wrong_pairs()
+    told = 0
+    for _, _, value, expected in pairs:
+        if value.ndim < 2 or value.shape[-2] < 2:
+            return None
+        if not (value == value[..., :1, :]).all():
+            return None
+        told += not (expected == expected[..., :1, :]).all()
+    if told:
+        return Finding("same-row-everywhere", "All rows of the result are the same: what tells the tokens apart?")
     return None
 
 

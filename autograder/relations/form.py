@@ -60,10 +60,11 @@ def wrong_dtype(evidence: Evidence) -> Finding | None:
 
 
 def wrong_shape(evidence: Evidence) -> Finding | None:
-    if not evidence.all_of_kind("shape"):
+    failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
+    if 2 * len(failing) <= len(evidence.failing()):
         return None
     verdicts = set()
-    for index in evidence.failing():
+    for index in failing:
         value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
         if isinstance(value, tuple):
             leaf = evidence.problems[index].leaf
@@ -122,7 +123,10 @@ def wrong_signature(evidence: Evidence) -> Finding | None:
     """Called as the docstring says, it does not accept the arguments."""
     calls = [evidence.calls[index] for index in evidence.failing()]
     if evidence.all_of_kind("raised") and all(
-        call.failure is not None and call.failure.type_name == "TypeError" and "argument" in call.failure.message
+        call.failure is not None
+        and call.failure.type_name == "TypeError"
+        and "argument" in call.failure.message
+        and call.failure.line is None  # raised by the call itself, not inside the function
         for call in calls
     ):
         return Finding("wrong-signature", "The function does not take the arguments that its docstring names.")

@@ -35,6 +35,8 @@ def constant_factor(evidence: Evidence) -> Finding | None:
                 "off-by-factor", f"The result is {text} times too large: is a size used or left out once too often?"
             )
     factors = np.array([factor for _, factor in seen])
+    if np.abs(factors - 1).max() < 1e-4:
+        return None  # right up to rounding: no factor, but too little precision
     if np.ptp(factors) < 1e-6 * abs(factors[0]):
         if _near(factors[0], -1.0):
             return Finding("wrong-sign", "The result has the wrong sign everywhere.")
@@ -181,10 +183,10 @@ def wrong_temperature(evidence: Evidence) -> Finding | None:
         if value.dtype.kind != "f" or value.ndim < 1 or value.shape[-1] < 3:
             continue
         sums = np.concatenate([value.sum(axis=-1).ravel(), expected.sum(axis=-1).ravel()])
-        if not np.allclose(sums, 1, atol=1e-4) or min(value.min(), expected.min()) < 1e-9:
+        there = expected > 1e-9
+        if not (np.isclose(sums, 1, atol=1e-4) | (sums == 0)).all() or (value[there] < 1e-300).any():
             continue
-        one, other = (np.log(weights) for weights in (value, expected))
-        one, other = one - one.mean(axis=-1, keepdims=True), other - other.mean(axis=-1, keepdims=True)
+        one, other = (_centred_logs(weights, there) for weights in (value, expected))
         slope = float((one * other).sum() / max((other * other).sum(), 1e-300))
         if not close(one, slope * other, max(1e-5, 100 * tolerance(case))):
             return None
@@ -195,11 +197,22 @@ def wrong_temperature(evidence: Evidence) -> Finding | None:
     return Finding("wrong-scale", f"The weights are too {word}, or by the wrong size. Which one belongs there?")
 
 
+def _centred_logs(weights: np.ndarray, there: np.ndarray) -> np.ndarray:
+    """Logarithms of the weights that are there, minus their mean in each row; 0 elsewhere."""
+    logs = np.log(np.where(there, weights, 1.0))
+    mean = logs.sum(axis=-1, keepdims=True) / np.maximum(there.sum(axis=-1, keepdims=True), 1)
+    return np.where(there, logs - mean, 0.0)
+
+
 def simple_function(evidence: Evidence) -> Finding | None:
     """The right numbers, after one more step."""
     steps: dict[str, tuple[str, Callable[[np.ndarray], np.ndarray]]] = {
         "absolute-values": ("The signs are lost: these are the absolute values.", np.abs),
         "rounded": ("The result was rounded.", np.round),
+        "rounded-to-1": ("The result was rounded to 1 decimal.", lambda e: np.round(e, 1)),
+        "rounded-to-2": ("The result was rounded to 2 decimals.", lambda e: np.round(e, 2)),
+        "rounded-to-3": ("The result was rounded to 3 decimals.", lambda e: np.round(e, 3)),
+        "rounded-to-4": ("The result was rounded to 4 decimals.", lambda e: np.round(e, 4)),
         "truncated": ("The result was cut to whole numbers.", np.trunc),
         "rounded-down": ("The result was rounded down to whole numbers.", np.floor),
         "squared": ("The result is the square of what was asked for.", np.square),

@@ -200,6 +200,12 @@ def _draw_soft_lookup(rng: np.random.Generator) -> list[Case]:
         query, keys = _normal(rng, d_k), _normal(rng, n, d_k)
         keys += (sign * 1e4 - keys @ query)[:, None] * query / (query @ query) + 0.3 * _normal(rng, n, d_k)
         add("stability", f"{words} scores (about {sign * 10_000})", query, keys, _normal(rng, n, d_v))
+    for turn in range(3):  # whichever score is taken off, only the largest is safe
+        n, d_k, d_v = _distinct(rng, 3, 3, 8)
+        query, keys = _normal(rng, d_k), _normal(rng, n, d_k)
+        aims = np.roll(np.array([1e4, -1e4, *np.zeros(n - 2)]), turn)
+        keys += (aims - keys @ query)[:, None] * query / (query @ query) + 0.3 * _normal(rng, n, d_k)
+        add("stability", "scores of −10,000 and 10,000 in one row", query, keys, _normal(rng, n, d_v))
     return cases
 
 
@@ -211,6 +217,25 @@ def _lookup(weigh):
 def _quiet_naive(query: Array, keys: Array) -> Array:
     with np.errstate(all="ignore"):
         e = np.exp(keys @ query)
+        return e / e.sum()
+
+
+def _shifted(shift):
+    """A softmax that takes `shift(scores)` off in place of the largest score."""
+
+    def weigh(query: Array, keys: Array) -> Array:
+        with np.errstate(all="ignore"):
+            scores = keys @ query
+            e = np.exp(scores - shift(scores))
+            return e / e.sum()
+
+    return weigh
+
+
+def _maximum_outside(query: Array, keys: Array) -> Array:
+    with np.errstate(all="ignore"):
+        scores = keys @ query
+        e = np.exp(scores) - scores.max()
         return e / e.sum()
 
 
@@ -271,6 +296,47 @@ _SOFT_LOOKUP = Exercise(
             "linear-weights",
             "The scores were divided by their sum without an exponential, so weights can be negative or explode.",
             _lookup(lambda q, k: (k @ q) / (k @ q).sum() if (k @ q).sum() else np.zeros(len(k))),
+        ),
+        Mistake(
+            "shifted-by-the-wrong-score",
+            "The softmax is shifted by a score that need not be the largest, and overflows where another is far above.",
+            _lookup(_shifted(lambda s: s[0])),
+        ),
+        Mistake(
+            "shifted-by-the-mean",
+            "The softmax is shifted by the mean score, and overflows where one is far above it.",
+            _lookup(_shifted(np.mean)),
+        ),
+        Mistake(
+            "sigmoid-weights",
+            "Each weight is a sigmoid of its score. The softmax takes powers of e.",
+            _lookup(
+                lambda q, k: (
+                    1 / (1 + np.exp(-np.clip(k @ q, -500, 500))) / (1 / (1 + np.exp(-np.clip(k @ q, -500, 500)))).sum()
+                )
+            ),
+        ),
+        Mistake(
+            "absolute-scores",
+            "The signs of the scores are lost: a key that points the other way matches worst.",
+            _lookup(lambda q, k: _softmax(np.abs(k @ q))),
+        ),
+        Mistake(
+            "maximum-outside-exponential",
+            "The maximum is subtracted from the exponentials; it belongs inside: exp(s − max).",
+            _lookup(_maximum_outside),
+        ),
+        Mistake(
+            "softmax-of-every-product",
+            "The softmax ran over all single products at once. Sum over the features first: one score per key.",
+            lambda query, keys, values: _softmax((keys * query).ravel()).reshape(keys.shape).sum(axis=1) @ values,
+        ),
+        Mistake(
+            "last-key-left-out",
+            "The last pair does not take part: does a loop or slice end one too early?",
+            lambda query, keys, values: (
+                _soft_lookup(query, keys[:-1], values[:-1]) if len(keys) > 1 else values[0] * 1.0
+            ),
         ),
         Mistake(
             "hard-lookup", "Only the best key counts here. A soft lookup mixes all values by their weights.", _hard
@@ -791,6 +857,31 @@ _ATTENTION_PARAMETERS = Exercise(
             "square-matrices",
             "Matrices of d_model × d_model were counted. A head is narrower: d_model × d_head.",
             lambda d_model, d_head, n_heads, n_layers: 4 * d_model**2 * n_heads * n_layers,
+        ),
+        Mistake(
+            "up-shared",
+            "V-up was counted once per layer. Every head has one of its own.",
+            lambda d_model, d_head, n_heads, n_layers: d_model * d_head * n_layers * (3 * n_heads + 1),
+        ),
+        Mistake(
+            "keys-and-values-shared",
+            "Keys and values were counted once per layer. Here every head has its own.",
+            lambda d_model, d_head, n_heads, n_layers: d_model * d_head * n_layers * (2 * n_heads + 2),
+        ),
+        Mistake(
+            "heads-plus-layers",
+            "Heads and layers were added. Every layer has all the heads: multiply.",
+            lambda d_model, d_head, n_heads, n_layers: 4 * d_model * d_head * (n_heads + n_layers),
+        ),
+        Mistake(
+            "brackets",
+            "Only the last matrix is multiplied by the number of heads and layers: brackets are missing.",
+            lambda d_model, d_head, n_heads, n_layers: d_model * d_head * (3 + n_heads * n_layers),
+        ),
+        Mistake(
+            "feed-forward-too",
+            "The feed-forward layers were counted, too; only the attention is asked for.",
+            lambda d_model, d_head, n_heads, n_layers: (4 * d_model * d_head * n_heads + 8 * d_model**2) * n_layers,
         ),
         Mistake(
             "square-per-layer",

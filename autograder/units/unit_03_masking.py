@@ -1098,8 +1098,16 @@ def _draw_leaks_future(rng: np.random.Generator) -> list[Case]:
         call = (_guarded(attend, Q, K, V), Q, K, V)
         cases.append(Case(criterion, label, call, sizes={"n": size, "d_k": d_k, "d_v": d_v}))
 
+    def add_same_shapes(attend: Callable[..., Array]) -> None:
+        """The last case again with other numbers: whoever keeps an earlier output now sees a change."""
+        last = cases[-1]
+        Q, K, V = (np.ascontiguousarray(array[::-1]) for array in last.args[1:])
+        call = (_guarded(attend, Q, K, V), Q, K, V)
+        cases.append(Case(last.criterion, f"{last.label}, other numbers", call, sizes=last.sizes))
+
     add("values", "attention without a mask", _everything)
     add("values", "causal attention", _causal)
+    add_same_shapes(_causal)
     add("values", "a leak through the values alone", _smeared_values)
     add("values", "attention to a window of the past", _window)
     add("values", "a leak through the keys alone", _masked_after)
@@ -1293,6 +1301,8 @@ def _draw_next_token_pairs(rng: np.random.Generator) -> list[Case]:
     add("values", "tokens in column order", np.asfortranarray(some(batch, n)))
     batch, n = _distinct(rng, 2, 4, 9)
     add("values", "tokens that repeat", rng.integers(0, 3, (batch, n)))
+    batch, n = _distinct(rng, 2, 4, 9)
+    add("values", "ids of a large vocabulary", 300 + 997 * some(batch, n))
     add("edge cases", "two tokens (n = 2)", some(int(rng.integers(3, 7)), 2))
     add("edge cases", "one sequence (B = 1)", some(1, int(rng.integers(4, 9))))
     return cases
