@@ -32,13 +32,13 @@ RTOL_GRADIENT = 1e-6
 class Outcome:
     """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned.
 
-    made: what is wrong with the tensors it made on the way, in a case that watches them.
+    made: in a case that watches them, the tensors it made on the way, and once looked at what is wrong with them.
     """
 
     value: Any = None
     failure: str | None = None
     warned: bool = False
-    made: str | None = None
+    made: Any = None
 
 
 class Posed:
@@ -158,20 +158,26 @@ def outcome(function: Callable[..., Any], case: Case, precise: bool = False, lib
 
     args = [map_leaves(value, fresh) for value in case.args]
     kwargs = {key: map_leaves(value, fresh) for key, value in case.kwargs.items()}
-    torch = library == "torch"
-    if torch:
-        args, kwargs = tensors.to_torch(args), tensors.to_torch(kwargs)
-    watch = Watch(case.watch) if torch and case.watch else None
     with warnings.catch_warnings(record=True) as caught, contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("always")
         try:
-            with watch or contextlib.nullcontext():
-                value = tensors.gradients(function, args, kwargs) if case.gradient else function(*args, **kwargs)
+            if library == "torch":
+                with tensors.one_thread():
+                    return _outcome_in_torch(function, case, tensors.to_torch(args), tensors.to_torch(kwargs))
+            value = copy.deepcopy(function(*args, **kwargs))
         except Exception as error:
             return Outcome(failure=type(error).__name__)
-    value = tensors.to_numpy(value) if torch else copy.deepcopy(value)
-    warned = any(issubclass(item.category, RuntimeWarning) for item in caught)
-    return Outcome(value, warned=warned, made=watch.made if watch else None)
+    return Outcome(value, warned=any(issubclass(item.category, RuntimeWarning) for item in caught))
+
+
+def _outcome_in_torch(function: Callable[..., Any], case: Case, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
+    if case.gradient:
+        return Outcome(tensors.to_numpy(tensors.gradients(function, args, kwargs)))
+    if not case.watch:
+        return Outcome(tensors.to_numpy(function(*args, **kwargs)))
+    with Watch(case.watch) as watch:
+        value = function(*args, **kwargs)
+    return Outcome(tensors.to_numpy(value), made=watch.made)
 
 
 def _fresh(value: Any, precise: bool, library: str) -> Any:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from typing import Any
 
 from .challenge import Challenge, Posed
 from .dialogue import Answer, Request, Transcript
 from .judge import Verdict, judge
+from .tensors import one_thread
 from .worker.calls import perform
 from .worker.values import decode
 
@@ -28,7 +29,8 @@ def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
             raise ValueError(reply["message"])
         return decode(reply["value"], data)
 
-    with redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
         perform(function, request.calls, request.payload, transcript.take, ask)
     return transcript.answer
 

@@ -86,7 +86,7 @@ def host_function(
     def call(*args: Any, **kwargs: Any) -> Any:
         return tensors.differentiable(remote)(*args, **kwargs) if torch else remote(args, kwargs, None)
 
-    call.__name__ = call.__qualname__ = "function"
+    call.__name__ = call.__qualname__ = identity if identity.isidentifier() else "function"
     return call
 
 

@@ -105,7 +105,9 @@ class Encoder:
             return {"t": kind, "items": [self.encode(item, depth + 1) for item in value]}
         if isinstance(value, dict) and len(value) <= ITEMS_CAP and all(isinstance(key, str) for key in value):
             return {"t": "dict", "items": {key: self.encode(item, depth + 1) for key, item in value.items()}}
-        return {"t": "other", "type": type(value).__name__[:TEXT_CAP]}
+        name = getattr(value, "__name__", None) if callable(value) and not isinstance(value, type) else None
+        described = f"function {name}" if isinstance(name, str) else type(value).__name__
+        return {"t": "other", "type": described[:TEXT_CAP]}
 
     def _array(self, array: np.ndarray, library: str, type_name: str) -> dict[str, Any]:
         if array.dtype.kind not in "biufc":
