@@ -10,6 +10,7 @@ from .dialogue import Call
 from .evidence import Evidence, Finding
 from .exercise import Case
 from .relations import RELATIONS
+from .worker.values import leaves
 
 __all__ = ["Finding", "recognise"]
 
@@ -88,8 +89,14 @@ def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, st
         return False
     if (problem is not None and problem.kind == "made") != (outcome.made is not None) and strict:
         return False
+    if problem is not None and problem.kind == "precision" and _floats(call.value) != _floats(outcome.value):
+        return False  # a mistake that keeps the precision does not explain why it was lost
     rtol = max(tolerance(case), RTOL_FLOAT32 if _is_float32(call.value) else 0.0)
     return same(call.value, outcome.value, rtol)
+
+
+def _floats(value: object) -> list[np.dtype]:
+    return [leaf.dtype for leaf in leaves(value) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
 
 
 def _is_float32(value: object) -> bool:

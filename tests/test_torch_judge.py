@@ -146,6 +146,7 @@ def test_a_detached_answer_keeps_the_points_of_its_values():
 def test_the_gradient_of_a_stand_in_crosses_the_border():
     posed = Posed(EXERCISE, 3)
     request = Request("step", posed.cases, {"helper": step}, "torch")
+
     def ask(header, payload):
         reply, data = request.reply(header, payload)
         assert "raise" not in reply, reply

@@ -1043,6 +1043,36 @@ def _faint(Q: Array, K: Array, V: Array) -> Array:
     return output
 
 
+def _lowering(V_0: Array) -> Callable[..., Array]:
+    """Every position loses by how much the next value differs from that of `V_0`: its output only ever falls."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        change = np.abs(V - V_0)
+        return _causal(Q, K, V) - np.concatenate([change[1:], np.zeros_like(change[:1])])
+
+    return attend
+
+
+def _cancelling(V_0: Array) -> Callable[..., Array]:
+    """What the next value adds to the first feature it takes from the second: the mean stays."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        output = _causal(Q, K, V)
+        change = np.abs(V - V_0).sum(axis=1)[1:]
+        output[:-1, 0] += change
+        output[:-1, 1] -= change
+        return output
+
+    return attend
+
+
+def _negative(Q: Array, K: Array, V: Array) -> Array:
+    """Causal but for rounding, and every output far below 0."""
+    output = _causal(Q, K, V) - 50
+    ripple = np.sin(1e3 * (K.sum() + V.sum()) + np.arange(output.size)).reshape(output.shape)
+    return output * (1 + 3e-12 * ripple)
+
+
 def _times(factor: float, attend: Callable[..., Array]) -> Callable[..., Array]:
     return lambda Q, K, V: factor * attend(Q, K, V)
 
@@ -1124,6 +1154,18 @@ def _draw_leaks_future(rng: np.random.Generator) -> list[Case]:
     add("sizes of change", "a small leak", _faint)
     add("sizes of change", "a small leak, all outputs tiny", _times(1e-6, _faint))
     add("sizes of change", "causal but for rounding, all outputs huge", _times(1e7, _rounding))
+    add("sizes of change", "causal but for rounding, all outputs negative", _negative)
+    for label, made in (
+        ("a leak that only ever lowers the output", _lowering),
+        ("a leak that leaves the mean", _cancelling),
+    ):
+        Q, K, V = _qkv(rng, (), 5, 5, 3, 4, float)
+        call = (_guarded(made(V), Q, K, V), Q, K, V)
+        cases.append(Case("hidden leaks", label, call, sizes={"n": 5, "d_k": 3, "d_v": 4}))
+    Q, K, V = _qkv(rng, (), 5, 5, 3, 4, float)
+    K[1:] = V[1:] = 0
+    call = (_guarded(_everything, Q, K, V), Q, K, V)
+    cases.append(Case("hidden leaks", "a leak, and all later keys and values are 0", call, sizes={"n": 5}))
     add("edge cases", "a single token (n = 1)", _everything, n=1)
     add("edge cases", "two tokens, a leak (n = 2)", _everything, n=2)
     add("edge cases", "two tokens, causal, float32 inputs", _causal, n=2, dtype=np.float32)
