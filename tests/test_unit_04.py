@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from references import cases, near
 from torch import nn
 
 from autograder.local import judge_function
+from references import cases, near
 
 
 def test_split_heads_column_by_column():
@@ -139,7 +139,7 @@ def layer_by_einsum(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
         ("bmm_attention", attention_by_logsumexp),
         ("multi_head_attention", layer_by_einsum),
         ("from_torch_weights", lambda i, o: (*(w.T.clone() for w in i.chunk(3)), o.T)),
-        ("from_torch_weights", lambda i, o: tuple(i.reshape(3, -1, i.shape[1]).mT.unbind()) + (o.t().contiguous(),)),
+        ("from_torch_weights", lambda i, o: (*i.reshape(3, -1, i.shape[1]).mT.unbind(), o.t().contiguous())),
     ],
 )
 def test_right_answers_of_unusual_form(name, answer):

@@ -1,0 +1,161 @@
+"""Unit 5: references against a second route, and right answers of unusual form."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from autograder.local import judge_function
+from autograder.units import find_exercise
+from autograder.units.unit_04_multi_head import _multi_head_attention
+from references import cases, near
+
+
+def widened(W, h, g):
+    """A grouped W_K or W_V with a copy of its head for every query head."""
+    d = W.shape[1] // g
+    return torch.cat([W[:, (head * g // h) * d : (head * g // h + 1) * d] for head in range(h)], 1)
+
+
+def as_multi_head(X, W_Q, W_K, W_V, W_O, h, g, *mask):
+    zero = torch.zeros(W_O.shape[1], dtype=X.dtype)
+    return _multi_head_attention(X, W_Q, widened(W_K, h, g), widened(W_V, h, g), W_O, zero, h, *mask)
+
+
+def test_repeat_kv_head_by_head():
+    for _, (K, n_rep), expected in cases("repeat_kv"):
+        assert expected.shape[1] == K.shape[1] * n_rep
+        for head in range(expected.shape[1]):
+            assert torch.equal(expected[:, head], K[:, head // n_rep])
+
+
+def test_grouped_query_attention_is_multi_head_with_copies():
+    for case, args, expected in cases("grouped_query_attention"):
+        assert near(as_multi_head(*args), expected, 1e-7), case.label
+
+
+def test_multi_query_attention_is_grouped_with_one_head():
+    for case, (*layer, h, mask), expected in (
+        (c, [*a, None] if len(a) == 6 else a, e) for c, a, e in cases("multi_query_attention")
+    ):
+        assert near(as_multi_head(*layer, h, 1, mask), expected, 1e-7), case.label
+
+
+def test_kv_cache_bytes_counts_the_bytes_of_a_cache():
+    for L, g, d, n, B in ((2, 3, 4, 5, 6), (1, 2, 8, 7, 1)):
+        cache = [(torch.zeros(B, g, n, d), torch.zeros(B, g, n, d)) for _ in range(L)]
+        held = sum(tensor.numel() * tensor.element_size() for pair in cache for tensor in pair)
+        assert find_exercise("kv_cache_bytes").reference(L, g, d, n, B, 4) == held
+
+
+def test_decoding_step_by_step_is_the_causal_pass():
+    step, whole = (find_exercise(name).reference for name in ("decode_step", "grouped_query_attention"))
+    generator = torch.Generator().manual_seed(5)
+    B, n, d_model, h, g, d = 2, 6, 7, 4, 2, 3
+    X = torch.randn(B, n, d_model, generator=generator, dtype=torch.float64)
+    shapes = [(d_model, h * d), (d_model, g * d), (d_model, g * d), (h * d, d_model)]
+    weights = [torch.randn(*shape, generator=generator, dtype=torch.float64) for shape in shapes]
+    cache = (torch.zeros(B, g, 0, d, dtype=torch.float64),) * 2
+    rows = []
+    for t in range(n):
+        row, cache = step(X[:, t : t + 1], cache, *weights, h, g)
+        rows.append(row)
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    assert near(torch.cat(rows, 1), whole(X, *weights, h, g, causal))
+    assert near(cache[0], (X @ weights[1]).view(B, n, g, d).transpose(1, 2))
+
+
+def test_pool_kv_heads_column_by_column():
+    for _, (W, h, g), expected in cases("pool_kv_heads"):
+        d, rep = W.shape[1] // h, h // g
+        for column in range(g * d):
+            group, within = divmod(column, d)
+            own = [W[:, (group * rep + k) * d + within] for k in range(rep)]
+            assert near(sum(own) / rep, expected[:, column])
+
+
+def by_index(K, n_rep):
+    return K[:, [head // n_rep for head in range(K.shape[1] * n_rep)]]
+
+
+def grouped_by_einsum(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    rest, B, n = n_heads % n_kv_heads, *X.shape[:2]
+    if rest:
+        raise ValueError("groups")
+    rep = n_heads // n_kv_heads
+    Q = (X @ W_Q).reshape(B, n, n_kv_heads, rep, -1)
+    K, V = ((X @ W).reshape(B, n, n_kv_heads, -1) for W in (W_K, W_V))
+    scores = torch.einsum("bigrd,bjgd->bgrij", Q, K) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        mask = mask.broadcast_to(B, n_heads, n, n).reshape(B, n_kv_heads, rep, n, n)
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+    weights = weights if mask is None else weights * mask
+    return torch.einsum("bgrij,bjgd->bigrd", weights, V).flatten(2) @ W_O
+
+
+def query_heads_in_a_row(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """All query heads stand in one long axis, so that a plain matrix product serves them."""
+    B, n, _ = X.shape
+    K, V = X @ W_K, X @ W_V
+    d = K.shape[-1]
+    Q = (X @ W_Q).reshape(B, n * n_heads, d)
+    scores = (Q @ K.mT * d**-0.5).reshape(B, n, n_heads, n).transpose(1, 2)
+    if mask is not None:
+        scores = torch.where(mask, scores, -torch.inf)
+        empty = ~mask.broadcast_to(scores.shape).any(-1, keepdim=True)
+        weights = torch.where(empty, 0.0, torch.where(empty, 0.0, scores).softmax(-1))
+    else:
+        weights = scores.softmax(-1)
+    heads = weights.transpose(1, 2).reshape(B, n * n_heads, n) @ V
+    return heads.reshape(B, n, n_heads * d) @ W_O
+
+
+def multi_query_by_broadcast(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    B, n, _ = X.shape
+    Q = (X @ W_Q).view(B, n, n_heads, -1).transpose(1, 2)
+    K, V = (X @ W_K)[:, None], (X @ W_V)[:, None]
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    mask = torch.ones(1, dtype=torch.bool) if mask is None else mask
+    weights = scores.masked_fill(~mask, torch.finfo(X.dtype).min).softmax(-1) * mask
+    return (weights @ V).transpose(1, 2).flatten(2) @ W_O
+
+
+def step_by_loops(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    K, V = cache
+    B, g, _, d = K.shape
+    k, v = (x @ W_K).view(B, g, 1, d), (x @ W_V).view(B, g, 1, d)
+    K, V = torch.cat((K, k), -2), torch.cat((V, v), -2)
+    heads = []
+    for head in range(n_heads):
+        q = (x @ W_Q[:, head * d : (head + 1) * d])[:, 0]
+        group = head * g // n_heads
+        weights = torch.softmax((K[:, group] @ q[..., None])[..., 0] / d**0.5, -1)
+        heads.append((weights[:, None] @ V[:, group])[:, 0])
+    return (torch.cat(heads, -1) @ W_O)[:, None], (K, V)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("repeat_kv", by_index),
+        ("repeat_kv", lambda K, n_rep: torch.stack([K] * n_rep, 2).flatten(1, 2)),
+        ("repeat_kv", lambda K, n_rep: K.unsqueeze(2).expand(-1, -1, n_rep, -1, -1).flatten(1, 2)),
+        ("grouped_query_attention", grouped_by_einsum),
+        ("multi_query_attention", query_heads_in_a_row),
+        ("multi_query_attention", multi_query_by_broadcast),
+        (
+            "kv_cache_bytes",
+            lambda L, g, d, n, batch=1, bytes_per_value=2: math.prod((L, g, d, n, batch, bytes_per_value)) * 2,
+        ),
+        ("decode_step", step_by_loops),
+        ("pool_kv_heads", lambda W, h, g: W.view(W.shape[0], g, h // g, -1).mean(2).reshape(W.shape[0], -1)),
+        ("pool_kv_heads", lambda W, h, g: sum(W.unflatten(1, (g, h // g, -1)).unbind(2)).flatten(1) / (h // g)),
+    ],
+)
+def test_right_answers_of_unusual_form(name, answer):
+    for seed in range(5):
+        found = judge_function(answer, name, seed)
+        assert found.verdict == "right", found.message

@@ -1,0 +1,191 @@
+"""Unit 7: references against a second route, and right answers of unusual form."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import scipy.stats
+import torch
+from torch import nn
+
+from autograder.local import judge_function
+from autograder.units.unit_07_transformer_block import _attend, _post_norm_block, _pre_norm_block, _transformer_logits
+from references import cases, near
+
+
+def test_layer_norm_row_by_row():
+    for case, args, expected in cases("layer_norm"):
+        x, gamma, beta, *rest = (value.numpy() if torch.is_tensor(value) else value for value in args)
+        eps = rest[0] if rest else case.kwargs.get("eps", 1e-5)
+        for at in np.ndindex(x.shape[:-1]):
+            row = (x[at] - x[at].mean()) / math.sqrt(((x[at] - x[at].mean()) ** 2).mean() + eps)
+            assert np.allclose(gamma * row + beta, expected[at].numpy(), rtol=1e-7, atol=1e-9), case.label
+
+
+def test_batch_norm_feature_by_feature():
+    for case, args, expected in cases("batch_norm"):
+        x, gamma, beta, *rest = (value.numpy() if torch.is_tensor(value) else value for value in args)
+        eps = rest[0] if rest else case.kwargs.get("eps", 1e-5)
+        for feature in range(x.shape[-1]):
+            numbers = x[:, :, feature]
+            z = (numbers - numbers.mean()) / math.sqrt(((numbers - numbers.mean()) ** 2).mean() + eps)
+            wanted = gamma[feature] * z + beta[feature]
+            assert np.allclose(wanted, expected[:, :, feature].numpy(), rtol=1e-7, atol=1e-9), case.label
+
+
+def test_gelu_is_x_times_the_normal_distribution():
+    for case, (x,), expected in cases("gelu"):
+        assert np.allclose(x.numpy() * scipy.stats.norm.cdf(x.numpy()), expected.numpy(), rtol=1e-9, atol=1e-12), (
+            case.label
+        )
+
+
+def test_feed_forward_token_by_token():
+    from autograder.worker.tensors import activation
+
+    for case, (x, W_1, b_1, W_2, b_2, made), expected in cases("feed_forward"):
+        f = activation(made.name, made.scale)
+        for at in np.ndindex(x.shape[:-1]):
+            assert near(W_2.T @ f(W_1.T @ x[at] + b_1) + b_2, expected[at]), case.label
+
+
+def encoder_layer(params, d_model, h, d_ff, norm_first):
+    """torch's own block with these weights."""
+    block = nn.TransformerEncoderLayer(
+        d_model, h, d_ff, dropout=0.0, activation="gelu", batch_first=True, norm_first=norm_first, dtype=torch.float64
+    )
+    copies = {
+        "self_attn.in_proj_weight": torch.cat([params[f"W_{role}"].T for role in "QKV"]),
+        "self_attn.in_proj_bias": torch.zeros(3 * d_model),
+        "self_attn.out_proj.weight": params["W_O"].T,
+        "self_attn.out_proj.bias": params["b_O"],
+        "linear1.weight": params["W_1"].T,
+        "linear1.bias": params["b_1"],
+        "linear2.weight": params["W_2"].T,
+        "linear2.bias": params["b_2"],
+        **{
+            f"norm{i}.{own}": params[f"{name}_{i}"]
+            for i in (1, 2)
+            for own, name in (("weight", "gamma"), ("bias", "beta"))
+        },
+    }
+    block.load_state_dict({name: value.double() for name, value in copies.items()})
+    return block.eval()
+
+
+def random_params(generator, d_model, h, d_ff):
+    shapes = {f"W_{role}": (d_model, d_model) for role in "QKVO"}
+    shapes |= {"b_O": (d_model,), "W_1": (d_model, d_ff), "b_1": (d_ff,), "W_2": (d_ff, d_model), "b_2": (d_model,)}
+    shapes |= {f"{name}_{i}": (d_model,) for i in (1, 2) for name in ("gamma", "beta")}
+    return {k: torch.randn(*shape, generator=generator, dtype=torch.float64) / 2 for k, shape in shapes.items()}
+
+
+@pytest.mark.parametrize(("block", "norm_first"), [(_post_norm_block, False), (_pre_norm_block, True)])
+def test_the_blocks_are_torchs_encoder_layer(block, norm_first):
+    generator = torch.Generator().manual_seed(7)
+    B, n, h, d_model, d_ff = 2, 5, 2, 8, 11
+    params = random_params(generator, d_model, h, d_ff)
+    x = torch.randn(B, n, d_model, generator=generator, dtype=torch.float64)
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    with torch.no_grad():
+        theirs = encoder_layer(params, d_model, h, d_ff, norm_first)(x, src_mask=~causal)
+    assert near(block(x, params, h, causal), theirs)
+
+
+def test_transformer_logits_is_a_stack_of_torchs_layers():
+    generator = torch.Generator().manual_seed(8)
+    B, n, h, d_model, d_ff, vocab = 2, 5, 2, 8, 11, 13
+    blocks = [random_params(generator, d_model, h, d_ff) for _ in range(3)]
+    gain = torch.randn(2, d_model, generator=generator, dtype=torch.float64)
+    W_E, W_pos, W_U = (
+        torch.randn(*shape, generator=generator, dtype=torch.float64)
+        for shape in ((vocab, d_model), (n + 2, d_model), (d_model, vocab))
+    )
+    tokens = torch.randint(vocab, (B, n), generator=generator)
+    params = {"W_E": W_E, "W_pos": W_pos, "blocks": blocks, "gamma_f": gain[0], "beta_f": gain[1], "W_U": W_U}
+    x = W_E[tokens] + W_pos[:n]
+    with torch.no_grad():
+        for block in blocks:
+            mask = nn.Transformer.generate_square_subsequent_mask(n, dtype=torch.float64)
+            x = encoder_layer(block, d_model, h, d_ff, True)(x, src_mask=mask)
+    x = nn.functional.layer_norm(x, (d_model,), gain[0], gain[1])
+    assert near(_transformer_logits(tokens, params, h), x @ W_U)
+
+
+def test_the_attention_inside_is_unit_4s():
+    from autograder.units.unit_04_multi_head import _multi_head_attention
+
+    for case, (x, params, h, *mask), _ in cases("pre_norm_block"):
+        weights = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
+        mask = mask[0] if mask else None
+        assert near(_attend(x, params, h, mask), _multi_head_attention(x, *weights, h, mask)), case.label
+
+
+def norm_by_moments(x, gamma, beta, eps=1e-5):
+    mean = torch.einsum("...d->...", x)[..., None] / x.shape[-1]
+    centred = x - mean
+    return torch.addcmul(beta, gamma, centred * torch.rsqrt(centred.square().mean(-1, True) + eps))
+
+
+def batch_norm_by_flattening(x, gamma, beta, eps=1e-5):
+    rows = x.reshape(-1, x.shape[-1])
+    variance, mean = torch.var_mean(rows, dim=0, correction=0)
+    return ((rows - mean) / (variance + eps) ** 0.5 * gamma + beta).reshape(x.shape)
+
+
+def gelu_by_erfc(x):
+    return x * torch.special.erfc(-x * math.sqrt(0.5)) / 2
+
+
+def feed_forward_by_loop(x, W_1, b_1, W_2, b_2, activation):
+    hidden = activation(torch.einsum("...d,df->...f", x, W_1) + b_1)
+    return torch.einsum("...f,fd->...d", hidden, W_2) + b_2
+
+
+def attention(X, p, n_heads, mask):
+    Q, K, V = ((X @ p[f"W_{role}"]).unflatten(2, (n_heads, -1)).transpose(1, 2) for role in "QKV")
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    mask = torch.ones(1, dtype=torch.bool) if mask is None else mask
+    weights = scores.masked_fill(~mask, torch.finfo(X.dtype).min).softmax(-1) * mask
+    return (weights @ V).transpose(1, 2).flatten(2) @ p["W_O"] + p["b_O"]
+
+
+def block(x, p, n_heads, mask=None, pre=True):
+    steps = [
+        lambda z: attention(z, p, n_heads, mask),
+        lambda z: feed_forward_by_loop(z, p["W_1"], p["b_1"], p["W_2"], p["b_2"], gelu_by_erfc),
+    ]
+    for i, step in enumerate(steps, 1):
+        gain = p[f"gamma_{i}"], p[f"beta_{i}"]
+        x = x + step(norm_by_moments(x, *gain)) if pre else norm_by_moments(x + step(x), *gain)
+    return x
+
+
+def logits_by_one_hot(tokens, params, n_heads):
+    n = tokens.shape[1]
+    x = nn.functional.one_hot(tokens, len(params["W_E"])).to(params["W_E"].dtype) @ params["W_E"]
+    x = x + params["W_pos"].narrow(0, 0, n)
+    for p in params["blocks"]:
+        x = block(x, p, n_heads, torch.arange(n)[:, None] >= torch.arange(n))
+    return norm_by_moments(x, params["gamma_f"], params["beta_f"]).matmul(params["W_U"])
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("layer_norm", norm_by_moments),
+        ("batch_norm", batch_norm_by_flattening),
+        ("gelu", gelu_by_erfc),
+        ("gelu", lambda x: x * torch.special.ndtr(x)),
+        ("feed_forward", feed_forward_by_loop),
+        ("post_norm_block", lambda x, params, n_heads, mask=None: block(x, params, n_heads, mask, pre=False)),
+        ("pre_norm_block", block),
+        ("transformer_logits", logits_by_one_hot),
+    ],
+)
+def test_right_answers_of_unusual_form(name, answer):
+    for seed in range(5):
+        found = judge_function(answer, name, seed)
+        assert found.verdict == "right", found.message
