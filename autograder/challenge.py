@@ -19,7 +19,7 @@ import numpy as np
 
 from . import tensors
 from .compare import flat
-from .exercise import GRADIENTS, Activation, Case, Exercise, HostFunction, Rng
+from .exercise import GRADIENTS, Activation, Case, Device, DevicePart, Exercise, HostFunction, Rng
 from .units import exercises, find_exercise
 from .worker.tensors import Watch, activation
 from .worker.values import leaves, map_leaves
@@ -153,7 +153,13 @@ def _gradient_case(first: Case) -> Case:
 def outcome(function: Callable[..., Any], case: Case, precise: bool = False, library: str = "numpy") -> Outcome:
     """Call one of our own functions on fresh inputs; `precise` raises float32 inputs to float64 first."""
 
+    devices: dict[Device, Any] = {}
+
     def fresh(value: Any) -> Any:
+        if isinstance(value, DevicePart):
+            if value.device not in devices:
+                devices[value.device] = value.device.make()
+            return devices[value.device][value.name]
         return _fresh(value, precise, library)
 
     args = [map_leaves(value, fresh) for value in case.args]

@@ -6,13 +6,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from .exercise import Activation, Case, HostFunction, Rng
+from .exercise import Activation, Case, Device, DevicePart, HostFunction, Rng
 from .tensors import Differentiable, bare
 from .worker.values import BadValue, Encoder, Tensor, decode, leaves
 
@@ -85,6 +85,7 @@ class Request:
         adapted = Differentiable if library == "torch" else _as_it_is
         self._functions: dict[str, Callable[..., Any]] = {k: adapted(f) for k, f in (stand_ins or {}).items()}
         self._asked = 0
+        self._devices: dict[Device, tuple[Any, Mapping[str, Callable[..., Any]]]] = {}
         encoder = Encoder(library)
         self.calls = [
             {
@@ -92,6 +93,7 @@ class Request:
                 "kwargs": {key: self._tree(encoder, value) for key, value in case.kwargs.items()},
                 "gradient": case.gradient,
                 "watch": case.watch,
+                "once": case.once,
             }
             for case in cases
         ]
@@ -102,11 +104,15 @@ class Request:
             return {"t": "rng", "seed": value.seed, "lib": self.library}
         if isinstance(value, Activation):
             return {"t": "activation", "name": value.name, "scale": value.scale}
-        if isinstance(value, HostFunction):
+        if isinstance(value, (HostFunction, DevicePart)):
             identity = f"argument {len(self._functions)}"
             self._functions[identity] = value
             return {"t": "host", "id": identity, "lib": self.library}
         return encoder.encode(value)
+
+    def transcript(self) -> Transcript:
+        """An empty transcript for the answers to this request."""
+        return Transcript(len(self.calls), [index for index, call in enumerate(self.calls) if call["once"]])
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
@@ -124,6 +130,8 @@ class Request:
             with np.errstate(all="ignore"):
                 if "grads" in header:
                     result = function.gradient(args, kwargs, decode(header["grads"], payload))
+                elif isinstance(function, DevicePart):
+                    result = self._part(function, header.get("number"))(*bare(args), **bare(kwargs))
                 elif isinstance(function, HostFunction):
                     result = function(*bare(args), **bare(kwargs))
                 else:
@@ -132,6 +140,14 @@ class Request:
         except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
+
+
+    def _part(self, part: DevicePart, number: Any) -> Callable[..., Any]:
+        """The function of the device as it stands in the call of this number; a new call begins with a new device."""
+        known = self._devices.get(part.device)
+        if known is None or known[0] != number:
+            known = self._devices[part.device] = (number, part.device.make())
+        return known[1][part.name]
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -157,17 +173,22 @@ def _refuse_excess(values: list[Any]) -> None:
 
 
 class Transcript:
-    """Collects the frames of one exercise. `take` returns True once the last frame has come."""
+    """Collects the frames of one exercise. `take` returns True once the last frame has come.
 
-    def __init__(self, n_cases: int) -> None:
+    once: the cases that are not repeated.
+    """
+
+    def __init__(self, n_cases: int, once: Collection[int] = ()) -> None:
         self._n_cases = n_cases
+        self._once = frozenset(once)
         self.answer = Answer()
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
         """Raises BadValue when a frame is out of order or malformed."""
         event, calls = header.get("event"), self.answer.calls
         if event == "done":
-            if len(calls) < self._n_cases or any(call.again is None for call in calls):
+            repeated = all(call.again is not None for i, call in enumerate(calls) if i not in self._once)
+            if len(calls) < self._n_cases or not repeated:
                 raise BadValue("the end came too early")
             return True
         index = header.get("index")

@@ -40,7 +40,7 @@ class Leaf:
     """One array or number that a graded function returns.
 
     kind: "float array", "int array", "bool array", "int list", "int", "float" or "bool"; in torch units an array is a
-        tensor.
+        tensor. "dict" where the exercise examines what it gets.
     name: the word for it in messages, such as "weights".
     rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
     """
@@ -71,6 +71,28 @@ class HostFunction:
 
 
 @dataclass(frozen=True)
+class Device:
+    """Functions that share a state, such as a clock and the work that moves it, made afresh for every call.
+
+    make: returns the functions by name; they run outside the student's process, as a `HostFunction` does.
+    """
+
+    make: Callable[[], Mapping[str, Callable[..., Any]]]
+
+    def part(self, name: str) -> DevicePart:
+        """An argument that is one of the functions."""
+        return DevicePart(self, name)
+
+
+@dataclass(frozen=True)
+class DevicePart:
+    """An argument that is one function of a `Device`. Parts of one device in the same call share its state."""
+
+    device: Device
+    name: str
+
+
+@dataclass(frozen=True)
 class Activation:
     """An argument that is a differentiable elementwise function, built in the worker: `name` of `scale * x`.
 
@@ -95,14 +117,15 @@ class Case:
 
     criterion: the named part of the credit that this case belongs to, such as "values" or "edge cases".
     label: the case in the student's words, such as "a single token (n = 1)".
-    args, kwargs: arrays, numbers, `Rng`, `Activation` or `HostFunction`, and tuples, lists and dicts of these; memory
-        layout of arrays is kept. In torch units every NumPy array reaches the function as a tensor.
+    args, kwargs: arrays, numbers, `Rng`, `Activation`, `HostFunction` or `DevicePart`, and tuples, lists and dicts of
+        these; memory layout of arrays is kept. In torch units every NumPy array reaches the function as a tensor.
     sizes: the named sizes, such as {"n": 5, "d_k": 3}; the judge uses them to recognise factors like √d_k.
     rtol: relative tolerance; None chooses it from the precision of the inputs.
     raises: what the call must raise, if anything.
     quiet: True where a numerical warning (RuntimeWarning) fails the case.
     gradient: True where not the result is asked for, but its gradient for every floating input.
     watch: where not 0, tensors of at least so many entries that the answer makes on the way go to `Exercise.made`.
+    once: True where the result is too large to travel three times: good conduct is then judged by the other cases.
     """
 
     criterion: str
@@ -115,6 +138,7 @@ class Case:
     quiet: bool = False
     gradient: bool = False
     watch: int = 0
+    once: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +153,14 @@ class Mistake:
     slug: str
     advice: str
     wrong: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Symptom:
+    """What is wrong with a result that was examined: a slug, and one sentence for the student."""
+
+    slug: str
+    text: str
 
 
 @dataclass(frozen=True)
@@ -147,6 +179,8 @@ class Exercise:
         chooses those of the library.
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
+    examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
+        arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
     """
 
     name: str
@@ -160,6 +194,7 @@ class Exercise:
     forbidden: tuple[str, ...] | None = None
     library: str = "numpy"
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
+    examine: Callable[[Case, Any], Symptom | None] | None = None
 
     def __post_init__(self) -> None:
         if self.forbidden is None:

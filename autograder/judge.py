@@ -138,6 +138,9 @@ def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         return Problem("raised", text)
     if case.gradient:
         return find_gradient_problem(_names(posed, case), call.value, expected.value, case)
+    if exercise.examine is not None and call.value is not None:
+        symptom = exercise.examine(case, call.value)
+        return Problem("examined", symptom.text, slug=symptom.slug) if symptom else None
     many = isinstance(exercise.returns, tuple)
     problem = find_problem(exercise.leaves, many, call.value, expected.value, case, exercise.library)
     if problem is None and case.watch and exercise.made is not None:
@@ -175,10 +178,12 @@ def _misconduct(posed: Posed, calls: list[Call]) -> Finding | None:
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
             text = "The function changes its input. Work on a copy, or write the result into a new array."
             return Finding("input-changed", text)
-    for call in calls:
+    for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
             text = "Asked twice with the same inputs, it answers differently. Does it draw random numbers of its own?"
             return Finding("not-repeatable", text)
+        if call.later is None and case.once:
+            continue
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
             text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
             return Finding("earlier-result-changed", text)

@@ -11,7 +11,7 @@ from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from typing import Any
 
 from .challenge import Challenge, Posed
-from .dialogue import Answer, Request, Transcript
+from .dialogue import Answer, Request
 from .judge import Verdict, judge
 from .tensors import one_thread
 from .worker.calls import perform
@@ -21,7 +21,7 @@ from .worker.values import decode
 def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
     """Put the posed cases to `function` in this process, by the same route as in the sandbox."""
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
-    transcript = Transcript(len(posed.cases))
+    transcript = request.transcript()
 
     def ask(header: dict[str, Any], payload: bytes) -> Any:
         reply, data = request.reply(header, payload)

@@ -30,20 +30,35 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return None
     if all(posed.cases[index].gradient for index in failing):
         return _of_gradients(problems[failing[0]])
+    if posed.exercise.examine is not None:
+        return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
     known = _known(posed, calls, problems, list(everywhere), strict=True)
     if known is None and any(problems[index] is not None for index in core):
         known = _known(posed, calls, problems, core, strict=False)
     if known is not None:
         return known
-    ordinary = [None if posed.cases[index].gradient else problems[index] for index in everywhere]
-    evidence = Evidence(posed, calls[:count], ordinary)
-    for relation in RELATIONS:
-        finding = relation(evidence)
-        if finding is not None:
-            return finding
+    finding = _of_relations(posed, calls[:count], problems[:count])
+    if finding is not None:
+        return finding
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return _known(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
+    """The first general relation that holds."""
+    ordinary = [None if case.gradient else problem for case, problem in zip(posed.cases, problems, strict=False)]
+    evidence = Evidence(posed, calls, ordinary)
+    return next((finding for relation in RELATIONS if (finding := relation(evidence)) is not None), None)
+
+
+def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int]) -> Finding | None:
+    """The first symptom that was found, in the words of the known mistake of that name if there is one."""
+    slugs = [problems[index].slug for index in failing if problems[index].slug is not None]
+    if not slugs:
+        return None
+    advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
+    return Finding(slugs[0], advice.get(slugs[0], ""))
 
 
 def _of_gradients(problem: Problem) -> Finding:

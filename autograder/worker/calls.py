@@ -9,6 +9,7 @@ overwrites, shows here.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import traceback
 import warnings
 from collections.abc import Callable
@@ -33,30 +34,42 @@ def perform(
     """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
 
     calls: trees {"args": [...], "kwargs": {...}} over `payload`; "gradient": true asks for the gradients of the inputs
-    in place of the result; "watch": n for the tensors of n or more entries that were made on the way.
+    in place of the result; "watch": n for the tensors of n or more entries that were made on the way; "once": true for
+    no repetition.
     ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
     """
-    build = {
-        "rng": generator,
-        "host": lambda node: host_function(str(node["id"]), ask, node.get("lib") == "torch"),
-        "activation": lambda node: tensors.activation(str(node["name"]), float(node["scale"])),
-    }
+    numbers = itertools.count()
+
+    def build() -> dict[str, Any]:
+        return builders(ask, next(numbers))
+
     kept: list[tuple[int, Any]] = []
     for index, call in enumerate(calls):
-        header, encoder, result = _one_call(function, call, payload, build)
-        if header["outcome"] == "returned":
+        header, encoder, result = _one_call(function, call, payload, build())
+        if header["outcome"] == "returned" and not call.get("once"):
             kept.append((index, result))
         send({"event": "call", "index": index, **header}, encoder.payload())
     for index, call in enumerate(calls):
-        header, encoder, _ = _one_call(function, call, payload, build)
+        if call.get("once"):
+            continue
+        header, encoder, _ = _one_call(function, call, payload, build())
         send({"event": "again", "index": index, **header}, encoder.payload())
     for call in calls:
-        _one_call(function, call, payload, build, shake=True)
+        _one_call(function, call, payload, build(), shake=True)
     for index, result in kept:
         encoder = Encoder()
         tree = encoder.encode(result)
         send({"event": "later", "index": index, "value": tree}, encoder.payload())
     send({"event": "done"}, b"")
+
+
+def builders(ask: Callable[[dict[str, Any], bytes], Any] | None, number: int) -> dict[str, Any]:
+    """Makers of the arguments that are no plain values, for the call of this number."""
+    return {
+        "rng": generator,
+        "host": lambda node: host_function(str(node["id"]), ask, node.get("lib") == "torch", number),
+        "activation": lambda node: tensors.activation(str(node["name"]), float(node["scale"])),
+    }
 
 
 def generator(node: dict[str, Any]) -> Any:
@@ -69,15 +82,18 @@ def generator(node: dict[str, Any]) -> Any:
 
 
 def host_function(
-    identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None, torch: bool = False
+    identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None, torch: bool = False, number: int = 0
 ) -> Callable[..., Any]:
-    """A function whose body runs on the host: arguments go out as values, the result comes back as one."""
+    """A function whose body runs on the host: arguments go out as values, the result comes back as one.
+
+    number: that of the call of the graded function, by which the host tells when a new one has begun.
+    """
 
     def remote(args: tuple[Any, ...], kwargs: dict[str, Any], grads: tuple[Any, ...] | None) -> Any:
         if ask is None:
             raise RuntimeError("this function cannot be called here")
         encoder = Encoder()
-        header = {"event": "ask", "id": identity, "args": encoder.encode(tuple(args))}
+        header = {"event": "ask", "id": identity, "number": number, "args": encoder.encode(tuple(args))}
         header["kwargs"] = encoder.encode(dict(kwargs))
         if grads is not None:
             header["grads"] = encoder.encode(tuple(grads))
