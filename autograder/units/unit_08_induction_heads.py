@@ -129,7 +129,11 @@ _REPEATED_SEQUENCES = Exercise(
                     "There is one block too few: `repeats` counts all of them, the first included.",
                     {"repeat": lambda block, r: block.repeat(1, r)[:, : block.shape[1] * (r - 1)]},
                 ),
-                ("generator-ignored", "The tokens are not drawn with the generator that was handed in.", {"seeded": False}),
+                (
+                    "generator-ignored",
+                    "The tokens are not drawn with the generator that was handed in.",
+                    {"seeded": False},
+                ),
                 (
                     "token-zero-missing",
                     "Token 0 is never drawn: ids run from 0 to vocab_size − 1.",
@@ -159,10 +163,16 @@ _REPEATED_SEQUENCES = Exercise(
                     "mirrored-repeats",
                     "Every second block runs backwards. Repeat it in the same order.",
                     {
-                        "repeat": lambda block, r: torch.cat([block if i % 2 == 0 else block.flip(1) for i in range(r)], 1)
+                        "repeat": lambda block, r: torch.cat(
+                            [block if i % 2 == 0 else block.flip(1) for i in range(r)], 1
+                        )
                     },
                 ),
-                ("float-tokens", "The tokens are floating numbers; ids are whole ones.", {"repeat": lambda b, r: b.repeat(1, r) * 1.0}),
+                (
+                    "float-tokens",
+                    "The tokens are floating numbers; ids are whole ones.",
+                    {"repeat": lambda b, r: b.repeat(1, r) * 1.0},
+                ),
             ),
         ),
         Mistake(
@@ -199,7 +209,7 @@ def _head(rng: np.random.Generator, n: int, offset: int) -> np.ndarray:
 
 def _mean_of_band(weights: Tensor, offset: int, first: int) -> Tensor:
     n = weights.shape[-1]
-    rows = torch.arange(first, n)
+    rows = torch.arange(min(first, n), n)
     if not len(rows):
         return weights.new_zeros(weights.shape[:-2])
     return weights[..., rows, rows - offset].mean(-1)
@@ -270,7 +280,8 @@ def _band(
 ) -> Tensor:
     """The mean over rows from `first` on of the weight `offset` columns to the left, with a place for every slip."""
     n = weights.shape[-1]
-    rows = torch.arange(max(first, offset, 0), n + min(offset, 0))
+    last = n + min(offset, 0)
+    rows = torch.arange(min(max(first, offset, 0), last), last)
     if not len(rows):
         score = weights.new_full(weights.shape[:-2], math.nan if nan else 0.0)
     else:
@@ -295,12 +306,14 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
     mistakes=(
         Mistake(
             "looks-ahead",
-            "The weights on the next token are averaged. Row i holds the weights of query i: the token before is column i − 1.",
+            "The weights on the next token are averaged. Row i belongs to query i: the token before is column i − 1.",
             _previous(turned=True),
         ),
         Mistake("looks-at-itself", "The diagonal is averaged: the attention of each token to itself.", _previous(0, 0)),
         Mistake(
-            "looks-at-itself-but-first", "The attention of each token to itself is averaged, not to the one before.", _previous(0, 1)
+            "looks-at-itself-but-first",
+            "The attention of each token to itself is averaged, not to the one before.",
+            _previous(0, 1),
         ),
         Mistake("two-back", "The weights two tokens back are averaged.", _previous(2, 2)),
         Mistake(
@@ -322,9 +335,19 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
             "The last position is left out, though it has a token before it.",
             _previous(by=lambda band, n: band[..., :-1].mean(-1) if n > 2 else band.mean(-1) * 0),
         ),
-        Mistake("not-averaged", "One number per position comes back; average over the positions.", _previous(by=lambda band, n: band)),
-        Mistake("leading-axes-averaged", "The leading axes are averaged away: one score per map is asked for.", _previous(reduce=True)),
-        Mistake("nan-for-one-token", "A single token gives NaN: the mean of nothing. It is to be 0.", _previous(nan=True)),
+        Mistake(
+            "not-averaged",
+            "One number per position comes back; average over the positions.",
+            _previous(by=lambda band, n: band),
+        ),
+        Mistake(
+            "leading-axes-averaged",
+            "The leading axes are averaged away: one score per map is asked for.",
+            _previous(reduce=True),
+        ),
+        Mistake(
+            "nan-for-one-token", "A single token gives NaN: the mean of nothing. It is to be 0.", _previous(nan=True)
+        ),
         Mistake(
             "one-for-one-token",
             "A single token has none before it: its score is 0.",
@@ -333,7 +356,9 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
         Mistake(
             "share-of-peaks",
             "The positions at which the token before gets most are counted. Take the mean of the weights.",
-            lambda w: (w.argmax(-1)[..., 1:] == torch.arange(w.shape[-1] - 1)).to(w.dtype).sum(-1) / max(w.shape[-1] - 1, 1),
+            lambda w: (
+                (w.argmax(-1)[..., 1:] == torch.arange(w.shape[-1] - 1)).to(w.dtype).sum(-1) / max(w.shape[-1] - 1, 1)
+            ),
         ),
         Mistake("all-earlier-tokens", _LOWER, lambda w: w.tril(-1).sum((-1, -2)) / max(w.shape[-1] - 1, 1)),
         Mistake(
@@ -342,7 +367,9 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
             lambda w: w[..., 1:, 0].sum(-1) / max(w.shape[-1] - 1, 1),
         ),
         Mistake(
-            "first-map-only", "Only the first map is looked at.", lambda w: _previous_token_score(w.reshape(-1, *w.shape[-2:])[0])
+            "first-map-only",
+            "Only the first map is looked at.",
+            lambda w: _previous_token_score(w.reshape(-1, *w.shape[-2:])[0]),
         ),
         Mistake(
             "wrong-axes",
@@ -355,7 +382,10 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
 
 
 def _prefix(
-    offset: Callable[[int], int] = lambda p: p - 1, first: Callable[[int], int] = lambda p: p, turned: bool = False, **slips: Any
+    offset: Callable[[int], int] = lambda p: p - 1,
+    first: Callable[[int], int] = lambda p: p,
+    turned: bool = False,
+    **slips: Any,
 ) -> Callable[..., Tensor]:
     return lambda weights, period: _band(weights.mT if turned else weights, offset(period), first(period), **slips)
 
@@ -383,7 +413,7 @@ _PREFIX_MATCHING_SCORE = Exercise(
     mistakes=(
         Mistake(
             "attends-to-the-match",
-            "The weights on the current token's earlier self are averaged, one period back. The induction head looks at the token after it.",
+            "The weights on the current token's earlier self are averaged. The head looks at the token after it.",
             _prefix(lambda p: p),
         ),
         Mistake(
@@ -397,20 +427,43 @@ _PREFIX_MATCHING_SCORE = Exercise(
             _prefix(first=lambda p: 0),
         ),
         Mistake(
-            "starts-one-early",
-            "The last position of the first block is counted. Count from position `period` on.",
-            _prefix(first=lambda p: p - 1),
+            "starts-one-late",
+            "Position `period` is left out: there the first token comes back.",
+            _prefix(first=lambda p: p + 1),
         ),
-        Mistake("starts-one-late", "Position `period` is left out: there the first token comes back.", _prefix(first=lambda p: p + 1)),
         Mistake("starts-a-period-late", "The second block is left out.", _prefix(first=lambda p: 2 * p)),
-        Mistake("two-less-than-a-period", "The weights are read two short of a period back; count the offset again.", _prefix(lambda p: p - 2)),
-        Mistake("transposed", "Queries and keys have changed places: row i holds the weights of query i.", _prefix(turned=True)),
-        Mistake("divided-by-n", "The sum is divided by n. Over how many positions does it run?", _prefix(by=lambda band, n: band.sum(-1) / n)),
+        Mistake(
+            "two-less-than-a-period",
+            "The weights are read two short of a period back; count the offset again.",
+            _prefix(lambda p: p - 2),
+        ),
+        Mistake(
+            "transposed",
+            "Queries and keys have changed places: row i holds the weights of query i.",
+            _prefix(turned=True),
+        ),
+        Mistake(
+            "divided-by-n",
+            "The sum is divided by n. Over how many positions does it run?",
+            _prefix(by=lambda band, n: band.sum(-1) / n),
+        ),
         Mistake("sum-not-mean", "The weights are summed; take their mean.", _prefix(by=lambda band, n: band.sum(-1))),
         Mistake("maximum", "The largest weight is taken; take the mean.", _prefix(by=lambda band, n: band.amax(-1))),
-        Mistake("not-averaged", "One number per position comes back; average over the positions.", _prefix(by=lambda band, n: band)),
-        Mistake("leading-axes-averaged", "The leading axes are averaged away: one score per map is asked for.", _prefix(reduce=True)),
-        Mistake("nan-without-repeat", "Without a repeat it gives NaN: the mean of nothing. It is to be 0.", _prefix(nan=True)),
+        Mistake(
+            "not-averaged",
+            "One number per position comes back; average over the positions.",
+            _prefix(by=lambda band, n: band),
+        ),
+        Mistake(
+            "leading-axes-averaged",
+            "The leading axes are averaged away: one score per map is asked for.",
+            _prefix(reduce=True),
+        ),
+        Mistake(
+            "nan-without-repeat",
+            "Without a repeat it gives NaN: the mean of nothing. It is to be 0.",
+            _prefix(nan=True),
+        ),
         Mistake("previous-token", "The token before is looked at, whatever the period.", _prefix(lambda p: 1)),
         Mistake("looks-at-itself", "The attention of each token to itself is averaged.", _prefix(lambda p: 0)),
         Mistake(
@@ -431,7 +484,11 @@ _PREFIX_MATCHING_SCORE = Exercise(
         Mistake(
             "last-position-left-out",
             "The last position is left out, though it has a token one period ago.",
-            lambda w, period: _prefix_matching_score(w[..., :-1, :], period) if w.shape[-1] > period + 1 else _prefix_matching_score(w, period) * 0,
+            lambda w, period: (
+                _prefix_matching_score(w[..., :-1, :], period)
+                if w.shape[-1] > period + 1
+                else _prefix_matching_score(w, period) * 0
+            ),
         ),
     ),
     library="torch",
@@ -479,49 +536,63 @@ _OV_CIRCUIT = Exercise(
         Mistake(
             "transposed-circuit",
             "Rows and columns have changed places: a row belongs to the token attended to, a column to a logit.",
-            lambda E, V, O, U: (E @ V @ O @ U).T,
+            lambda E, V, out, U: (E @ V @ out @ U).T,
         ),
-        Mistake("unembedding-missing", "The result is not in logits yet: W_U is missing.", lambda E, V, O, U: E @ V @ O),
-        Mistake("embedding-missing", "The result does not begin with tokens: W_E is missing.", lambda E, V, O, U: V @ O @ U),
-        Mistake("output-only", "W_V is missing: the head writes values, not embeddings.", lambda E, V, O, U: E @ O.T @ O @ U),
+        Mistake(
+            "unembedding-missing", "The result is not in logits yet: W_U is missing.", lambda E, V, out, U: E @ V @ out
+        ),
+        Mistake(
+            "embedding-missing",
+            "The result does not begin with tokens: W_E is missing.",
+            lambda E, V, out, U: V @ out @ U,
+        ),
+        Mistake(
+            "output-only",
+            "W_V is missing: the head writes values, not embeddings.",
+            lambda E, V, out, U: E @ out.T @ out @ U,
+        ),
         Mistake(
             "values-transposed",
             "W_V and W_O are transposed. Tokens are rows here, so weights act from the right as they are.",
-            lambda E, V, O, U: E @ O.T @ V.T @ U,
+            lambda E, V, out, U: E @ out.T @ V.T @ U,
         ),
         Mistake(
             "values-unembedded-twice",
             "W_V stands there twice, once in place of W_O.",
-            lambda E, V, O, U: E @ V @ V.T @ U,
+            lambda E, V, out, U: E @ V @ V.T @ U,
         ),
-        Mistake("head-missing", "The head is missing: this is the direct path from token to logit.", lambda E, V, O, U: E @ U),
+        Mistake(
+            "head-missing",
+            "The head is missing: this is the direct path from token to logit.",
+            lambda E, V, out, U: E @ U,
+        ),
         Mistake(
             "direct-path-added",
             "The direct path W_E W_U is added. Only what the head writes is asked for.",
-            lambda E, V, O, U: E @ U + E @ V @ O @ U,
+            lambda E, V, out, U: E @ U + E @ V @ out @ U,
         ),
         Mistake(
             "softmax-applied",
             "A softmax has been taken. The circuit is the effect on the logits themselves.",
-            lambda E, V, O, U: (E @ V @ O @ U).softmax(-1),
+            lambda E, V, out, U: (E @ V @ out @ U).softmax(-1),
         ),
         Mistake(
             "divided-by-root",
             "The result is divided by √d_v. Only scores are scaled, and there are none here.",
-            lambda E, V, O, U: E @ V @ O @ U / V.shape[1] ** 0.5,
+            lambda E, V, out, U: E @ V @ out @ U / V.shape[1] ** 0.5,
         ),
         Mistake(
             "centred",
             "The mean over the logits is taken off. The circuit is the plain product.",
-            lambda E, V, O, U: (c := E @ V @ O @ U) - c.mean(-1, keepdim=True),
+            lambda E, V, out, U: (c := E @ V @ out @ U) - c.mean(-1, keepdim=True),
         ),
-        Mistake("diagonal-only", "Only the diagonal is returned.", lambda E, V, O, U: (E @ V @ O @ U).diagonal()),
+        Mistake("diagonal-only", "Only the diagonal is returned.", lambda E, V, out, U: (E @ V @ out @ U).diagonal()),
         Mistake(
             "multiplied-by-entries",
             "The two halves are multiplied entry by entry; multiply matrices.",
-            lambda E, V, O, U: (E @ V) @ (O @ U) * (E @ U),
+            lambda E, V, out, U: (E @ V) @ (out @ U) * (E @ U),
         ),
-        Mistake("tied-unembedding", "W_E is used in place of W_U.", lambda E, V, O, U: E @ V @ O @ E.T),
+        Mistake("tied-unembedding", "W_E is used in place of W_U.", lambda E, V, out, U: E @ V @ out @ E.T),
     ),
     library="torch",
 )
@@ -600,23 +671,59 @@ _COPYING_SCORE = Exercise(
             "Of equal logits the first is taken for the largest. It must be strictly the largest.",
             lambda ov: (ov.argmax(-1) == torch.arange(len(ov))).double().mean(),
         ),
-        Mistake("by-columns", "The largest of each column is sought; seek it in each row.", lambda ov: _copies(ov, dim=0)),
-        Mistake("count-not-share", "The tokens are counted; their share is asked for.", lambda ov: _copies(ov, after=lambda h: h.sum())),
+        Mistake(
+            "by-columns", "The largest of each column is sought; seek it in each row.", lambda ov: _copies(ov, dim=0)
+        ),
+        Mistake(
+            "count-not-share",
+            "The tokens are counted; their share is asked for.",
+            lambda ov: _copies(ov, after=lambda h: h.sum()),
+        ),
         Mistake("share-of-the-others", "The share of tokens that do not copy is returned.", lambda ov: 1 - _copies(ov)),
-        Mistake("positive-diagonal", "Own logits above 0 are counted; compare them with the others of the row.", lambda ov: (ov.diagonal() > 0).double().mean()),
-        Mistake("above-the-mean", "Own logits above the row's mean are counted; they must be the largest.", lambda ov: (ov.diagonal() > ov.mean(-1)).double().mean()),
-        Mistake("mean-of-diagonal", "The own logits are averaged; count those that are the largest of their row.", lambda ov: ov.diagonal().mean()),
-        Mistake("mean-of-softmax", "Probabilities are averaged; count the tokens whose own logit is the largest.", lambda ov: ov.softmax(-1).diagonal().mean()),
+        Mistake(
+            "positive-diagonal",
+            "Own logits above 0 are counted; compare them with the others of the row.",
+            lambda ov: (ov.diagonal() > 0).double().mean(),
+        ),
+        Mistake(
+            "above-the-mean",
+            "Own logits above the row's mean are counted; they must be the largest.",
+            lambda ov: (ov.diagonal() > ov.mean(-1)).double().mean(),
+        ),
+        Mistake(
+            "mean-of-diagonal",
+            "The own logits are averaged; count those that are the largest of their row.",
+            lambda ov: ov.diagonal().mean(),
+        ),
+        Mistake(
+            "mean-of-softmax",
+            "Probabilities are averaged; count the tokens whose own logit is the largest.",
+            lambda ov: ov.softmax(-1).diagonal().mean(),
+        ),
         Mistake(
             "largest-in-size",
             "The largest in absolute size is sought; a large negative logit does not copy.",
             lambda ov: _copies(ov.abs()),
         ),
         Mistake("smallest", "Tokens whose own logit is the smallest are counted.", lambda ov: _copies(-ov)),
-        Mistake("share-of-all-entries", "The count is divided by all entries; divide it by the number of tokens.", lambda ov: _copies(ov) / len(ov)),
-        Mistake("trace-share", "The trace is divided by the sum of all entries.", lambda ov: ov.trace() / (ov.sum() + 1e-9)),
-        Mistake("per-token", "One value per token comes back; their share is asked for.", lambda ov: _copies(ov, after=lambda h: h)),
-        Mistake("divided-by-one-less", "The count is divided by one token too few.", lambda ov: _copies(ov) * len(ov) / (len(ov) - 1)),
+        Mistake(
+            "share-of-all-entries",
+            "The count is divided by all entries; divide it by the number of tokens.",
+            lambda ov: _copies(ov) / len(ov),
+        ),
+        Mistake(
+            "trace-share", "The trace is divided by the sum of all entries.", lambda ov: ov.trace() / (ov.sum() + 1e-9)
+        ),
+        Mistake(
+            "per-token",
+            "One value per token comes back; their share is asked for.",
+            lambda ov: _copies(ov, after=lambda h: h),
+        ),
+        Mistake(
+            "divided-by-one-less",
+            "The count is divided by one token too few.",
+            lambda ov: _copies(ov) * len(ov) / (len(ov) - 1),
+        ),
         Mistake(
             "largest-of-the-whole",
             "The own logit is compared with the whole matrix; compare it with its own row.",
@@ -710,23 +817,41 @@ _COMPOSITION_SCORE = Exercise(
                 {"product": lambda A, B: A.T @ B},
             ),
             (
-                "other-order",
-                "The order of the product is turned round: W_QK stands on the left.",
-                {"product": lambda A, B: B.T @ A},
+                "entry-by-entry",
+                "The two are multiplied entry by entry; multiply matrices.",
+                {"product": lambda A, B: A * B},
             ),
-            ("both-transposed", "Both are transposed.", {"product": lambda A, B: A.T @ B.T}),
-            ("entry-by-entry", "The two are multiplied entry by entry; multiply matrices.", {"product": lambda A, B: A * B}),
             ("unnormalised", "The norm of the product is not divided by the two norms.", {"below": lambda a, b: 1.0}),
             ("divided-by-the-sum", "The norms are added; divide by their product.", {"below": lambda a, b: a + b}),
             ("divided-by-one-norm", "Only the norm of W_QK divides; both do.", {"below": lambda a, b: a}),
             ("divided-by-the-other-norm", "Only the norm of W_OV divides; both do.", {"below": lambda a, b: b}),
             ("nan-for-zero", "A circuit of zeros gives NaN: 0 divided by 0. The score is 0 there.", {"guard": False}),
             ("squared", "The score is squared, or the norms are not rooted.", {"after": lambda score: score**2}),
-            ("spectral-norm", "The largest singular value is taken; the Frobenius norm is asked for.", {"norm": lambda W: torch.linalg.matrix_norm(W, 2)}),
-            ("nuclear-norm", "The singular values are added; the Frobenius norm is asked for.", {"norm": lambda W: torch.linalg.matrix_norm(W, "nuc")}),
-            ("sum-of-sizes", "The absolute values are added; the Frobenius norm is the root of the summed squares.", {"norm": lambda W: W.abs().sum()}),
-            ("largest-entry", "The largest entry is taken; the Frobenius norm is asked for.", {"norm": lambda W: W.abs().max()}),
-            ("norms-rooted", "The product of the two norms stands under one more root.", {"below": lambda a, b: (a * b).sqrt()}),
+            (
+                "spectral-norm",
+                "The largest singular value is taken; the Frobenius norm is asked for.",
+                {"norm": lambda W: torch.linalg.matrix_norm(W, 2)},
+            ),
+            (
+                "nuclear-norm",
+                "The singular values are added; the Frobenius norm is asked for.",
+                {"norm": lambda W: torch.linalg.matrix_norm(W, "nuc")},
+            ),
+            (
+                "sum-of-sizes",
+                "The absolute values are added; the Frobenius norm is the root of the summed squares.",
+                {"norm": lambda W: W.abs().sum()},
+            ),
+            (
+                "largest-entry",
+                "The largest entry is taken; the Frobenius norm is asked for.",
+                {"norm": lambda W: W.abs().max()},
+            ),
+            (
+                "norms-rooted",
+                "The product of the two norms stands under one more root.",
+                {"below": lambda a, b: (a * b).sqrt()},
+            ),
         ),
     ),
     library="torch",
@@ -772,11 +897,6 @@ def _without(*, index: Callable[[Tensor, int], Any], value: Any = 0.0) -> Callab
     return wrong
 
 
-def _in_place(head_outputs: Tensor, head: int) -> Tensor:
-    head_outputs[:, head] = 0
-    return head_outputs
-
-
 _ALL = slice(None)
 
 _ABLATE_HEAD = Exercise(
@@ -788,7 +908,6 @@ _ABLATE_HEAD = Exercise(
     draw=_draw_ablate_head,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
     mistakes=(
-        Mistake("ablated-in-place", "The zeros are written into the input. Work on a copy.", _in_place),
         Mistake(
             "head-removed",
             "The head is cut out, so one is missing. Its contribution is to be zero, the shape stays.",
@@ -824,21 +943,51 @@ _ABLATE_HEAD = Exercise(
             "The head after the one asked for is set to zero. Heads are counted from 0.",
             _without(index=lambda x, head: (_ALL, (head + 1) % x.shape[1])),
         ),
-        Mistake("first-sequence-only", "Only the first sequence of the batch is ablated.", _without(index=lambda x, head: (0, head))),
+        Mistake(
+            "first-sequence-only",
+            "Only the first sequence of the batch is ablated.",
+            _without(index=lambda x, head: (0, head)),
+        ),
         Mistake(
             "mean-ablation",
             "The head's contribution is replaced by its mean; zero was asked for.",
-            lambda x, head: torch.where((torch.arange(x.shape[1]) == head)[:, None, None], x.mean((0, 2), keepdim=True), x),
+            lambda x, head: torch.where(
+                (torch.arange(x.shape[1]) == head)[:, None, None], x.mean((0, 2), keepdim=True), x
+            ),
         ),
-        Mistake("earlier-heads-too", "All heads up to this one are set to zero.", _without(index=lambda x, head: (_ALL, slice(head + 1)))),
-        Mistake("later-heads-too", "All heads from this one on are set to zero.", _without(index=lambda x, head: (_ALL, slice(head, None)))),
-        Mistake("first-head-always", "The first head is set to zero whatever `head` says.", _without(index=lambda x, head: (_ALL, 0))),
-        Mistake("heads-summed", "The heads are added up. Each keeps its place.", lambda x, head: _ablate_head(x, head).sum(1)),
+        Mistake(
+            "earlier-heads-too",
+            "All heads up to this one are set to zero.",
+            _without(index=lambda x, head: (_ALL, slice(head + 1))),
+        ),
+        Mistake(
+            "later-heads-too",
+            "All heads from this one on are set to zero.",
+            _without(index=lambda x, head: (_ALL, slice(head, None))),
+        ),
+        Mistake(
+            "first-head-always",
+            "The first head is set to zero whatever `head` says.",
+            _without(index=lambda x, head: (_ALL, 0)),
+        ),
+        Mistake(
+            "heads-summed",
+            "The heads are added up. Each keeps its place.",
+            lambda x, head: _ablate_head(x, head).sum(1),
+        ),
         Mistake("head-returned", "The contribution of the head itself is returned.", lambda x, head: x[:, head]),
-        Mistake("nan-written", "The head's contribution becomes NaN; zero was asked for.", _without(index=lambda x, head: (_ALL, head), value=math.nan)),
+        Mistake(
+            "nan-written",
+            "The head's contribution becomes NaN; zero was asked for.",
+            _without(index=lambda x, head: (_ALL, head), value=math.nan),
+        ),
         Mistake("everything-zero", "All heads are set to zero.", lambda x, head: torch.zeros_like(x)),
         Mistake("nothing-changed", "Nothing is ablated.", lambda x, head: x.clone()),
-        Mistake("rest-scaled", "The other heads are scaled up. They stay as they are.", lambda x, head: _ablate_head(x, head) * (x.shape[1] / max(x.shape[1] - 1, 1) + 0.25)),
+        Mistake(
+            "rest-scaled",
+            "The other heads are scaled up. They stay as they are.",
+            lambda x, head: _ablate_head(x, head) * (x.shape[1] / max(x.shape[1] - 1, 1) + 0.25),
+        ),
     ),
     library="torch",
 )
@@ -854,7 +1003,14 @@ def _in_context_learning_score(losses: Tensor, early: int, late: int) -> Tensor:
 
 def _draw_in_context_learning_score(rng: np.random.Generator) -> list[Case]:
     def case(
-        criterion: str, label: str, B: int, n: int, early: int, late: int, dtype: type = np.float64, padded: bool = False
+        criterion: str,
+        label: str,
+        B: int,
+        n: int,
+        early: int,
+        late: int,
+        dtype: type = np.float64,
+        padded: bool = False,
     ) -> Case:
         losses = (np.abs(normal(rng, B, n)) + np.linspace(3, 0.5, n)).astype(np.float32).astype(dtype)
         losses = strided(losses) if padded else losses
@@ -884,15 +1040,47 @@ _IN_CONTEXT_LEARNING_SCORE = Exercise(
     draw=_draw_in_context_learning_score,
     credit={"values": 0.7, "edge cases": 0.3},
     mistakes=(
-        Mistake("sign", "The sign is turned round: late minus early, so that learning gives a negative score.", lambda x, e, t: x[:, e].mean() - x[:, t].mean()),
-        Mistake("absolute", "The sign is lost: a loss that grows is no learning.", lambda x, e, t: (x[:, t].mean() - x[:, e].mean()).abs()),
+        Mistake(
+            "sign",
+            "The sign is turned round: late minus early, so that learning gives a negative score.",
+            lambda x, e, t: x[:, e].mean() - x[:, t].mean(),
+        ),
+        Mistake(
+            "absolute",
+            "The sign is lost: a loss that grows is no learning.",
+            lambda x, e, t: (x[:, t].mean() - x[:, e].mean()).abs(),
+        ),
         Mistake("ratio", "The losses are divided; subtract them.", lambda x, e, t: x[:, t].mean() / x[:, e].mean()),
-        Mistake("relative", "The difference is divided by the early loss; it is to stand alone.", lambda x, e, t: x[:, t].mean() / x[:, e].mean() - 1),
-        Mistake("sum-not-mean", "The losses are summed over the batch; take their mean.", lambda x, e, t: (x[:, t] - x[:, e]).sum()),
-        Mistake("rows-not-columns", "The positions are sought on the first axis; it is the batch.", lambda x, e, t: x[t % len(x)].mean() - x[e % len(x)].mean()),
-        Mistake("first-sequence-only", "Only the first sequence is looked at; average over the batch.", lambda x, e, t: x[0, t] - x[0, e]),
-        Mistake("not-averaged", "One number per sequence comes back; average over the batch.", lambda x, e, t: x[:, t] - x[:, e]),
-        Mistake("counted-from-one", "Positions are counted from 1; count from 0.", lambda x, e, t: x[:, t - 1].mean() - x[:, e - 1].mean()),
+        Mistake(
+            "relative",
+            "The difference is divided by the early loss; it is to stand alone.",
+            lambda x, e, t: x[:, t].mean() / x[:, e].mean() - 1,
+        ),
+        Mistake(
+            "sum-not-mean",
+            "The losses are summed over the batch; take their mean.",
+            lambda x, e, t: (x[:, t] - x[:, e]).sum(),
+        ),
+        Mistake(
+            "rows-not-columns",
+            "The positions are sought on the first axis; it is the batch.",
+            lambda x, e, t: x[t % len(x)].mean() - x[e % len(x)].mean(),
+        ),
+        Mistake(
+            "first-sequence-only",
+            "Only the first sequence is looked at; average over the batch.",
+            lambda x, e, t: x[0, t] - x[0, e],
+        ),
+        Mistake(
+            "not-averaged",
+            "One number per sequence comes back; average over the batch.",
+            lambda x, e, t: x[:, t] - x[:, e],
+        ),
+        Mistake(
+            "counted-from-one",
+            "Positions are counted from 1; count from 0.",
+            lambda x, e, t: x[:, t - 1].mean() - x[:, e - 1].mean(),
+        ),
         Mistake(
             "means-up-to",
             "The losses of all positions up to the two are averaged; only those at the two count.",
@@ -910,11 +1098,27 @@ _IN_CONTEXT_LEARNING_SCORE = Exercise(
         ),
         Mistake("early-only", "The loss at `early` is returned alone.", lambda x, e, t: x[:, e].mean()),
         Mistake("late-only", "The loss at `late` is returned alone.", lambda x, e, t: x[:, t].mean()),
-        Mistake("first-for-early", "Position 0 stands in for `early`.", lambda x, e, t: x[:, t].mean() - x[:, 0].mean()),
-        Mistake("last-for-late", "The last position stands in for `late`.", lambda x, e, t: x[:, -1].mean() - x[:, e].mean()),
-        Mistake("median", "The median over the batch is taken; take the mean.", lambda x, e, t: x[:, t].quantile(0.5) - x[:, e].quantile(0.5)),
-        Mistake("slope", "The difference is divided by the distance of the positions.", lambda x, e, t: (x[:, t].mean() - x[:, e].mean()) / (t - e or 1)),
-        Mistake("exponentials", "The losses are exponentiated first. Subtract the losses themselves.", lambda x, e, t: (x[:, t].exp() - x[:, e].exp()).mean()),
+        Mistake(
+            "first-for-early", "Position 0 stands in for `early`.", lambda x, e, t: x[:, t].mean() - x[:, 0].mean()
+        ),
+        Mistake(
+            "last-for-late", "The last position stands in for `late`.", lambda x, e, t: x[:, -1].mean() - x[:, e].mean()
+        ),
+        Mistake(
+            "median",
+            "The median over the batch is taken; take the mean.",
+            lambda x, e, t: x[:, t].quantile(0.5) - x[:, e].quantile(0.5),
+        ),
+        Mistake(
+            "slope",
+            "The difference is divided by the distance of the positions.",
+            lambda x, e, t: (x[:, t].mean() - x[:, e].mean()) / (t - e or 1),
+        ),
+        Mistake(
+            "exponentials",
+            "The losses are exponentiated first. Subtract the losses themselves.",
+            lambda x, e, t: (x[:, t].exp() - x[:, e].exp()).mean(),
+        ),
     ),
     library="torch",
 )
