@@ -232,8 +232,8 @@ def _moves(attend, Q, K, V, change, rows):
     return moved.max() > 1e-6 * np.abs(before).max()
 
 
-def leaks_zeros(attend, Q, K, V):
-    return any(_moves(attend, Q, K, V, np.zeros_like, slice(i, None)) for i in range(1, len(Q)))
+def leaks_mirrored(attend, Q, K, V):
+    return any(_moves(attend, Q, K, V, lambda x: -x - 3, slice(i, None)) for i in range(1, len(Q)))
 
 
 def leaks_one_at_a_time(attend, Q, K, V):
@@ -252,8 +252,8 @@ def leaks_entrywise(attend, Q, K, V):
     before = attend(Q, K, V)
     for i in range(len(Q) - 1):
         for sign in (-1.0, 2.0):
-            later = np.where(np.arange(len(Q))[:, None] > i, sign, 1.0)
-            after = attend(V=V * later, K=K * later, Q=Q)
+            later = np.where(np.arange(len(Q))[:, None] > i, sign, 0.0)
+            after = attend(V=V + later, K=K + later, Q=Q)
             if not np.allclose(after[: i + 1], before[: i + 1], rtol=1e-6, atol=0):
                 return True
     return False
@@ -330,7 +330,7 @@ RIGHT = {
         attention_flattened,
         attention_in_float64,
     ],
-    "leaks_future": [leaks_zeros, leaks_one_at_a_time, leaks_huge, leaks_entrywise, leaks_keys_then_values],
+    "leaks_future": [leaks_mirrored, leaks_one_at_a_time, leaks_huge, leaks_entrywise, leaks_keys_then_values],
     "next_token_pairs": [pairs_views, pairs_loops, pairs_take, pairs_roll, pairs_transposed],
 }
 ANSWERS = [pytest.param(name, answer, id=f"{name}-{i}") for name in RIGHT for i, answer in enumerate(RIGHT[name])]
