@@ -130,8 +130,8 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
     if value.shape != expected.shape:
         return Problem("shape", f"{name} has shape {value.shape} where {expected.shape} was asked for", index)
     wanted = leaf.kind.split()[0]
-    if WORDS[value.dtype.kind] != wanted:
-        text = f"{name} has dtype {value.dtype} where {wanted} was asked for"
+    if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
+        text = f"{name} has dtype {value.dtype} where {leaf.exactly or wanted} was asked for"
         return Problem("dtype", text, index)
     if wanted == "float" and library == "torch" and value.dtype != _common_dtype(case):
         text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"

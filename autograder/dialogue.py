@@ -141,7 +141,6 @@ class Request:
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
 
-
     def _part(self, part: DevicePart, number: Any) -> Callable[..., Any]:
         """The function of the device as it stands in the call of this number; a new call begins with a new device."""
         known = self._devices.get(part.device)

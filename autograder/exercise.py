@@ -43,11 +43,13 @@ class Leaf:
         tensor. "dict" where the exercise examines what it gets.
     name: the word for it in messages, such as "weights".
     rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
+    exactly: the dtype, such as "int64", where no other of its kind will do.
     """
 
     kind: str
     name: str = "result"
     rows_sum_to_one: bool = False
+    exactly: str = ""
 
 
 @dataclass(frozen=True)

@@ -138,6 +138,9 @@ def scale_of(scaling: str, Q: Tensor, sizes: dict[str, int]) -> float:
         "root of d_model": sizes.get("d_model", 1) ** -0.5,
         "root of all heads": (sizes.get("h", 1) * d) ** -0.5,
         "root of h": sizes.get("h", 1) ** -0.5,
+        "root of d_model per head": (sizes.get("d_model", 1) // sizes.get("h", 1) or 1) ** -0.5,
+        "root of d_model per head, exact": (sizes.get("d_model", 1) / sizes.get("h", 1)) ** -0.5,
+        "root of width per key head": (sizes.get("h", 1) * d / sizes.get("g", 1)) ** -0.5,
         "root of n": Q.shape[-2] ** -0.5,
         "root of m": sizes.get("m", 1) ** -0.5,
     }[scaling]
@@ -199,6 +202,8 @@ TRANSPOSED_MASK = "The mask is transposed: its rows belong to the queries, its c
 OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
 OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
 INTERLEAVED = "The heads take every h-th column. Head h owns a contiguous block: columns h·d_head … (h+1)·d_head − 1."
+BY_SHARE = "The scores are divided by √(d_model / h). d_head need not be d_model / h: read it off the heads themselves."
+ALWAYS_CAUSAL = "Later tokens are left out even where no mask says so. What may be seen is the mask's business."
 RESHAPED = (
     "A reshape alone does not move an axis: here a head gets the features of other tokens. "
     "Split the last axis first, then swap two axes."

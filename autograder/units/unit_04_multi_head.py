@@ -445,6 +445,8 @@ def _draw_layer(rng: np.random.Generator, bias: bool) -> list[Case]:
         case("masks", "a mask of keys (B, 1, 1, n)", other, lambda B, h, n: random_mask(rng, B, 1, 1, n)),
         case("masks", "a mask for each head (B, h, n, n)", third, lambda B, h, n: random_mask(rng, B, h, n, n)),
         case("masks", "a mask for each sequence (B, 1, n, n)", small, lambda B, h, n: random_mask(rng, B, 1, n, n)),
+        case("masks", "a mask for each head (h, n, n)", third, lambda B, h, n: random_mask(rng, h, n, n)),
+        case("masks", "a mask of keys for all (1, 1, 1, n)", other, lambda B, h, n: random_mask(rng, 1, 1, 1, n)),
         case(
             "edge cases",
             "queries that may attend to nothing",
@@ -456,6 +458,14 @@ def _draw_layer(rng: np.random.Generator, bias: bool) -> list[Case]:
         case("edge cases", "a single sequence (B = 1)", (1, n, d_model, h, d)),
         case("edge cases", "one head", (B, n, d_model, 1, d)),
         case("edge cases", "scores around ±10,000", small, change=large, rtol=1e-6),
+        case(
+            "edge cases",
+            "scores around ±10,000 and a mask",
+            small,
+            lambda B, h, n: np.tril(np.ones((n, n), bool)),
+            change=large,
+            rtol=1e-6,
+        ),
         case("edge cases", "memory that is not contiguous", other, change=apart),
     ]
     return cases
@@ -531,6 +541,8 @@ _MULTI_HEAD_SLIPS = (
     ("multiplies-by-root-d", "The scores are multiplied by √d_head; divide by it.", {"scaling": "times"}),
     ("interleaved-heads", parts.INTERLEAVED, {"split": parts.split_interleaved}),
     ("reshape-only", parts.RESHAPED, {"split": parts.split_reshaped}),
+    ("root-of-d-model-per-head", parts.BY_SHARE, {"scaling": "root of d_model per head, exact"}),
+    ("whole-root-of-d-model-per-head", parts.BY_SHARE, {"scaling": "root of d_model per head"}),
     ("softmax-over-queries", parts.OVER_QUERIES, {"dim": -2}),
     ("softmax-over-heads", parts.OVER_HEADS, {"dim": 1}),
     ("mask-ignored", parts.IGNORED, {"masking": "ignored"}),
@@ -571,6 +583,16 @@ _MULTI_HEAD_ATTENTION = Exercise(
                     {"bias": "lost in empty rows"},
                 ),
                 ("merged-by-reshape", parts.MERGED_RESHAPED, {"merge": parts.merge_reshaped}),
+                (
+                    "reshape-only-twice",
+                    parts.RESHAPED,
+                    {"split": parts.split_reshaped, "merge": parts.merge_reshaped},
+                ),
+                (
+                    "interleaved-throughout",
+                    parts.INTERLEAVED,
+                    {"split": parts.split_interleaved, "merge": parts.merge_interleaved},
+                ),
                 ("merged-interleaved", parts.INTERLEAVED, {"merge": parts.merge_interleaved}),
                 ("merged-reversed", "The heads are merged in reverse order.", {"merge": parts.merge_reversed}),
                 (

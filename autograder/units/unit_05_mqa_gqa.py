@@ -215,6 +215,7 @@ def _draw_layer(rng: np.random.Generator, pairs: list[tuple[int, int]], tell_gro
         case("edge cases", "a single token (n = 1)", (B, 1, d_model, h, g, d)),
         case("edge cases", "a single sequence (B = 1)", (1, n, d_model, h, g, d)),
         case("edge cases", "scores around ±10,000", first, change=_large, rtol=1e-6),
+        case("edge cases", "scores around ±10,000 and a mask", first, _causal, change=_large, rtol=1e-6),
         case("edge cases", "memory that is not contiguous", second, change=_apart),
     ]
 
@@ -265,6 +266,8 @@ def _grouped_with(
     roles: str = "KV",
     one_mask: bool = False,
     one_sequence: bool = False,
+    always_causal: bool = False,
+    queries: Callable[[Tensor, int], Tensor] = lambda Q, g: Q,
     after: Callable[[Tensor, Tensor], Tensor] | None = None,
     **slips: Any,
 ) -> Tensor:
@@ -274,11 +277,14 @@ def _grouped_with(
         X = X[:1].expand_as(X)
     rep = -(-n_heads // n_kv_heads)
     weights = {"K": W_K, "V": W_V}
-    Q = split(X @ W_Q, n_heads)
+    Q = queries(split(X @ W_Q, n_heads), n_kv_heads)
     K, V = (split(X @ weights[role], n_kv_heads) for role in roles)
+    if always_causal:
+        causal = torch.ones(X.shape[1], X.shape[1], dtype=torch.bool).tril()
+        mask = causal if mask is None else mask & causal
     if mask is not None and one_mask:
         mask = mask.broadcast_to(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, :1]
-    sizes = {"d_model": X.shape[-1], "h": n_heads}
+    sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
     heads, _ = parts.attend(Q, keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads], mask, sizes=sizes, **slips)
     out = merge(heads) @ W_O
     return after(out, X) if after else out
@@ -294,6 +300,15 @@ _LAYER_SLIPS = (
     ("interleaved-heads", parts.INTERLEAVED, {"split": parts.split_interleaved}),
     ("reshape-only", parts.RESHAPED, {"split": parts.split_reshaped}),
     ("merged-by-reshape", parts.MERGED_RESHAPED, {"merge": parts.merge_reshaped}),
+    ("reshape-only-twice", parts.RESHAPED, {"split": parts.split_reshaped, "merge": parts.merge_reshaped}),
+    ("interleaved-throughout", parts.INTERLEAVED, {"split": parts.split_interleaved, "merge": parts.merge_interleaved}),
+    ("root-of-d-model-per-head", parts.BY_SHARE, {"scaling": "root of d_model per head, exact"}),
+    ("always-causal", parts.ALWAYS_CAUSAL, {"always_causal": True}),
+    (
+        "queries-averaged",
+        "All heads ask the same question, the mean of their queries. Only keys and values are shared.",
+        {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
+    ),
     ("merged-interleaved", parts.INTERLEAVED, {"merge": parts.merge_interleaved}),
     ("softmax-over-queries", parts.OVER_QUERIES, {"dim": -2}),
     ("softmax-over-heads", parts.OVER_HEADS, {"dim": 1}),
@@ -302,6 +317,7 @@ _LAYER_SLIPS = (
     ("mask-after-softmax", parts.AFTER, {"masking": "after"}),
     ("mask-multiplied", parts.MULTIPLIED, {"masking": "multiplied"}),
     ("mask-added", parts.ADDED, {"masking": "added"}),
+    ("mask-mild", parts.MILD, {"masking": "mild"}),
     ("nan-rows", parts.NAN, {"masking": "nan"}),
     ("uniform-rows", parts.UNIFORM, {"masking": "uniform"}),
     ("unstable", parts.UNSTABLE, {"stable": False}),
@@ -325,6 +341,16 @@ _GROUPED_QUERY_ATTENTION = Exercise(
         _grouped_with,
         (
             ("tiled-heads", TILED, {"keys": _tile, "values": _tile}),
+            (
+                "root-of-width-per-key-head",
+                "The scores are divided by the root of h·d_head / g. A head's dot products run over d_head entries.",
+                {"scaling": "root of width per key head"},
+            ),
+            (
+                "queries-shared",
+                "The heads of a group ask the same question. Only keys and values are shared.",
+                {"queries": lambda Q, g: Q[:, :: Q.shape[1] // g].repeat_interleave(Q.shape[1] // g, 1)},
+            ),
             ("tiled-keys", f"The values are shared as they should be, the keys are not. {TILED}", {"keys": _tile}),
             ("tiled-values", f"The keys are shared as they should be, the values are not. {TILED}", {"values": _tile}),
             ("first-head-for-all", "Every head reads the first key/value head.", {"keys": _first, "values": _first}),
@@ -501,6 +527,26 @@ _KV_CACHE_BYTES = Exercise(
                     {"change": lambda L, g, d, n, b, w: L * g * d * n * b * w},
                 ),
                 (
+                    "weights-counted",
+                    "The weights of the projections are counted. The cache holds keys and values of tokens.",
+                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w},
+                ),
+                (
+                    "added-not-multiplied",
+                    "Somewhere a sum stands in place of a product.",
+                    {"change": lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w},
+                ),
+                (
+                    "bytes-of-values-only",
+                    "Keys and values are not treated alike: mind the brackets.",
+                    {"change": lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w},
+                ),
+                (
+                    "width-shared-by-heads",
+                    "d_head is taken for the width of all heads together. It is that of one head.",
+                    {"change": lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w},
+                ),
+                (
                     "one-layer-only",
                     "Every layer keeps keys and values of its own.",
                     {"change": lambda L, g, d, n, b, w: 2 * g * d * n * b * w},
@@ -610,6 +656,7 @@ def _draw_decode_step(rng: np.random.Generator) -> list[Case]:
     as_many, single = _layer_sizes(rng, 4, 4), _layer_sizes(rng, 4, 1)
     cases = [
         case("values", f"{t} tokens in the cache", first[0], t, first),
+        case("values", "another sequence, one token longer", first[0], t + 1, first),
         case("values", f"{t + 3} tokens in the cache", second[0], t + 3, second),
         case("values", "float32", third[0], t, third, np.float32),
         case("edge cases", "an empty cache (t = 0)", first[0], 0, first),
@@ -828,6 +875,16 @@ _POOL_KV_HEADS = Exercise(
         *parts.with_slips(
             _pooled,
             (
+                (
+                    "median-of-group",
+                    "Each group keeps the median; take the mean.",
+                    {"pool": lambda heads: heads.quantile(0.5, 2)},
+                ),
+                (
+                    "only-last-divided",
+                    "Only the last head of a group is divided by its size: mind the brackets.",
+                    {"pool": lambda heads: heads[:, :, :-1].sum(2) + heads[:, :, -1] / heads.shape[2]},
+                ),
                 ("summed", "The heads of a group are added up; take their mean.", {"pool": lambda heads: heads.sum(2)}),
                 (
                     "first-of-group",
@@ -889,10 +946,10 @@ _POOL_KV_HEADS = Exercise(
 
 
 EXERCISES = (
+    _KV_CACHE_BYTES,
     _REPEAT_KV,
     _GROUPED_QUERY_ATTENTION,
     _MULTI_QUERY_ATTENTION,
-    _KV_CACHE_BYTES,
     _DECODE_STEP,
     _POOL_KV_HEADS,
 )

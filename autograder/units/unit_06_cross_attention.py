@@ -131,6 +131,7 @@ def _cross_with(
     mask_of: Callable[[Tensor, int], Tensor] = lambda mask, n: mask[:, None, None, :],
     after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
     one_source: bool = False,
+    always_causal: bool = False,
     **slips: Any,
 ) -> Any:
     if one_source:
@@ -139,6 +140,9 @@ def _cross_with(
     Q = split(X @ W_Q, n_heads)
     K, V = (split(Y @ weight[role], n_heads) for role in roles)
     mask = None if source_mask is None else mask_of(source_mask, X.shape[1])
+    if always_causal:
+        causal = torch.ones(X.shape[1], Y.shape[1], dtype=torch.bool).tril()
+        mask = causal if mask is None else mask & causal
     heads, weights = parts.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
     return after(merge(heads) @ W_O, weights, X)
 
@@ -263,16 +267,19 @@ def _draw_decoder_layer(rng: np.random.Generator) -> list[Case]:
         mask: np.ndarray | None = None,
         dtype: type = np.float64,
         change: Callable[[np.ndarray], np.ndarray] = np.asarray,
+        large: tuple[float, float] = (1.0, 1.0),
     ) -> Case:
         own_width = s["d_head"] + int(rng.integers(1, 4))
         own = _weights(rng, s["d_model"], s["d_model"], s["h"], own_width, dtype)
         cross = _weights(rng, s["d_model"], s["d_source"], s["h"], s["d_head"], dtype)
+        for layer, factor in zip((own, cross), large, strict=True):
+            layer[0], layer[1] = layer[0] * factor, layer[1] * factor
         params = {f"self_W_{role}": change(W) for role, W in zip("QKVO", own, strict=True)}
         params |= {f"cross_W_{role}": change(W) for role, W in zip("QKVO", cross, strict=True)}
         X = change(normal(rng, s["B"], s["n"], s["d_model"], dtype=dtype))
         Y = change(normal(rng, s["B"], s["m"], s["d_source"], dtype=dtype))
         args = (X, Y, params, s["h"]) if mask is None else (X, Y, params, s["h"], mask)
-        return Case(criterion, label, args, sizes=s)
+        return Case(criterion, label, args, sizes=s, rtol=1e-6 if max(large) > 1 else None)
 
     a, b, c = _sizes(rng), _sizes(rng), _sizes(rng)
     a["n"] = max(a["n"], 4) if a["m"] != 4 else 5
@@ -289,6 +296,14 @@ def _draw_decoder_layer(rng: np.random.Generator) -> list[Case]:
         case("edge cases", "a single sequence (B = 1)", {**c, "B": 1}),
         case("edge cases", "as many target as source tokens", {**a, "m": a["n"]}, _source_mask(rng, a["B"], a["n"])),
         case("edge cases", "memory that is not contiguous", a, change=strided),
+        case("edge cases", "self-attention with scores around ±10,000", a, large=(90.0, 1.0)),
+        case(
+            "edge cases",
+            "cross-attention with scores around ±10,000",
+            {**a, "m": a["m"] + 3},
+            _source_mask(rng, a["B"], a["m"] + 3),
+            large=(1.0, 90.0),
+        ),
     ]
 
 
@@ -304,11 +319,17 @@ def _layer_with(
     second_residual: str = "X1",
     asks: str = "X1",
     order: str = "self first",
+    norm: bool = False,
+    one_scale: bool = False,
+    cross_heads: int | None = None,
     self_slips: dict[str, Any] | None = None,
     cross_slips: dict[str, Any] | None = None,
 ) -> Tensor:
     own = [params[f"self_W_{role}"] for role in "QKVO"]
     cross = [params[f"cross_W_{role}"] for role in "QKVO"]
+
+    if one_scale:
+        cross[0] = cross[0] * (cross[0].shape[1] / own[0].shape[1]) ** 0.5
 
     def myself(X: Tensor) -> Tensor:
         mask = causal(X.shape[1])
@@ -316,14 +337,19 @@ def _layer_with(
         return _cross_with(X, X, *own, n_heads, mask, **options)[0]
 
     def other(X: Tensor) -> Tensor:
-        return _cross_with(X, Y, *cross, n_heads, source_mask, **(cross_slips or {}))[0]
+        return _cross_with(X, Y, *cross, cross_heads or n_heads, source_mask, **(cross_slips or {}))[0]
 
     if order == "cross first":
         X = X + other(X)
         return X + myself(X)
     X1 = first_residual * X + myself(X)
+    if order == "self twice":
+        X1 = X1 + myself(X1)
+    if norm:
+        X1 = F.layer_norm(X1, X1.shape[-1:])
     base = {"X1": X1, "X": X, "none": torch.zeros_like(X), "both": X + X1}[second_residual]
-    return base + other({"X1": X1, "X": X}[asks])
+    out = base + other({"X1": X1, "X": X}[asks])
+    return F.layer_norm(out, out.shape[-1:]) if norm else out
 
 
 def _strict(n: int) -> Tensor:
@@ -416,6 +442,36 @@ _DECODER_LAYER = Exercise(
             ("interleaved-heads", parts.INTERLEAVED, _both({"split": parts.split_interleaved})),
             ("merged-by-reshape", parts.MERGED_RESHAPED, _both({"merge": parts.merge_reshaped})),
             ("softmax-over-queries", parts.OVER_QUERIES, _both({"dim": -2})),
+            (
+                "sees-the-future-only",
+                "In the self-attention each token sees the later ones, not those up to itself.",
+                {"causal": lambda n: ~torch.ones(n, n, dtype=torch.bool).tril()},
+            ),
+            (
+                "one-token-ahead",
+                "In the self-attention each token also sees the next one.",
+                {"causal": lambda n: torch.ones(n, n, dtype=torch.bool).tril(1)},
+            ),
+            (
+                "cross-attention-causal",
+                "The cross-attention is masked as if it were causal. The whole source may be read.",
+                {"cross_slips": {"always_causal": True}},
+            ),
+            ("self-unscaled", f"In the self-attention: {parts.UNSCALED}", {"self_slips": {"scaling": "none"}}),
+            ("cross-unscaled", f"In the cross-attention: {parts.UNSCALED}", {"cross_slips": {"scaling": "none"}}),
+            ("self-attention-twice", "The self-attention is applied twice.", {"order": "self twice"}),
+            ("normalised", "The result is normalised. There is no norm here yet.", {"norm": True}),
+            (
+                "cross-keys-and-values-swapped",
+                "In the cross-attention keys and values have changed places.",
+                {"cross_slips": {"roles": "VK"}},
+            ),
+            (
+                "one-d-head-for-both",
+                "Both attentions are scaled with the d_head of the first. The two may differ in d_head.",
+                {"one_scale": True},
+            ),
+            ("one-cross-head", "The cross-attention has one head. It has n_heads of them.", {"cross_heads": 1}),
             ("self-mask-after-softmax", f"In the self-attention: {parts.AFTER}", {"self_slips": {"masking": "after"}}),
             (
                 "self-mask-multiplied",
@@ -465,6 +521,9 @@ def _draw_alignment(rng: np.random.Generator) -> list[Case]:
     split = np.zeros((B, 2, n, m))
     split[:, 0, :, m - 1] = split[:, 1, :, m - 2] = 1.0
     cases.append(Case("ties", "two heads of different opinion", (split,), sizes={"B": B, "h": 2, "n": n, "m": m}))
+    silent = np.round(_attention_map(rng, B, h, n, m) * 64) / 64
+    silent[0], silent[-1, :, 0] = 0.0, 0.0
+    cases.append(Case("ties", "a source of padding alone: no weight anywhere", (silent,), sizes={"B": B, "h": h}))
     cases.append(
         Case("edge cases", "B = 1", (_attention_map(rng, 1, h, n, m),), sizes={"B": 1, "h": h, "n": n, "m": m})
     )
@@ -528,6 +587,37 @@ _ALIGNMENT = Exercise(
             "batch-averaged", "The batch is averaged away; average over the heads.", lambda w: w.mean(0).argmax(-1)
         ),
         Mistake(
+            "median-of-heads",
+            "The median of the heads is taken; average them.",
+            lambda w: w.quantile(0.5, 1).argmax(-1),
+        ),
+        Mistake(
+            "head-not-token",
+            "The head that gets most is returned, not the source token.",
+            lambda w: w.amax(-1).argmax(1),
+        ),
+        Mistake(
+            "mean-position",
+            "The mean position is returned. The token with the largest weight is asked for.",
+            lambda w: (w.mean(1) @ torch.arange(w.shape[-1], dtype=w.dtype)).round().long(),
+        ),
+        Mistake(
+            "never-backwards",
+            "The alignment is made never to go back. Each target token has its own largest weight.",
+            lambda w: w.mean(1).argmax(-1).cummax(-1).values,
+        ),
+        Mistake(
+            "one-for-all-targets",
+            "All target tokens get the same source token.",
+            lambda w: w.mean((1, 2)).argmax(-1, keepdim=True).expand(-1, w.shape[2]),
+        ),
+        Mistake(
+            "rounded-first",
+            "The weights are rounded first, so near ones tie. Compare them as they are.",
+            lambda w: (w.mean(1) * 10).round().argmax(-1),
+        ),
+        Mistake("first-two-heads", "Only two heads are averaged; average all.", lambda w: w[:, :2].mean(1).argmax(-1)),
+        Mistake(
             "targets-averaged",
             "The target tokens are averaged; average over the heads.",
             lambda w: w.mean(2).argmax(-1),
@@ -562,8 +652,13 @@ def _greedy_decode(next_logits: Callable[[list[int]], Tensor], start: int, end: 
     return tokens
 
 
-def _model(seed: int, vocab: int, plan: list[int], tied: bool = False) -> HostFunction:
-    """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits."""
+def _model(
+    seed: int, vocab: int, plan: list[int], tied: bool = False, lead: float | None = None, large: bool = False
+) -> HostFunction:
+    """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits.
+
+    lead: by how much the best logit is ahead; None: by 2 or more. large: logits of several thousand.
+    """
 
     def next_logits(tokens: list[int]) -> np.ndarray:
         if not isinstance(tokens, list) or not tokens:
@@ -573,24 +668,36 @@ def _model(seed: int, vocab: int, plan: list[int], tied: bool = False) -> HostFu
         if tokens == plan[: len(tokens)] and len(tokens) < len(plan):
             best = plan[len(tokens)]
             logits[best] = np.ceil(logits.max()) + 2.0
+            if lead is not None:
+                others = np.delete(logits, best)
+                logits[best] = np.floor(others.max() * 64) / 64 + lead + 1 / 64
             if tied:
                 logits[best + 1 :: 2] = logits[best]
-        return logits
+        return 1000.0 * (logits + 8.0) if large else logits
 
     return HostFunction(next_logits)
 
 
 def _draw_greedy_decode(rng: np.random.Generator) -> list[Case]:
     def case(
-        criterion: str, label: str, steps: int, max_len: int, ends: bool, tied: bool = False, same: bool = False
+        criterion: str,
+        label: str,
+        steps: int,
+        max_len: int,
+        ends: bool,
+        same: bool = False,
+        starts_again: bool = False,
+        **model: Any,
     ) -> Case:
         vocab = int(rng.integers(9, 15))
         start, end = (int(token) for token in rng.permutation(vocab)[:2])
         start = end if same else start
         words = [token for token in range(vocab - 3) if token not in (start, end)]
         middle = [int(word) for word in rng.choice(words, steps)]
+        if starts_again:
+            middle[steps // 2] = start
         plan = [start, *middle, *([end] if ends else [int(rng.choice(words))]), *(int(w) for w in rng.choice(words, 6))]
-        args = (_model(int(rng.integers(2**31)), vocab, plan, tied), start, end, max_len)
+        args = (_model(int(rng.integers(2**31)), vocab, plan, **model), start, end, max_len)
         return Case(criterion, label, args, sizes={"vocab": vocab, "max_len": max_len})
 
     long = int(rng.integers(5, 9))
@@ -604,6 +711,9 @@ def _draw_greedy_decode(rng: np.random.Generator) -> list[Case]:
         case("edge cases", "the end comes at once", 0, 8, True),
         case("edge cases", "the end is the last token that fits", 4, 6, True),
         case("edge cases", "start and end are the same token", 4, 12, True, same=True),
+        case("edge cases", "the start token comes again", 5, 12, True, starts_again=True),
+        case("edge cases", "logits that differ by little", 6, 12, True, lead=0.02),
+        case("edge cases", "logits of about 10,000", 5, 12, True, large=True),
         case("ties", "two tokens with the same logit", 5, 12, True, tied=True),
         case("ties", "the same again", 3, 9, True, tied=True),
     ]
@@ -713,6 +823,16 @@ _GREEDY_DECODE = Exercise(
                 "last-of-ties",
                 "Of tokens with the same logit the highest id is taken; take the lowest.",
                 {"pick": _last_maximum},
+            ),
+            (
+                "rounded-logits",
+                "The logits are rounded, so near ones tie. Compare them as they are.",
+                {"pick": lambda logits: int(logits.round().argmax())},
+            ),
+            (
+                "overflowing-exponentials",
+                "Large logits overflow in the exponential. The largest logit needs no softmax.",
+                {"pick": lambda logits: int(logits.float().exp().argmax())},
             ),
             ("sampled", "The next token is drawn at random; take the most likely one.", {"pick": _sampled}),
             (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,13 @@ def _norm_case(
     return Case(criterion, label, args if eps is None else (*args, eps), sizes=sizes)
 
 
+def _far_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Case:
+    """Here the mean of the squares less the square of the mean has no correct digit in float32."""
+    case = _norm_case(rng, "edge cases", "float32 numbers around 1,000", shape, None, np.float32)
+    x, gamma, beta = case.args
+    return replace(case, args=((x / np.abs(x).max() + 1000).astype(np.float32), gamma, beta), rtol=2e-3)
+
+
 def _draw_layer_norm(rng: np.random.Generator) -> list[Case]:
     B, n, d = distinct(rng, 3, 3, 8)
     m, k, c = distinct(rng, 3, 3, 8)
@@ -82,6 +90,7 @@ def _draw_layer_norm(rng: np.random.Generator) -> list[Case]:
         _norm_case(rng, "edge cases", "a single token (n = 1)", (B, 1, d), 0.1),
         _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
         Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
+        _far_from_zero(rng, (B, n, d)),
     ]
 
 
@@ -102,6 +111,7 @@ def _draw_batch_norm(rng: np.random.Generator) -> list[Case]:
         _norm_case(rng, "edge cases", "a single token (n = 1)", (B, 1, d), 0.1),
         _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
         Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
+        _far_from_zero(rng, (B, n, d)),
     ]
 
 
@@ -120,7 +130,7 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
         over: Axes = axes,
         correction: int = 0,
         place: str = "inside",
-        centre: bool = True,
+        centre: bool | str = True,
         spread: str = "variance",
         gain: str = "right",
         fixed: float | None = None,
@@ -133,6 +143,12 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
             variance = (x * x).mean(dims, keepdim=True)
         if spread == "mean deviation":
             variance = (x - mean).abs().mean(dims, keepdim=True).square()
+        if spread == "plain deviation":
+            variance = (x - mean).abs().mean(dims, keepdim=True)
+        if spread == "sum":
+            variance = (x - mean).square().sum(dims, keepdim=True)
+        if centre == "median":
+            mean = x.quantile(0.5, dims[0], keepdim=True) if len(dims) == 1 else mean
         if spread == "range":
             variance = (x.amax(dims, keepdim=True) - x.amin(dims, keepdim=True)).square()
         below = {
@@ -141,6 +157,8 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
             "nowhere": torch.sqrt(variance),
             "squared": torch.sqrt(variance + eps * eps),
             "no root": variance + eps,
+            "clamped": torch.sqrt(variance.clamp_min(eps)),
+            "no division": torch.ones_like(variance),
             "both": torch.sqrt(variance + eps) + eps,
             "subtracted": torch.sqrt((variance - eps).clamp_min(1e-12)),
         }[place]
@@ -155,6 +173,10 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
             "minus": lambda: gamma * z - beta,
             "together": lambda: gamma * (z + beta),
             "before": lambda: (gamma * x + beta - mean) / below,
+            "mean undivided": lambda: gamma * (x - mean / below) + beta,
+            "before all": lambda: norm(
+                gamma * x + beta, torch.ones_like(gamma), torch.zeros_like(beta), eps, over=over
+            ),
         }[gain]()
 
     return norm
@@ -186,6 +208,19 @@ _NORM_SLIPS = (
     ("mean-square", "The mean of x² stands for the variance: subtract the mean first.", {"spread": "mean square"}),
     ("mean-deviation", "The mean absolute deviation stands for the standard deviation.", {"spread": "mean deviation"}),
     ("range", "The result is divided by the range of the values.", {"spread": "range"}),
+    ("sum-of-squares", "The squares are summed; the variance is their mean.", {"spread": "sum"}),
+    ("not-divided", "The mean is subtracted, but nothing is divided by the deviation.", {"place": "no division"}),
+    ("eps-as-floor", "eps is a floor of the variance here; it is added to it.", {"place": "clamped"}),
+    (
+        "only-the-mean-divided",
+        "Only the mean is divided: mind the brackets around x − mean.",
+        {"gain": "mean undivided"},
+    ),
+    (
+        "gain-before-everything",
+        "gamma and beta come before mean and variance are taken; they come after the normalisation.",
+        {"gain": "before all"},
+    ),
     ("no-gain", "gamma and beta are not used.", {"gain": "none"}),
     ("gamma-missing", "gamma is not used.", {"gain": "no gamma"}),
     ("beta-missing", "beta is not used.", {"gain": "no beta"}),
@@ -224,6 +259,7 @@ _LAYER_NORM = Exercise(
         *parts.with_slips(
             _over_last,
             (
+                ("median", "The median is subtracted; subtract the mean.", {"centre": "median"}),
                 (
                     "over-everything",
                     "All numbers share one mean and variance; each token has its own.",
@@ -304,6 +340,18 @@ _BATCH_NORM = Exercise(
             ),
         ),
         Mistake("default-eps-1e-8", "The default of eps is 1e-5.", _default_eps(_batch_norm, 1e-8)),
+        Mistake(
+            "evaluation-mode",
+            "Mean 0 and variance 1 are taken as given. In training mode they are those of the batch.",
+            lambda x, gamma, beta, eps=1e-5: gamma * x / (1 + eps) ** 0.5 + beta,
+        ),
+        Mistake(
+            "divided-by-the-batch",
+            "The squares are divided by B alone; there are B·n numbers of each feature.",
+            lambda x, gamma, beta, eps=1e-5: (
+                gamma * (x - (mean := x.mean((0, 1)))) / ((x - mean).square().sum((0, 1)) / len(x) + eps).sqrt() + beta
+            ),
+        ),
     ),
     forbidden=_not("batch_norm", "BatchNorm1d", "BatchNorm2d", "native_batch_norm", "instance_norm"),
     library="torch",
@@ -382,6 +430,21 @@ _GELU = Exercise(
         ),
         Mistake("tanh-for-erf", "tanh stands in place of erf.", lambda x: 0.5 * x * (1 + torch.tanh(x / math.sqrt(2)))),
         Mistake("softplus", "This is softplus.", F.softplus),
+        Mistake(
+            "root-of-pi",
+            "erf is taken of x/√π, not of x/√2.",
+            lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))),
+        ),
+        Mistake(
+            "erfc",
+            "erfc stands in place of erf.",
+            lambda x: 0.5 * x * (1 + torch.erfc(x / math.sqrt(2))),
+        ),
+        Mistake(
+            "cut-off",
+            "Beyond ±2 the curve is cut off; it only comes near 0 and x there.",
+            lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
+        ),
     ),
     forbidden=_not("gelu", "GELU"),
     library="torch",
@@ -431,6 +494,7 @@ def _draw_feed_forward(rng: np.random.Generator) -> list[Case]:
         case("edge cases", "one token alone, x of one axis", (d,), Activation("tanh", 0.7)),
         case("edge cases", "x of two axes", (n, d), Activation("silu")),
         case("edge cases", "x of four axes", (2, B, n, d), Activation("tanh")),
+        case("edge cases", "a single sequence of a single token", (1, 1, d), Activation("tanh")),
         Case("edge cases", apart.label, far, sizes=apart.sizes),
     ]
 
@@ -449,6 +513,16 @@ def _ffn_with(
     return outer(inner(x, W_1, b_1, activation), W_2, b_2, activation, x)
 
 
+def _tied(x: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor, activation: Callable[..., Tensor]) -> Tensor:
+    return activation(x @ W_1 + b_1) @ W_1.T + b_2
+
+
+def _maps_swapped(
+    x: Tensor, W_1: Tensor, b_1: Tensor, W_2: Tensor, b_2: Tensor, activation: Callable[..., Tensor]
+) -> Tensor:
+    return activation(x @ W_2.T + b_1) @ W_1.T + b_2
+
+
 _FEED_FORWARD = Exercise(
     name="feed_forward",
     unit=UNIT,
@@ -457,69 +531,92 @@ _FEED_FORWARD = Exercise(
     reference=_feed_forward,
     draw=_draw_feed_forward,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    mistakes=parts.with_slips(
-        _ffn_with,
-        (
+    mistakes=(
+        *parts.with_slips(
+            _ffn_with,
             (
-                "activation-missing",
-                "No activation is applied: two linear maps in a row are one.",
-                {"inner": lambda x, W, b, f: x @ W + b},
-            ),
-            (
-                "always-relu",
-                "The argument `activation` is not used: ReLU is built in.",
-                {"inner": lambda x, W, b, f: torch.relu(x @ W + b)},
-            ),
-            (
-                "always-gelu",
-                "The argument `activation` is not used: GELU is built in.",
-                {"inner": lambda x, W, b, f: F.gelu(x @ W + b)},
-            ),
-            ("b-1-missing", "b_1 is not added.", {"inner": lambda x, W, b, f: f(x @ W)}),
-            ("b-2-missing", "b_2 is not added.", {"outer": lambda h, W, b, f, x: h @ W}),
-            (
-                "b-1-after-activation",
-                "b_1 is added after the activation; it belongs inside.",
-                {"inner": lambda x, W, b, f: f(x @ W) + b},
-            ),
-            (
-                "both-biases-missing",
-                "Neither bias is added.",
-                {"inner": lambda x, W, b, f: f(x @ W), "outer": lambda h, W, b, f, x: h @ W},
-            ),
-            ("b-1-subtracted", "b_1 is subtracted; add it.", {"inner": lambda x, W, b, f: f(x @ W - b)}),
-            (
-                "activation-last",
-                "The activation comes last; it belongs between the two maps.",
-                {"inner": lambda x, W, b, f: x @ W + b, "outer": lambda h, W, b, f, x: f(h @ W + b)},
-            ),
-            (
-                "activation-twice",
-                "The activation is applied after both maps; once, in between, is asked for.",
-                {"outer": lambda h, W, b, f, x: f(h @ W + b)},
-            ),
-            (
-                "activation-of-activation",
-                "The activation is applied twice in a row.",
-                {"inner": lambda x, W, b, f: f(f(x @ W + b))},
-            ),
-            (
-                "activation-first",
-                "The activation is applied to x; it belongs between the two maps.",
-                {"inner": lambda x, W, b, f: f(x) @ W + b},
-            ),
-            (
-                "residual-added",
-                "x is added to the result; that is the block's task.",
-                {"outer": lambda h, W, b, f, x: h @ W + b + x},
-            ),
-            ("b-2-twice", "b_2 is added twice.", {"outer": lambda h, W, b, f, x: h @ W + 2 * b}),
-            (
-                "gated",
-                "The activation is multiplied with its own input: that is a gated unit.",
-                {"inner": lambda x, W, b, f: f(x @ W + b) * (x @ W + b)},
+                (
+                    "activation-missing",
+                    "No activation is applied: two linear maps in a row are one.",
+                    {"inner": lambda x, W, b, f: x @ W + b},
+                ),
+                (
+                    "always-relu",
+                    "The argument `activation` is not used: ReLU is built in.",
+                    {"inner": lambda x, W, b, f: torch.relu(x @ W + b)},
+                ),
+                (
+                    "always-gelu",
+                    "The argument `activation` is not used: GELU is built in.",
+                    {"inner": lambda x, W, b, f: F.gelu(x @ W + b)},
+                ),
+                ("b-1-missing", "b_1 is not added.", {"inner": lambda x, W, b, f: f(x @ W)}),
+                ("b-2-missing", "b_2 is not added.", {"outer": lambda h, W, b, f, x: h @ W}),
+                (
+                    "b-1-after-activation",
+                    "b_1 is added after the activation; it belongs inside.",
+                    {"inner": lambda x, W, b, f: f(x @ W) + b},
+                ),
+                (
+                    "both-biases-missing",
+                    "Neither bias is added.",
+                    {"inner": lambda x, W, b, f: f(x @ W), "outer": lambda h, W, b, f, x: h @ W},
+                ),
+                ("b-1-subtracted", "b_1 is subtracted; add it.", {"inner": lambda x, W, b, f: f(x @ W - b)}),
+                (
+                    "activation-last",
+                    "The activation comes last; it belongs between the two maps.",
+                    {"inner": lambda x, W, b, f: x @ W + b, "outer": lambda h, W, b, f, x: f(h @ W + b)},
+                ),
+                (
+                    "activation-twice",
+                    "The activation is applied after both maps; once, in between, is asked for.",
+                    {"outer": lambda h, W, b, f, x: f(h @ W + b)},
+                ),
+                (
+                    "activation-of-activation",
+                    "The activation is applied twice in a row.",
+                    {"inner": lambda x, W, b, f: f(f(x @ W + b))},
+                ),
+                (
+                    "activation-first",
+                    "The activation is applied to x; it belongs between the two maps.",
+                    {"inner": lambda x, W, b, f: f(x) @ W + b},
+                ),
+                (
+                    "residual-added",
+                    "x is added to the result; that is the block's task.",
+                    {"outer": lambda h, W, b, f, x: h @ W + b + x},
+                ),
+                (
+                    "token-mean",
+                    "The tokens are averaged first. The layer treats each token alone.",
+                    {
+                        "inner": lambda x, W, b, f: f(
+                            (x.mean(-2, keepdim=True) if x.dim() > 1 else x).expand_as(x) @ W + b
+                        )
+                    },
+                ),
+                (
+                    "b-2-for-each-hidden-unit",
+                    "b_2 is added once for each hidden unit; add it once.",
+                    {"outer": lambda h, W, b, f, x: h @ W + h.shape[-1] * b},
+                ),
+                (
+                    "clamped-first",
+                    "Negative numbers are cut off before the activation.",
+                    {"inner": lambda x, W, b, f: f((x @ W + b).clamp_min(0))},
+                ),
+                ("b-2-twice", "b_2 is added twice.", {"outer": lambda h, W, b, f, x: h @ W + 2 * b}),
+                (
+                    "gated",
+                    "The activation is multiplied with its own input: that is a gated unit.",
+                    {"inner": lambda x, W, b, f: f(x @ W + b) * (x @ W + b)},
+                ),
             ),
         ),
+        Mistake("tied", "W_1 is used both times; the second map is W_2.", _tied),
+        Mistake("maps-swapped", "W_2 comes first and W_1 second, transposed so that they fit.", _maps_swapped),
     ),
     library="torch",
 )
@@ -529,10 +626,11 @@ _FEED_FORWARD = Exercise(
 # The two orders of a block
 
 
-def _attend(x: Tensor, p: Params, n_heads: int, mask: Tensor | None) -> Tensor:
+def _attend(x: Tensor, p: Params, n_heads: int, mask: Tensor | None, values: Tensor | None = None) -> Tensor:
     """Multi-head attention with zero weights where nothing is allowed, by torch's own attention."""
     B, n, _ = x.shape
-    Q, K, V = ((x @ p[f"W_{role}"]).view(B, n, n_heads, -1).transpose(1, 2) for role in "QKV")
+    inputs = {"Q": x, "K": x, "V": x if values is None else values}
+    Q, K, V = ((inputs[role] @ p[f"W_{role}"]).view(B, n, n_heads, -1).transpose(1, 2) for role in "QKV")
     allowed = torch.ones(1, dtype=torch.bool)
     if mask is not None:
         mask = mask.broadcast_to(B, n_heads, n, n)
@@ -609,6 +707,7 @@ def _draw_block(rng: np.random.Generator) -> list[Case]:
         case("masks", "a causal mask (n, n)", a, causal),
         case("masks", "a mask of keys (B, 1, 1, n)", c, random_mask(rng, c["B"], 1, 1, c["n"])),
         case("edge cases", "queries that may attend to nothing", b, empty),
+        case("edge cases", "nothing allowed at all", c, np.zeros((c["n"], c["n"]), bool)),
         case("edge cases", "a single token (n = 1)", {**c, "n": 1}),
         case("edge cases", "a single sequence (B = 1)", {**a, "B": 1}),
         case("edge cases", "one head", {**b, "h": 1}),
@@ -629,12 +728,19 @@ def _block_with(
     reads: str = "new",
     names: tuple[str, str] = ("1", "2"),
     activation: Callable[[Tensor], Tensor] = F.gelu,
-    masking: Callable[[Tensor | None], Tensor | None] = lambda mask: mask,
+    masking: Callable[[Tensor | None], Tensor | None] | str = lambda mask: mask,
     norm: Callable[..., Tensor] = _layer_norm,
     sublayers: str = "attention first",
     without: tuple[str, ...] = (),
+    raw_values: bool = False,
+    scale: float = 1.0,
+    more_bias: float = 0.0,
+    final: Callable[[Tensor, Tensor], Tensor] = lambda out, x: out,
     one_head: bool = False,
 ) -> Tensor:
+    if masking == "causal":
+        causal = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
+        masking = lambda mask: causal if mask is None else mask & causal  # noqa: E731
     p = {name: torch.zeros_like(value) if name in without else value for name, value in params.items()}
 
     def normed(z: Tensor, index: int) -> Tensor:
@@ -642,25 +748,29 @@ def _block_with(
         return norm(z, p[f"gamma_{names[index]}"], p[f"beta_{names[index]}"]) if kept else z
 
     def attention(z: Tensor) -> Tensor:
-        return _attend(z, p, 1 if one_head else n_heads, masking(mask))
+        values = x if raw_values else z
+        return _attend(z, p, 1 if one_head else n_heads, masking(mask), values) + more_bias * p["b_O"]
 
     def expansion(z: Tensor) -> Tensor:
         return _feed_forward(z, p["W_1"], p["b_1"], p["W_2"], p["b_2"], activation)
 
     steps = (attention, expansion) if sublayers == "attention first" else (expansion, attention)
+    if sublayers == "attention only":
+        steps = steps[:1]
     start = x
-    for index, (sublayer, residual) in enumerate(zip(steps, (first, second), strict=True)):
+    for index, (sublayer, residual) in enumerate(zip(steps, (first, second), strict=False)):
         inside = start if reads == "old" and index else x
-        inside = normed(inside, index) if order == "pre" else inside
+        inside = normed(inside, index) if order in ("pre", "sandwich") else inside
         change = sublayer(inside)
         base = {"x": x, "none": torch.zeros_like(x), "twice": 2 * x, "normed": inside, "start": start}[residual]
-        if order == "after sublayer":
+        if order == "after sublayer" or order == "sandwich":
             x = base + normed(change, index)
         elif order == "post":
             x = normed(base + change, index)
         else:
             x = base + change
-    return x
+        x = scale * x
+    return final(x, start)
 
 
 def _final_norm(x: Tensor, params: Params, n_heads: int, mask: Tensor | None = None) -> Tensor:
@@ -713,6 +823,37 @@ def _block_slips(order: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
         ("b-o-missing", "The bias b_O of the attention is missing.", {"without": ("b_O",)}),
         ("b-1-missing", "b_1 is not used.", {"without": ("b_1",)}),
         ("b-2-missing", "b_2 is not used.", {"without": ("b_2",)}),
+        ("both-b-missing", "b_1 and b_2 are not used.", {"without": ("b_1", "b_2")}),
+        ("b-o-twice", "b_O is added twice: it is part of the attention already.", {"more_bias": 1.0}),
+        ("attention-only", "The feed-forward layer is missing.", {"sublayers": "attention only"}),
+        (
+            "steps-and-norms-swapped",
+            "The feed-forward layer, with its own norm, comes first; the attention does.",
+            {"sublayers": "feed forward first", "names": ("2", "1")},
+        ),
+        (
+            "always-causal",
+            "Later tokens are left out even where no mask says so. The block takes the mask as it comes.",
+            {"masking": "causal"},
+        ),
+        (
+            "rms-norm",
+            "The norm does not subtract the mean: that is RMSNorm.",
+            {"norm": lambda z, g, b: _over_last(z, g, b, centre=False, spread="mean square")},
+        ),
+        (
+            "batch-norm",
+            "The norm runs over batch and tokens; each token is normalised alone.",
+            {"norm": lambda z, g, b: _batch_norm(z, g, b)},
+        ),
+        (
+            "other-eps",
+            "The norms use another eps than layer_norm's default.",
+            {"norm": lambda z, g, b: _layer_norm(z, g, b, 1e-3)},
+        ),
+        ("halved", "Stream and sublayer are averaged; add them.", {"scale": 0.5}),
+        ("input-added-again", "The block's input is added once more in the end.", {"final": lambda out, x: out + x}),
+        ("sandwich", "There is a norm before and one after each sublayer.", {"order": "sandwich"}),
         ("betas-missing", "The norms' beta is not used.", {"without": ("beta_1", "beta_2")}),
         (
             "unbiased-variance",
@@ -744,6 +885,11 @@ def _block_slips(order: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
     if order == "pre":
         rows += [
             ("post-norm", "This is the order of 2017, add then norm; here the norm comes first.", {"order": "post"}),
+            (
+                "values-not-normed",
+                "Queries and keys come from the normed stream, the values from the raw one.",
+                {"raw_values": True},
+            ),
             (
                 "residual-of-the-norm",
                 "The normalised x is added; the residual is x as it came.",
@@ -845,12 +991,17 @@ def _model_with(
     mask_of: Callable[[int], Tensor | None] = lambda n: torch.ones(n, n, dtype=torch.bool).tril(),
     blocks: Callable[[list[Params]], list[Params]] = lambda blocks: blocks,
     block: Callable[..., Tensor] = _pre_norm_block,
+    between: Callable[[Tensor, Params], Tensor] = lambda x, p: x,
+    only_first_causal: bool = False,
+    parallel: bool = False,
     final: Callable[[Tensor, Params], Tensor] = lambda x, p: _layer_norm(x, p["gamma_f"], p["beta_f"]),
     unembed: Callable[[Tensor, Params], Tensor] = lambda x, p: x @ p["W_U"],
 ) -> Tensor:
-    x = embed(tokens, params)
-    for one in blocks(params["blocks"]):
-        x = block(x, one, n_heads, mask_of(tokens.shape[1]))
+    x = start = embed(tokens, params)
+    for index, one in enumerate(blocks(params["blocks"])):
+        mask = None if only_first_causal and index else mask_of(tokens.shape[1])
+        reads = start if parallel else x
+        x = between(x - reads + block(reads, one, n_heads, mask), params)
     return unembed(final(x, params), params)
 
 
@@ -922,6 +1073,70 @@ _TRANSFORMER_LOGITS = Exercise(
                 "blind-to-itself",
                 "The causal mask forbids the diagonal; a token may see itself.",
                 {"mask_of": lambda n: torch.ones(n, n, dtype=torch.bool).tril(-1)},
+            ),
+            (
+                "one-token-ahead",
+                "Each token also sees the next one: the causal mask is off by one.",
+                {"mask_of": lambda n: torch.ones(n, n, dtype=torch.bool).tril(1)},
+            ),
+            (
+                "causal-mask-inverted",
+                "The causal mask is True where it should forbid: here True means “may attend”.",
+                {"mask_of": lambda n: torch.ones(n, n, dtype=torch.bool).triu(1)},
+            ),
+            ("only-first-block-causal", "Only the first block has the causal mask.", {"only_first_causal": True}),
+            (
+                "positions-by-token",
+                "The positions are looked up with the tokens' ids. A token's position is where it stands.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][t % len(p["W_pos"])]},
+            ),
+            (
+                "last-position-for-all",
+                "Every token gets the last token's position.",
+                {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][t.shape[1] - 1]},
+            ),
+            (
+                "positions-in-every-block",
+                "The positions are added before every block; once, at the start, is enough.",
+                {
+                    "embed": lambda t, p: p["W_E"][t] + p["W_pos"][: t.shape[1]],
+                    "between": lambda x, p: x + p["W_pos"][: x.shape[1]],
+                    "final": lambda x, p: _layer_norm(
+                        x - (p["W_pos"][: x.shape[1]] if p["blocks"] else 0), p["gamma_f"], p["beta_f"]
+                    ),
+                },
+            ),
+            (
+                "gain-of-the-last-block",
+                "The final norm uses gamma_2 and beta_2 of the last block; it has its own.",
+                {
+                    "final": lambda x, p: _layer_norm(
+                        x, *([p["blocks"][-1][k] for k in ("gamma_2", "beta_2")] if p["blocks"] else (None, None))
+                    )
+                },
+            ),
+            (
+                "norm-after-every-block",
+                "The final norm comes after every block; once, at the end, is asked for.",
+                {
+                    "between": lambda x, p: _layer_norm(x, p["gamma_f"], p["beta_f"]),
+                    "final": lambda x, p: x if p["blocks"] else _layer_norm(x, p["gamma_f"], p["beta_f"]),
+                },
+            ),
+            (
+                "embedding-normed",
+                "The embedding is normed, too; the final norm comes at the end only.",
+                {"embed": lambda t, p: _layer_norm(p["W_E"][t] + p["W_pos"][: t.shape[1]], p["gamma_f"], p["beta_f"])},
+            ),
+            (
+                "blocks-in-parallel",
+                "Every block reads the embedding; each is to read what the one before wrote.",
+                {"parallel": True},
+            ),
+            (
+                "tokens-shifted",
+                "The tokens are shifted by one inside the model. That is a matter of the training pairs.",
+                {"embed": lambda t, p: p["W_E"][torch.cat([t[:, :1], t[:, :-1]], 1)] + p["W_pos"][: t.shape[1]]},
             ),
             ("one-block-missing", "The last block is missing.", {"blocks": lambda blocks: blocks[:-1]}),
             ("first-block-missing", "The first block is missing.", {"blocks": lambda blocks: blocks[1:]}),

@@ -301,6 +301,7 @@ def _draw_tiled_attention(rng: np.random.Generator) -> list[Case]:
         case("large scores", "scores of ±10,000", rising, block),
         case("large scores", "all scores near −10,000", _all_low(rng, B, h, odd, d), block),
         case("memory", f"n = {long}, blocks of 7", _inputs(rng, 1, 2, long, 3), 7, watch=long * long),
+        case("memory", f"n = {long + 1}, long blocks", _inputs(rng, 1, 1, long + 1, 4), 30, watch=(long + 1) ** 2),
         case("memory", f"n = {long + 3}, blocks of 12", _inputs(rng, 2, 1, long + 3, 2), 12, watch=(long + 3) ** 2),
     ]
 

@@ -1,0 +1,247 @@
+"""Unit 8: references against a second route, right answers of unusual form, and circuits of other constructions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from autograder.judge import judge
+from autograder.local import ask_here, judge_function
+from autograder.units.hand_made_circuits import build_circuit, run_circuit
+from references import cases, near
+
+
+def test_repeated_sequences_block_by_block():
+    for case, (batch, period, repeats, vocab, rng), expected in cases("repeated_sequences"):
+        block = torch.randint(0, vocab, (batch, period), generator=torch.Generator().manual_seed(rng.seed))
+        assert torch.equal(torch.cat([block] * repeats, 1), expected), case.label
+
+
+def test_scores_position_by_position():
+    for case, (weights,), expected in cases("previous_token_score"):
+        n = weights.shape[-1]
+        total = sum((weights[..., i, i - 1] for i in range(1, n)), torch.zeros(weights.shape[:-2], dtype=torch.float64))
+        assert near(total / max(n - 1, 1), expected), case.label
+    for case, (weights, period), expected in cases("prefix_matching_score"):
+        n, total, count = weights.shape[-1], torch.zeros(weights.shape[:-2], dtype=torch.float64), 0
+        for i in range(period, n):
+            match = i - period  # where the current token stood one period ago
+            total, count = total + weights[..., i, match + 1], count + 1
+        assert near(total / max(count, 1), expected), case.label
+
+
+def test_ov_circuit_token_by_token():
+    for case, (W_E, W_V, W_O, W_U), expected in cases("ov_circuit"):
+        for token in range(len(W_E)):
+            one_hot = torch.eye(len(W_E), dtype=torch.float64)[token]
+            assert near(one_hot @ W_E @ W_V @ W_O @ W_U, expected[token]), case.label
+
+
+def test_copying_score_row_by_row():
+    for case, (ov,), expected in cases("copying_score"):
+        hits = 0
+        for token, row in enumerate(ov.tolist()):
+            hits += all(row[token] > logit for other, logit in enumerate(row) if other != token)
+        assert expected == pytest.approx(hits / len(ov)), case.label
+
+
+def test_composition_score_by_singular_values():
+    for case, (W_QK, W_OV), expected in cases("composition_score"):
+        A, B = W_QK.numpy(), W_OV.numpy()
+        norms = [np.sqrt((np.linalg.svd(M, compute_uv=False) ** 2).sum()) for M in (A @ B.T, A, B)]
+        assert float(expected) == pytest.approx(norms[0] / (norms[1] * norms[2]) if norms[1] * norms[2] else 0.0), (
+            case.label
+        )
+
+
+def test_composition_is_what_the_key_reads_of_the_earlier_head():
+    generator = torch.Generator().manual_seed(0)
+    x, y = (torch.randn(7, dtype=torch.float64, generator=generator) for _ in range(2))
+    W_QK, W_OV = (torch.randn(7, 7, dtype=torch.float64, generator=generator) for _ in range(2))
+    assert torch.allclose(x @ W_QK @ (y @ W_OV), x @ (W_QK @ W_OV.T) @ y)
+
+
+def test_ablation_and_context_score_by_loops():
+    for case, (outputs, head), expected in cases("ablate_head"):
+        kept = torch.stack([outputs[:, i] * (i != head) for i in range(outputs.shape[1])], 1)
+        assert torch.equal(kept, expected), case.label
+    for case, (losses, early, late), expected in cases("in_context_learning_score"):
+        rows = [row[late] - row[early] for row in losses.tolist()]
+        assert float(expected) == pytest.approx(sum(rows) / len(rows), abs=1e-12), case.label
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Circuits
+
+
+def test_the_hand_made_circuit_predicts_up_to_the_largest_sizes():
+    weights = build_circuit(200, 128)
+    for period, repeats in ((2, 64), (6, 21), (31, 4), (64, 2)):
+        block = torch.randperm(200, generator=torch.Generator().manual_seed(period))[:period]
+        tokens = block.repeat(repeats)[None, :128]
+        logits, (_, second) = run_circuit(tokens, weights)
+        rows = torch.arange(period, tokens.shape[1])
+        assert float(second[0, rows, rows - period + 1].min()) > 0.999
+        assert torch.equal(logits[0, period:-1].argmax(-1), tokens[0, period + 1 :])
+
+
+def noted_in_the_same_place(vocab_size, n_ctx):
+    """Another construction: no slope; position 0 notes nothing, and the latest match wins by its own position code."""
+    v, n = vocab_size, n_ctx
+    d = 2 * v + 2 * n + 1
+    W_E, W_pos, W_U = torch.zeros(v, d), torch.zeros(n, d), torch.zeros(d, v)
+    W_E[:, :v] = torch.eye(v)
+    W_pos[:, v : v + n] = torch.eye(n)
+    W_pos[:, -1] = torch.linspace(0, 1, n)
+    first = {"W_Q": torch.zeros(d, n), "W_K": torch.zeros(d, n), "W_V": torch.zeros(d, v), "W_O": torch.zeros(v, d)}
+    first["W_Q"][v + 1 : v + n] = 40 * n**0.5 * torch.eye(n)[:-1]
+    first["W_K"][v : v + n] = torch.eye(n)
+    first["W_V"][:v] = torch.eye(v)
+    first["W_O"][:, v + n : 2 * v + n] = torch.eye(v)
+    second = {"W_Q": torch.zeros(d, v), "W_K": torch.zeros(d, v), "W_V": torch.zeros(d, v), "W_O": torch.zeros(v, d)}
+    second["W_Q"][:v] = v**0.5 * torch.eye(v)
+    second["W_K"][v + n : 2 * v + n] = 60.0 * n * torch.eye(v)
+    second["W_K"][-1] = 20.0 * n
+    second["W_V"][:v] = torch.eye(v)
+    second["W_O"][:] = 0
+    second["W_O"][:, :v] = 5 * torch.eye(v)
+    W_U[:v] = torch.eye(v)
+    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
+
+
+def random_basis(vocab_size, n_ctx):
+    """The same circuit in a rotated residual stream: no feature has an axis of its own."""
+    weights = build_circuit(vocab_size, n_ctx)
+    d = weights["W_E"].shape[1]
+    generator = torch.Generator().manual_seed(1)
+    turn = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))[0]
+
+    def turned(W, before, after):
+        W = W.double()
+        W = turn.T @ W if before else W
+        return (W @ turn if after else W).float()
+
+    blocks = [{key: turned(W, key != "W_O", key == "W_O") for key, W in block.items()} for block in weights["blocks"]]
+    ends = {"W_E": turned(weights["W_E"], False, True), "W_pos": turned(weights["W_pos"], False, True)}
+    return {**ends, "W_U": turned(weights["W_U"], True, False), "blocks": blocks}
+
+
+def with_more_keys(vocab_size, n_ctx):
+    print("built")
+    weights = build_circuit(vocab_size, n_ctx, first_logit=60.0)
+    return {**weights, "blocks": weights["blocks"], "note": "by hand", "d_model": weights["W_E"].shape[1]}
+
+
+@pytest.mark.parametrize("answer", [noted_in_the_same_place, random_basis, with_more_keys])
+def test_circuits_of_other_constructions_are_right(answer):
+    for seed in range(3):
+        verdict = judge_function(answer, "build_induction_circuit", seed)
+        assert verdict.verdict == "right", verdict.message
+
+
+def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others(posed_circuit):
+    def fails_when_large(vocab_size, n_ctx):
+        return build_circuit(vocab_size, n_ctx, first_logit=1.0) if n_ctx > 50 else build_circuit(vocab_size, n_ctx)
+
+    verdict = judge(posed_circuit, ask_here(fails_when_large, posed_circuit))
+    assert verdict.verdict == "wrong" and verdict.mistake == "first-layer-too-soft"
+    assert 0 < verdict.score < verdict.points
+
+
+@pytest.fixture
+def posed_circuit():
+    from autograder.challenge import Challenge
+
+    return Challenge(2).posed("build_induction_circuit")
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Right answers of unusual form
+
+
+def repeated_by_index(batch, period, repeats, vocab_size, generator):
+    block = torch.randint(0, vocab_size, (batch, period), generator=generator)
+    return block[:, torch.arange(period * repeats) % period]
+
+
+def repeated_by_tile(batch, period, repeats, vocab_size, generator):
+    return torch.randint(vocab_size, size=(batch, period), generator=generator).tile(repeats)
+
+
+def previous_by_diagonal(weights):
+    if weights.shape[-1] == 1:
+        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
+    return weights.diagonal(offset=-1, dim1=-2, dim2=-1).mean(-1)
+
+
+def previous_by_mask(weights):
+    n = weights.shape[-1]
+    mask = torch.ones(n, n).tril(-1) - torch.ones(n, n).tril(-2)
+    return (weights * mask.to(weights.dtype)).sum((-1, -2)) / max(n - 1, 1)
+
+
+def prefix_by_diagonal(weights, period):
+    n = weights.shape[-1]
+    if n <= period:
+        return weights.new_zeros(weights.shape[:-2])
+    band = torch.diagonal(weights, -(period - 1), -2, -1)
+    return band[..., 1:].mean(-1)
+
+
+def prefix_by_gather(weights, period):
+    n = weights.shape[-1]
+    rows = torch.arange(n)
+    index = (rows - (period - 1)).clamp(min=0).reshape(-1, 1).expand(*weights.shape[:-1], 1)
+    picked = weights.gather(-1, index).squeeze(-1) * (rows >= period)
+    return picked.sum(-1) / max(n - period, 1)
+
+
+def copying_by_count(ov):
+    own = ov.diagonal()
+    return sum(int((row >= own[i]).sum()) == 1 for i, row in enumerate(ov)) / len(ov)
+
+
+def composition_by_trace(W_QK, W_OV):
+    top = torch.trace(W_QK @ W_OV.T @ W_OV @ W_QK.T)
+    below = torch.trace(W_QK.T @ W_QK) * torch.trace(W_OV.T @ W_OV)
+    return 0.0 if below == 0 else torch.sqrt(top / below)
+
+
+def ablated_by_index_fill(head_outputs, head):
+    return head_outputs.index_fill(1, torch.tensor([head]), 0)
+
+
+def ablated_by_stack(head_outputs, head):
+    parts = list(head_outputs.unbind(1))
+    parts[head] = torch.zeros_like(parts[head])
+    return torch.stack(parts, 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("repeated_sequences", repeated_by_index),
+        ("repeated_sequences", repeated_by_tile),
+        ("previous_token_score", previous_by_diagonal),
+        ("previous_token_score", previous_by_mask),
+        ("prefix_matching_score", prefix_by_diagonal),
+        ("prefix_matching_score", prefix_by_gather),
+        ("ov_circuit", lambda W_E, W_V, W_O, W_U: (W_E @ W_V) @ (W_O @ W_U)),
+        ("ov_circuit", lambda W_E, W_V, W_O, W_U: torch.linalg.multi_dot([W_E, W_V, W_O, W_U])),
+        ("copying_score", copying_by_count),
+        ("copying_score", lambda ov: ((ov < ov.diagonal()[:, None]).sum(-1) == len(ov) - 1).float().mean().item()),
+        ("composition_score", composition_by_trace),
+        ("ablate_head", ablated_by_index_fill),
+        ("ablate_head", ablated_by_stack),
+        (
+            "in_context_learning_score",
+            lambda losses, early, late: (losses.mean(0)[late] - losses.mean(0)[early]).item(),
+        ),
+        ("in_context_learning_score", lambda losses, early, late: losses[:, [early, late]].diff(dim=1).mean()),
+    ],
+)
+def test_right_answers_of_unusual_form(name, answer):
+    for seed in range(5):
+        found = judge_function(answer, name, seed)
+        assert found.verdict == "right", found.message
