@@ -112,7 +112,8 @@ def _on_its_own(
         return verdict
     stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
     again = judge(posed, session.ask(_request(posed, stand_ins)))
-    if again.score < verdict.score or (again.score == verdict.score and again.verdict in NOT_RIGHT):
+    named_now = again.mistake is not None and verdict.mistake is None
+    if again.score < verdict.score or (again.score == verdict.score and not named_now):
         return verdict
     words = f"Judged on its own, with the course's {' and '.join(failed)} in place of yours. {again.message}"
     return replace(again, message=words)

@@ -68,6 +68,9 @@ def _of_gradients(problem: Problem) -> Finding:
         return Finding(
             "detached", text + "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()` or `torch.tensor(…)`."
         )
+    if problem.slug == "nan-gradient":
+        text = "The values are right, but the gradient holds NaN. A NaN or an infinite slope on the way, mended later, "
+        return Finding("nan-gradient", text + "comes back in the backward pass: let none arise.")
     if problem.kind == "raised":
         return Finding("gradient-raises", "The values are right, but it fails where an input asks for a gradient.")
     return Finding(

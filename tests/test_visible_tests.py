@@ -11,6 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from answers import ANSWERS
 from autograder.units import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
@@ -64,3 +65,21 @@ def test_the_visible_test_alone_catches_known_mistakes_and_says_something(exerci
             missed.append(mistake.slug)
     assert not silent, f"an assertion without words meets {silent}"
     assert len(missed) <= (1 - SHARE_CAUGHT) * len(exercise.mistakes), f"missed: {missed}"
+
+
+@pytest.mark.parametrize("exercise", [e for e in ALL if e.unit in ANSWERS], ids=lambda e: e.name)
+def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(exercise):
+    run = visible_test(exercise.unit, exercise.name)
+    for answer in ANSWERS[exercise.unit].RIGHT[exercise.name]:
+        try:
+            run(answer)
+        except Exception as error:
+            raise AssertionError(f"{answer.__name__} is right, but the visible test says: {error}") from error
+    wrong, missed = ANSWERS[exercise.unit].WRONG[exercise.name], []
+    for answer in wrong:
+        try:
+            run(answer)
+        except Exception:
+            continue
+        missed.append(answer.__name__)
+    assert len(missed) <= (1 - SHARE_CAUGHT) * len(wrong), f"missed: {missed}"

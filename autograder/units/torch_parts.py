@@ -120,6 +120,8 @@ def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int 
         return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim)
     if masking == "mild":
         return torch.softmax(scores.masked_fill(~mask, -1e3), dim)
+    if masking == "less mild":
+        return torch.softmax(scores.masked_fill(~mask, -1e4), dim)
     if masking == "zeroed":
         return torch.softmax(scores.masked_fill(~mask, 0.0), dim)
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)

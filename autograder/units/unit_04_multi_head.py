@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -277,7 +278,8 @@ def _draw_bmm_attention(rng: np.random.Generator) -> list[Case]:
     Q, K, V = inputs(N, n, m, d, d_v)
     apart = (Q.transpose(1, 0, 2).copy().transpose(1, 0, 2), strided(K), np.asfortranarray(V))
     cases.append(case("edge cases", "memory that is not contiguous", apart))
-    return cases
+    mended = case("gradients", "gradients where a query may attend to nothing", inputs(N, n, m, d, d_v), empty)
+    return [*cases, replace(mended, gradient=True)]
 
 
 def _bmm(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None, **slips: Any) -> Tensor:

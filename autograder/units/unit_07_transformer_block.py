@@ -41,7 +41,8 @@ def _layer_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Te
 
 
 def _batch_norm(x: Tensor, gamma: Tensor, beta: Tensor, eps: float = 1e-5) -> Tensor:
-    return F.batch_norm(x.flatten(0, 1), None, None, gamma, beta, training=True, eps=eps).view_as(x)
+    variance, mean = torch.var_mean(x, (0, 1), correction=0)
+    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(variance + eps))
 
 
 def _norm_case(
@@ -71,6 +72,13 @@ def _far_from_zero(rng: np.random.Generator, shape: tuple[int, ...]) -> Case:
     return replace(case, args=((x / np.abs(x).max() + 1000).astype(np.float32), gamma, beta), rtol=2e-3)
 
 
+def _flat_gradient(rng: np.random.Generator, shape: tuple[int, ...]) -> Case:
+    """Where nothing varies, the root of the bare variance has an infinite slope."""
+    case = _norm_case(rng, "gradients", "gradients where nothing varies", shape, 1e-3)
+    case.args[0][:] = 0.75
+    return replace(case, gradient=True)
+
+
 def _draw_layer_norm(rng: np.random.Generator) -> list[Case]:
     B, n, d = distinct(rng, 3, 3, 8)
     m, k, c = distinct(rng, 3, 3, 8)
@@ -91,6 +99,7 @@ def _draw_layer_norm(rng: np.random.Generator) -> list[Case]:
         _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
         Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
         _far_from_zero(rng, (B, n, d)),
+        _flat_gradient(rng, (B, n, d)),
     ]
 
 
@@ -112,6 +121,7 @@ def _draw_batch_norm(rng: np.random.Generator) -> list[Case]:
         _norm_case(rng, "edge cases", "a single feature (d = 1)", (B, n, 1), 0.1),
         Case("edge cases", apart.label, (strided(apart.args[0]), *apart.args[1:]), sizes=apart.sizes),
         _far_from_zero(rng, (B, n, d)),
+        _flat_gradient(rng, (B, n, d)),
     ]
 
 
@@ -148,7 +158,9 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
         if spread == "sum":
             variance = (x - mean).square().sum(dims, keepdim=True)
         if centre == "median":
-            mean = x.quantile(0.5, dims[0], keepdim=True) if len(dims) == 1 else mean
+            mean = x.median(dims[0], keepdim=True).values if len(dims) == 1 else mean
+        if centre == "minimum":
+            mean = x.amin(dims, keepdim=True)
         if spread == "range":
             variance = (x.amax(dims, keepdim=True) - x.amin(dims, keepdim=True)).square()
         below = {
@@ -173,6 +185,7 @@ def _norm_with(axes: Axes) -> Callable[..., Tensor]:
             "minus": lambda: gamma * z - beta,
             "together": lambda: gamma * (z + beta),
             "before": lambda: (gamma * x + beta - mean) / below,
+            "mean scaled": lambda: x - gamma * mean / below + beta,
             "mean undivided": lambda: gamma * (x - mean / below) + beta,
             "before all": lambda: norm(
                 gamma * x + beta, torch.ones_like(gamma), torch.zeros_like(beta), eps, over=over
@@ -207,6 +220,16 @@ _NORM_SLIPS = (
     ),
     ("mean-square", "The mean of x² stands for the variance: subtract the mean first.", {"spread": "mean square"}),
     ("mean-deviation", "The mean absolute deviation stands for the standard deviation.", {"spread": "mean deviation"}),
+    (
+        "mean-deviation-and-eps",
+        "The mean absolute deviation stands for the standard deviation, with eps beside it.",
+        {"spread": "mean deviation", "place": "outside"},
+    ),
+    (
+        "range-from-zero-to-one",
+        "The smallest value is subtracted and the range divides. Use the mean and the standard deviation.",
+        {"centre": "minimum", "spread": "range", "place": "outside"},
+    ),
     ("range", "The result is divided by the range of the values.", {"spread": "range"}),
     ("sum-of-squares", "The squares are summed; the variance is their mean.", {"spread": "sum"}),
     ("not-divided", "The mean is subtracted, but nothing is divided by the deviation.", {"place": "no division"}),
@@ -215,6 +238,11 @@ _NORM_SLIPS = (
         "only-the-mean-divided",
         "Only the mean is divided: mind the brackets around x − mean.",
         {"gain": "mean undivided"},
+    ),
+    (
+        "only-the-mean-scaled",
+        "Only the mean is divided and multiplied by gamma: mind the brackets around x − mean.",
+        {"gain": "mean scaled"},
     ),
     (
         "gain-before-everything",
@@ -344,6 +372,13 @@ _BATCH_NORM = Exercise(
             "evaluation-mode",
             "Mean 0 and variance 1 are taken as given. In training mode they are those of the batch.",
             lambda x, gamma, beta, eps=1e-5: gamma * x / (1 + eps) ** 0.5 + beta,
+        ),
+        Mistake(
+            "reshaped-not-transposed",
+            "A reshape alone does not bring the features to the front: here each row holds several of them.",
+            lambda x, gamma, beta, eps=1e-5: (
+                gamma * _over_last(x.reshape(x.shape[-1], -1), 1.0, 0.0, eps).reshape(x.shape) + beta
+            ),
         ),
         Mistake(
             "divided-by-the-batch",
@@ -754,18 +789,18 @@ def _block_with(
     def expansion(z: Tensor) -> Tensor:
         return _feed_forward(z, p["W_1"], p["b_1"], p["W_2"], p["b_2"], activation)
 
-    steps = (attention, expansion) if sublayers == "attention first" else (expansion, attention)
-    if sublayers == "attention only":
+    steps = (expansion, attention) if sublayers.startswith("feed forward") else (attention, expansion)
+    if sublayers.endswith("only"):
         steps = steps[:1]
     start = x
     for index, (sublayer, residual) in enumerate(zip(steps, (first, second), strict=False)):
         inside = start if reads == "old" and index else x
-        inside = normed(inside, index) if order in ("pre", "sandwich") else inside
+        inside = normed(inside, index) if order in ("pre", "sandwich", "both") else inside
         change = sublayer(inside)
         base = {"x": x, "none": torch.zeros_like(x), "twice": 2 * x, "normed": inside, "start": start}[residual]
         if order == "after sublayer" or order == "sandwich":
             x = base + normed(change, index)
-        elif order == "post":
+        elif order in ("post", "both"):
             x = normed(base + change, index)
         else:
             x = base + change
@@ -827,6 +862,11 @@ def _block_slips(order: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
         ("b-o-twice", "b_O is added twice: it is part of the attention already.", {"more_bias": 1.0}),
         ("attention-only", "The feed-forward layer is missing.", {"sublayers": "attention only"}),
         (
+            "attention-missing",
+            "The attention is missing: no token sees another.",
+            {"sublayers": "feed forward only", "names": ("2", "1")},
+        ),
+        (
             "steps-and-norms-swapped",
             "The feed-forward layer, with its own norm, comes first; the attention does.",
             {"sublayers": "feed forward first", "names": ("2", "1")},
@@ -854,6 +894,11 @@ def _block_slips(order: str) -> tuple[tuple[str, str, dict[str, Any]], ...]:
         ("halved", "Stream and sublayer are averaged; add them.", {"scale": 0.5}),
         ("input-added-again", "The block's input is added once more in the end.", {"final": lambda out, x: out + x}),
         ("sandwich", "There is a norm before and one after each sublayer.", {"order": "sandwich"}),
+        (
+            "norm-before-and-after",
+            "Each step is normed before the sublayer and once more after the addition. One norm for each is asked for.",
+            {"order": "both"},
+        ),
         ("betas-missing", "The norms' beta is not used.", {"without": ("beta_1", "beta_2")}),
         (
             "unbiased-variance",

@@ -70,6 +70,17 @@ def _drawn_by_row(batch: int, period: int, repeats: int, vocab_size: int, genera
     return torch.stack(rows).repeat(1, repeats)
 
 
+def _drawn_for_each_repeat(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> Tensor:
+    return torch.cat([torch.randint(vocab_size, (batch, period), generator=generator) for _ in range(repeats)], 1)
+
+
+def _second_draw(batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator) -> Tensor:
+    torch.randint(vocab_size, (batch, period), generator=generator)
+    return _repeated_sequences(batch, period, repeats, vocab_size, generator)
+
+
 def _without_repetition(batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator) -> Tensor:
     size = max(vocab_size, period)
     rows = [torch.randperm(size, generator=generator)[:period] for _ in range(batch)]
@@ -140,6 +151,11 @@ _REPEATED_SEQUENCES = Exercise(
                     {"low": 1, "high": 1, "repeat": lambda block, r: block.repeat(1, r)},
                 ),
                 (
+                    "drawn-from-one",
+                    "The draw begins at id 1, so token 0 never comes. Ids run from 0 to vocab_size − 1.",
+                    {"low": 1},
+                ),
+                (
                     "one-id-too-many",
                     "An id as large as vocab_size can be drawn: ids run from 0 to vocab_size − 1.",
                     {"high": 1},
@@ -179,6 +195,30 @@ _REPEATED_SEQUENCES = Exercise(
             "tokens-without-repetition",
             "The tokens of a block are drawn without repetition. Here a block may hold a token twice.",
             _without_repetition,
+        ),
+        Mistake(
+            "drawn-anew-for-each-repeat",
+            "Every block is drawn anew, so nothing comes back. Draw once, and repeat what was drawn.",
+            _drawn_for_each_repeat,
+        ),
+        Mistake(
+            "fixed-seed",
+            "The draw begins from a seed of its own. Whoever hands in a generator has chosen where it stands.",
+            lambda batch, period, repeats, vocab_size, generator: _repeated_sequences(
+                batch, period, repeats, vocab_size, torch.Generator().manual_seed(42)
+            ),
+        ),
+        Mistake(
+            "first-draw-thrown-away",
+            "A draw goes before the one that is used, so other tokens come. Ask the generator once.",
+            _second_draw,
+        ),
+        Mistake(
+            "rounded-fractions",
+            "Fractions are drawn and rounded down to ids, so other tokens come. Draw whole numbers.",
+            lambda batch, period, repeats, vocab_size, generator: (
+                (torch.rand(batch, period, generator=generator) * vocab_size).long().repeat(1, repeats)
+            ),
         ),
     ),
     library="torch",
@@ -376,6 +416,21 @@ _PREVIOUS_TOKEN_SCORE = Exercise(
             "The diagonal of the first two axes is taken. The maps stand on the last two.",
             lambda w: torch.diagonal(w, -1).mean(-1),
         ),
+        Mistake(
+            "last-position-only",
+            "Only the last position is looked at. Average over all that have a token before them.",
+            _previous(by=lambda band, n: band[..., -1]),
+        ),
+        Mistake(
+            "wraps-around",
+            "The first position is counted with its weight on the last token. It has no token before it.",
+            lambda w: w.roll(1, -1).diagonal(0, -2, -1).mean(-1),
+        ),
+        Mistake(
+            "first-position-counted",
+            "The first position is counted with its weight on itself. It has no token before it.",
+            lambda w: (w.diagonal(-1, -2, -1).sum(-1) + w[..., 0, 0]) / w.shape[-1],
+        ),
     ),
     library="torch",
 )
@@ -400,6 +455,11 @@ def _any_repeat(weights: Tensor, period: int) -> Tensor:
     for i in range(period, n):
         total = total + weights[..., i, (i - period + 1) % period : i : period].sum(-1)
     return total / max(n - period, 1)
+
+
+def _share_of_matches(weights: Tensor, period: int) -> Tensor:
+    peaks = weights.argmax(-1, keepdim=True) == torch.arange(weights.shape[-1])
+    return _prefix_matching_score(peaks.to(weights.dtype), period)
 
 
 _PREFIX_MATCHING_SCORE = Exercise(
@@ -485,10 +545,20 @@ _PREFIX_MATCHING_SCORE = Exercise(
             "last-position-left-out",
             "The last position is left out, though it has a token one period ago.",
             lambda w, period: (
-                _prefix_matching_score(w[..., :-1, :], period)
+                _prefix_matching_score(w[..., :-1, :-1], period)
                 if w.shape[-1] > period + 1
                 else _prefix_matching_score(w, period) * 0
             ),
+        ),
+        Mistake(
+            "share-of-peaks",
+            "The positions at which the match gets most are counted. Take the mean of the weights.",
+            _share_of_matches,
+        ),
+        Mistake(
+            "repeats-for-period",
+            "The number of blocks stands where their length belongs: by how many positions does a token come back?",
+            lambda w, period: _prefix_matching_score(w, max(w.shape[-1] // period, 1)),
         ),
     ),
     library="torch",
@@ -593,6 +663,11 @@ _OV_CIRCUIT = Exercise(
             lambda E, V, out, U: (E @ V) @ (out @ U) * (E @ U),
         ),
         Mistake("tied-unembedding", "W_E is used in place of W_U.", lambda E, V, out, U: E @ V @ out @ E.T),
+        Mistake(
+            "tied-embedding",
+            "W_U, transposed, is used in place of W_E. The head reads embeddings.",
+            lambda E, V, out, U: U.T @ V @ out @ U,
+        ),
     ),
     library="torch",
 )
@@ -729,6 +804,33 @@ _COPYING_SCORE = Exercise(
             "The own logit is compared with the whole matrix; compare it with its own row.",
             lambda ov: (ov.diagonal() >= ov.max()).double().mean(),
         ),
+        Mistake(
+            "above-all-others",
+            "The own logit is compared with those of all tokens; compare it with the others of its own row.",
+            lambda ov: (
+                (ov.diagonal() > ov.masked_fill(torch.eye(len(ov), dtype=torch.bool), -math.inf).max()).double().mean()
+            ),
+        ),
+        Mistake(
+            "trace-over-sizes",
+            "The trace is divided by the sum of all sizes; count the tokens whose own logit is the largest.",
+            lambda ov: ov.trace() / ov.abs().sum().clamp_min(1e-9),
+        ),
+        Mistake(
+            "eigenvalues",
+            "This is the score from the eigenvalues. Here the tokens whose own logit is the largest are counted.",
+            lambda ov: (values := torch.linalg.eigvals(ov)).real.sum() / values.abs().sum().clamp_min(1e-9),
+        ),
+        Mistake(
+            "among-the-two-largest",
+            "A token is counted where one other logit is larger than its own. None may be.",
+            lambda ov: ((ov > ov.diagonal()[:, None]).sum(-1) < 2).double().mean(),
+        ),
+        Mistake(
+            "first-token-left-out",
+            "Token 0 is left out. Where does the loop begin?",
+            lambda ov: _copies(ov, after=lambda hit: hit[1:].double().mean()),
+        ),
     ),
     library="torch",
 )
@@ -781,13 +883,15 @@ def _composed(
     product: Callable[[Tensor, Tensor], Tensor] = lambda A, B: A @ B.T,
     norm: Callable[[Tensor], Tensor] = torch.linalg.norm,
     below: Callable[[Tensor, Tensor], Any] = lambda a, b: a * b,
+    above: Callable[[Tensor], Tensor] | None = None,
+    less: Callable[[int], float] = lambda d: 0.0,
     guard: bool = True,
     after: Callable[[Tensor], Any] = lambda score: score,
 ) -> Any:
     norms = below(norm(W_QK), norm(W_OV))
     if guard and not (W_QK.any() and W_OV.any()):
-        return torch.zeros((), dtype=W_QK.dtype)
-    return after(norm(product(W_QK, W_OV)) / norms)
+        return torch.zeros((), dtype=W_QK.dtype) - less(len(W_QK))
+    return after((above or norm)(product(W_QK, W_OV)) / norms - less(len(W_QK)))
 
 
 _COMPOSITION_SCORE = Exercise(
@@ -852,6 +956,36 @@ _COMPOSITION_SCORE = Exercise(
                 "The product of the two norms stands under one more root.",
                 {"below": lambda a, b: (a * b).sqrt()},
             ),
+            (
+                "norm-above-squared",
+                "The norm of the product is squared, or not rooted; those below are right.",
+                {"above": lambda W: W.square().sum()},
+            ),
+            (
+                "multiplied-by-the-other-norm",
+                "The norm of W_OV multiplies, that of W_QK divides. Mind the brackets: both stand below the line.",
+                {"below": lambda a, b: a / b},
+            ),
+            (
+                "trace",
+                "The trace of the product is taken, which is a cosine; take its norm.",
+                {"above": torch.trace},
+            ),
+            (
+                "baseline-subtracted",
+                "The score of random matrices, 1/√d_model, is subtracted. The plain quotient is asked for.",
+                {"less": lambda d: d**-0.5},
+            ),
+            (
+                "queries-and-keys",
+                "Queries and keys both read the earlier head's output; only the keys do in K-composition.",
+                {"product": lambda A, B: B @ A @ B.T},
+            ),
+            (
+                "direct-path-added",
+                "The keys read the stream as well as the earlier head. Only what W_OV writes is asked for.",
+                {"product": lambda A, B: A @ (torch.eye(len(B), dtype=B.dtype) + B).T},
+            ),
         ),
     ),
     library="torch",
@@ -897,6 +1031,11 @@ def _without(*, index: Callable[[Tensor, int], Any], value: Any = 0.0) -> Callab
     return wrong
 
 
+def _zero_along(axis: int, gone: Callable[[int, int], Tensor]) -> Callable[[Tensor, int], Tensor]:
+    """Zero where `gone(size of the axis, head)`, on another axis or for other heads than asked for."""
+    return lambda x, head: x * ~gone(x.shape[axis], head).view(-1, *(1,) * (x.dim() - 1 - axis))
+
+
 _ALL = slice(None)
 
 _ABLATE_HEAD = Exercise(
@@ -921,17 +1060,17 @@ _ABLATE_HEAD = Exercise(
         Mistake(
             "wrong-axis-batch",
             "A sequence of the batch is set to zero; heads stand on the second axis.",
-            _without(index=lambda x, head: head % len(x)),
+            _zero_along(0, lambda size, head: torch.arange(size) == head),
         ),
         Mistake(
             "wrong-axis-tokens",
             "A token is set to zero; heads stand on the second axis.",
-            _without(index=lambda x, head: (_ALL, _ALL, head % x.shape[2])),
+            _zero_along(2, lambda size, head: torch.arange(size) == head),
         ),
         Mistake(
             "wrong-axis-features",
             "A feature is set to zero; heads stand on the second axis.",
-            _without(index=lambda x, head: (..., head % x.shape[3])),
+            _zero_along(3, lambda size, head: torch.arange(size) == head),
         ),
         Mistake(
             "counted-from-one",
@@ -980,6 +1119,21 @@ _ABLATE_HEAD = Exercise(
             "nan-written",
             "The head's contribution becomes NaN; zero was asked for.",
             _without(index=lambda x, head: (_ALL, head), value=math.nan),
+        ),
+        Mistake(
+            "only-earlier-heads",
+            "The heads before this one are set to zero, and this one is kept. A slice ends before its last index.",
+            _zero_along(1, lambda size, head: torch.arange(size) < head),
+        ),
+        Mistake(
+            "only-later-heads",
+            "The heads after this one are set to zero, and this one is kept.",
+            _zero_along(1, lambda size, head: torch.arange(size) > head),
+        ),
+        Mistake(
+            "block-of-features",
+            "A block of features is set to zero in every head. The heads are apart already, on the second axis.",
+            lambda x, head: x * (torch.arange(x.shape[3]) // max(x.shape[3] // x.shape[1], 1) != head),
         ),
         Mistake("everything-zero", "All heads are set to zero.", lambda x, head: torch.zeros_like(x)),
         Mistake("nothing-changed", "Nothing is ablated.", lambda x, head: x.clone()),
@@ -1118,6 +1272,21 @@ _IN_CONTEXT_LEARNING_SCORE = Exercise(
             "exponentials",
             "The losses are exponentiated first. Subtract the losses themselves.",
             lambda x, e, t: (x[:, t].exp() - x[:, e].exp()).mean(),
+        ),
+        Mistake(
+            "perplexities",
+            "Perplexities are subtracted. Subtract the losses themselves.",
+            lambda x, e, t: x[:, t].mean().exp() - x[:, e].mean().exp(),
+        ),
+        Mistake(
+            "mean-between",
+            "The losses from one position to the other are averaged. Only those at the two count, one less the other.",
+            lambda x, e, t: x[:, min(e, t) : max(e, t) + 1].mean(),
+        ),
+        Mistake(
+            "divided-by-n",
+            "The sum over the batch is divided by the number of tokens. Over how many losses does it run?",
+            lambda x, e, t: (x[:, t] - x[:, e]).sum() / x.shape[1],
         ),
     ),
     library="torch",

@@ -51,9 +51,11 @@ def _slipped(
     shifted: int = 0,
     turned: bool = False,
     swap: str = "",
+    keys: Callable[[Tensor], Tensor] = lambda K: K,
     after: Callable[[Tensor], Any] = lambda out: out,
     weights_only: bool = False,
     normalise: bool = True,
+    residual: bool = False,
     **options: Any,
 ) -> Any:
     """All of an attention with a place for every slip; causal: None for no mask at all."""
@@ -62,12 +64,14 @@ def _slipped(
     if swap:
         named = {"Q": Q, "K": K, "V": V}
         Q, K, V = (named[letter] for letter in swap)
+    K = keys(K)
     mask = torch.ones(n, n, dtype=torch.bool).tril(shifted) if causal else None
     mask = mask.T if turned and mask is not None else mask
     out, weights = attend(Q, K, V, mask, sizes=sizes, **options)
     if not normalise:
         scores = Q @ K.mT / math.sqrt(Q.shape[-1])
         out = (scores - scores.amax(-1, keepdim=True)).exp() @ V
+    out = out + Q if residual else out
     return after(weights if weights_only else out)
 
 
@@ -97,6 +101,58 @@ SHARED_SLIPS = (
         {"after": lambda out: out.transpose(1, 2).flatten(2)},
     ),
     ("transposed-result", "The last two axes have changed places in the result.", {"after": lambda out: out.mT}),
+    (
+        "weights-scaled",
+        "The division by √d comes after the softmax. The scores are to be divided, before it.",
+        {"scaling": "none", "after": lambda out: out / math.sqrt(out.shape[-1])},
+    ),
+    ("root-of-all-heads", parts.BY_ALL, {"scaling": "root of all heads"}),
+    (
+        "keys-reshaped",
+        "The keys are brought to (d, n) by a reshape, which mixes keys and features. Swap the two axes.",
+        {"keys": lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2]).mT},
+    ),
+    (
+        "queries-added",
+        "The queries are added to the output. A residual belongs to the block, not to the attention.",
+        {"residual": True},
+    ),
+)
+
+
+def _no_softmax(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+    return (scores.tril() if causal else scores) @ V
+
+
+def _best_key_only(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    scores = Q @ K.mT
+    if causal:
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -math.inf)
+    return F.one_hot(scores.argmax(-1), K.shape[-2]).to(V.dtype) @ V
+
+
+def _heads_as_tokens(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    return _slipped(*(array.transpose(1, 2) for array in (Q, K, V)), causal=causal).transpose(1, 2)
+
+
+#: More mistakes of any attention, which are no slip in one place.
+SHARED_MISTAKES = (
+    Mistake(
+        "softmax-missing",
+        "The scores themselves weigh the values. A softmax is to make weights of them first.",
+        _no_softmax,
+    ),
+    Mistake(
+        "best-key-only",
+        "Each query takes the value of its best key alone. Attention averages all values with softmax weights.",
+        _best_key_only,
+    ),
+    Mistake(
+        "heads-as-tokens",
+        "The inputs are read as (B, n, h, d), so that the heads of one token attend to each other.",
+        _heads_as_tokens,
+    ),
 )
 
 
@@ -136,6 +192,13 @@ def _first_only(axis: int) -> Callable[..., Tensor]:
         return out
 
     return wrong
+
+
+def _queries_up_to_d(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    answers, out = _slipped(Q, K, V), torch.zeros_like(V)
+    for query in range(Q.shape[-1]):
+        out[:, :, query] = answers[:, :, query]
+    return out
 
 
 def _shared_head(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
@@ -192,6 +255,17 @@ _LOOP_ATTENTION = Exercise(
             "The last key is never looked at. Where does the loop end?",
             lambda Q, K, V: attend(Q, K[..., :-1, :], V[..., :-1, :])[0],
         ),
+        *SHARED_MISTAKES,
+        Mistake(
+            "last-head-everywhere",
+            "All heads hold the answer of the last one. Is the result written to the place of its head?",
+            lambda Q, K, V: _slipped(Q, K, V)[:, -1:].expand_as(V),
+        ),
+        Mistake(
+            "as-many-queries-as-features",
+            "The loop over the queries runs d times; there are n queries. Which axis does its length come from?",
+            _queries_up_to_d,
+        ),
     ),
     library="torch",
 )
@@ -217,6 +291,7 @@ def _draw_batched_attention(rng: np.random.Generator) -> list[Case]:
         case("causal", "causal", _inputs(rng, B, h, n, d), causal=True),
         case("causal", "causal, float32", _inputs(rng, B, h, n + 2, d, dtype=np.float32), causal=True),
         case("causal", "causal, scores of ±10,000", _large_scores(rng, B, h, n, d), causal=True),
+        case("causal", "causal, all scores near −10,000", _all_low(rng, B, h, n + 1, d), causal=True),
         case("edge cases", "B = 1", _inputs(rng, 1, h, n, d)),
         case("edge cases", "one head, causal", _inputs(rng, B, 1, n, d), causal=True),
         case("edge cases", "a single token (n = 1)", _inputs(rng, B, h, 1, d), causal=True),
@@ -230,6 +305,11 @@ def _batched(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False, **slips: Any
     return _slipped(Q, K, V, causal=causal if always is None else always, **slips)
 
 
+def _heads_in_a_row(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    rows = (array.flatten(1, 2).unsqueeze(1) for array in (Q, K, V))
+    return _slipped(*rows, causal=causal).view(Q.shape)
+
+
 _BATCHED_ATTENTION = Exercise(
     name="batched_attention",
     unit=UNIT,
@@ -238,28 +318,45 @@ _BATCHED_ATTENTION = Exercise(
     reference=_batched_attention,
     draw=_draw_batched_attention,
     credit={"values": 0.5, "causal": 0.2, "edge cases": 0.1, "large scores": 0.1, "gradients": 0.1},
-    mistakes=with_slips(
-        _batched,
-        (
-            *SHARED_SLIPS,
-            ("unstable", parts.UNSTABLE, {"stable": False}),
-            ("causal-ignored", "`causal=True` changes nothing. Which keys may a query see then?", {"always": False}),
-            ("always-causal", "Later keys are left out even without `causal`.", {"always": True}),
-            ("causal-diagonal-out", "With `causal` a query does not see its own key. It may.", {"shifted": -1}),
-            ("causal-one-too-many", "With `causal` a query still sees the next key.", {"shifted": 1}),
-            ("causal-turned", "With `causal` a query sees itself and later keys, not earlier ones.", {"turned": True}),
+    mistakes=(
+        *with_slips(
+            _batched,
             (
-                "mask-inverted",
-                "With `causal` just the later keys are seen, not the earlier ones.",
-                {"masking": "inverted"},
+                *SHARED_SLIPS,
+                ("unstable", parts.UNSTABLE, {"stable": False}),
+                (
+                    "causal-ignored",
+                    "`causal=True` changes nothing. Which keys may a query see then?",
+                    {"always": False},
+                ),
+                ("always-causal", "Later keys are left out even without `causal`.", {"always": True}),
+                ("causal-diagonal-out", "With `causal` a query does not see its own key. It may.", {"shifted": -1}),
+                ("causal-one-too-many", "With `causal` a query still sees the next key.", {"shifted": 1}),
+                (
+                    "causal-turned",
+                    "With `causal` a query sees itself and later keys, not earlier ones.",
+                    {"turned": True},
+                ),
+                (
+                    "mask-inverted",
+                    "With `causal` just the later keys are seen, not the earlier ones.",
+                    {"masking": "inverted"},
+                ),
+                ("mask-after-softmax", parts.AFTER, {"masking": "after"}),
+                ("mask-multiplied", parts.MULTIPLIED, {"masking": "multiplied"}),
+                ("mask-added", parts.ADDED, {"masking": "added"}),
+                ("mask-mild", parts.MILD, {"masking": "mild"}),
+                ("mask-less-mild", parts.MILD, {"masking": "less mild"}),
+                ("weights-returned", "The weights are returned; return what they average.", {"weights_only": True}),
+                ("heads-summed", "The heads are added up. Each keeps its place.", {"after": lambda out: out.sum(1)}),
+                ("tuple-returned", "A tuple is returned; return the output alone.", {"after": lambda out: (out, out)}),
             ),
-            ("mask-after-softmax", parts.AFTER, {"masking": "after"}),
-            ("mask-multiplied", parts.MULTIPLIED, {"masking": "multiplied"}),
-            ("mask-added", parts.ADDED, {"masking": "added"}),
-            ("mask-mild", parts.MILD, {"masking": "mild"}),
-            ("weights-returned", "The weights are returned; return what they average.", {"weights_only": True}),
-            ("heads-summed", "The heads are added up. Each keeps its place.", {"after": lambda out: out.sum(1)}),
-            ("tuple-returned", "A tuple is returned; return the output alone.", {"after": lambda out: (out, out)}),
+        ),
+        *SHARED_MISTAKES,
+        Mistake(
+            "heads-see-each-other",
+            "The tokens of all heads stand in one long row, so the heads see each other. Each attends on its own.",
+            _heads_in_a_row,
         ),
     ),
     library="torch",
@@ -336,17 +433,20 @@ def _tiled(
         (start, min(start + size, n)) for start in range(0, n, size)
     ],
     normalise: str = "at the end",
+    scale_again: bool = False,
+    first_values: bool = False,
     start: float = -math.inf,
     after: Callable[[Tensor], Any] = lambda out: out,
 ) -> Any:
     """Online softmax over blocks of keys, with a place for every slip."""
-    n, d = Q.shape[-2], Q.shape[-1]
-    scale = parts.scale_of(scaling, Q, {"d_model": d, "h": Q.shape[1]})
+    d = Q.shape[-1]
+    sizes = {"d_model": d, "h": Q.shape[1], "m": block_size}
+    scale = parts.scale_of(scaling, Q, sizes)
     top = Q.new_full((*Q.shape[:-1], 1), start)
     total, out = torch.zeros_like(top), torch.zeros_like(Q)
     count, last = 0, None
-    for first, end in blocks(n, block_size):
-        scores = Q @ K[..., first:end, :].mT * scale
+    for first, end in blocks(K.shape[-2], block_size):
+        scores = Q @ K[..., first:end, :].mT * (scale ** (count + 1) if scale_again else scale)
         block_top = scores.amax(-1, keepdim=True)
         if maximum == "running":
             new_top = torch.maximum(top, block_top)
@@ -361,16 +461,20 @@ def _tiled(
         shrink = torch.exp((new_top - top) if upside_down and bool(torch.isfinite(top).all()) else (top - new_top))
         shrink = torch.nan_to_num(shrink, nan=0.0, posinf=0.0)
         total = total * (shrink if rescale_sum else 1.0) + exponents.sum(-1, keepdim=True)
-        part = exponents @ V[..., first:end, :]
-        if normalise == "every block":
+        part = exponents @ (V[..., : end - first, :] if first_values else V[..., first:end, :])
+        if normalise.startswith("every block"):
             part = part / exponents.sum(-1, keepdim=True)
         out = out * (shrink if rescale_out else 1.0) + part
+        if normalise == "in the loop":
+            out = out / total
         top = new_top
         count += 1
     result = {
         "at the end": out / total,
         "never": out,
+        "in the loop": out,
         "every block": out / max(count, 1),
+        "every block, added": out,
         "twice": out / total / total,
     }[normalise]
     return after(result)
@@ -482,6 +586,36 @@ _TILED_ATTENTION = Exercise(
                     {"normalise": "every block", "rescale_sum": False, "rescale_out": False, "maximum": "block"},
                 ),
                 (
+                    "softmaxes-added",
+                    "Each block has its own softmax, and the blocks are added. One softmax runs over all keys.",
+                    {
+                        "normalise": "every block, added",
+                        "rescale_sum": False,
+                        "rescale_out": False,
+                        "maximum": "block",
+                    },
+                ),
+                (
+                    "divided-in-the-loop",
+                    "The output is divided by the running sum after every block. Divide once, after the last.",
+                    {"normalise": "in the loop"},
+                ),
+                (
+                    "root-of-the-block",
+                    "The scores are divided by the root of the block size. Over what does the dot product sum?",
+                    {"scaling": "root of m"},
+                ),
+                (
+                    "scaled-again-in-every-block",
+                    "The scale is applied once more with every block. Does the loop change the queries?",
+                    {"scale_again": True},
+                ),
+                (
+                    "values-of-the-first-block",
+                    "Every block takes the first block's values. The values move along with the keys.",
+                    {"first_values": True},
+                ),
+                (
                     "normalised-twice",
                     "The output is divided by the sum of the exponentials twice.",
                     {"normalise": "twice"},
@@ -513,6 +647,38 @@ _TILED_ATTENTION = Exercise(
             "all-scores-at-once",
             "All n × n scores are made at once. The result is right, but saving that memory is the point.",
             lambda Q, K, V, block_size: _slipped(Q, K, V),
+        ),
+        Mistake(
+            "own-block-only",
+            "Each block of queries sees the keys of its own block alone. Every query meets every block of keys.",
+            lambda Q, K, V, block_size: torch.cat(
+                [
+                    _slipped(*(array[:, :, first : first + block_size] for array in (Q, K, V)))
+                    for first in range(0, Q.shape[2], block_size)
+                ],
+                2,
+            ),
+        ),
+        Mistake(
+            "blocks-so-far",
+            "Each block of queries sees the blocks of keys up to its own. Nothing is masked here: later ones count.",
+            lambda Q, K, V, block_size: torch.cat(
+                [
+                    _tiled(
+                        Q[:, :, first : first + block_size],
+                        K[:, :, : first + block_size],
+                        V[:, :, : first + block_size],
+                        block_size,
+                    )
+                    for first in range(0, Q.shape[2], block_size)
+                ],
+                2,
+            ),
+        ),
+        Mistake(
+            "first-heads-keys",
+            "All heads read the keys and values of the first one.",
+            lambda Q, K, V, block_size: _tiled(Q, K[:, :1].expand_as(K), V[:, :1].expand_as(V), block_size),
         ),
     ),
     library="torch",
@@ -623,6 +789,31 @@ _ATTENTION_FLOPS = Exercise(
             "The count is a float, so large ones lose digits. Multiply ints.",
             _flops(lambda B, h, n, d: 4.0 * B * h * n * n * d),
         ),
+        Mistake(
+            "softmax-as-three",
+            "The softmax is counted; only the two matmuls are.",
+            _flops(lambda B, h, n, d: B * h * n * n * (4 * d + 3)),
+        ),
+        Mistake(
+            "scaling-counted",
+            "The division of each score by √d is counted; only the two matmuls are.",
+            _flops(lambda B, h, n, d: B * h * n * n * (4 * d + 1)),
+        ),
+        Mistake(
+            "width-divided-by-heads",
+            "d_head is divided by the heads once more. It is the width of one head already.",
+            _flops(lambda B, h, n, d: 4 * B * h * n * n * (d // h)),
+        ),
+        Mistake(
+            "caret",
+            "In Python ^ is no power but the bitwise exclusive or.",
+            _flops(lambda B, h, n, d: 4 * B * h * (n ^ 2) * d),
+        ),
+        Mistake(
+            "gigaflops",
+            "Billions of operations are returned; the operations themselves are asked for.",
+            _flops(lambda B, h, n, d: 4 * B * h * n * n * d // 10**9),
+        ),
     ),
     library="torch",
 )
@@ -716,6 +907,21 @@ _SCORE_MATRIX_BYTES = Exercise(
             "cubed",
             "n comes in three times; each query has one score for each key.",
             _bytes(lambda B, h, n, b: B * h * n**3 * b),
+        ),
+        Mistake(
+            "bits-taken-for-bytes",
+            "The result is divided by 8, but bytes_per_value is in bytes already.",
+            _bytes(lambda B, h, n, b: B * h * n * n * b // 8),
+        ),
+        Mistake(
+            "bytes-as-power",
+            "bytes_per_value stands as the power of n. n comes in twice, and each score takes that many bytes.",
+            _bytes(lambda B, h, n, b: B * h * n**b),
+        ),
+        Mistake(
+            "caret",
+            "In Python ^ is no power but the bitwise exclusive or.",
+            _bytes(lambda B, h, n, b: B * h * (n ^ 2) * b),
         ),
     ),
     library="torch",
@@ -832,6 +1038,25 @@ _ROOFLINE_SECONDS = Exercise(
             _by_intensity,
         ),
         Mistake(
+            "work-times-rate",
+            "Work and rate are multiplied: time is work divided by rate.",
+            lambda flops, bytes_moved, peak_flops, peak_bandwidth: max(
+                flops * peak_flops, bytes_moved * peak_bandwidth
+            ),
+        ),
+        Mistake(
+            "attainable-rate",
+            "This is the roof itself, the operations per second that can be reached. How long does the work take then?",
+            lambda flops, bytes_moved, peak_flops, peak_bandwidth: min(
+                peak_flops, flops / max(bytes_moved, 1e-30) * peak_bandwidth
+            ),
+        ),
+        Mistake(
+            "flops-doubled",
+            "The operations are doubled. Multiplies and adds are both counted in `flops` already.",
+            _roof(lambda a, b: max(2 * a, b)),
+        ),
+        Mistake(
             "whole-seconds", "The times are rounded to whole seconds.", _roof(lambda a, b: float(math.floor(max(a, b))))
         ),
     ),
@@ -910,21 +1135,28 @@ def _timed(
     more_repeats: int = 0,
     runs: int = 1,
     count_warmup: bool = False,
+    launch_first: bool = False,
+    warm_up_again: bool = False,
+    differences: bool = True,
 ) -> Any:
     times = []
-    for _ in range(warmup + more_warmup if not count_warmup else 0):
+    for _ in range(warmup + more_warmup if not (count_warmup or warm_up_again) else 0):
         run()
     if settle:
         synchronize()
     for _ in range(repeats + more_repeats + (warmup if count_warmup else 0)):
+        for _ in range(warmup if warm_up_again else 0):
+            run()
         if before:
             synchronize()
+        if launch_first:
+            run()
         start = clock()
-        for _ in range(runs):
+        for _ in range(0 if launch_first else runs):
             run()
         if after:
             synchronize()
-        times.append(clock() - start)
+        times.append(clock() - start if differences else clock())
     return summary(times) if times else 0.0
 
 
@@ -1021,6 +1253,31 @@ _MEDIAN_TIME = Exercise(
                     "The spread is returned; the median is asked for.",
                     {"summary": statistics.pstdev},
                 ),
+                (
+                    "launch-before-the-clock",
+                    "The work is launched before the first reading. Read the clock first, so that all of it is timed.",
+                    {"launch_first": True},
+                ),
+                (
+                    "middle-of-the-range",
+                    "The middle between the fastest and the slowest is taken; take the median.",
+                    {"summary": lambda t: (min(t) + max(t)) / 2},
+                ),
+                (
+                    "trimmed-mean",
+                    "The fastest and the slowest are dropped and the others averaged; take the median of all.",
+                    {"summary": lambda t: statistics.fmean(sorted(t)[1:-1] or t)},
+                ),
+                (
+                    "warm-up-before-each",
+                    "The warm-up comes before every repeat; once, before the first, is enough.",
+                    {"warm_up_again": True},
+                ),
+                (
+                    "readings-not-differences",
+                    "Readings of the clock are collected. A time is the difference of two of them.",
+                    {"differences": False},
+                ),
             ),
         ),
         Mistake(
@@ -1032,6 +1289,13 @@ _MEDIAN_TIME = Exercise(
             "one-warm-up-only",
             "There is one warm-up run whatever `warmup` says.",
             lambda run, synchronize, clock, warmup, repeats: _timed(run, synchronize, clock, 1, repeats),
+        ),
+        Mistake(
+            "warm-up-taken-from-the-repeats",
+            "The first repeats serve as warm-up, so too few are timed. The warm-up runs come on top of the repeats.",
+            lambda run, synchronize, clock, warmup, repeats: _timed(
+                run, synchronize, clock, 0, repeats, summary=lambda t: statistics.median(t[warmup:] or t)
+            ),
         ),
         Mistake(
             "all-at-once", "All repeats are timed together, and that is a mean. Time each alone.", _total_over_repeats
