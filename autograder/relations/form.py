@@ -63,6 +63,8 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
     if 2 * len(failing) <= len(evidence.failing()):
         return None
+    if all(isinstance(evidence.calls[index].value, list) for index in failing):
+        return Finding("wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?")
     verdicts = set()
     for index in failing:
         value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
