@@ -19,7 +19,7 @@ import numpy as np
 
 from . import tensors
 from .compare import flat, tolerance
-from .exercise import GRADIENTS, Activation, Case, Device, DevicePart, Exercise, HostFunction, Rng
+from .exercise import GRADIENTS, Activation, Case, Device, DevicePart, Exercise, HostFunction, Leaf, Rng
 from .units import exercises, find_exercise
 from .worker.tensors import Watch, activation
 from .worker.values import leaves, map_leaves
@@ -54,6 +54,9 @@ class Posed:
             self.cases = [_with_leeway(case) for case in self.cases]
         if GRADIENTS in exercise.credit:
             self.cases.append(_gradient_case(self.cases[0]))
+        if isinstance(exercise.returns, Leaf) and exercise.returns.kind == "bool":
+            # Whoever counts the calls could else answer yes or no by the place alone.
+            self.cases = [self.cases[index] for index in generator.permutation(len(self.cases))]
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
         unknown = {case.criterion for case in self.cases} ^ set(exercise.credit)

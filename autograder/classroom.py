@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+import nbformat
+
+from . import runs
 from .challenge import Challenge
-from .grading import Course, grade_submission, nothing_to_grade
+from .executors import Pool
+from .grading import Course
+from .jobs import Graded, Job, recorded_form
 from .judge import Criterion, Verdict
-from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
-from .submission import Unreadable
+from .sandbox import Limits, NoSandbox, preflight
+from .submission import Unreadable, read_file
 from .units import exercises, unit_names
+
+Done = Callable[[Graded], None]
 
 
 class NotUsable(Exception):
@@ -33,23 +35,6 @@ class HandedIn:
     student: str
     unit: str
     path: Path
-
-
-@dataclass
-class Graded:
-    """One student's verdicts on one unit, and whether the notebook could be read.
-
-    fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    """
-
-    student: str
-    unit: str
-    verdicts: list[Verdict]
-    problem: str | None = None
-    fault: str | None = None
-
-    def as_json(self) -> list[dict[str, Any]]:
-        return [verdict.as_json(self.student) for verdict in self.verdicts]
 
 
 def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None) -> list[HandedIn]:
@@ -76,61 +61,130 @@ def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None)
     return found
 
 
+def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
+    """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
+    try:
+        content, problem = read_file(item.path), None
+    except Unreadable as error:
+        content, problem = None, str(error)
+    release = course.release_text(item.unit)
+    return Job(item.student, item.unit, str(item.path), content, problem, release, seed, limits, unsafe)
+
+
 def grade_class(
     root: Path,
     handed: Sequence[HandedIn],
     workers: int | None = None,
     unsafe: bool = False,
     challenge: Challenge | None = None,
-    done: Callable[[Graded], None] = lambda graded: None,
+    done: Done = lambda graded: None,
+    scheduler: str | None = None,
+    limits: Limits | None = None,
 ) -> list[Graded]:
-    """Grade notebooks side by side, one sandbox per worker. `done` is told of each as it is finished."""
+    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished."""
     course, challenge = Course(root), challenge or Challenge()
-    for unit in dict.fromkeys(item.unit for item in handed):
+    units = list(dict.fromkeys(item.unit for item in handed))
+    for unit in units:
         course.release(unit)
-        challenge.unit(unit)  # drawn once, before the workers share it
+    limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
-    local, lock = threading.local(), threading.Lock()
-    with ExitStack() as stack, ThreadPoolExecutor(workers) as pool:
+    found: dict[HandedIn, Graded] = {}
+    with Pool(workers, scheduler, challenge, units) as pool:
+        jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
+        for item, graded in pool.run(jobs):
+            done(graded)
+            graded.notebook = None
+            found[item] = graded
+    return [found[item] for item in handed]
 
-        def sandbox() -> Sandbox:
-            if not hasattr(local, "sandbox"):
-                opened = open_sandbox(Limits(), unsafe=unsafe)
-                with lock:
-                    local.sandbox = stack.enter_context(opened)
-            return local.sandbox
 
-        def grade(item: HandedIn) -> Graded:
-            graded = grade_one(course, item, challenge, sandbox())
-            with lock:
+class Run:
+    """One `autograder grade`: grades what is new or changed, records each as it comes, and can be taken up again.
+
+    What a student handed in has a fingerprint, kept with the verdicts. The verdicts are on disk before the gradebook
+    has them, and are marked once it has: whenever a run is killed, the next one finishes it, grades nothing twice and
+    loses nothing. A run that is taken up again goes on with the same secret cases.
+    """
+
+    def __init__(self, root: Path, force: bool = False, unsafe: bool = False) -> None:
+        self.root, self._unsafe = root, unsafe
+        self._course, self._limits = Course(root), Limits.from_course(root)
+        seed = None if force else runs.interrupted(root)
+        self._challenge, self._force = Challenge(seed), force
+        self.unchanged = 0
+
+    def grade(
+        self,
+        handed: Sequence[HandedIn],
+        workers: int | None = None,
+        scheduler: str | None = None,
+        done: Done = lambda graded: None,
+    ) -> list[Graded]:
+        """All verdicts, whether they were reached now or before, in the order of `handed`."""
+        from .gradebook import Recorder
+
+        for unit in dict.fromkeys(item.unit for item in handed):
+            self._course.release(unit)
+        if not self._unsafe and scheduler is None and preflight() is not None:
+            raise NoSandbox(preflight())  # before anything is written
+        runs.begun(self.root, self._challenge.seed, "autograder grade")
+        found: dict[HandedIn, Graded] = {}
+        with Recorder(self.root) as recorder:
+            fresh = []
+            for item in handed:
+                graded = None if self._force else self._before(item, recorder)
+                if graded is None:
+                    fresh.append(item)
+                else:
+                    found[item] = graded
+                    done(graded)
+
+            def finish(graded: Graded) -> None:
+                self._finish(graded, recorder)
                 done(graded)
-            return graded
 
-        return list(pool.map(grade, handed))
+            if fresh:
+                settings = (self.root, fresh, workers, self._unsafe, self._challenge, finish, scheduler, self._limits)
+                for item, graded in zip(fresh, grade_class(*settings), strict=True):
+                    found[item] = graded
+        runs.finished(self.root, self._challenge.seed)
+        return [found[item] for item in handed]
 
+    def _before(self, item: HandedIn, recorder) -> Graded | None:
+        """What an earlier run found out about the very same notebook, recorded if it was not yet; None if nothing."""
+        kept = read_kept(self.root, item.unit, item.student)
+        if kept is None:
+            return None
+        job = job_of(self._course, item, self._challenge.seed, self._limits, self._unsafe)
+        if kept.fingerprint != job.fingerprint:
+            return None
+        if not kept.recorded or not recorder.has(item.unit, item.student):
+            kept.notebook = recorded_form(job, kept.verdicts)
+            self._record(kept, recorder)
+            kept.notebook = None
+        else:
+            self.unchanged += 1
+        return kept
 
-def grade_one(course: Course, item: HandedIn, challenge: Challenge, sandbox: Sandbox) -> Graded:
-    """Grade one notebook; one that cannot be read has every exercise missing."""
-    try:
-        submission = course.open(item.path, item.unit)
-    except Unreadable as error:
-        return Graded(item.student, item.unit, nothing_to_grade(challenge, item.unit, error), str(error))
-    except Exception as error:
-        return _at_fault(item, error)
-    try:
-        return Graded(item.student, item.unit, grade_submission(submission, challenge, sandbox))
-    except (NoSandbox, Lost):
-        raise  # the next student would fare no better
-    except Exception as error:
-        return _at_fault(item, error)
+    def _finish(self, graded: Graded, recorder) -> None:
+        if graded.verdicts:
+            keep(self.root, graded)
+            self._record(graded, recorder)
 
-
-def _at_fault(item: HandedIn, error: Exception) -> Graded:
-    """A fault of ours on one notebook: it gets no verdicts, rather than wrong ones, and the others get theirs."""
-    if os.environ.get("AUTOGRADER_DEBUG"):
-        raise error
-    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return Graded(item.student, item.unit, [], fault=f"{item.unit} was not graded, by a fault of ours ({words})")
+    def _record(self, graded: Graded, recorder) -> None:
+        """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
+        if not os.path.lexists(_submitted(self.root, graded)):
+            return  # a folder without a notebook: nbgrader knows no such submission
+        try:
+            recorder.record(graded.unit, graded.student, nbformat.reads(graded.notebook, as_version=4))
+        except Exception as error:
+            if os.environ.get("AUTOGRADER_DEBUG"):
+                raise
+            words = " ".join(str(error).split())
+            graded.fault = f"{graded.unit} is not in the gradebook, or has no feedback page: {words}"
+            return
+        graded.recorded = True
+        keep(self.root, graded)
 
 
 def check_gradebook(root: Path) -> None:
@@ -153,63 +207,44 @@ def check_gradebook(root: Path) -> None:
         raise NotUsable(f"{path}: belongs to the course {courses[0]!r}; move it away and grade again")
 
 
-def record(root: Path, graded: Sequence[Graded], done: Callable[[Graded], None] = lambda graded: None) -> list[Path]:
-    """Write all verdicts to nbgrader's gradebook and make the feedback pages; returns the pages' folders.
-
-    Where that fails for one student, the others are recorded, and the student's `fault` says so.
-    """
-    from nbgrader.converters import Autograde, GenerateFeedback
-    from nbgrader.coursedir import CourseDirectory
-
-    from . import nbgrader_plugin
-
-    folders = []
-    for unit in dict.fromkeys(item.unit for item in graded):
-        for item in (item for item in graded if item.unit == unit and item.verdicts):
-            nbgrader_plugin.finished[unit, item.student] = item.verdicts
-            # nbgrader only looks at what is a file of this name: see to it that it meets each student.
-            for converter_class in (Autograde, GenerateFeedback):
-                config = nbgrader_plugin.load_config(root)
-                coursedir = CourseDirectory(config=config)
-                coursedir.assignment_id, coursedir.student_id, coursedir.notebook_id = unit, item.student, unit
-                converter = converter_class(coursedir=coursedir, config=config)
-                converter.force = True
-                converter.log = quiet_log()
-                if converter_class is Autograde and not os.path.lexists(_submitted(root, item)):
-                    break
-                try:
-                    converter.start()
-                except Exception as error:
-                    item.fault = (
-                        f"{unit} is not in the gradebook, or has no feedback page: {' '.join(str(error).split())}"
-                    )
-                    break
-            else:
-                folders.append(root / "grading" / "feedback" / item.student / unit)
-            keep(root, item)
-            done(item)
-    return folders
-
-
 def _submitted(root: Path, item: Graded) -> Path:
     return root / "grading" / "submitted" / item.student / item.unit / f"{item.unit}.ipynb"
 
 
-def quiet_log() -> logging.Logger:
-    """nbgrader's messages go nowhere: what matters is said once, by us."""
-    log = logging.getLogger("autograder.nbgrader")
-    log.setLevel(logging.CRITICAL)
-    return log
-
-
 def keep(root: Path, item: Graded) -> None:
-    """Keep one student's verdicts as JSON, for the class report; written whole or not at all."""
-    path = root / "grading" / "verdicts" / item.unit / f"{item.student}.json"
+    """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all."""
+    path = _kept_path(root, item.unit, item.student)
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = {"problem": item.problem, "verdicts": [asdict(verdict) for verdict in item.verdicts]}
+    content = {
+        "problem": item.problem,
+        "fingerprint": item.fingerprint,
+        "recorded": item.recorded,
+        "verdicts": [asdict(verdict) for verdict in item.verdicts],
+    }
     aside = path.with_suffix(f".{os.getpid()}.part")
-    aside.write_text(json.dumps(content, indent=1), encoding="utf-8")
+    with open(aside, "w", encoding="utf-8") as file:
+        json.dump(content, file, indent=1)
+        file.flush()
+        os.fsync(file.fileno())
     os.replace(aside, path)
+
+
+def read_kept(root: Path, unit: str, student: str) -> Graded | None:
+    """The verdicts that an earlier run kept, or None where there are none that can be read."""
+    try:
+        content = json.loads(_kept_path(root, unit, student).read_text(encoding="utf-8"))
+        verdicts = [
+            Verdict(**{**entry, "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"])})
+            for entry in content["verdicts"]
+        ]
+        fingerprint, recorded = content.get("fingerprint", ""), content.get("recorded", False)
+        return Graded(student, unit, verdicts, content["problem"], fingerprint=fingerprint, recorded=recorded)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _kept_path(root: Path, unit: str, student: str) -> Path:
+    return root / "grading" / "verdicts" / unit / f"{student}.json"
 
 
 def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
@@ -217,9 +252,6 @@ def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
     for unit in units or unit_names():
         exercises(unit)
         for path in sorted((root / "grading" / "verdicts" / unit).glob("*.json")):
-            content = json.loads(path.read_text(encoding="utf-8"))
-            verdicts = [
-                Verdict(**{**entry, "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"])})
-                for entry in content["verdicts"]
-            ]
-            yield Graded(path.stem, unit, verdicts, content["problem"])
+            found = read_kept(root, unit, path.stem)
+            if found is not None:
+                yield found

@@ -43,7 +43,7 @@ def _is_expected(error: Exception) -> bool:
     from .submission import Unreadable
     from .units import UnknownUnit
 
-    names = {"NotUsable", "NoSandbox", "ReleaseFailed"}
+    names = {"NotUsable", "NoSandbox", "ReleaseFailed", "SchedulerLost", "BadLimits"}
     return isinstance(error, (Unusable, Unreadable, UnknownUnit, FileNotFoundError)) or type(error).__name__ in names
 
 
@@ -62,8 +62,8 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("units", nargs="*", metavar="UNIT")
     grade.add_argument("--student", metavar="ID", help="only this student")
     grade.add_argument("--workers", type=int, metavar="N", help="how many submissions at a time; default: the cores")
-    grade.add_argument("--scheduler", metavar="ADDRESS", help="a Dask scheduler (not available in this version)")
-    again = "grade again what was graded before (this version always does)"
+    grade.add_argument("--scheduler", metavar="ADDRESS", help="have the work done by the workers of a Dask scheduler")
+    again = "grade again what has not changed since it was graded"
     grade.add_argument("--force", action="store_true", help=again)
     grade.add_argument("--unsafe", action="store_true", help="without a sandbox: only for people you trust")
     grade.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
@@ -113,25 +113,17 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _grade(options: argparse.Namespace) -> int:
-    from . import classroom, nbgrader_plugin
-    from .challenge import Challenge
+    from . import classroom
     from .progress import progress
 
-    if options.scheduler:
-        raise Unusable("--scheduler is not available in this version; use --workers N on this machine")
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
     root = _course(options)
     handed = classroom.handed_in(root, options.units, options.student)
     classroom.check_gradebook(root)
-    challenge = Challenge()
+    run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(handed)) as advance:
-        graded = classroom.grade_class(
-            root, handed, options.workers, options.unsafe, challenge, lambda item: advance(item.student)
-        )
-    nbgrader_plugin.record_run(root, challenge.seed)
-    with progress(len(graded), "recording") as advance:
-        folders = classroom.record(root, graded, lambda item: advance(item.student))
+        graded = run.grade(handed, options.workers, options.scheduler, lambda item: advance(item.student))
     if options.json:
         print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
     else:
@@ -140,7 +132,11 @@ def _grade(options: argparse.Namespace) -> int:
         print_report([item for item in graded if item.verdicts])
         if options.unsafe:
             print("Graded WITHOUT a sandbox (--unsafe).")
-        if folders:
+        if run.unchanged:
+            print(
+                f"{run.unchanged} of {len(graded)} were graded before and have not changed (--force grades them again)."
+            )
+        if any(item.recorded for item in graded):
             print(f"Feedback pages: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
     for item in graded:
         if item.problem:

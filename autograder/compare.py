@@ -87,7 +87,9 @@ def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...
         if found is None or (isinstance(found, np.ndarray) and not found.any()):
             return Problem("detached", f"no gradient flows from the result to {name}")
         if isinstance(found, np.ndarray) and not np.isfinite(found).all():
-            return Problem("gradient", f"the gradient with respect to {name} holds NaN or infinity", slug="nan-gradient")
+            return Problem(
+                "gradient", f"the gradient with respect to {name} holds NaN or infinity", slug="nan-gradient"
+            )
         if not isinstance(found, np.ndarray) or not close(found, np.asarray(wanted), tolerance(case)):
             return Problem("gradient", f"the gradient with respect to {name} differs")
     for name, found, wanted in zip(names, value, expected, strict=True):

@@ -126,16 +126,15 @@ def surprises(table: Sequence[Student], graded: Sequence) -> list[str]:
 
 def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
     """Grade the class as `autograder grade` does. Where no sandbox can be had, it is graded without: it is ours."""
-    from . import classroom, nbgrader_plugin
-    from .challenge import Challenge
+    from . import classroom
     from .progress import progress
     from .sandbox import NoSandbox
 
-    handed, challenge = classroom.handed_in(target), Challenge()
+    handed = classroom.handed_in(target)
 
     def run(unsafe: bool) -> list:
         with progress(len(handed)) as advance:
-            return classroom.grade_class(target, handed, workers, unsafe, challenge, lambda item: advance(item.student))
+            return classroom.Run(target, unsafe=unsafe).grade(handed, workers, done=lambda item: advance(item.student))
 
     unsafe = False
     try:
@@ -144,9 +143,6 @@ def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
         print(f"No sandbox here: {error}\nThe sample class is our own, so it is graded without one.", file=sys.stderr)
         unsafe = True
         graded = run(unsafe)
-    nbgrader_plugin.record_run(target, challenge.seed)
-    with progress(len(graded), "recording") as advance:
-        classroom.record(target, graded, lambda item: advance(item.student))
     return graded, unsafe
 
 

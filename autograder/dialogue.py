@@ -21,6 +21,7 @@ QUESTIONS_CAP = 20_000
 NUMBER_CAP = 4_096
 ENTRIES_CAP = 4_096
 PRODUCT_CAP = 10**7
+REPEATED_CAP = 1_000
 #: The same for tensors: broadcasting multiplies axes, so each is kept short.
 AXES_CAP = 4
 AXIS_CAP = 40
@@ -155,6 +156,12 @@ def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _refuse_excess(values: list[Any]) -> None:
     product, entries, in_tensors = 1, 0, 0
+    for value in values:
+        if isinstance(value, (int, float)) and abs(value) > 1:
+            product *= abs(value)
+    repeated = sum(len(value) for value in values if isinstance(value, (str, list, tuple)))
+    if repeated and product > 1 and not repeated * product <= REPEATED_CAP:  # a list times a number is a longer list
+        raise ValueError("these arguments together are too large for this function")
     for value in leaves(values):
         if isinstance(value, np.ndarray):
             entries += value.size
@@ -167,7 +174,7 @@ def _refuse_excess(values: list[Any]) -> None:
             raise ValueError(f"{value} is too large for this function")
         else:
             entries += 1
-    if entries > ENTRIES_CAP or product > PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
+    if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
         raise ValueError("these arguments together are too large for this function")
 
 

@@ -99,7 +99,8 @@ def _sandbox() -> Finding:
     if not ran:
         return Finding("sandbox", "it starts, but runs nothing", False, "make test   (and see which test fails)")
     words = {"root": "bubblewrap, started as root; every submission gets a user of its own"}
-    return Finding("sandbox", words.get(mode, "bubblewrap, as an ordinary user with user namespaces"))
+    found = words.get(mode, "bubblewrap, as an ordinary user with user namespaces")
+    return Finding("sandbox", f"{found}; limits by rlimits and watching, no cgroup")
 
 
 def _gpu() -> Finding:

@@ -10,18 +10,26 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 
-def find_forbidden(function: str, sources: Sequence[str], forbidden: Sequence[str]) -> str | None:
+class Survey:
+    """What all cells of one submission define and import. Reading them takes time, so it is done once."""
+
+    def __init__(self, sources: Sequence[str]) -> None:
+        statements = [node for source in sources for node in _statements(source)]
+        self.imported = _imports(statements)
+        self.definitions: dict[str, list[ast.stmt]] = {}
+        for node in statements:
+            for name in _bound_names(node):
+                self.definitions.setdefault(name, []).append(node)
+
+
+def find_forbidden(function: str, sources: Sequence[str] | Survey, forbidden: Sequence[str]) -> str | None:
     """The first forbidden name that `function` reaches, or None.
 
-    sources: the student's cells, all of them, in order.
+    sources: the student's cells, all of them, in order, or a survey of them.
     forbidden: modules, such as "scipy", or dotted calls by their last parts, such as "nn.MultiheadAttention".
     """
-    statements = [node for source in sources for node in _statements(source)]
-    imported = _imports(statements)
-    definitions: dict[str, list[ast.stmt]] = {}
-    for node in statements:
-        for name in _bound_names(node):
-            definitions.setdefault(name, []).append(node)
+    survey = sources if isinstance(sources, Survey) else Survey(sources)
+    imported, definitions = survey.imported, survey.definitions
     seen, waiting = set(), [function]
     while waiting:
         name = waiting.pop()

@@ -12,7 +12,7 @@ from nbformat import NotebookNode
 
 from .challenge import Challenge, Posed
 from .dialogue import Request
-from .forbidden import find_forbidden
+from .forbidden import Survey, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Transplanted, Unreadable, read, transplant
@@ -27,6 +27,7 @@ class Course:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._releases: dict[str, NotebookNode] = {}
+        self._texts: dict[str, str] = {}
 
     def has(self, unit: str) -> bool:
         """Whether the release of `unit` has been made."""
@@ -38,11 +39,17 @@ class Course:
     def release(self, unit: str) -> NotebookNode:
         """The student's version of a unit. Raises FileNotFoundError with the remedy."""
         if unit not in self._releases:
+            self._releases[unit] = nbformat.reads(self.release_text(unit), as_version=4)
+        return self._releases[unit]
+
+    def release_text(self, unit: str) -> str:
+        """The same as the text of its file."""
+        if unit not in self._texts:
             path = self._path(unit)
             if not self.has(unit):
                 raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
-            self._releases[unit] = nbformat.read(path, as_version=4)
-        return self._releases[unit]
+            self._texts[unit] = path.read_text(encoding="utf-8")
+        return self._texts[unit]
 
     def open(self, path: Path, unit: str) -> Transplanted:
         """Read a submission and put its answers into our notebook. Raises Unreadable."""
@@ -52,11 +59,12 @@ class Course:
 def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sandbox) -> list[Verdict]:
     """The verdicts on one submission, in the order of its notebook."""
     verdicts: dict[str, Verdict] = {}
+    survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"])
     with sandbox.session(submission.cells) as session:
         outcomes = {outcome.name: outcome for outcome in session.cells}
         for posed in challenge.unit(submission.unit):
             name = posed.exercise.name
-            verdict = _before_asking(posed, submission, outcomes)
+            verdict = _before_asking(posed, submission, survey, outcomes)
             if verdict is None:
                 verdict = judge(posed, session.ask(_request(posed)))
                 if verdict.verdict in NOT_RIGHT:
@@ -75,13 +83,14 @@ def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) 
     return [without_answer(posed, "missing", str(reason)) for posed in challenge.unit(unit)]
 
 
-def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict | None:
+def _before_asking(
+    posed: Posed, submission: Transplanted, survey: Survey, outcomes: Mapping[str, CellOutcome]
+) -> Verdict | None:
     """The verdict on what is missing, forbidden, or did not even define its function; None where it can be asked."""
     name = posed.exercise.name
     if name not in submission.answers:
         return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
-    sources = [cell.source for cell in submission.cells if cell.kind != "given"]
-    found = find_forbidden(name, sources, posed.exercise.forbidden)
+    found = find_forbidden(name, survey, posed.exercise.forbidden)
     if found:
         text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
         return without_answer(posed, "forbidden", text)

@@ -19,6 +19,7 @@ from .dialogue import Answer, Call
 from .exercise import CONDUCT_SHARE, Case
 from .recognise import Finding, recognise
 from .tensors import as_asked
+from .text import printable
 from .worker.values import leaves
 
 CONDUCT = "conduct"
@@ -53,6 +54,9 @@ class Verdict:
     mistake: str | None
     message: str
     criteria: tuple[Criterion, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", printable(self.message))  # it may hold a student's words
 
     def as_json(self, student: str | None) -> dict[str, Any]:
         """The object that `check --json` and `grade --json` print."""

@@ -1,4 +1,4 @@
-"""Hands verdicts to nbgrader's gradebook and feedback, whoever started the run.
+"""Our part in a plain `nbgrader autograde`: the same scores as `autograder grade` gives, through the same judge.
 
 nbgrader converts a submission twice. The first time `SubmissionExporter` reads the student's file and puts its answers
 into our release notebook. The second time `RecordVerdicts` writes each verdict into its test cell, as if the cell had
@@ -8,10 +8,8 @@ been executed: a text for the student and, last, the score as a plain number. nb
 from __future__ import annotations
 
 import atexit
-import json
 import os
 import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -28,14 +26,13 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from .challenge import Challenge
 from .grading import Course, grade_submission, nothing_to_grade
+from .jobs import with_outputs
 from .judge import Verdict
+from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import Unreadable, read, transplant
 from .timestamps import mistrust
 from .units import unit_names
-
-#: (unit, student) -> verdicts that were reached before nbgrader's own loop began.
-finished: dict[tuple[str, str], list[Verdict]] = {}
 
 MARK = "autograder"
 
@@ -48,13 +45,6 @@ warnings.filterwarnings("ignore", message="Object of type <Submitted", category=
 def load_config(root: Path) -> Config:
     """The course's nbgrader configuration."""
     return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
-
-
-def record_run(root: Path, seed: int) -> None:
-    """Note a run's secret seed, so that a disputed grade can be judged again on the same cases."""
-    entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), "seed": str(seed)}
-    with open(root / "grading" / "runs.jsonl", "a", encoding="utf-8") as file:
-        file.write(json.dumps(entry) + "\n")
 
 
 class _Run:
@@ -70,7 +60,7 @@ class _Run:
             opened = open_sandbox(Limits())
             self._sandbox = opened.__enter__()
             atexit.register(opened.__exit__, None, None, None)
-            record_run(self.course.root, self.challenge.seed)
+            begun(self.course.root, self.challenge.seed, "nbgrader autograde")
         return self._sandbox
 
 
@@ -131,18 +121,9 @@ class RecordVerdicts(NbGraderPreprocessor):
     """Writes the verdicts of one submission into its test cells."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        unit, student = resources["nbgrader"]["assignment"], resources["nbgrader"]["student"]
-        verdicts = finished.get((unit, student))
-        if verdicts is None:
-            verdicts = self._grade(nb, unit)
-        by_test = {f"test_{verdict.function}": verdict for verdict in verdicts}
-        for cell in nb.cells:
-            verdict = by_test.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-            if verdict is not None:
-                cell.outputs = outputs_of(verdict)
-                cell.execution_count = 1
+        verdicts = self._grade(nb, resources["nbgrader"]["assignment"])
         nb.metadata.pop(MARK, None)
-        return nb, resources
+        return with_outputs(nb, verdicts), resources
 
     def _grade(self, nb: NotebookNode, unit: str) -> list[Verdict]:
         run = _run(Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd())
@@ -167,11 +148,4 @@ def _as_handed_in(cell: NotebookNode):
     return CodeCell(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.get("id"), cell.source)
 
 
-def outputs_of(verdict: Verdict) -> list[NotebookNode]:
-    """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
-    lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
-    score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
-    return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
-
-
-__all__ = ["RecordVerdicts", "SubmissionExporter", "finished", "load_config", "read", "record_run", "register_unit"]
+__all__ = ["RecordVerdicts", "SubmissionExporter", "load_config", "read", "register_unit"]

@@ -15,13 +15,19 @@ import nbformat
 from nbformat import NotebookNode
 
 from .sandbox import CellSource
+from .text import printable
 
 SIZE_CAP = 20 * 2**20
 CELLS_CAP = 2_000
+#: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
+CODE_CAP = 200_000
 
 
 class Unreadable(Exception):
     """A submission that cannot be read: one line that names the file and the remedy."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(printable(line))
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class Transplanted:
 
 def read(path: Path) -> list[CodeCell]:
     """The code cells of a notebook from a stranger. Raises Unreadable."""
-    return read_bytes(_read_file(path), str(path))
+    return read_bytes(read_file(path), str(path))
 
 
 def read_bytes(data: bytes, name: str) -> list[CodeCell]:
@@ -74,15 +80,19 @@ def read_bytes(data: bytes, name: str) -> list[CodeCell]:
         raise Unreadable(f"{name}: not a notebook (it has no cells); {remedy}")
     if len(cells) > CELLS_CAP:
         raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
-    return [cell for cell in map(_code_cell, cells) if cell is not None]
+    code = [cell for cell in map(_code_cell, cells) if cell is not None]
+    if sum(len(cell.source) for cell in code) > CODE_CAP:
+        raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
+    return code
 
 
-def _read_file(path: Path) -> bytes:
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file of bounded size. Raises Unreadable for anything else."""
     try:
         status = os.lstat(path)
     except OSError as error:
         raise Unreadable(f"{path}: cannot be opened ({error.strerror}); is the path right?") from None
-    if not stat.S_ISREG(status.st_mode):
+    if not stat.S_ISREG(status.st_mode) or any(folder.is_symlink() for folder in path.absolute().parents[:2]):
         raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
     if status.st_size > SIZE_CAP:
         raise Unreadable(f"{path}: larger than {SIZE_CAP >> 20} MB; clear all outputs and hand it in again")

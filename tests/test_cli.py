@@ -264,18 +264,18 @@ def test_grade_then_report(course):
 
 @needs_sandbox
 def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkeypatch):
-    from autograder import classroom
+    from autograder import jobs
 
     hand_in(course, "anna")
     hand_in(course, "ben", RELEASE)
-    whole = classroom.grade_submission
+    whole = jobs.grade_submission
 
     def faulty(submission, challenge, sandbox):
         if not submission.answers:
             raise ZeroDivisionError("ours")
         return whole(submission, challenge, sandbox)
 
-    monkeypatch.setattr(classroom, "grade_submission", faulty)
+    monkeypatch.setattr(jobs, "grade_submission", faulty)
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
     status, out, lines = command(capfd, *grade(course, UNIT, "--json"))
     assert status == 1

@@ -64,7 +64,9 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     if 2 * len(failing) <= len(evidence.failing()):
         return None
     if all(isinstance(evidence.calls[index].value, list) for index in failing):
-        return Finding("wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?")
+        return Finding(
+            "wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?"
+        )
     verdicts = set()
     for index in failing:
         value, expected = evidence.calls[index].value, evidence.posed.expected[index].value

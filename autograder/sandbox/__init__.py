@@ -3,8 +3,18 @@
 from __future__ import annotations
 
 from .cells import CellOutcome, CellSource
-from .limits import Limits
-from .sandbox import NoSandbox, Sandbox, open_sandbox
+from .limits import BadSettings, Limits
+from .sandbox import NoSandbox, Sandbox, open_sandbox, preflight
 from .session import Lost, Session
 
-__all__ = ["CellOutcome", "CellSource", "Limits", "Lost", "NoSandbox", "Sandbox", "Session", "open_sandbox"]
+__all__ = [
+    "CellOutcome",
+    "CellSource",
+    "Limits",
+    "Lost",
+    "NoSandbox",
+    "Sandbox",
+    "Session",
+    "open_sandbox",
+    "preflight",
+]

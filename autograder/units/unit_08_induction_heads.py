@@ -1136,7 +1136,7 @@ _ABLATE_HEAD = Exercise(
             lambda x, head: x * (torch.arange(x.shape[3]) // max(x.shape[3] // x.shape[1], 1) != head),
         ),
         Mistake("everything-zero", "All heads are set to zero.", lambda x, head: torch.zeros_like(x)),
-        Mistake("nothing-changed", "Nothing is ablated.", lambda x, head: x.clone()),
+        Mistake("nothing-changed", "Nothing is ablated: the result is what came in.", lambda x, head: x.clone()),
         Mistake(
             "rest-scaled",
             "The other heads are scaled up. They stay as they are.",

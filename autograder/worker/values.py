@@ -16,6 +16,8 @@ import numpy as np
 TEXT_CAP = 2_000
 ITEMS_CAP = 10_000
 DEPTH_CAP = 20
+#: Integers from here on fit in no float, and are described rather than sent.
+INT_CAP = 2**1000
 #: Of all arrays in one frame together.
 BYTES_CAP = 48 * 2**20
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
@@ -86,7 +88,7 @@ class Encoder:
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array(np.asarray(value), self._arrays_for, type(value).__name__)
         if isinstance(value, int):
-            return {"t": "int", "v": hex(int(value))} if abs(value) < 2**4096 else {"t": "other", "type": "huge int"}
+            return {"t": "int", "v": hex(int(value))} if abs(value) < INT_CAP else {"t": "other", "type": "huge int"}
         if isinstance(value, float):
             return {"t": "float", "v": repr(float(value))}
         if isinstance(value, str):
@@ -152,7 +154,7 @@ def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth
         if kind == "bool":
             return tree["v"] is True
         if kind == "int":
-            return int(_text(tree["v"], 2_000), 16)
+            return int(_text(tree["v"], len(hex(-INT_CAP)) - 1), 16)
         if kind == "float":
             return float(_text(tree["v"], 64))
         if kind == "str":

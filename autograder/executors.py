@@ -1,0 +1,112 @@
+"""Where jobs are done: processes of this machine, or a Dask cluster, behind the one interface of `concurrent.futures`.
+
+A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
+dies has its jobs done elsewhere; one job that keeps killing its worker is given up, and the others are not.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from typing import Any, TypeVar
+
+from .challenge import Challenge
+from .jobs import Graded, Job, at_fault, prepare, run
+
+AHEAD = 2
+#: So often may the worker of one job die before the job is given up.
+ATTEMPTS = 3
+Name = TypeVar("Name")
+
+
+class SchedulerLost(Exception):
+    """The Dask scheduler cannot be reached: one line with the remedy."""
+
+
+class Pool:
+    """Does jobs side by side. Use as a context manager.
+
+    workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
+    challenge, units: drawn here once; processes of this machine are forked and inherit them.
+    """
+
+    def __init__(self, workers: int, scheduler: str | None, challenge: Challenge, units: list[str]) -> None:
+        self._workers, self._scheduler = workers, scheduler
+        self._challenge, self._units = challenge, units
+        self._stack = ExitStack()
+        self._executor: Executor | None = None
+
+    def __enter__(self) -> Pool:
+        if self._scheduler is not None:
+            self._executor, self._workers = _cluster(self._scheduler, self._stack)
+        else:
+            prepare(self._challenge, self._units)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._stack.close()
+
+    def run(self, jobs: Iterator[tuple[Name, Job]]) -> Iterator[tuple[Name, Graded]]:
+        """Each job's result under its name, in the order in which they are finished."""
+        under_way: dict[Future[Graded], tuple[Name, Job, int]] = {}
+        again: list[tuple[Name, Job, int]] = []
+        source = iter(jobs)
+        while True:
+            while len(under_way) < AHEAD * self._workers:
+                item = again.pop() if again else next(((name, job, 1) for name, job in source), None)
+                if item is None:
+                    break
+                under_way[self._submit(item[1])] = item
+            if not under_way:
+                return
+            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
+                name, job, attempt = under_way.pop(future)
+                error = future.exception()
+                if error is None:
+                    yield name, future.result()
+                elif not _worker_died(error):
+                    raise error
+                elif attempt < ATTEMPTS:
+                    again.append((name, job, attempt + 1))
+                else:
+                    yield name, at_fault(job.student, job.unit, error)
+
+    def _submit(self, job: Job) -> Future[Graded]:
+        if self._executor is None:
+            self._executor = _processes(self._workers)
+        try:
+            return self._executor.submit(run, job)
+        except BrokenProcessPool:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = _processes(self._workers)
+            return self._executor.submit(run, job)
+
+
+def _processes(workers: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+
+
+def _worker_died(error: BaseException) -> bool:
+    return isinstance(error, BrokenProcessPool) or type(error).__name__ in ("KilledWorker", "CancelledError")
+
+
+def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:
+    """The executor of a Dask cluster, and how many jobs it can do at a time."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise SchedulerLost("--scheduler needs Dask; run: pip install 'attention-course[cluster]'") from None
+    try:
+        client: Any = stack.enter_context(Client(address, timeout=20, set_as_default=False))
+    except (OSError, TimeoutError, ValueError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise SchedulerLost(f"no Dask scheduler at {address} ({words}); start one with: dask scheduler") from None
+    threads = sum(client.nthreads().values())
+    if not threads:
+        raise SchedulerLost(f"the scheduler at {address} has no workers; start one with: dask worker {address}")
+    return client.get_executor(pure=False, retries=ATTEMPTS), threads

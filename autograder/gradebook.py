@@ -1,0 +1,157 @@
+"""nbgrader's gradebook, written by one writer with one engine: one commit for each submission.
+
+nbgrader's own preprocessors store scores and late penalties, as they do in a plain `nbgrader autograde`. They open the
+gradebook anew for each notebook and commit after each cell; here they are lent the open one.
+"""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.converters import GenerateFeedback
+from nbgrader.coursedir import CourseDirectory
+from nbgrader.preprocessors import AssignLatePenalties, GetGrades, SaveAutoGrades
+
+from .feedback import FeedbackExporter
+from .nbgrader_plugin import load_config, register_unit
+from .timestamps import NAME as TIMESTAMP
+from .timestamps import read_timestamp
+
+#: Where nbgrader's preprocessors look up the gradebook.
+BORROWERS = ("saveautogrades", "latesubmissions", "getgrades")
+
+
+class Recorder:
+    """Writes verdicts, autograded notebooks and feedback pages of one course folder. Use as a context manager."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._config = load_config(root)
+        self._course = CourseDirectory(config=self._config)
+        self._units: set[str] = set()
+        self._feedback = GenerateFeedback(coursedir=self._course, config=self._config)
+        self._exporter = FeedbackExporter(parent=self._feedback, config=self._feedback.config)
+        log = quiet_log()
+        self._steps = [kind(config=self._config, log=log) for kind in (SaveAutoGrades, AssignLatePenalties)]
+        self._grades = GetGrades(config=self._config, log=log)
+
+    def __enter__(self) -> Recorder:
+        self.gradebook = Gradebook(self._course.db_url, self._course.course_id)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.gradebook.close()
+
+    def has(self, unit: str, student: str) -> bool:
+        """Whether the gradebook holds a submission of this student."""
+        try:
+            return bool(self.gradebook.find_submission(unit, student).notebooks)
+        except MissingEntry:
+            return False
+
+    def record(self, unit: str, student: str, notebook: NotebookNode) -> Path:
+        """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
+
+        notebook: the release with the student's answers, and each verdict as the output of its test cell.
+        """
+        if unit not in self._units:
+            register_unit(self.root, unit, self._course.db_url)
+            self.gradebook.db.expire_all()
+            self._units.add(unit)
+        resources = {
+            "unique_key": unit,
+            "output_files_dir": f"{unit}_files",
+            "metadata": {"name": unit, "path": str(self.root)},
+            "nbgrader": {"assignment": unit, "notebook": unit, "student": student, "db_url": self._course.db_url},
+        }
+        with self._one_commit(), lent(self.gradebook):
+            self._enter(unit, student)
+            for step in self._steps:
+                notebook, resources = step.preprocess(notebook, resources)
+            autograded = nbformat.writes(notebook)
+            graded, resources = self._grades.preprocess(nbformat.from_dict(notebook), resources)
+            page, _ = self._exporter.from_notebook_node(graded, resources)
+            self._write("autograded", student, unit, f"{unit}.ipynb", autograded, 0o444)
+            folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
+        return folder
+
+    def _enter(self, unit: str, student: str) -> None:
+        self.gradebook.update_or_create_student(student)
+        source = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
+        try:
+            handed_in = read_timestamp(source)
+        except ValueError:
+            handed_in = None
+        if handed_in is None:
+            self.gradebook.update_or_create_submission(unit, student)
+        else:
+            self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+            self._write("autograded", student, unit, TIMESTAMP, source.read_text(encoding="utf-8"), 0o444)
+
+    def _write(self, kind: str, student: str, unit: str, name: str, text: str, mode: int) -> Path:
+        folder = self.root / "grading" / kind / student / unit
+        folder.mkdir(parents=True, exist_ok=True)
+        aside = folder / f".{name}.{os.getpid()}.part"
+        aside.write_text(text, encoding="utf-8")
+        os.chmod(aside, mode)
+        os.replace(aside, folder / name)
+        return folder
+
+    @contextmanager
+    def _one_commit(self) -> Iterator[None]:
+        session = self.gradebook.db
+        commit, session.commit = session.commit, session.flush
+        try:
+            yield
+            commit()
+        except BaseException:
+            session.rollback()
+            raise
+        finally:
+            session.commit = commit
+            session.expire_all()
+
+
+class _Lent:
+    """An open gradebook in the hands of somebody who would open and close it."""
+
+    def __init__(self, gradebook: Gradebook) -> None:
+        self._gradebook = gradebook
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gradebook, name)
+
+    def __enter__(self) -> _Lent:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+
+@contextmanager
+def lent(gradebook: Gradebook) -> Iterator[None]:
+    """nbgrader's preprocessors find `gradebook` wherever they would open one of their own."""
+    modules = [importlib.import_module(f"nbgrader.preprocessors.{name}") for name in BORROWERS]
+    for module in modules:
+        module.Gradebook = lambda *args, **kwargs: _Lent(gradebook)
+    try:
+        yield
+    finally:
+        for module in modules:
+            module.Gradebook = Gradebook
+
+
+def quiet_log() -> logging.Logger:
+    """nbgrader's messages go nowhere: what matters is said once, by us."""
+    log = logging.getLogger("autograder.nbgrader")
+    log.setLevel(logging.CRITICAL)
+    return log

@@ -1,0 +1,191 @@
+"""One submission as a job that any trusted process can do: it holds all that is needed, and so does what comes back.
+
+A job may travel to another machine: it names no file. The references and the seed go with it to a process of ours,
+never into the sandbox.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import os
+import threading
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from multiprocessing import util
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from .challenge import Challenge
+from .grading import grade_submission, nothing_to_grade
+from .judge import Verdict
+from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
+from .submission import Transplanted, Unreadable, read_bytes, transplant
+
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that grading one submission needs.
+
+    name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
+    release: our notebook of the unit, as text.
+    """
+
+    student: str
+    unit: str
+    name: str
+    content: bytes | None
+    problem: str | None
+    release: str
+    seed: int
+    limits: Limits = field(default_factory=Limits)
+    unsafe: bool = False
+
+    @property
+    def fingerprint(self) -> str:
+        """What was handed in, and for which release: the same fingerprint needs no second grading."""
+        content = self.content if self.content is not None else (self.problem or "").encode()
+        return hashlib.sha256(self.release.encode() + b"\0" + content).hexdigest()
+
+
+@dataclass
+class Graded:
+    """One student's verdicts on one unit, and whether the notebook could be read.
+
+    fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
+    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: whether the
+        gradebook and the feedback page have it.
+    """
+
+    student: str
+    unit: str
+    verdicts: list[Verdict]
+    problem: str | None = None
+    fault: str | None = None
+    fingerprint: str = ""
+    notebook: str | None = None
+    recorded: bool = False
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [verdict.as_json(self.student) for verdict in self.verdicts]
+
+
+class _Here(threading.local):
+    """What a thread of a grading process keeps from job to job: a sandbox, and the releases it has parsed."""
+
+    def __init__(self) -> None:
+        self.sandbox: Sandbox | None = None
+        self.settings: tuple[Limits, bool] | None = None
+        self.releases: dict[str, NotebookNode] = {}
+
+
+_here = _Here()
+_opened: list[AbstractContextManager[Sandbox]] = []
+_challenges: dict[int, Challenge] = {}
+_drawing = threading.RLock()
+
+
+def challenge_of(seed: int) -> Challenge:
+    """The challenge of a run, drawn once per process; a forked process inherits its parent's."""
+    with _drawing:
+        if seed not in _challenges:
+            _challenges.clear()
+            _challenges[seed] = Challenge(seed)
+        return _challenges[seed]
+
+
+def prepare(challenge: Challenge, units: list[str]) -> None:
+    """Draw the units' cases now, so that processes forked from this one need not."""
+    _challenges.clear()
+    _challenges[challenge.seed] = challenge
+    for unit in units:
+        challenge.unit(unit)
+
+
+def run(job: Job) -> Graded:
+    """Grade one submission. A notebook that cannot be read has every exercise missing."""
+    challenge = challenge_of(job.seed)
+    submission = None
+    try:
+        with _drawing:  # references are computed when a unit is first asked for
+            challenge.unit(job.unit)
+        try:
+            submission = _opened_notebook(job)
+            verdicts, problem = grade_submission(submission, challenge, _sandbox(job)), None
+        except Unreadable as error:
+            verdicts, problem = nothing_to_grade(challenge, job.unit, error), str(error)
+    except (NoSandbox, Lost):
+        raise  # the next student would fare no better
+    except Exception as error:
+        return at_fault(job.student, job.unit, error)
+    notebook = submission.notebook if submission is not None else nbformat.from_dict(_release(job))
+    text = nbformat.writes(with_outputs(notebook, verdicts))
+    return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
+
+
+def at_fault(student: str, unit: str, error: BaseException) -> Graded:
+    """A fault of ours on one notebook: it gets no verdicts, rather than wrong ones, and the others get theirs."""
+    if os.environ.get("AUTOGRADER_DEBUG"):
+        raise error
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return Graded(student, unit, [], fault=f"{unit} was not graded, by a fault of ours ({words})")
+
+
+def with_outputs(notebook: NotebookNode, verdicts: list[Verdict]) -> NotebookNode:
+    """The notebook with each verdict as the output of its test cell, as if that had been executed."""
+    by_test = {f"test_{verdict.function}": verdict for verdict in verdicts}
+    for cell in notebook.cells:
+        verdict = by_test.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
+        if verdict is not None:
+            cell.outputs = outputs_of(verdict)
+            cell.execution_count = 1
+    return notebook
+
+
+def outputs_of(verdict: Verdict) -> list[NotebookNode]:
+    """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
+    lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
+    score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
+    return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
+
+
+def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
+    """What `run` gives to be recorded, from verdicts that were reached before."""
+    try:
+        notebook = _opened_notebook(job).notebook
+    except Unreadable:
+        notebook = nbformat.from_dict(_release(job))
+    return nbformat.writes(with_outputs(notebook, verdicts))
+
+
+def _opened_notebook(job: Job) -> Transplanted:
+    if job.content is None:
+        raise Unreadable(job.problem or f"{job.name}: cannot be read")
+    return transplant(read_bytes(job.content, job.name), _release(job), job.unit, job.name)
+
+
+def _release(job: Job) -> NotebookNode:
+    if job.release not in _here.releases:
+        _here.releases[job.release] = nbformat.reads(job.release, as_version=4)
+    return _here.releases[job.release]
+
+
+def _sandbox(job: Job) -> Sandbox:
+    settings = (job.limits, job.unsafe)
+    if _here.sandbox is None or _here.settings != settings:
+        if not _opened:
+            util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
+            atexit.register(close_sandboxes)
+        opened = open_sandbox(job.limits, unsafe=job.unsafe)
+        _here.sandbox, _here.settings = opened.__enter__(), settings
+        _opened.append(opened)
+    return _here.sandbox
+
+
+def close_sandboxes() -> None:
+    """End the sandboxes of all threads of this process."""
+    while _opened:
+        _opened.pop().__exit__(None, None, None)
+    _here.sandbox = None

@@ -1,0 +1,39 @@
+"""Text from strangers made safe to show: on a terminal, in a line of a log, in a spreadsheet."""
+
+from __future__ import annotations
+
+import unicodedata
+
+#: What a spreadsheet takes for the start of a formula.
+FORMULA_STARTS = ("=", "+", "-", "@")
+#: Letters that no terminal or page is to act on: controls, marks of direction, lone surrogates, line separators.
+UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+
+
+def printable(text: str) -> str:
+    """One line without control characters: line ends and tabs become spaces, the others are spelt out, as in \\x1b."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_seen(letter) for letter in text)
+
+
+def _seen(letter: str) -> str:
+    if letter in "\n\r\t":
+        return " "
+    if unicodedata.category(letter) not in UNSEEN:
+        return letter
+    return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def spreadsheet_safe(text: str) -> str:
+    """The text for a cell of a table: an apostrophe before what a spreadsheet would run as a formula."""
+    line = printable(text)
+    return f"'{line}" if line.lstrip(" '").startswith(FORMULA_STARTS) and not _is_number(line) else line
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,53 @@
+"""A browser for the tests in this folder. They run by `make test-browser` alone; `make test` leaves the folder out."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("playwright.sync_api", reason="run `make test-browser`, which installs it")
+from playwright.sync_api import Browser, Page, sync_playwright
+
+#: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find_chromium() -> str | None:
+    places = (os.environ.get("CHROMIUM"), *NAMES)
+    return next((found for place in places if place and (found := shutil.which(place))), None)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    """One Chromium for all tests. It asks nothing of the network by itself."""
+    place = find_chromium()
+    if place is None:
+        pytest.fail("no Chromium here; run `make test-browser`, or name one: CHROMIUM=/path/to/chromium", pytrace=False)
+    # As root, as in a container, Chromium starts only without its own sandbox; the tests open nothing but our pages.
+    options = ["--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        options.append("--no-sandbox")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=place, headless=True, args=options)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=["light", "dark"])
+def scheme(request: pytest.FixtureRequest) -> str:
+    """The theme that the reader's system asks for: a test that takes it, or `page`, may be run once for each."""
+    return request.param
+
+
+@pytest.fixture
+def page(browser: Browser) -> Iterator[Page]:
+    """A fresh page of 1280 by 900; whatever the page logs as an error fails the test in the end."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    page, errors = context.new_page(), []
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    yield page
+    context.close()
+    assert not errors, f"the page raised: {errors}"

@@ -1,0 +1,145 @@
+"""Turns the cells of a notebook into HTML: Markdown, formulas, code and what a cell displayed."""
+
+from __future__ import annotations
+
+import base64
+import html
+import re
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import PurePosixPath
+
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+FIGURE = re.compile(r'<img (?P<before>[^>]*)src="data:image/png;base64,(?P<data>[^"]+)"(?P<after>[^>]*)>')
+PLAIN_CODE = HtmlFormatter(nowrap=True)
+#: Stands for a formula until all are set.
+MARK = re.compile(r"⟦formula (\d+)⟧")
+
+
+@dataclass
+class Heading:
+    level: int
+    anchor: str
+    text: str
+
+
+@dataclass
+class Page:
+    """What the rendering of one notebook collects beside its HTML.
+
+    name: the unit.
+    links: a link's target as the notebook has it -> as the site has it; raises for one that leads nowhere.
+    formulas: (TeX, whether it stands on a line of its own, cell); a `MARK` stands for each in the HTML.
+    figures: file name -> PNG.
+    """
+
+    name: str
+    links: Callable[[str, str], str]
+    cell: str = ""
+    headings: list[Heading] = field(default_factory=list)
+    formulas: list[tuple[str, bool, str]] = field(default_factory=list)
+    figures: dict[str, bytes] = field(default_factory=dict)
+
+    def formula(self, tex: str, display: bool) -> str:
+        self.formulas.append((tex.strip(), display, self.cell))
+        return f"⟦formula {len(self.formulas) - 1}⟧"
+
+
+def fill_in(text: str, rendered: list[str]) -> str:
+    """Put the rendered formulas where `Page.formula` left its marks. A stop stays on the line of its formula."""
+    text = re.sub(f"({MARK.pattern}[.,;:!?)]+)", r'<span class="whole">\1</span>', text)
+    return MARK.sub(lambda found: rendered[int(found[1])], text)
+
+
+class Renderer(IPythonRenderer):
+    """nbconvert's own, with anchors that can be read, links into the site, and formulas set aside."""
+
+    def __init__(self, page: Page) -> None:
+        super().__init__(escape=False)
+        self.page = page
+
+    def heading(self, text: str, level: int, **attrs: object) -> str:
+        words = re.sub(r"<[^>]+>", "", text)
+        anchor = re.sub(r"[^a-z0-9]+", "-", html.unescape(words).lower()).strip("-")
+        taken = {heading.anchor for heading in self.page.headings}
+        if anchor in taken:
+            anchor = f"{anchor}-{sum(other.startswith(anchor) for other in taken) + 1}"
+        self.page.headings.append(Heading(level, anchor, words))
+        return f'<h{level} id="{anchor}">{text}</h{level}>\n'
+
+    def block_code(self, code: str, info: str | None = None) -> str:
+        if info and info.split()[0] == "python":
+            return code_block(code)
+        return f"<pre><code>{html.escape(code, quote=False)}</code></pre>\n"
+
+    def link(self, text: str, url: str, title: str | None = None) -> str:
+        return super().link(text, self.page.links(url, self.page.cell), title)
+
+    def block_math(self, body: str) -> str:
+        return self.page.formula(body, True)
+
+    def inline_math(self, body: str) -> str:
+        return self.page.formula(body, False)
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return self.page.formula(f"\\begin{{{name}}}{body}\\end{{{name}}}", True)
+
+
+def markdown(source: str, page: Page) -> str:
+    """A Markdown cell."""
+    text = MarkdownWithMath(renderer=Renderer(page))(source)
+    text = re.sub(r"<th([^>]*)>\s*</th>", r"<td\1></td>", text)  # the corner of a table is no heading
+    text = text.replace("<table>", '<div class="table"><table>').replace("</table>", "</table></div>")
+    return text
+
+
+def code_block(source: str) -> str:
+    return f'<pre class="code"><code>{highlight(source, PythonLexer(), PLAIN_CODE).rstrip()}</code></pre>\n'
+
+
+def folded(summary: str, content: str) -> str:
+    return f'<details class="fold"><summary>{summary}</summary>\n{content}</details>\n'
+
+
+def output(item: dict, page: Page) -> str:
+    """One output of a code cell: what it printed, or a figure, whose picture goes into a file of its own."""
+    if item["output_type"] == "stream":
+        text = html.escape(item["text"].rstrip("\n"), quote=False)
+        return f'<pre class="output"><span class="unseen">Output: </span>{text}</pre>\n' if text else ""
+    data = item.get("data", {})
+    if "text/html" in data:
+        return FIGURE.sub(lambda found: picture(found, page), data["text/html"]) + "\n"
+    if "text/plain" in data:
+        return output({"output_type": "stream", "text": data["text/plain"]}, page)
+    return ""
+
+
+def picture(found: re.Match[str], page: Page) -> str:
+    """The `<img>` of a figure, with a file for its data and with its size, so that the page does not jump."""
+    content = base64.b64decode(found["data"])
+    width, height = struct.unpack(">II", content[16:24])
+    name = page.cell
+    while f"{name}.png" in page.figures:
+        name += "-more"
+    page.figures[f"{name}.png"] = content
+    source = PurePosixPath("figures", page.name, f"{name}.png")
+    size = f'width="{width}" height="{height}" loading="lazy"'
+    attributes = f"{found['before']}{found['after']}".replace('style="max-width:100%"', "")
+    return f'<img {attributes.strip()} src="{source}" {size}>'
+
+
+def words(text: str, page: Page) -> str:
+    """The text of some HTML, for the search: no tags, no code, and only formulas that read as words do."""
+
+    def formula(found: re.Match[str]) -> str:
+        tex = page.formulas[int(found[1])][0]
+        return tex if re.fullmatch(r"[\w =+()-]{1,15}", tex) else "…"
+
+    text = re.sub(r"<pre.*?</pre>", " ", MARK.sub(formula, text), flags=re.DOTALL)
+    text = re.sub(r"</?(a|b|i|em|strong|code|span)\b[^>]*>", "", text)
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()
