@@ -5,11 +5,11 @@ ARGS ?=
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin/
 
-.PHONY: help lab demo test lint format notebooks setup clean
+.PHONY: help lab demo test test-browser bench lint format notebooks site hooks setup clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):[^#]*## */  make \1 | /' | column -t -s '|' 2>/dev/null || true
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## */  make \1 | /' | column -t -s '|' 2>/dev/null || true
 
 lab:  ## open JupyterLab on notebooks/ (students)
 	@$(SETUP) --run tools/lab.py $(ARGS)
@@ -22,12 +22,21 @@ setup:  ## everything that grading a class needs, and nothing else
 
 test: lint  ## everything that CI runs
 	@$(BIN)python -m autograder release --check
-	@$(BIN)python -m pytest -q -n auto --dist loadfile $(ARGS)
+	@$(BIN)python -m pytest -q -n auto --dist loadgroup $(ARGS)
 
-lint:  ## style of code and notebooks
+test-browser:  ## the site and the notebooks in a real browser (opt-in)
+	@$(SETUP) --extras browser,grading,test
+	@$(BIN)python tools/chromium.py
+	@$(BIN)python -m pytest -q -n 2 --dist loadfile tests/browser $(ARGS)
+
+bench:  ## ratios of speed and memory against stock nbgrader, on the same submissions
+	@$(SETUP) --extras grading,test --sandbox --run tools/bench.py $(ARGS)
+
+lint:  ## style and spelling of code and notebooks
 	@$(SETUP) --extras grading,test --sandbox
 	@$(BIN)ruff check --quiet .
 	@$(BIN)ruff format --quiet --check . || { echo "make lint: run 'make format'" >&2; exit 1; }
+	@$(BIN)codespell || { echo "make lint: mend these words, or list one that is right in pyproject.toml" >&2; exit 1; }
 
 format:  ## put code and notebooks into the common form
 	@$(SETUP) --extras grading,test
@@ -37,5 +46,12 @@ notebooks:  ## execute solutions/ in place and make notebooks/ from them (author
 	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
 	@$(BIN)python -m autograder release
 
+site:  ## the course as a static site in site/
+	@$(SETUP) --extras grading,test --run tools/website.py $(ARGS)
+
+hooks:  ## checks before each commit, and what edits and compares notebooks as text (authors)
+	@$(SETUP) --extras authors,grading,test
+	@$(BIN)pre-commit install
+
 clean:  ## remove what the set-up and the tools made; never a class's work in grading/
-	rm -rf .venv .setup.lock demo .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv .setup.lock demo site site.part tools/web/node_modules .pytest_cache .ruff_cache *.egg-info

@@ -3,10 +3,14 @@
 With this file in the course folder both `autograder grade` and a plain `nbgrader autograde UNIT` give the same scores.
 """
 
+import os
+import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
 (ROOT / "grading").mkdir(exist_ok=True)
+# nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 
 c = get_config()  # noqa: F821 (nbgrader provides it)
 
@@ -18,11 +22,17 @@ c.CourseDirectory.submitted_directory = "grading/submitted"
 c.CourseDirectory.autograded_directory = "grading/autograded"
 c.CourseDirectory.feedback_directory = "grading/feedback"
 c.CourseDirectory.db_url = f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}?timeout=60"
-# Only notebooks are part of a unit: nothing else that a student hands in is copied anywhere.
-c.CourseDirectory.ignore = ["[!t]*", "t[!i]*", ".*", "__pycache__"]  # all names but those like timestamp.txt
+# Only a notebook and nbgrader's own two notes are part of a unit: nothing else that a student hands in, or that lies
+# in solutions/, is copied anywhere. The patterns match all names but those like "ti…", "su…" and "….ipynb".
+STARTS, ENDS = ("[!ts]", "t[!i]", "s[!u]"), ("[!b]", "[!n]b", "[!y]nb", "[!p]ynb", "[!i]pynb", "[!.]ipynb")
+c.CourseDirectory.ignore = [".*", *(f"{start}*{end}" for start in STARTS for end in ENDS)]
+c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"]
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
+
+c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
+c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
 
 c.Autograde.exporter_class = "autograder.nbgrader_plugin.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]

@@ -49,7 +49,10 @@ class Posed:
     def __init__(self, exercise: Exercise, seed: int) -> None:
         self.exercise = exercise
         generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode())])
-        self.cases: list[Case] = _with_twin(list(exercise.draw(generator)))
+        drawn = list(exercise.draw(generator))
+        if not drawn:
+            raise ValueError(f"{exercise.name}: draw made no case")
+        self.cases: list[Case] = _with_twin(drawn)
         if exercise.library == "torch":
             self.cases = [_with_leeway(case) for case in self.cases]
         if GRADIENTS in exercise.credit:
@@ -59,12 +62,15 @@ class Posed:
             self.cases = [self.cases[index] for index in generator.permutation(len(self.cases))]
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
-        unknown = {case.criterion for case in self.cases} ^ set(exercise.credit)
-        if unknown:
-            raise ValueError(f"{exercise.name}: cases and credit disagree about the criteria {sorted(unknown)}")
+        criteria = {case.criterion for case in self.cases}
+        for criterion in sorted(criteria ^ set(exercise.credit)):
+            lacking = "credit gives it no share" if criterion in criteria else "draw made no case of it"
+            raise ValueError(f"{exercise.name}: the criterion {criterion!r}: {lacking}")
         for case, expected in zip(self.cases, self.expected, strict=True):
             if (expected.failure is None) != (case.raises is None):
-                raise ValueError(f"{exercise.name}, {case.label}: the reference raised {expected.failure}")
+                wanted = "nothing (raises=None)" if case.raises is None else "an exception (raises)"
+                found = f"raised {expected.failure}" if expected.failure else "returned"
+                raise ValueError(f"{exercise.name}, {case.label!r}: the case wants {wanted}; the reference {found}")
 
     def mistaken(self, slug: str) -> list[Outcome]:
         """What the known mistake `slug` answers to every case."""

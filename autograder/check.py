@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from .challenge import Challenge
@@ -11,23 +12,46 @@ from .grading import Course, grade_submission
 from .judge import Verdict
 from .sandbox import Limits, open_sandbox
 from .submission import CodeCell, Transplanted, Unreadable, answer_names, read, transplant
+from .text import printable
 from .units import unit_names
 
 
-def check_notebooks(root: Path, paths: Sequence[Path]) -> tuple[list[Verdict], list[str]]:
-    """The verdicts on all notebooks that can be read, and a line for each that cannot."""
+@dataclass(frozen=True)
+class Checked:
+    """One notebook with its verdicts, in the order of the unit."""
+
+    path: Path
+    unit: str
+    verdicts: list[Verdict]
+
+
+def own_notebooks(root: Path, here: Path) -> list[Path]:
+    """The units' notebooks in the folder `here` or its folders; where there is none, those of `root`/notebooks.
+
+    Only a file with the name of its unit counts: copies and drafts beside it are left alone. Raises Unreadable.
+    """
+    for folder in (here, root / "notebooks"):
+        places = [place / f"{unit}.ipynb" for unit in unit_names() for place in (folder, folder / unit)]
+        found = [path for path in places if path.is_file()]
+        if found:
+            return found
+    raise Unreadable(f"no notebook of a unit in this folder or in {root / 'notebooks'}; name yours")
+
+
+def check_notebooks(root: Path, paths: Sequence[Path]) -> tuple[list[Checked], list[str]]:
+    """All notebooks that can be read with their verdicts, and a line for each that cannot."""
     course, challenge = Course(root), Challenge()
-    verdicts, problems, ready = [], [], []
+    checked, problems, ready = [], [], []
     for path in paths:
         try:
-            ready.append(_open(course, path))
+            ready.append((path, _open(course, path)))
         except Unreadable as error:
-            problems.append(str(error))
+            problems.append(printable(str(error)))
     if ready:
         with open_sandbox(Limits(), unsafe=True) as sandbox:
-            for submission in ready:
-                verdicts += grade_submission(submission, challenge, sandbox)
-    return verdicts, problems
+            for path, submission in ready:
+                checked.append(Checked(path, submission.unit, grade_submission(submission, challenge, sandbox)))
+    return checked, problems
 
 
 def _open(course: Course, path: Path) -> Transplanted:
@@ -48,25 +72,3 @@ def _unit_of(course: Course, cells: list[CodeCell], path: Path) -> str:
     if not best or not any(counts[best]):
         raise Unreadable(f"{path}: holds no answer cell of this course; is it the notebook of another course?")
     return best
-
-
-def print_verdicts(verdicts: Sequence[Verdict]) -> None:
-    """One line per exercise, and the words for those that are not right."""
-    from rich.console import Console
-    from rich.markup import escape
-
-    console = Console(highlight=False)
-    colours = {"right": "green", "missing": "dim"}
-    for unit in dict.fromkeys(verdict.unit for verdict in verdicts):
-        rows = [verdict for verdict in verdicts if verdict.unit == unit]
-        total, points = sum(verdict.score for verdict in rows), sum(verdict.points for verdict in rows)
-        console.print(f"[bold]{unit}[/bold]  {total:g} of {points:g} points")
-        for verdict in rows:
-            colour = colours.get(verdict.verdict, "yellow")
-            named = f" ({verdict.mistake})" if verdict.mistake else ""
-            head = (
-                f"  [{colour}]{verdict.verdict:9}[/{colour}] {verdict.function}  {verdict.score:g}/{verdict.points:g}"
-            )
-            console.print(head + escape(named))
-            if verdict.verdict not in ("right", "missing"):
-                console.print(f"            {escape(verdict.message)}")

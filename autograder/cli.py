@@ -43,7 +43,7 @@ def _is_expected(error: Exception) -> bool:
     from .submission import Unreadable
     from .units import UnknownUnit
 
-    names = {"NotUsable", "NoSandbox", "ReleaseFailed", "SchedulerLost", "BadLimits"}
+    names = {"NotUsable", "NoSandbox", "ReleaseFailed", "NoMap", "SchedulerLost", "BadSettings"}
     return isinstance(error, (Unusable, Unreadable, UnknownUnit, FileNotFoundError)) or type(error).__name__ in names
 
 
@@ -53,8 +53,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", type=Path, help="the course folder; default: found from where you are")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    check = commands.add_parser("check", help="grade your own notebook(s); no gradebook")
-    check.add_argument("notebooks", nargs="+", type=Path, metavar="NOTEBOOK")
+    check = commands.add_parser("check", help="grade your own notebook(s), and say what is next; no gradebook")
+    none = "default: all units in this folder, or else in notebooks/"
+    check.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help=none)
     check.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
     check.set_defaults(run=_check)
 
@@ -76,8 +77,27 @@ def _parser() -> argparse.ArgumentParser:
 
     report = commands.add_parser("report", help="the class at a glance")
     report.add_argument("units", nargs="*", metavar="UNIT")
-    report.add_argument("--json", action="store_true")
+    report.add_argument("--json", action="store_true", help="print it as JSON, and write no files")
+    report.add_argument("--out", type=Path, metavar="FOLDER", help="for the page and its tables; grading/report/")
     report.set_defaults(run=_report)
+
+    collect = commands.add_parser("collect", help="submissions from Canvas, Moodle or a folder")
+    collect.add_argument("unit", metavar="UNIT")
+    collect.add_argument("source", type=Path, metavar="ZIP", help="the download of all submissions, or a folder")
+    collect.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, for their IDs")
+    collect.set_defaults(run=_collect)
+
+    bundle = commands.add_parser("bundle", help="an archive for students: notebooks and what starts them")
+    bundle.add_argument("units", nargs="*", metavar="UNIT")
+    bundle.add_argument("--out", type=Path, metavar="FILE", help=".zip or .tar.gz; default: in grading/bundle/")
+    bundle.set_defaults(run=_bundle)
+
+    export = commands.add_parser("export", help="the gradebook's marks as a CSV file for Canvas or Moodle")
+    export.add_argument("units", nargs="*", metavar="UNIT")
+    export.add_argument("--format", required=True, choices=("canvas", "moodle"))
+    export.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, to be filled in")
+    export.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/FORMAT.csv")
+    export.set_defaults(run=_export)
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(run=_doctor)
@@ -98,15 +118,16 @@ def _course(options: argparse.Namespace) -> Path:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from .check import check_notebooks
+    from .check import check_notebooks, own_notebooks
 
-    verdicts, problems = check_notebooks(_course(options), options.notebooks)
+    root = _course(options)
+    checked, problems = check_notebooks(root, options.notebooks or own_notebooks(root, Path.cwd()))
     if options.json:
-        print(json.dumps([verdict.as_json(None) for verdict in verdicts], indent=1))
+        print(json.dumps([verdict.as_json(None) for item in checked for verdict in item.verdicts], indent=1))
     else:
-        from .check import print_verdicts
+        from .standing import print_standing
 
-        print_verdicts(verdicts)
+        print_standing(root, checked)
     for problem in problems:
         print(f"autograder: {problem}", file=sys.stderr)
     return UNUSABLE if problems else GRADED
@@ -175,8 +196,51 @@ def _report(options: argparse.Namespace) -> int:
         scores = [entry for item in graded for entry in item.as_json()]
         print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded)}, indent=1))
     else:
+        from .report_page import write_report
+        from .summary import summarise
+
         print_report(graded)
+        written = write_report(summarise(root, graded), options.out or root / "grading" / "report", root)
+        print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
     return GRADED
+
+
+def _collect(options: argparse.Namespace) -> int:
+    from .collect import collect
+    from .roster import read_roster
+
+    root = _course(options)
+    found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
+    counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"
+    print(f"{options.unit}: notebooks of {len(found.taken) + len(found.unchanged)} students: {counts}.")
+    for problem in found.problems:
+        print(f"autograder: {problem}", file=sys.stderr)
+    return UNUSABLE if found.problems else GRADED
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    from .bundle import bundle
+
+    root = _course(options)
+    path = bundle(root, options.units, options.out or root / "grading" / "bundle" / "attention-course.zip")
+    print(f"For students: {path}")
+    return GRADED
+
+
+def _export(options: argparse.Namespace) -> int:
+    from .export import students, table, write
+    from .roster import read_roster
+
+    root = _course(options)
+    roster = read_roster(options.roster) if options.roster else None
+    found = students(root, options.units)
+    rows, missing = table(options.format, found, options.units, roster)
+    path = options.out or root / "grading" / "report" / f"{options.format}.csv"
+    write(rows, path)
+    print(f"Marks of {len(found) - len(missing)} students: {path}")
+    for student in missing:
+        print(f"autograder: {student}: not in {options.roster}, or there twice; not exported", file=sys.stderr)
+    return UNUSABLE if missing else GRADED
 
 
 def _doctor(options: argparse.Namespace) -> int:

@@ -17,8 +17,8 @@ from .challenge import Challenge
 from .jobs import Graded, Job, at_fault, prepare, run
 
 AHEAD = 2
-#: So often may the worker of one job die before the job is given up.
-ATTEMPTS = 3
+#: So often does a cluster do a job again whose worker was lost.
+RETRIES = 3
 Name = TypeVar("Name")
 
 
@@ -48,33 +48,44 @@ class Pool:
 
     def __exit__(self, *error: object) -> None:
         if self._executor is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
+            if isinstance(self._executor, ProcessPoolExecutor):
+                self._executor.shutdown(wait=True, cancel_futures=True)
+            else:
+                self._executor.shutdown(wait=True)
         self._stack.close()
 
     def run(self, jobs: Iterator[tuple[Name, Job]]) -> Iterator[tuple[Name, Graded]]:
-        """Each job's result under its name, in the order in which they are finished."""
-        under_way: dict[Future[Graded], tuple[Name, Job, int]] = {}
-        again: list[tuple[Name, Job, int]] = []
+        """Each job's result under its name, in the order in which they are finished.
+
+        When a worker process dies, all jobs that were under way are suspects. Each is done again with nothing beside
+        it: who then kills its worker once more is the one.
+        """
+        under_way: dict[Future[Graded], tuple[Name, Job]] = {}
+        suspects: list[tuple[Name, Job]] = []
         source = iter(jobs)
         while True:
-            while len(under_way) < AHEAD * self._workers:
-                item = again.pop() if again else next(((name, job, 1) for name, job in source), None)
+            alone = bool(suspects) and not under_way
+            if alone:
+                suspect = suspects.pop(0)
+                under_way[self._submit(suspect[1])] = suspect
+            while not suspects and not alone and len(under_way) < AHEAD * self._workers:
+                item = next(source, None)
                 if item is None:
                     break
                 under_way[self._submit(item[1])] = item
             if not under_way:
                 return
             for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                name, job, attempt = under_way.pop(future)
+                name, job = under_way.pop(future)
                 error = future.exception()
                 if error is None:
                     yield name, future.result()
                 elif not _worker_died(error):
                     raise error
-                elif attempt < ATTEMPTS:
-                    again.append((name, job, attempt + 1))
-                else:
+                elif alone:
                     yield name, at_fault(job.student, job.unit, error)
+                else:
+                    suspects.append((name, job))
 
     def _submit(self, job: Job) -> Future[Graded]:
         if self._executor is None:
@@ -109,4 +120,4 @@ def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:
     threads = sum(client.nthreads().values())
     if not threads:
         raise SchedulerLost(f"the scheduler at {address} has no workers; start one with: dask worker {address}")
-    return client.get_executor(pure=False, retries=ATTEMPTS), threads
+    return client.get_executor(pure=False, retries=RETRIES), threads

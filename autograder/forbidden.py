@@ -7,7 +7,7 @@ determined student can hide a call from it; the point is to tell an honest one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 
 class Survey:
@@ -15,7 +15,7 @@ class Survey:
 
     def __init__(self, sources: Sequence[str]) -> None:
         statements = [node for source in sources for node in _statements(source)]
-        self.imported = _imports(statements)
+        self.imported = _imports(_outside_functions(statements))
         self.definitions: dict[str, list[ast.stmt]] = {}
         for node in statements:
             for name in _bound_names(node):
@@ -26,7 +26,8 @@ def find_forbidden(function: str, sources: Sequence[str] | Survey, forbidden: Se
     """The first forbidden name that `function` reaches, or None.
 
     sources: the student's cells, all of them, in order, or a survey of them.
-    forbidden: modules, such as "scipy", or dotted calls by their last parts, such as "nn.MultiheadAttention".
+    forbidden: modules, such as "scipy", dotted calls by their last parts, such as "nn.MultiheadAttention", or names of
+        functions that the notebook gives.
     """
     survey = sources if isinstance(sources, Survey) else Survey(sources)
     imported, definitions = survey.imported, survey.definitions
@@ -40,11 +41,19 @@ def find_forbidden(function: str, sources: Sequence[str] | Survey, forbidden: Se
         if found:
             return found
         for node in definitions.get(name, []):
-            found = _in_node(node, imported, forbidden)
+            found = _in_node(node, imported, forbidden) or _given(node, set(definitions), forbidden)
             if found:
                 return found
             waiting.extend(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
     return None
+
+
+def _given(node: ast.stmt, defined: set[str], forbidden: Sequence[str]) -> str | None:
+    """A forbidden function of ours that `node` calls: one that is neither the student's own nor a parameter."""
+    own = defined | {child.arg for child in ast.walk(node) if isinstance(child, ast.arg)}
+    called = (child.func for child in ast.walk(node) if isinstance(child, ast.Call))
+    names = (func.id for func in called if isinstance(func, ast.Name))
+    return next((name for name in names if name in forbidden and name not in own), None)
 
 
 def _statements(source: str) -> list[ast.stmt]:
@@ -55,19 +64,27 @@ def _statements(source: str) -> list[ast.stmt]:
         return []
 
 
-def _imports(nodes: Sequence[ast.AST]) -> dict[str, str]:
-    """Local name -> dotted origin, for every import anywhere below `nodes`."""
+def _outside_functions(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """All nodes below `nodes` whose names the whole notebook sees."""
+    waiting = list(nodes)
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)):
+            waiting.extend(ast.iter_child_nodes(node))
+
+
+def _imports(nodes: Iterable[ast.AST]) -> dict[str, str]:
+    """Local name -> dotted origin, for every import among `nodes`."""
     origins: dict[str, str] = {}
-    for top in nodes:
-        for node in ast.walk(top):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    origins[alias.asname or alias.name.split(".")[0]] = (
-                        alias.name if alias.asname else alias.name.split(".")[0]
-                    )
-            elif isinstance(node, ast.ImportFrom):
-                for alias in node.names:
-                    origins[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                first = alias.name.split(".")[0]
+                origins[alias.asname or first] = alias.name if alias.asname else first
+        elif isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                origins[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
     return origins
 
 
@@ -85,6 +102,7 @@ def _bound_names(node: ast.stmt) -> Iterator[str]:
 
 
 def _in_node(node: ast.AST, imported: Mapping[str, str], forbidden: Sequence[str]) -> str | None:
+    imported = {**imported, **_imports(ast.walk(node))}
     for child in ast.walk(node):
         dotted = ""
         if isinstance(child, (ast.Import, ast.ImportFrom)):

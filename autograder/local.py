@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from functools import lru_cache
 from typing import Any
 
 from .challenge import Challenge, Posed
@@ -37,8 +38,15 @@ def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
 
 def judge_function(function: Callable[..., Any], name: str | None = None, seed: int | None = None) -> Verdict:
     """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones)."""
-    posed = Challenge(seed).posed(name or function.__name__)
+    name = name or function.__name__
+    posed = Challenge().posed(name) if seed is None else _posed(name, seed)
     return judge(posed, ask_here(function, posed))
+
+
+@lru_cache(64)
+def _posed(name: str, seed: int) -> Posed:
+    """Cases from a known seed, drawn once however many answers are put to them."""
+    return Challenge(seed).posed(name)
 
 
 def judge_here(function: Callable[..., Any]) -> None:

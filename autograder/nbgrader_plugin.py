@@ -105,8 +105,8 @@ def register_unit(root: Path, unit: str, db_url: str) -> None:
 
     with Gradebook(db_url, "attention") as gradebook:
         try:
-            gradebook.find_assignment(unit)
-            return
+            if gradebook.find_assignment(unit).notebooks:
+                return  # else somebody has only given the unit a due date
         except MissingEntry:
             pass
     if unit not in unit_names():

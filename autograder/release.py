@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from .start_page import NAME, is_stale, write_start_page
 from .units import unit_names
 
 
@@ -45,7 +46,7 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
 
 
 def release(root: Path, units: Sequence[str] = ()) -> list[str]:
-    """Make `notebooks/` from `solutions/` and return the units whose release changed.
+    """Make `notebooks/` from `solutions/` and return what changed: units, and the start page if no unit is named.
 
     A release is built aside first: one that fails leaves the old one as it was.
     """
@@ -58,6 +59,8 @@ def release(root: Path, units: Sequence[str] = ()) -> list[str]:
                 changed.append(unit)
                 shutil.rmtree(root / "notebooks" / unit, ignore_errors=True)
                 shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
+    if not units and write_start_page(root):
+        changed.append(NAME)
     return changed
 
 
@@ -68,6 +71,8 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
         for unit in units or unit_names():
             build_release(root, unit, Path(aside))
             found += differences(root, unit, Path(aside))
+    if not units and is_stale(root):
+        found.append(f"notebooks/{NAME}")
     return found
 
 

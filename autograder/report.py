@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
-from .classroom import Graded
+from .jobs import Graded
+from .text import printable
 
 SIGNS = {"right": "✓", "wrong": "0", "missing": "·", "crashed": "!", "timeout": "∞", "forbidden": "✗"}
 
@@ -26,7 +28,7 @@ def score_table(graded: Sequence[Graded], unit: str) -> Table:
     table.add_column("sum", justify="right")
     for item in rows:
         marks = [_mark(verdict.verdict, verdict.score) for verdict in item.verdicts]
-        table.add_row(item.student, *marks, f"{sum(verdict.score for verdict in item.verdicts):g}")
+        table.add_row(escape(printable(item.student)), *marks, f"{sum(verdict.score for verdict in item.verdicts):g}")
     return table
 
 
@@ -65,4 +67,5 @@ def print_report(graded: Sequence[Graded], console: Console | None = None) -> No
         console.print(table)
     for item in graded:
         if item.problem:
-            console.print(f"{item.student}, {item.unit}: {item.problem}", markup=False, highlight=False)
+            line = printable(f"{item.student}, {item.unit}: {item.problem}")
+            console.print(line, markup=False, highlight=False)

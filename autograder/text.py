@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 #: What a spreadsheet takes for the start of a formula.
-FORMULA_STARTS = ("=", "+", "-", "@")
+FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 #: Letters that no terminal or page is to act on: controls, marks of direction, lone surrogates, line separators.
 UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 
@@ -28,7 +28,7 @@ def _seen(letter: str) -> str:
 def spreadsheet_safe(text: str) -> str:
     """The text for a cell of a table: an apostrophe before what a spreadsheet would run as a formula."""
     line = printable(text)
-    return f"'{line}" if line.lstrip(" '").startswith(FORMULA_STARTS) and not _is_number(line) else line
+    return f"'{line}" if line.lstrip().startswith(FORMULA_STARTS) and not _is_number(line) else line
 
 
 def _is_number(text: str) -> bool:

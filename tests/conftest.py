@@ -1,6 +1,31 @@
-"""Settings shared by all tests: one thread per library, so that numbers and timings do not depend on the machine."""
+"""Settings shared by all tests."""
 
 import os
 
+import pytest
+
+# One thread per library, so that numbers and timings do not depend on the machine.
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
+
+#: Files whose tests share nothing but the cases of an exercise: one worker takes an exercise, not the whole file.
+BY_EXERCISE = ("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py")
+#: Files whose tests are long and share nothing.
+ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say which tests belong together when several workers share them (`--dist loadgroup`)."""
+    for number, item in enumerate(items):
+        group = item.path.name
+        if group in BY_EXERCISE:
+            group += f" {_exercise(item)}"
+        elif group in ONE_BY_ONE:
+            group += f" {number}"
+        item.add_marker(pytest.mark.xdist_group(group))
+
+
+def _exercise(item: pytest.Item) -> str:
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    exercise = parameters.get("exercise")
+    return exercise.name if exercise is not None else str(parameters.get("name", parameters.get("unit", "")))

@@ -124,7 +124,9 @@ def test_check_of_bad_input_alone_prints_an_empty_list(capfd, tmp_path):
     assert (status, json.loads(out), len(lines)) == (2, [], 1)
 
 
-@pytest.mark.parametrize("words", [[], ["grade", "--nonsense"], ["check"], ["polish"], ["grade", "--workers", "many"]])
+@pytest.mark.parametrize(
+    "words", [[], ["grade", "--nonsense"], ["check", "--nonsense"], ["polish"], ["grade", "--workers", "many"]]
+)
 def test_unusable_arguments(capfd, words):
     with pytest.raises(SystemExit) as caught:
         main(words)

@@ -44,3 +44,12 @@ def test_a_call_is_found_by_its_last_parts():
     source = "import torch.nn.functional as F\ndef f(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)"
     assert find_forbidden("f", [source], ("F.scaled_dot_product_attention",))
     assert find_forbidden("f", [source], ("nn.MultiheadAttention",)) is None
+
+
+def test_a_given_function_can_be_forbidden():
+    forbidden = ("scipy", "widen")
+    assert (
+        find_forbidden("f", ["def f(X):\n    return g(X)", "def g(X):\n    return widen(X, 2)"], forbidden) == "widen"
+    )
+    assert find_forbidden("f", ["def f(X, widen):\n    return widen(X)"], forbidden) is None
+    assert find_forbidden("f", ["def widen(X):\n    return X", "def f(X):\n    return widen(X)"], forbidden) is None

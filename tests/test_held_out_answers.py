@@ -9,7 +9,7 @@ import pytest
 from answers import ANSWERS
 from autograder.forbidden import find_forbidden
 from autograder.local import judge_function
-from autograder.units import exercises, find_exercise
+from autograder.units import exercises, find_exercise, unit_names
 
 UNITS = list(ANSWERS)
 ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]
@@ -21,7 +21,7 @@ UNSEEN = {"repeated_sequences__wrong_generator_not_advanced"}
 
 def answers(kind: str):
     for exercise in ALL:
-        for answer in getattr(ANSWERS[exercise.unit], kind)[exercise.name]:
+        for answer in getattr(ANSWERS[exercise.unit], kind).get(exercise.name, ()):
             yield pytest.param(exercise.name, answer, id=answer.__name__)
 
 
@@ -29,6 +29,16 @@ def calls_what_is_forbidden(name, answer):
     """Would a submission with this answer be told that a library does the exercise?"""
     cell = inspect.getsource(inspect.getmodule(answer)) + f"\n{name} = {answer.__name__}\n"
     return find_forbidden(name, [cell], find_exercise(name).forbidden) is not None
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_every_exercise_has_held_out_answers(unit):
+    place = f"tests/answers/unit_{unit[:2]}.py"
+    assert unit in ANSWERS, f"{place} is not there: right and wrong answers to every exercise, with RIGHT and WRONG"
+    for name in exercises(unit):
+        for kind, least in (("right", 1), ("wrong", 3)):
+            count = len(getattr(ANSWERS[unit], kind.upper()).get(name, ()))
+            assert count >= least, f"{place} has {count} of at least {least} functions {name}__{kind}_…"
 
 
 @pytest.mark.parametrize(("name", "answer"), answers("RIGHT"))

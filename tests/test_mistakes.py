@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from autograder.challenge import Challenge
@@ -15,26 +18,39 @@ MISTAKES = [pytest.param(e, m, id=f"{e.name}-{m.slug}") for e in ALL for m in e.
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_every_exercise_lists_at_least_six_known_mistakes(exercise):
-    assert len(exercise.mistakes) >= 6
+    count = len(exercise.mistakes)
+    assert count >= 6, f"{exercise.name} lists {count} mistakes: add what students do wrong, until there are 6 or more"
     for mistake in exercise.mistakes:
-        assert 20 <= len(mistake.advice) <= 400, mistake.slug
+        length = len(mistake.advice)
+        assert 20 <= length <= 400, f"{exercise.name}, {mistake.slug}: advice of {length} characters, not of 20 to 400"
+
+
+def test_no_two_units_grade_a_function_of_the_same_name():
+    names = [exercise.name for exercise in ALL]
+    assert sorted(set(names)) == sorted(names), sorted(name for name in set(names) if names.count(name) > 1)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_the_reference_is_right_for_twenty_seeds(exercise):
     for seed in range(20):
         verdict = judge_function(exercise.reference, exercise.name, seed)
-        assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
-        assert verdict.score == exercise.points
+        assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
+        assert verdict.score == exercise.points, f"seed {seed}: {verdict.score} of {exercise.points} points"
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
 def test_a_known_mistake_is_rejected_and_recognised_as_itself(exercise, mistake):
     for seed in range(8):
         verdict = judge_function(mistake.wrong, exercise.name, seed)
-        assert verdict.verdict in ("wrong", "crashed"), f"seed {seed} accepts it"
-        assert verdict.score < exercise.points
-        assert verdict.mistake == mistake.slug, f"seed {seed}: {verdict.mistake}: {verdict.message}"
+        what = f"seed {seed}: the mistake {mistake.slug!r} of {exercise.name}"
+        assert verdict.verdict in ("wrong", "crashed"), (
+            f"{what} is accepted: no case tells it from the reference. Let draw make one that does"
+        )
+        assert verdict.score < exercise.points, f"{what} earns full marks"
+        assert verdict.mistake == mistake.slug, (
+            f"{what} is taken for {verdict.mistake!r} ({verdict.message}): let a case tell the two apart, "
+            "put the one that students make more often first, or drop one"
+        )
 
 
 def test_a_challenge_is_reproducible_from_its_seed_and_differs_between_seeds():
@@ -44,3 +60,12 @@ def test_a_challenge_is_reproducible_from_its_seed_and_differs_between_seeds():
         asked = [(request.calls, request.payload) for request in requests]
         assert asked[0] == asked[1]
         assert asked[0] != asked[2]
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_every_reference_is_proved_by_another_route(unit):
+    path = Path(__file__).with_name(f"test_unit_{unit[:2]}.py")
+    assert path.exists(), f"tests/{path.name} is not there: prove the references of {unit} by another route"
+    text = path.read_text(encoding="utf-8")
+    for name in exercises(unit):
+        assert re.search(rf"\b{name}\b", text), f"tests/{path.name} does not prove the reference of {name}"

@@ -13,13 +13,14 @@ import nbformat
 import pytest
 
 from autograder import release
-from autograder.units import exercises, unit_names
+from autograder.units import MODULES, exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
 UNITS = unit_names()
 TRACES = ("### BEGIN", "### END", "judge_here", "HIDDEN TESTS")
 IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
 ALT = re.compile(r'\balt="([^"]*)"')
+EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · [●○]{3} · \d+ min · ([\d.]+) points?")
 LINK = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)[^)]*\)")
 
 
@@ -28,6 +29,8 @@ def path_of(folder: str, unit: str) -> Path:
 
 
 def read(folder: str, unit: str):
+    made = "write it" if folder == "solutions" else "run `make notebooks`"
+    assert path_of(folder, unit).exists(), f"{folder}/{unit}/{unit}.ipynb is not there: {made}"
     return nbformat.read(path_of(folder, unit), as_version=4)
 
 
@@ -48,7 +51,7 @@ test_cells.__test__ = False  # a helper, not a test
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_release_is_what_the_solutions_give(unit):
-    assert release.out_of_step(ROOT, [unit]) == [], "run `autograder release`"
+    assert release.out_of_step(ROOT, [unit]) == [], "run `make notebooks`, and never edit notebooks/ by hand"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -83,18 +86,51 @@ def test_every_code_cell_of_a_solution_was_executed_and_no_time_or_machine_is_no
 def test_every_function_has_one_answer_cell_and_one_test_cell_with_its_points(unit):
     wanted, notebook = exercises(unit), read("solutions", unit)
     answers, tests = answer_cells(notebook), test_cells(notebook)
-    assert list(answers) == list(wanted), "answer cells and exercises, in the same order"
-    assert list(tests) == [f"test_{name}" for name in wanted]
+    place, module = f"solutions/{unit}/{unit}.ipynb", f"autograder/units/{MODULES[unit]}.py"
+    for name in wanted:
+        assert name in answers, f"{place} has no answer cell with the grade_id {name!r}, and {module} has that exercise"
+        assert f"test_{name}" in tests, f"{place} has no test cell with the grade_id 'test_{name}'"
+    for name in answers:
+        assert name in wanted, f"{place} has the answer cell {name!r}, and EXERCISES of {module} has no such exercise"
+    for name in tests:
+        assert name.removeprefix("test_") in wanted, f"{place} has the test cell {name!r}, which tests no exercise"
+    assert list(wanted) == list(answers), f"EXERCISES of {module} must have the order of the notebook: {list(answers)}"
+    assert list(tests) == [f"test_{name}" for name in answers], f"{place}: the test of each answer comes right after it"
     for name, exercise in wanted.items():
         answer, test = notebook.cells[answers[name]], notebook.cells[tests[f"test_{name}"]]
-        assert answers[name] < tests[f"test_{name}"]
-        assert marks(test)["points"] == exercise.points, f"{name}: points of the notebook and of the exercise differ"
-        assert marks(test)["locked"] and not marks(test)["solution"]
-        assert not marks(answer)["locked"] and not marks(answer)["grade"]
-        assert re.findall(r"^def (\w+)\(", answer.source, re.MULTILINE) == [name], f"{name}: one function, one cell"
-        assert answer.source.count("### BEGIN SOLUTION") == answer.source.count("### END SOLUTION") == 1
-        assert "judge_here" in test.source.partition("### BEGIN HIDDEN TESTS")[2], f"{name}: no hidden test"
-        assert "judge_here" not in test.source.partition("### BEGIN HIDDEN TESTS")[0]
+        assert answers[name] < tests[f"test_{name}"], f"{name}: the test cell stands before the answer cell"
+        points = marks(test)["points"]
+        assert points == exercise.points, f"{name}: {points} points in {place}, {exercise.points} in {module}"
+        assert marks(test)["locked"] and not marks(test)["solution"], f"{name}: its test cell must be locked"
+        assert not marks(answer)["locked"] and not marks(answer)["grade"], f"{name}: its answer cell must be open"
+        functions = re.findall(r"^def (\w+)\(", answer.source, re.MULTILINE)
+        assert functions == [name], f"{name}: its answer cell must define this one function, and defines {functions}"
+        counts = {line: answer.source.count(line) for line in ("### BEGIN SOLUTION", "### END SOLUTION")}
+        assert set(counts.values()) == {1}, f"{name}: the answer cell needs each of these lines once: {counts}"
+        visible, _, hidden = test.source.partition("### BEGIN HIDDEN TESTS")
+        call = f'__import__("autograder").judge_here({name})'
+        assert call in hidden, f"{name}: between BEGIN and END HIDDEN TESTS of its test cell must stand: {call}"
+        assert "judge_here" not in visible, f"{name}: judge_here belongs between BEGIN and END HIDDEN TESTS"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_exercise_is_announced_before_its_answer_cell(unit):
+    notebook, place = read("solutions", unit), f"solutions/{unit}/{unit}.ipynb"
+    announced = {}
+    for index, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            for number, name, points in EXERCISE.findall(cell.source):
+                assert name not in announced, f"{place}: {name} is announced twice"
+                announced[name] = (index, number, float(points))
+    answers = answer_cells(notebook)
+    for position, (name, exercise) in enumerate(exercises(unit).items(), start=1):
+        number = f"{int(unit[:2])}.{position}"
+        points = f"{exercise.points:g} point" + "s" * (exercise.points != 1)
+        wanted = f"**Exercise {number} · `{name}`** · ●○○ · N min · {points}"
+        assert name in announced, f"{place}: before the answer cell of {name} must stand a line like {wanted}"
+        index, found, worth = announced[name]
+        assert (found, worth) == (number, exercise.points), f"{place}: the line of {name} should read {wanted}"
+        assert index < answers[name], f"{place}: {name} is announced after its answer cell"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -104,8 +140,9 @@ def test_cell_names_are_readable_and_unique(folder, unit):
     names = [cell.id for cell in notebook.cells]
     assert len(set(names)) == len(names)
     for cell in notebook.cells:
-        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", cell.id), cell.id
-        assert not re.fullmatch(r"(cell-)?[0-9a-f]{8,}", cell.id), f"{cell.id}: an invented name"
+        remedy = f"{cell.id}: no name for a reader; `make notebooks` gives new cells one"
+        assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", cell.id), remedy
+        assert not re.fullmatch(r"(cell-)?[0-9a-f]{8,}", cell.id), remedy
         if marks(cell):
             assert re.fullmatch(r"[a-z][a-z0-9_]*", marks(cell)["grade_id"]), marks(cell)["grade_id"]
 
@@ -156,6 +193,14 @@ def test_local_links_lead_somewhere(folder, unit):
                 continue
             place = path_of(folder, unit).parent / unquote(target.partition("#")[0])
             assert place.exists(), f"{cell.id}: {target} is not there"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_unit_links_to_the_one_before_and_the_one_after_it(unit):
+    links = {target for cell in read("solutions", unit).cells for _, _, target in LINK.findall(cell.source)}
+    place = UNITS.index(unit)
+    for other in UNITS[max(place - 1, 0) : place] + UNITS[place + 1 : place + 2]:
+        assert f"../{other}/{other}.ipynb" in links, f"no link to {other}"
 
 
 @pytest.mark.parametrize("unit", UNITS)

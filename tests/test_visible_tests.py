@@ -23,11 +23,9 @@ def visible_test(unit: str, function: str):
     """A callable that runs the visible test of `function` on a given implementation."""
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     given = "\n\n".join(cell.source for cell in notebook.cells if "given" in cell.metadata.get("tags", []))
-    test = next(
-        HIDDEN.sub("", cell.source)
-        for cell in notebook.cells
-        if cell.metadata.get("nbgrader", {}).get("grade_id") == f"test_{function}"
-    )
+    tests = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell.source for cell in notebook.cells}
+    assert f"test_{function}" in tests, f"solutions/{unit} has no test cell with the grade_id 'test_{function}'"
+    test = HIDDEN.sub("", tests[f"test_{function}"])
     given, test = compile(given, "<given>", "exec"), compile(test, f"<test_{function}>", "exec")
 
     def run(implementation):
@@ -70,12 +68,12 @@ def test_the_visible_test_alone_catches_known_mistakes_and_says_something(exerci
 @pytest.mark.parametrize("exercise", [e for e in ALL if e.unit in ANSWERS], ids=lambda e: e.name)
 def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(exercise):
     run = visible_test(exercise.unit, exercise.name)
-    for answer in ANSWERS[exercise.unit].RIGHT[exercise.name]:
+    for answer in ANSWERS[exercise.unit].RIGHT.get(exercise.name, ()):
         try:
             run(answer)
         except Exception as error:
             raise AssertionError(f"{answer.__name__} is right, but the visible test says: {error}") from error
-    wrong, missed = ANSWERS[exercise.unit].WRONG[exercise.name], []
+    wrong, missed = ANSWERS[exercise.unit].WRONG.get(exercise.name, ()), []
     for answer in wrong:
         try:
             run(answer)

@@ -56,14 +56,14 @@ def become_root() -> list[str] | None:
     return None
 
 
-def run(command: list[str]) -> bool:
+def run(command: list[str], time_limit: float = TIME_LIMIT) -> bool:
     """Run quietly and say whether it worked."""
     try:
         done = subprocess.run(
             command,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=TIME_LIMIT,
+            timeout=time_limit,
             env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
         )
     except (OSError, subprocess.TimeoutExpired):

@@ -22,7 +22,7 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "attention-course.json"
 LOG = VENV / "setup.log"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-EXTRAS = ("grading", "test")
+EXTRAS = ("authors", "browser", "grading", "test")
 #: What must really import before the environment counts as made.
 IMPORTS = {
     "": (
@@ -37,7 +37,9 @@ IMPORTS = {
         "autograder",
     ),
     "grading": ("nbgrader.apps",),
-    "test": ("pytest", "nbval", "xdist", "yaml"),
+    "test": ("pytest", "nbval", "xdist", "yaml", "codespell_lib", "nbconvert"),
+    "authors": ("jupytext", "nbdime", "pre_commit"),
+    "browser": ("playwright.sync_api",),
 }
 #: PyPI's Linux builds of torch bring gigabytes for NVIDIA cards; these don't.
 CPU_TORCH = "https://download.pytorch.org/whl/cpu"
@@ -229,6 +231,8 @@ def install(extras: set[str], lock: int) -> None:
     pip(["install", "--constraint", "constraints.txt", "--editable", wanted], lock)
     pip(["check"], lock)
     modules = [module for extra in ("", *sorted(extras)) for module in IMPORTS[extra]]
+    if not (ROOT / "autograder").is_dir():  # a student's folder, which the judge is no part of
+        modules.remove("autograder")
     done = subprocess.run(
         [PYTHON, "-I", "-c", f"import {', '.join(modules)}"], capture_output=True, text=True, cwd=ROOT
     )

@@ -1,4 +1,4 @@
-"""Opens JupyterLab on the student's notebooks, without the news pop-up and the instructor's panels.
+"""Opens JupyterLab on the map of the student's notebooks, without the news pop-up and the instructor's panels.
 
 .venv/bin/python tools/lab.py [any argument of jupyter lab]
 """
@@ -11,11 +11,16 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+#: The page that opens first, in notebooks/.
+START = "00_start_here.ipynb"
 
 
 def command(arguments: list[str]) -> list[str]:
-    """The JupyterLab command line."""
-    line = [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={ROOT / 'notebooks'}"]
+    """The JupyterLab command line; what `arguments` say comes before what is said here."""
+    settings = {"--ServerApp.root_dir": str(ROOT / "notebooks"), "--LabApp.default_url": f"/lab/tree/{START}"}
+    given = {argument.partition("=")[0] for argument in arguments}
+    line = [sys.executable, "-m", "jupyterlab"]
+    line += [f"{name}={value}" for name, value in settings.items() if name not in given]
     if hasattr(os, "geteuid") and os.geteuid() == 0:
         line.append("--allow-root")  # containers: JupyterLab refuses root unless told
     return line + arguments

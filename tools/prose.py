@@ -80,6 +80,11 @@ class Renderer(IPythonRenderer):
     def link(self, text: str, url: str, title: str | None = None) -> str:
         return super().link(text, self.page.links(url, self.page.cell), title)
 
+    def block_html(self, html: str) -> str:
+        """A `<summary>` is HTML to Markdown; its formulas are formulas all the same."""
+        text = re.sub(r"(?<!\\)\$([^$\n]+)\$", lambda found: self.page.formula(found[1], False), html)
+        return super().block_html(text)
+
     def block_math(self, body: str) -> str:
         return self.page.formula(body, True)
 

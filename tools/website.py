@@ -20,14 +20,14 @@ from pathlib import Path
 
 import jinja2
 import nbformat
-from prose import Page, code_block, fill_in, folded, markdown, output, words
 
-from autograder.units import exercises, unit_names
+from autograder.course_map import NoMap, unit_of_map
+from autograder.units import unit_names
+from prose import Page, code_block, fill_in, folded, markdown, output, words
 
 ROOT = Path(__file__).resolve().parents[1]
 WEB = ROOT / "tools" / "web"
 MODULES = WEB / "node_modules"
-EXERCISE = re.compile(r"\*\*Exercise (?P<number>[\d.]+) · `(?P<name>\w+)`\*\* · (?P<stars>[●○]+) · (?P<minutes>\d+) min")
 EXERCISE_HTML = re.compile(r"<p>(<strong>Exercise [\d.]+ · <code>(\w+)</code></strong> · )([●○]+)")
 #: Sets formulas: (TeX, whether it stands on a line of its own, cell) -> HTML.
 Setter = Callable[[Sequence[tuple[str, bool, str]]], list[str]]
@@ -57,23 +57,21 @@ class Unit:
     def number(self) -> str:
         return self.name[:2].lstrip("0")
 
+
 def read_unit(name: str, root: Path = ROOT) -> Unit:
     """Read one unit and render everything but its formulas. Raises SiteFailed."""
     release, solution = (
         nbformat.read(root / folder / name / f"{name}.ipynb", as_version=4) for folder in ("notebooks", "solutions")
     )
     executed = {cell.id: cell for cell in solution.cells}
-    prose = "\n\n".join(cell.source for cell in release.cells if cell.cell_type == "markdown")
-    title = re.search(r"^# (.+)$", prose, re.MULTILINE)
-    minutes = re.search(r"\*\*Time\*\*[^\d]*(\d+) minutes", prose)
-    builds_on = re.search(r"\*\*Builds on\*\*(.*?)(\*\*|Since|\n\n)", prose, re.DOTALL)
-    if not (title and minutes and builds_on):
-        raise SiteFailed(f"{name}: its first cell lacks a title, “**Time**: about N minutes” or “**Builds on**”")
-    found = [(e["number"], e["name"], e["stars"], int(e["minutes"])) for e in EXERCISE.finditer(prose)]
-    if sorted(entry[1] for entry in found) != sorted(exercises(name)):
-        raise SiteFailed(f"{name}: not every function has a line “**Exercise N.M · `name`** · ●○○ · N min · N points”")
+    try:
+        place = unit_of_map(name, release)
+    except NoMap as error:
+        raise SiteFailed(str(error)) from None
+    title = f"Unit {place.number} · {place.title}"
+    found = [(entry.number, entry.function, entry.level, entry.minutes) for entry in place.places]
     page = Page(name, link_of(name))
-    unit = Unit(name, title[1], int(minutes[1]), re.findall(r"(\d\d_\w+)\.ipynb", builds_on[1]), found, page)
+    unit = Unit(name, title, place.minutes, list(place.builds_on), found, page)
     unit.content = "".join(render(cell, executed.get(cell.id), page) for cell in release.cells)
     unit.sections = sections(unit)
     return unit

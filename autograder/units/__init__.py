@@ -21,7 +21,7 @@ MODULES = {
 
 
 class UnknownUnit(ValueError):
-    """A unit that this course does not have."""
+    """A unit that this course does not have, or not in full: one line with what is missing."""
 
 
 def unit_names() -> list[str]:
@@ -33,8 +33,23 @@ def exercises(unit: str) -> dict[str, Exercise]:
     """The exercises of one unit, function name -> exercise, in the order of its notebook."""
     if unit not in MODULES:
         raise UnknownUnit(f"there is no unit {unit!r}; the units are {', '.join(MODULES)}")
-    module = import_module(f".{MODULES[unit]}", __name__)
-    return {exercise.name: exercise for exercise in module.EXERCISES}
+    place = f"autograder/units/{MODULES[unit]}.py"
+    try:
+        module = import_module(f".{MODULES[unit]}", __name__)
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{MODULES[unit]}":
+            raise
+        raise UnknownUnit(f"{place} is not there, and MODULES of autograder/units/__init__.py names it") from None
+    listed = getattr(module, "EXERCISES", None)
+    if not listed:
+        raise UnknownUnit(f"{place} lacks EXERCISES, a tuple of its exercises in the order of the notebook")
+    found = {exercise.name: exercise for exercise in listed}
+    if len(found) < len(listed):
+        raise UnknownUnit(f"{place}: two of EXERCISES share a name")
+    for exercise in listed:
+        if exercise.unit != unit:
+            raise UnknownUnit(f"{place}: {exercise.name} says that its unit is {exercise.unit!r}, not {unit!r}")
+    return found
 
 
 def find_exercise(function: str) -> Exercise:

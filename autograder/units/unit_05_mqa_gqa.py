@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..exercise import Case, Exercise, Leaf, Mistake, Raises
+from ..exercise import NOT_IN_TORCH_UNITS, Case, Exercise, Leaf, Mistake, Raises
 from . import torch_parts as parts
 from .torch_parts import distinct, normal, random_mask, strided
 
@@ -360,6 +360,7 @@ _GROUPED_QUERY_ATTENTION = Exercise(
             *_LAYER_SLIPS,
         ),
     ),
+    forbidden=(*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
     library="torch",
 )
 
@@ -448,6 +449,7 @@ _MULTI_QUERY_ATTENTION = Exercise(
             ),
         ),
     ),
+    forbidden=(*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
     library="torch",
     made=_copies_of_keys,
 )
@@ -796,6 +798,7 @@ _DECODE_STEP = Exercise(
             lambda *args: (lambda out, cache: (out, *cache))(*_decode_step(*args)),
         ),
     ),
+    forbidden=(*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
     library="torch",
 )
 

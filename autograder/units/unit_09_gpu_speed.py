@@ -367,6 +367,10 @@ _BATCHED_ATTENTION = Exercise(
 # tiled_attention
 
 
+#: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
+EQUAL_QUERIES = "all queries are equal"
+
+
 def _tiled_attention(Q: Tensor, K: Tensor, V: Tensor, block_size: int) -> Tensor:
     return F.scaled_dot_product_attention(Q, K, V)
 
@@ -400,6 +404,7 @@ def _draw_tiled_attention(rng: np.random.Generator) -> list[Case]:
         case("memory", f"n = {long}, blocks of 7", _inputs(rng, 1, 2, long, 3), 7, watch=long * long),
         case("memory", f"n = {long + 1}, long blocks", _inputs(rng, 1, 1, long + 1, 4), 30, watch=(long + 1) ** 2),
         case("memory", f"n = {long + 3}, blocks of 12", _inputs(rng, 2, 1, long + 3, 2), 12, watch=(long + 3) ** 2),
+        case("memory", EQUAL_QUERIES, _equal_queries(rng, long, 3), long // 2 + 1, watch=long),
     ]
 
 
@@ -410,7 +415,26 @@ def _all_low(rng: np.random.Generator, B: int, h: int, n: int, d: int) -> tuple[
     return Q, K.astype(np.float32).astype(np.float64), normal(rng, B, h, n, d)
 
 
+def _equal_queries(rng: np.random.Generator, n: int, d: int) -> tuple[np.ndarray, ...]:
+    """One head whose queries are all the same, so that a tensor of scores has one number for each key it met."""
+    Q, K, V = _inputs(rng, 1, 1, n, d)
+    return np.repeat(Q[:, :, :1], n, axis=2), K, V
+
+
+def _all_keys_at_once(case: Case, arrays: list[np.ndarray]) -> str | None:
+    """Whether one array holds the scores of all n keys, however they are scaled and shifted."""
+    Q, K = case.args[:2]
+    scores = np.sort(K[0, 0] @ Q[0, 0, 0])
+    for array in arrays:
+        found = np.unique(np.round(array.astype(np.float64), 8)) if array.dtype.kind == "f" else array[:0]
+        if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
+            return "the scores of a query with all n keys are made at once"
+    return None
+
+
 def _too_large(case: Case, arrays: list[np.ndarray]) -> str | None:
+    if case.label == EQUAL_QUERIES:
+        return _all_keys_at_once(case, arrays)
     found = next((array for array in arrays if array.size >= case.watch), None)
     if found is None:
         return None
@@ -647,6 +671,11 @@ _TILED_ATTENTION = Exercise(
             "all-scores-at-once",
             "All n × n scores are made at once. The result is right, but saving that memory is the point.",
             lambda Q, K, V, block_size: _slipped(Q, K, V),
+        ),
+        Mistake(
+            "queries-cut-not-keys",
+            "The result is right, but each query meets all keys at once. Cut the keys and the values, not the queries.",
+            lambda Q, K, V, block_size: torch.cat([_slipped(block, K, V) for block in Q.split(block_size, 2)], 2),
         ),
         Mistake(
             "own-block-only",

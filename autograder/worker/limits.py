@@ -37,9 +37,11 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
         if kind is None:
             continue
         hard = resource.getrlimit(kind)[1]
-        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        most = value + 1 if name == "RLIMIT_CPU" else value  # first the signal that says why, then the one that kills
+        if hard != resource.RLIM_INFINITY:
+            value, most = min(value, hard), min(most, hard)
         with contextlib.suppress(OSError, ValueError):  # macOS refuses some of them
-            resource.setrlimit(kind, (value, value))
+            resource.setrlimit(kind, (value, most))
 
 
 def address_space() -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -11,13 +10,7 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="run `make test-browser`, which installs it")
 from playwright.sync_api import Browser, Page, sync_playwright
 
-#: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
-NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-
-
-def find_chromium() -> str | None:
-    places = (os.environ.get("CHROMIUM"), *NAMES)
-    return next((found for place in places if place and (found := shutil.which(place))), None)
+from chromium import find_chromium
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +27,6 @@ def browser() -> Iterator[Browser]:
         browser = playwright.chromium.launch(executable_path=place, headless=True, args=options)
         yield browser
         browser.close()
-
-
-@pytest.fixture(params=["light", "dark"])
-def scheme(request: pytest.FixtureRequest) -> str:
-    """The theme that the reader's system asks for: a test that takes it, or `page`, may be run once for each."""
-    return request.param
 
 
 @pytest.fixture

@@ -63,7 +63,7 @@ ATTACKS = (
         "listens for commands while the others are graded",
         top="""
             import os, socket
-            for family, address in ((socket.AF_INET, ("0.0.0.0", 8765)), (socket.AF_UNIX, "/tmp/@MARK@.sock")):
+            for family, address in ((socket.AF_INET, ("0.0.0.0", 8765)), (socket.AF_UNIX, "/scratch/@MARK@.sock")):
                 try:
                     listening = socket.socket(family)
                     listening.bind(address)

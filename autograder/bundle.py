@@ -1,0 +1,185 @@
+"""The archive that an instructor hands out: the notebooks, and what starts them on a machine with only Python.
+
+Nothing of the judge is in it, no solution and no hidden test; what is found to hold such a thing is refused.
+"""
+
+from __future__ import annotations
+
+import calendar
+import gzip
+import io
+import json
+import os
+import tarfile
+import tomllib
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from . import __version__
+from .classroom import NotUsable
+from .release import out_of_step
+from .units import exercises, unit_names
+
+COURSE = Path(__file__).resolve().parents[1]
+TOP = "attention-course"
+#: Everything that is handed out beside the notebooks and what is written here.
+FILES = ("LICENSE", "constraints.txt")
+TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py")
+#: None of these belongs to a student's notebook.
+SECRETS = ("BEGIN SOLUTION", "BEGIN HIDDEN", "judge_here")
+#: The time of all files, so that the same course gives the same archive.
+EPOCH = (2026, 1, 1, 0, 0, 0)
+
+README = """\
+# Attention, unit by unit: your notebooks
+
+Why attention in transformers is built as it is, worked out one small function at a time.
+
+## Start
+
+You need Python 3.11 or newer. In this folder:
+
+    make lab                                              (Linux, macOS)
+    python3 tools/bootstrap.py --run tools/lab.py         (the same without make)
+    py tools\\bootstrap.py --run tools\\lab.py              (Windows)
+
+The first time this installs what is needed into the folder .venv (some minutes, about 1.5 GB); later it starts at once.
+With conda: `conda env create -f environment.yml`, `conda activate attention-course`, `python tools/lab.py`.
+Where JupyterLab runs already, such as on a server of your school, open the folder `notebooks/` there.
+
+## Work
+
+Read, write your answer where it says `NotImplementedError`, and run the test below it: its message says what is
+probably wrong. Change neither a test nor the name of a notebook, and delete no cell. Save before you hand in.
+
+## Hand in
+
+One file for each unit: its notebook, such as `notebooks/{unit}/{unit}.ipynb`, where your instructor says.
+
+## How your work is judged
+
+On other inputs than those that you see, with partial marks. What you get back is a page of your own that says for each
+exercise what is right and what probably went wrong. The judge is not in this folder: it holds the answers, and
+`autograder check`, which the notebooks mention, comes with it. The tests that you see are your guide until then: they
+are made to tell the usual mistakes.
+"""
+
+MAKEFILE = """\
+# Another Python: make lab PYTHON=python3.12.  More arguments: make lab ARGS="--no-browser --port 8890".
+PYTHON ?= python3
+ARGS ?=
+
+.PHONY: lab clean
+
+lab:
+\t@$(PYTHON) tools/bootstrap.py --run tools/lab.py $(ARGS)
+
+clean:
+\trm -rf .venv .setup.lock *.egg-info
+"""
+
+PROJECT = """\
+[build-system]
+requires = ["setuptools>=77"]
+build-backend = "setuptools.build_meta"
+
+[project]
+name = "attention-course-notebooks"
+description = "What the notebooks of the attention course need."
+version = "{version}"
+requires-python = "{python}"
+dependencies = [
+{dependencies}
+]
+
+[tool.setuptools]
+py-modules = []
+"""
+
+
+def bundle(root: Path, units: Sequence[str], path: Path) -> Path:
+    """Write the archive of the course folder `root` (no unit named: all). Raises NotUsable with the remedy."""
+    for unit in units:
+        exercises(unit)  # raises UnknownUnit
+    if not path.name.endswith((".zip", ".tar.gz")):
+        raise NotUsable(f"{path}: the archive is a .zip or a .tar.gz; name it so")
+    different = out_of_step(root, units)
+    if different:
+        raise NotUsable(f"{different[0]} is not what solutions/ gives; run `autograder release` and try again")
+    files = contents(root, units or unit_names())
+    for name, data in files.items():
+        found = next((word for word in SECRETS if name.endswith(".ipynb") and word.encode() in data), None)
+        if found:
+            raise NotUsable(f"{name}: holds {found!r}, which is not for students; run `autograder release`")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+        aside.write_bytes(_zip(files) if path.suffix == ".zip" else _tar(files))
+        os.replace(aside, path)
+    except OSError as error:
+        raise NotUsable(f"{path}: cannot be written ({error.strerror})") from None
+    return path
+
+
+def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
+    """Name in the archive -> content."""
+    files = {name: COURSE / name for name in FILES}
+    files |= {f"tools/{name}": COURSE / "tools" / name for name in TOOLS}
+    settings = COURSE / "tools" / "jupyter"
+    files |= {f"tools/jupyter/{p.relative_to(settings).as_posix()}": p for p in settings.rglob("*.json")}
+    files |= {f"notebooks/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
+    files |= {f"notebooks/{page.name}": page for page in (root / "notebooks").glob("*.ipynb")}
+    written = {
+        "README.md": README.replace("{unit}", units[0]),
+        "Makefile": MAKEFILE,
+        "pyproject.toml": _project(),
+        "environment.yml": _conda(),
+    }
+    try:
+        found = {name: path.read_bytes() for name, path in files.items()}
+    except OSError as error:
+        place = error.filename
+        raise NotUsable(f"{place}: not there; a bundle is made in a clone of the course with its release") from None
+    found |= {name: text.encode() for name, text in written.items()}
+    return {f"{TOP}/{name}": found[name] for name in sorted(found)}
+
+
+def _text(name: str) -> str:
+    try:
+        return (COURSE / name).read_text(encoding="utf-8")
+    except OSError:
+        raise NotUsable(f"{COURSE / name}: not there; a bundle is made in a clone of the course") from None
+
+
+def _project() -> str:
+    project = tomllib.loads(_text("pyproject.toml"))["project"]
+    lines = "\n".join(f"    {json.dumps(text)}," for text in project["dependencies"])
+    return PROJECT.format(version=__version__, python=project["requires-python"], dependencies=lines)
+
+
+def _conda() -> str:
+    """The course's environment.yml without its comments at the top and what instructors need."""
+    lines = _text("environment.yml").splitlines()
+    body = [line for line in lines[: lines.index("  # for instructors")] if not line.lstrip().startswith("#")]
+    return "\n".join(line for line in body if line.strip() != "- pip") + "\n"
+
+
+def _zip(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(name, EPOCH)
+            entry.external_attr, entry.compress_type = 0o644 << 16, zipfile.ZIP_DEFLATED
+            archive.writestr(entry, data)
+    return buffer.getvalue()
+
+
+def _tar(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with gzip.GzipFile(fileobj=buffer, mode="wb", mtime=0) as packed, tarfile.open(fileobj=packed, mode="w") as archive:
+        for name, data in files.items():
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode, entry.mtime = len(data), 0o644, calendar.timegm(EPOCH)
+            archive.addfile(entry, io.BytesIO(data))
+    return buffer.getvalue()

@@ -1,0 +1,79 @@
+"""The report's chart: for each exercise, how many answers are right, partly right, wrong or missing."""
+
+from __future__ import annotations
+
+from html import escape
+
+from .summary import OUTCOMES, Summary
+
+#: Blue to orange, which all kinds of colour vision tell apart, each dark or light enough for its numbers.
+FILLS = {"right": "#0072b2", "partly": "#56b4e9", "wrong": "#e69f00", "missing": "#c9c9c9"}
+INKS = {"right": "#ffffff", "partly": "#000000", "wrong": "#000000", "missing": "#000000"}
+WORDS = {"right": "right", "partly": "partly right", "wrong": "wrong", "missing": "missing"}
+ROW, BAR, LEFT, WIDTH, RIGHT = 24, 18, 250, 560, 40
+
+
+def chart(summary: Summary) -> str:
+    """An SVG image with a text alternative; it takes the colour of its text from the page."""
+    parts: list[str] = []
+    top = 34
+    for unit in summary.units:
+        parts.append(f'<text x="0" y="{top + 13}" class="unit">{escape(unit.name)}</text>')
+        top += ROW
+        for exercise in unit.exercises:
+            label = f'<text x="{LEFT - 10}" y="{top + 13}" text-anchor="end">{escape(exercise.function)}</text>'
+            parts.append(label + _bar(exercise.counts, top))
+            parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{top + 13}" class="sum">{exercise.handed_in}</text>')
+            top += ROW
+        top += 8
+    head = (
+        f'<svg role="img" aria-labelledby="chart-title chart-text" viewBox="0 0 {LEFT + WIDTH + RIGHT} {top}" '
+        f'xmlns="http://www.w3.org/2000/svg"><title id="chart-title">Answers by exercise</title>'
+        f'<desc id="chart-text">{escape(in_words(summary))}</desc>'
+    )
+    return head + _legend() + "".join(parts) + "</svg>"
+
+
+def _bar(counts: dict[str, int], top: int) -> str:
+    total, x, pieces = sum(counts.values()), float(LEFT), []
+    for name in OUTCOMES:
+        if not counts[name]:
+            continue
+        width = WIDTH * counts[name] / total
+        pieces.append(
+            f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{FILLS[name]}" class="piece">'
+            f"<title>{counts[name]} of {total} {WORDS[name]}</title></rect>"
+        )
+        if width >= 16:
+            pieces.append(
+                f'<text x="{x + width / 2:.1f}" y="{top + 13}" text-anchor="middle" fill="{INKS[name]}" '
+                f'class="number">{counts[name]}</text>'
+            )
+        x += width
+    return "".join(pieces)
+
+
+def _legend() -> str:
+    pieces, x = [], LEFT
+    for name in OUTCOMES:
+        pieces.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{FILLS[name]}" class="piece"/>')
+        pieces.append(f'<text x="{x + 20}" y="15">{WORDS[name]}</text>')
+        x += 40 + 8 * len(WORDS[name])
+    return "".join(pieces) + f'<text x="{LEFT + WIDTH + 8}" y="15" class="sum">of</text>'
+
+
+def in_words(summary: Summary) -> str:
+    """What is to be seen in the chart, without its numbers: those stand in the tables."""
+    shares = [
+        (exercise.counts["right"] / exercise.handed_in, exercise.function)
+        for unit in summary.units
+        for exercise in unit.exercises
+        if exercise.handed_in
+    ]
+    if not shares:
+        return "No answers."
+    (low, worst), (high, best) = min(shares), max(shares)
+    return (
+        f"A bar for each of {len(shares)} exercises, divided into answers right, partly right, wrong and missing. "
+        f"The most right answers: {best}, {high:.0%}. The fewest: {worst}, {low:.0%}. All numbers are in the tables."
+    )

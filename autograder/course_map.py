@@ -1,0 +1,105 @@
+"""The map of the course, read from the notebooks themselves: units, what each builds on, minutes, exercises."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from .units import exercises, unit_names
+
+EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · ([●○]+) · (\d+) min")
+HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
+
+
+class NoMap(ValueError):
+    """A notebook that does not say what the map needs: one line with the remedy."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an exercise stands: its number, the heading above it, how hard it is, its minutes and its points."""
+
+    function: str
+    number: str
+    section: str
+    level: str
+    minutes: int
+    points: float
+
+
+@dataclass(frozen=True)
+class UnitOfMap:
+    """One unit. builds_on: the units that its first cell names."""
+
+    name: str
+    title: str
+    minutes: int
+    builds_on: tuple[str, ...]
+    places: tuple[Place, ...]
+
+    @property
+    def number(self) -> str:
+        return self.name[:2].lstrip("0")
+
+    @property
+    def points(self) -> float:
+        return sum(place.points for place in self.places)
+
+
+def unit_of_map(name: str, release: NotebookNode) -> UnitOfMap:
+    """Read one unit's release. Raises NoMap."""
+    cells = [cell.source for cell in release.cells if cell.cell_type == "markdown"]
+    first = cells[0] if cells else ""
+    title = re.search(r"^# Unit \d+ · (.+)$", first, re.MULTILINE)
+    minutes = re.search(r"\*\*Time\*\*[^\d]*(\d+) minutes", first)
+    builds_on = re.search(r"\*\*Builds on\*\*(.*?)(\*\*|Since|\n\n)", first, re.DOTALL)
+    if not (title and minutes and builds_on):
+        raise NoMap(
+            f"{name}: its first cell lacks “# Unit N · title”, “**Time**: about N minutes” or “**Builds on** …”"
+        )
+    before = tuple(dict.fromkeys(re.findall(r"(\d\d_\w+)\.ipynb", builds_on[1])))
+    return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells))
+
+
+def _places(unit: str, cells: Sequence[str]) -> tuple[Place, ...]:
+    wanted, found = exercises(unit), []
+    section = ""
+    for cell in cells:
+        marks = [*HEADING.finditer(cell), *EXERCISE.finditer(cell)]
+        for mark in sorted(marks, key=lambda match: match.start()):
+            if mark.re is HEADING:
+                section = mark[1]
+            elif mark[2] in wanted:
+                number, function, level, minutes = mark.groups()
+                found.append(Place(function, number, section, level, int(minutes), wanted[function].points))
+    if sorted(place.function for place in found) != sorted(wanted):
+        raise NoMap(f"{unit}: not every function has one line “**Exercise N.M · `name`** · ●○○ · N min”")
+    return tuple(found)
+
+
+def course_map(root: Path) -> list[UnitOfMap]:
+    """All units of the course folder `root`, read from its `notebooks/`. Raises NoMap and FileNotFoundError."""
+    return [unit_of_map(name, nbformat.read(root / "notebooks" / name / f"{name}.ipynb", 4)) for name in unit_names()]
+
+
+def table(units: Sequence[UnitOfMap], folder: str = "") -> str:
+    """The map as a table in Markdown. folder: what stands before a unit's folder in its link, as in `notebooks/`."""
+    lines = ["| unit | what it is about | builds on | minutes | exercises | points |", "|---|---|---|---|---|---|"]
+    for unit in units:
+        name, _, about = unit.title.partition(": ")
+        link = f"[{unit.number} · {name}]({folder}{unit.name}/{unit.name}.ipynb)"
+        before = ", ".join(other[:2].lstrip("0") for other in unit.builds_on) or "–"
+        lines.append(f"| {link} | {about} | {before} | {unit.minutes} | {len(unit.places)} | {unit.points:g} |")
+    minutes, points = sum(unit.minutes for unit in units), sum(unit.points for unit in units)
+    count = sum(len(unit.places) for unit in units)
+    lines.append(f"| **all** | | | **{minutes}** | **{count}** | **{points:g}** |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table(course_map(Path(__file__).resolve().parents[1]), "notebooks/"))

@@ -1,0 +1,123 @@
+"""How far one has come: the verdicts on one's own notebooks for a terminal, what is next, and the course so far."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from .check import Checked
+from .course_map import NoMap, Place, unit_of_map
+from .grading import Course
+from .judge import Verdict
+from .text import printable
+from .units import exercises, unit_names
+
+SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim")}
+WIDTH = 20
+
+
+def print_standing(root: Path, checked: Sequence[Checked], console: Console | None = None) -> None:
+    """Print the exercises of each notebook that was begun, how far the course is, and what comes next."""
+    console = console or Console(highlight=False)
+    for item in checked:
+        if len(checked) == 1 or any(verdict.verdict != "missing" for verdict in item.verdicts):
+            _print_notebook(console, item)
+            console.print()
+    if checked:
+        best = _best(checked)
+        _print_course(console, best)
+        _print_next(console, Course(root), checked, best)
+
+
+def _print_notebook(console: Console, item: Checked) -> None:
+    """One line per exercise, and the words for those that are not right."""
+    score, points = (sum(getattr(verdict, name) for verdict in item.verdicts) for name in ("score", "points"))
+    console.print(Text.assemble((item.unit, "bold"), f"  {score:g} of {points:g} points"))
+    for verdict in item.verdicts:
+        sign, colour = SIGNS.get(verdict.verdict, ("!", "yellow"))
+        named = f" ({verdict.mistake})" if verdict.mistake else ""
+        line = f" {verdict.function}  {verdict.score:g}/{verdict.points:g}{named}"
+        console.print(Text.assemble((f"  {sign} {verdict.verdict:9}", colour), printable(line)), soft_wrap=True)
+        if verdict.verdict not in SIGNS:
+            console.print(Padding(Text(printable(verdict.message)), (0, 0, 0, 14)))
+
+
+def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
+    """Unit -> function -> verdict; of several notebooks of one unit, the better verdict counts."""
+    best: dict[str, dict[str, Verdict]] = {}
+    for item in checked:
+        kept = best.setdefault(item.unit, {})
+        for verdict in item.verdicts:
+            other = kept.get(verdict.function)
+            if other is None or (verdict.verdict == "right", verdict.score) > (other.verdict == "right", other.score):
+                kept[verdict.function] = verdict
+    return best
+
+
+def _print_course(console: Console, best: dict[str, dict[str, Verdict]]) -> None:
+    counts, scores = [0, 0], [0.0, 0.0]
+    for unit in unit_names():
+        wanted, verdicts = exercises(unit), best.get(unit, {}).values()
+        right = sum(verdict.verdict == "right" for verdict in verdicts)
+        score, points = sum(verdict.score for verdict in verdicts), sum(each.points for each in wanted.values())
+        counts, scores = [counts[0] + right, counts[1] + len(wanted)], [scores[0] + score, scores[1] + points]
+        if unit in best:
+            console.print(_bar(console, unit, right, len(wanted), score, points))
+    if len(best) > 1:
+        console.print(_bar(console, "the course", *counts, *scores), style="bold")
+
+
+def _bar(console: Console, name: str, right: int, count: int, score: float, points: float) -> Text:
+    filled = right * WIDTH // count
+    signs = "#." if console.options.ascii_only else "█░"
+    return Text.assemble(
+        f"{name:20} ",
+        (signs[0] * filled, "green"),
+        (signs[1] * (WIDTH - filled), "dim"),
+        f" {right:2} of {count:2} done  {score:6.4g} of {points:3g} points",
+    )
+
+
+def _print_next(
+    console: Console, course: Course, checked: Sequence[Checked], best: dict[str, dict[str, Verdict]]
+) -> None:
+    """The first exercise that is not right, and where to open it."""
+    console.print()
+    for unit in (unit for unit in unit_names() if unit in best):
+        places = _places(course, unit)
+        waiting = [verdict for verdict in best[unit].values() if verdict.verdict != "right"]
+        if waiting:
+            function = waiting[0].function
+            path = next(item.path for item in checked if item.unit == unit)
+            console.print(Text.assemble(("Next: ", "bold"), _words(function, places.get(function))), soft_wrap=True)
+            console.print(Text(f"      open {_short(path)}, the cell `def {function}(…)`"), soft_wrap=True)
+            return
+    if set(best) == set(unit_names()):
+        console.print(Text("All exercises of the course are done.", "bold green"))
+        return
+    following = next((unit for unit in unit_names() if unit not in best and unit > max(best)), None)
+    console.print(Text("All of this is done." + (f" Next: unit {following}." if following else ""), "bold"))
+
+
+def _places(course: Course, unit: str) -> dict[str, Place]:
+    try:
+        return {place.function: place for place in unit_of_map(unit, course.release(unit)).places}
+    except NoMap:  # a unit that somebody is writing
+        return {}
+
+
+def _words(function: str, place: Place | None) -> str:
+    if place is None:
+        return function
+    return f"exercise {place.number}, {function}, about {place.minutes} minutes, in “{place.section}”"
+
+
+def _short(path: Path) -> str:
+    """The path as one would type it here, and nothing in it that a terminal would act on."""
+    relative = os.path.relpath(path)
+    return printable(str(path) if relative.startswith("..") else relative)

@@ -1,0 +1,128 @@
+"""The units in a real JupyterLab: open, read, run, fill in, fail, read the hint, pass, validate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import nbformat
+import pytest
+from lab_page import PANEL, ROOT, Lab, said, server
+from playwright.sync_api import Browser, expect
+
+from autograder.start_page import NAME as START
+from autograder.units import exercises, unit_names
+
+SHOW = re.compile(r"^show\(", re.MULTILINE)
+
+
+@pytest.fixture(scope="session")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with server(tmp_path_factory.mktemp("lab")) as address:
+        yield address
+
+
+@pytest.fixture
+def lab(browser: Browser, address: str) -> Iterator[Lab]:
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield Lab(context.new_page(), address)
+    context.close()
+
+
+def solutions(unit: str) -> dict[str, str]:
+    """Cell id -> source of the answer cells as the course solves them."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    answers = (cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("solution"))
+    return {cell.id: re.sub(r"^ *### (BEGIN|END) SOLUTION\n?", "", cell.source, flags=re.M) for cell in answers}
+
+
+def marked(lab: Lab, name: str) -> str:
+    """The id of the cell whose grade_id this is."""
+    return next(cell["id"] for cell in lab.cells() if cell["metadata"].get("nbgrader", {}).get("grade_id") == name)
+
+
+def test_the_map_opens_first_leads_to_the_units_and_says_how_far_one_is(lab: Lab):
+    lab.open()
+    assert START in lab.page.url
+    table = lab.page.locator(f"{PANEL} table").first
+    assert table.locator("tbody tr").count() == len(unit_names()) + 1
+    told = lab.run("how_far")
+    assert f"of {sum(len(exercises(unit)) for unit in unit_names())} done" in told and "Next: " in told
+    lab.go_to("map")
+    for unit in unit_names():
+        expect(table.locator(f"a[href*='{unit}.ipynb']")).to_have_count(1)
+    table.locator("a").first.click()
+    lab.page.locator(f"{PANEL} h1", has_text="Unit 1").wait_for()
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_a_unit_opens_and_its_first_part_runs(lab: Lab, unit: str, tmp_path: Path):
+    """From the top to the first figure, with the answers before it filled in; formulas, hints and figures are there."""
+    lab.open(f"{unit}/{unit}.ipynb")
+    cells = lab.cells()
+    place = next(index for index, cell in enumerate(cells) if SHOW.search(cell["source"]))
+    for name, source in solutions(unit).items():
+        if name in [cell["id"] for cell in cells[:place]]:
+            lab.write(name, source)
+    lab.run_before(cells[place + 1]["id"])
+    for cell in lab.cells()[: place + 1]:
+        if cell["cell_type"] == "code":
+            errors = [output for output in cell["outputs"] if output["output_type"] == "error"]
+            assert not errors, f"{cell['id']}: {said(cell)}"
+            assert cell["execution_count"], f"{cell['id']} did not run"
+    figure = lab.go_to(cells[place]["id"]).locator(".jp-OutputArea figure img").first
+    figure.scroll_into_view_if_needed()
+    assert figure.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 300
+    assert len(figure.get_attribute("alt") or "") >= 20
+    look_at_the_prose(lab)
+    for theme in ("Light", "Dark"):
+        lab.command("apputils:change-theme", theme=f"JupyterLab {theme}")
+        expect(lab.page.locator("body")).to_have_attribute("data-jp-theme-light", str(theme == "Light").lower())
+        lab.page.screenshot(path=tmp_path / f"{unit}_{theme}.png")
+
+
+def look_at_the_prose(lab: Lab) -> None:
+    """Every formula is set, every hint opens and shows its text, and no Markdown is left as it was typed."""
+    formulas = hints = 0
+    for cell in (cell for cell in lab.cells() if cell["cell_type"] == "markdown"):
+        prose = lab.go_to(cell["id"]).locator(".jp-MarkdownOutput")
+        if "$" in cell["source"]:
+            expect(prose.locator("mjx-container"), f"the formulas of {cell['id']}").not_to_have_count(0, timeout=20_000)
+        assert prose.locator("mjx-merror").count() == 0, f"{cell['id']}: a formula that cannot be set"
+        formulas += prose.locator("mjx-container").count()
+        for hint in prose.locator("details").all():
+            assert not hint.evaluate("(part) => part.open"), f"{cell['id']}: a hint that stands open"
+            hint.locator("summary").click()
+            assert len(hint.inner_text().strip()) > len(hint.locator("summary").inner_text()) + 10, cell["id"]
+            hints += 1
+        left = re.search(r"\*\*|```|</?(details|div)|\$[^$\n]{1,80}\$", prose.inner_text())
+        assert not left or "`" in cell["source"], f"{cell['id']}: {left[0]} is left in the text"
+    assert formulas > 10 and hints > 4
+
+
+def test_a_student_fails_reads_the_hint_passes_and_validates(lab: Lab):
+    unit = "02_scaled_scores"
+    lab.open(f"{unit}/{unit}.ipynb")
+    answer, test = marked(lab, "attention_scores"), marked(lab, "test_attention_scores")
+    lab.run_before(answer)
+    assert "NotImplementedError" in f"{lab.run(answer)} {lab.run(test)}"
+    right = solutions(unit)
+    wrong = right[answer].replace("Q @ K.T", "K @ Q.T")
+    assert wrong != right[answer]
+    lab.write(answer, wrong)
+    assert lab.run(answer) == ""
+    told = lab.run(test)
+    assert "AssertionError" in told and "A row belongs to a query" in told
+    order = [cell["id"] for cell in lab.cells()]
+    hint = lab.go_to(order[order.index(answer) - 1]).locator("details").first
+    hint.locator("summary").click()
+    expect(hint.locator("p").first).to_be_visible()
+    lab.write(answer, right[answer])
+    assert lab.run(answer) == ""
+    assert lab.run(test).strip() == "attention_scores: all visible tests passed."
+    told = lab.validate()
+    assert "cells failed" in told and "NotImplementedError" in told
+    for name, source in right.items():
+        lab.write(name, source)
+    assert "Success! Your notebook passes all the tests." in lab.validate()

@@ -1,0 +1,137 @@
+"""Using up time, memory, processes, disk or the patience of whoever reads the answers."""
+
+from __future__ import annotations
+
+from .attack import Attack
+
+ENDS = ("timeout", "crashed", "wrong")
+
+
+def attack(name: str, tries: str, body: str, verdicts: tuple[str, ...] = ENDS, **more) -> Attack:
+    source = "import os, threading, time\nimport numpy as np\ndef causal_mask(n):\n"
+    source += "".join(f"    {line}\n" for line in body.strip("\n").splitlines())
+    return Attack(name, tries, cells={"causal_mask": source}, verdicts={"causal_mask": verdicts}, **more)
+
+
+ATTACKS = (
+    attack("a loop", "never returns", "while True: pass", ("timeout",)),
+    attack(
+        "a loop that swallows all",
+        "never returns, and catches whatever would end it",
+        "while True:\n    try:\n        while True: pass\n    except BaseException: pass",
+        ("timeout",),
+    ),
+    attack("a loop in C", "never returns from the library", "return np.arange(10**9).sum() ** sum(range(10**12))"),
+    attack(
+        "a fork bomb",
+        "forks without end",
+        "while True:\n    try: os.fork()\n    except OSError: pass",
+        ("timeout", "crashed"),
+    ),
+    attack(
+        "threads without end",
+        "starts threads until none can be had",
+        "while True: threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+        ("timeout", "crashed"),
+    ),
+    attack("memory at once", "asks for a terabyte", "return np.ones(2**37)", ("crashed",)),
+    attack(
+        "memory by and by",
+        "keeps on allocating",
+        "kept = []\nwhile True: kept.append(bytearray(b'x') * 2**24)",
+        ("crashed", "timeout"),
+    ),
+    attack(
+        "memory of many",
+        "lets many processes allocate together",
+        "for _ in range(12):\n    if os.fork() == 0:\n        block = bytearray(b'x') * (150 * 2**20)\n"
+        "        time.sleep(99)\ntime.sleep(99)",
+        ("crashed", "timeout"),
+    ),
+    attack(
+        "disk",
+        "fills the disk",
+        "for number in range(10**6):\n    try: open(f'/scratch/{number}', 'wb').write(bytes(2**22))\n"
+        "    except OSError: break\nreturn None",
+    ),
+    attack("files without end", "uses up the inodes", "for i in range(10**5): open(f'/scratch/{i}', 'w').close()"),
+    attack("descriptors", "opens files until none can be had", "kept = [open('/dev/null') for _ in range(10**6)]"),
+    attack("a flood of prints", "prints a gigabyte", "for _ in range(1000): print('x' * 10**6)\nreturn None"),
+)
+ATTACKS += (
+    attack("a huge array", "returns an array that is larger than all replies may be", "return np.zeros(2**25)"),
+    attack("a huge list", "returns a list of a hundred million", "return [[0] * 9999] * 9999"),
+    attack("a huge integer", "returns an integer of a million digits", "return 1 << 4 * 10**6", ("wrong",)),
+    attack("a huge text", "raises an exception with a gigabyte to say", "raise ValueError('x' * 2**28)", ("crashed",)),
+    attack("a deep list", "returns what is nested a million times", "r = []\nfor _ in range(10**6): r = [r]\nreturn r"),
+    attack("a list in itself", "returns a list that holds itself", "r = []\nr.append(r)\nreturn r"),
+    attack(
+        "a dict without end",
+        "returns a dict whose items never end",
+        "class Endless(dict):\n    def __len__(self): return 1\n    def items(self):\n"
+        "        while True: yield 'a', 1\n    def __iter__(self):\n        while True: yield 'a'\nreturn Endless(a=1)",
+        ("timeout", "crashed", "wrong"),
+    ),
+    attack(
+        "many warnings",
+        "warns a hundred thousand times",
+        "import warnings\nfor i in range(10**5): warnings.warn('w' * 1000 + str(i))\nreturn None",
+    ),
+    Attack(
+        "a hundred thousand questions",
+        "asks the function that it is given without end",
+        cells={
+            "leaks_future": "def leaks_future(attend, Q, K, V):\n    while True:\n        try: attend(Q, K, V)\n"
+            "        except Exception: pass"
+        },
+        verdicts={"leaks_future": ("timeout", "crashed")},
+    ),
+    Attack(
+        "absurd questions",
+        "hands absurd arguments to the function that it is given, which runs outside the sandbox",
+        cells={
+            "leaks_future": """
+            def leaks_future(attend, Q, K, V):
+                for args in ((), (Q,), (10**9,) * 3, (Q, K, V, V), ("x" * 10**6,) * 3, (np.ones((99, 99)),) * 3,
+                             (Q * np.nan, K, V), (Q.astype(complex), K, V), ({}, [], ()), (leaks_future,) * 3,
+                             (Q.astype("O"), K, V), (np.zeros((0, 2**40)), K, V), ([[[]]] * 999, K, V)):
+                    try: attend(*args)
+                    except Exception: pass
+                return None
+            """
+        },
+        verdicts={"leaks_future": ENDS},
+    ),
+    Attack(
+        "lists times numbers",
+        "has the course's own function, which stands in for its wrong one, multiply a list by thousands",
+        "09_gpu_speed",
+        cells={
+            "attention_flops": "def attention_flops(batch, n_heads, n, d_head): return 0",
+            "score_matrix_bytes": "def score_matrix_bytes(batch, n_heads, n, bytes_per_value=2): return 0",
+            "roofline_seconds": """
+            def roofline_seconds(flops, bytes_moved, peak_flops, peak_bandwidth):
+                for args in (([0] * 4000, 99, 99, 99), ("x" * 2000, 4096, 4096, 4096), (4096, (1,) * 999, 4096, 1)):
+                    for function in (attention_flops, score_matrix_bytes):
+                        try: function(*args)
+                        except ValueError as error: assert "too large" in str(error)
+                return -1.0
+            """,
+        },
+        earns={"attention_flops": 0, "score_matrix_bytes": 0, "roofline_seconds": 0},
+        verdicts={"roofline_seconds": ("wrong",)},
+    ),
+    Attack(
+        "a device without end",
+        "runs the device that it is to time for ever",
+        "09_gpu_speed",
+        cells={"median_time": "def median_time(run, synchronize, clock, warmup, repeats):\n    while True: run()"},
+        verdicts={"median_time": ("timeout", "crashed")},
+    ),
+    Attack(
+        "a cell without end",
+        "never lets its notebook come to the next cell",
+        cells={"causal_mask": "while True:\n    try:\n        while True: pass\n    except BaseException: pass"},
+        verdicts={"causal_mask": ("timeout", "crashed")},
+    ),
+)

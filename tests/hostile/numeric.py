@@ -1,0 +1,149 @@
+"""Cheating with numbers: answers that are right by luck, by place, by memory, or only look right."""
+
+from __future__ import annotations
+
+from .attack import Attack, solutions
+
+SOFTMAX = solutions("03_masking")["masked_softmax"]
+
+
+def each(unit: str, expression: str, *names: str) -> dict[str, str]:
+    return {name: f"import math\ndef {name}(*args, **kwargs): return {expression}" for name in names}
+
+
+UNIT_1 = ("embed", "soft_lookup", "low_rank_value", "attention_parameters")
+UNIT_2 = ("attention_scores", "softmax", "scaled_scores", "softmax_jacobian")
+
+ATTACKS = (
+    Attack("not a number", "returns NaN, which differs from nothing by more than a tolerance", "01_projections",
+           cells=each("01", "args[0] * np.nan", *UNIT_1)),
+    Attack("infinity", "returns infinities", "02_scaled_scores",
+           cells=each("02", "np.asarray(args[0]) * np.inf", *UNIT_2)),
+    Attack("its own input", "returns what it was given", "02_scaled_scores", cells=each("02", "args[0]", *UNIT_2)),
+    Attack("empty arrays", "returns arrays without entries, all of which are right", "02_scaled_scores",
+           cells=each("02", "np.zeros((0,))", *UNIT_2)),
+    Attack("one number for all", "returns one number, to be broadcast", "02_scaled_scores",
+           cells=each("02", "np.float64(0.1)", *UNIT_2)),
+    Attack("complex numbers", "hides the error in the imaginary part", "02_scaled_scores",
+           cells={"softmax": "def softmax(z, axis=-1):\n    e = np.exp(z - z.max(axis, keepdims=True))\n"
+                  "    return e / e.sum(axis, keepdims=True) + 1j"}),
+    Attack("huge integers", "returns integers that no float holds", "01_projections",
+           cells={"attention_parameters": "def attention_parameters(*args): return 2**999"},
+           verdicts={"attention_parameters": ("wrong",)}),
+    Attack("huge integers for floats", "returns integers that no float holds where floats are due", "02_scaled_scores",
+           cells={"derivation_terms": "def derivation_terms(q, k): return 2**5000, -2**5000",
+                  "dot_product_moments": "def dot_product_moments(*args): return 10**308, 2**999"}),
+    Attack("a true integer", "returns True where 1 would do and 1 where True would", cells={
+        "leaks_future": "def leaks_future(attend, Q, K, V): return 1",
+        "next_token_pairs": "def next_token_pairs(tokens): return True, True"}),
+    Attack("counting the calls", "answers yes and no by the place of the call, as it knows them from the course's code",
+           cells={"leaks_future": """
+            calls = 0
+            def leaks_future(attend, Q, K, V):
+                global calls
+                calls += 1
+                return "TTFFTFTTTFFTTTFTFFFTTTFTF"[(calls - 1) % 25] == "T"
+            """}),
+    Attack("by the sizes", "answers yes and no by the sizes of its arguments and their place in memory",
+           cells={"leaks_future": "def leaks_future(attend, Q, K, V):\n"
+                  "    return len(Q) > 1 and Q.dtype == float and K.flags.c_contiguous and Q.shape[1] != V.shape[1]"}),
+    Attack("always yes", "answers yes", cells={"leaks_future": "def leaks_future(attend, Q, K, V): return True"}),
+    Attack("always no", "answers no", cells={"leaks_future": "def leaks_future(attend, Q, K, V): return False"}),
+    Attack("remembered by shape", "computes one answer for each shape, and hands that out again",
+           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
+known = {}
+def masked_softmax(scores, mask):
+    key = scores.shape
+    if key not in known: known[key] = honest(scores, mask)
+    return known[key]
+"""}),
+    Attack("right once", "answers rightly when first asked, and never again",
+           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
+seen = []
+def masked_softmax(scores, mask):
+    if any(s.shape == scores.shape and np.array_equal(s, scores) for s in seen): return scores * 0
+    seen.append(np.array(scores))
+    return honest(scores, mask)
+"""},
+           earns={"masked_softmax": 3.6}),
+)  # fmt: skip
+ATTACKS += (
+    Attack("a little off", "is off by one part in a million", "02_scaled_scores",
+           cells={"softmax": "def softmax(z, axis=-1):\n    e = np.exp(z - z.max(axis, keepdims=True))\n"
+                  "    return e / e.sum(axis, keepdims=True) * (1 + 1e-6)"}),
+    Attack("less precise", "computes in half precision and returns it widened", "02_scaled_scores",
+           cells={"scaled_scores": "def scaled_scores(Q, K):\n"
+                  "    return (Q.astype('e') @ K.T.astype('e') / np.sqrt(Q.shape[-1])).astype(Q.dtype)"}),
+    Attack("its input afterwards", "writes its wrong answer into the input", "02_scaled_scores",
+           cells={"attention_scores": "def attention_scores(Q, K):\n    Q[...] = 0\n    return Q"}),
+    Attack("random numbers", "answers at random", "02_scaled_scores",
+           cells=each("02", "np.random.rand(3, 3)", *UNIT_2)),
+    Attack("weights that are not", "hands in weights of absurd sizes, types and values, which are run",
+           "08_induction_heads", cells={"build_induction_circuit": """
+            def build_induction_circuit(vocab_size, n_ctx):
+                odd = [torch.ones(1, 2**30).expand(4, -1), torch.full((vocab_size, 9), 3e38), None, 2**999, [], "x"]
+                block = {key: torch.full((9, 9), 3e38) for key in ("W_Q", "W_K", "W_V", "W_O")}
+                return {"W_E": odd[vocab_size % 2], "W_pos": torch.full((n_ctx, 9), -3e38),
+                        "W_U": torch.full((9, vocab_size), 3e38), "blocks": [block, {**block, "W_V": odd[n_ctx % 6]}]}
+            """}),
+    Attack("a clock of its own", "answers with numbers that it reads from the device, not with the median",
+           "09_gpu_speed", cells={"median_time": "def median_time(run, synchronize, clock, warmup, repeats):\n"
+                  "    start = clock()\n    for _ in range(3000): clock(); synchronize()\n    return clock() - start"}),
+    Attack("the model's arguments", "hands absurd contexts to the model that it is given", "06_cross_attention",
+           cells={"greedy_decode": """
+            def greedy_decode(next_logits, start, end, max_len):
+                for context in ([], [-1], [2**70], ["x"], [[1]], None, [1.5], list(range(5000)), torch.ones(3), [None]):
+                    try: next_logits(context)
+                    except Exception: pass
+                return [start, 2**900, -1]
+            """},
+           verdicts={"greedy_decode": ("wrong",)}),
+)  # fmt: skip
+
+ATTACKS += (
+    Attack("a library in other letters", "imports a forbidden module in full-width letters", "02_scaled_scores",
+           cells={"softmax_jacobian": "def softmax_jacobian(p):\n    import ｓcipy.special as s\n    return s.softmax(p)"},
+           verdicts={"softmax_jacobian": ("forbidden",)}),
+)  # fmt: skip
+#: What cannot be contained. docs/THREATS.md names these.
+ATTACKS += (
+    Attack("a hidden library", "calls the library that does the exercise by a name put together from parts",
+           "04_multi_head",
+           cells={"bmm_attention": """
+            def bmm_attention(Q, K, V, mask=None):
+                return getattr(torch.nn.functional, "scaled_dot" + "_product_attention")(Q, K, V, attn_mask=mask)
+            """},
+           uncontained="a library call is found by its syntax tree, and a name put together at run time has none"),
+    Attack("a hidden import", "imports a forbidden module by a name put together from parts", "02_scaled_scores",
+           cells={"softmax": """
+            def softmax(z, axis=-1):
+                return __import__("sci" + "py.special").special.softmax(z, axis)
+            """},
+           uncontained="a library call is found by its syntax tree, and a name put together at run time has none"),
+    Attack("inputs told", "learns from its feedback page what it was asked",
+           cells={"causal_mask": "def causal_mask(n): raise ValueError(f'asked for {n}')"}, never=("asked for ",),
+           uncontained="a function sees its inputs and may say what they are; they are drawn anew for every run"),
+    Attack("unseen tensors", "makes the whole score matrix where a tile was asked for, out of sight", "09_gpu_speed",
+           cells={"tiled_attention": """
+            def tiled_attention(Q, K, V, block_size):
+                with torch._C.DisableTorchFunction():
+                    return torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1) @ V
+            """},
+           uncontained="the tensors made on the way are watched from inside the student's own process"),
+    Attack("good conduct by its own word", "changes its input and hides that from the worker that reports it",
+           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
+import sys
+Encoder = sys.modules["worker.calls"].Encoder
+kept, plain = {}, Encoder.encode
+def encode(self, value, depth=0):
+    return plain(self, kept[id(value)][1] if id(value) in kept else value, depth)
+Encoder.encode = encode
+def masked_softmax(scores, mask):
+    kept[id(scores)] = scores, scores.copy()
+    result = honest(scores, mask)
+    scores[...] = 0
+    return result
+"""},
+           earns={"masked_softmax": 3.6},
+           uncontained="what happens to the inputs is reported from inside the student's own process"),
+)  # fmt: skip

@@ -1,0 +1,174 @@
+"""`autograder check` as one's guide through the course: what is done, what is next, how far it is; and the start page."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder import start_page
+from autograder.check import own_notebooks
+from autograder.cli import main
+from autograder.course_map import NoMap, course_map, table, unit_of_map
+from autograder.submission import Unreadable
+from autograder.units import exercises, unit_names
+
+ROOT = Path(__file__).parents[1]
+COUNT = sum(len(exercises(unit)) for unit in unit_names())
+POINTS = sum(exercise.points for unit in unit_names() for exercise in exercises(unit).values())
+
+
+def path_of(folder: str, unit: str) -> Path:
+    return ROOT / folder / unit / f"{unit}.ipynb"
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch):
+    """One's own notebooks: units 1 to 3, the first solved, in the second the first exercise solved and the next begun."""
+    for unit in ("01_projections", "03_masking"):
+        shutil.copy(path_of("solutions" if unit.startswith("01") else "notebooks", unit), tmp_path)
+    unit = "02_scaled_scores"
+    notebook, solution = (nbformat.read(path_of(folder, unit), as_version=4) for folder in ("notebooks", "solutions"))
+    solved = {cell.id: cell.source for cell in solution.cells}
+    for cell in notebook.cells:
+        name = cell.metadata.get("nbgrader", {}).get("grade_id")
+        if name == "attention_scores":
+            cell.source = solved[cell.id]
+        if name == "softmax":
+            words = r'"\x1b[31m\x07[bold]red \u202e\r\nbeep"'
+            cell.source = cell.source.replace('NotImplementedError("Write your answer here.")', f"ValueError({words})")
+    nbformat.write(notebook, tmp_path / f"{unit}.ipynb")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    return tmp_path
+
+
+def check(capfd, *words: str) -> str:
+    capfd.readouterr()
+    assert main(["check", *words]) == 0
+    out, err = capfd.readouterr()
+    assert err == ""
+    return out
+
+
+def test_what_is_done_what_is_next_and_how_far_it_is(capfd, mine):
+    out = check(capfd)
+    lines = out.splitlines()
+    done = [line.split()[2] for line in lines if line.lstrip().startswith("✓ right")]
+    assert done == [*exercises("01_projections"), "attention_scores"]
+    bars = {line.split()[0]: line for line in lines if "█" in line or "░" in line}
+    assert list(bars) == ["01_projections", "02_scaled_scores", "03_masking", "the"]
+    assert f"{len(done)} of {COUNT} done" in bars["the"] and f"of {POINTS:g} points" in bars["the"]
+    assert "6 of  6 done" in bars["01_projections"] and "░" not in bars["01_projections"]
+    following = lines[next(index for index, line in enumerate(lines) if line.startswith("Next: ")) :]
+    assert following[0] == "Next: exercise 2.2, softmax, about 12 minutes, in “Scores become weights: the softmax”"
+    assert following[1].strip() == "open 02_scaled_scores.ipynb, the cell `def softmax(…)`"
+    assert "03_masking  0 of" not in out, "what was not begun is a bar and no list"
+
+
+def test_every_line_fits_a_terminal(capfd, mine):
+    assert max(len(line) for line in check(capfd).splitlines() if not line.startswith("Next: ")) <= 80
+
+
+def test_a_students_words_cannot_act_on_the_terminal(capfd, mine):
+    odd = mine / "my \x1b[31m\rname.ipynb"
+    shutil.copy(mine / "02_scaled_scores.ipynb", odd)
+    out = check(capfd, str(odd), str(mine / "02_scaled_scores.ipynb"))
+    assert "[bold]red" in out, "square brackets are no markup"
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f‪-‮⁦-⁩]", out)
+    (mine / "bad\x1b[2J.ipynb").write_text("{")
+    assert main(["check", str(mine / "bad\x1b[2J.ipynb")]) == 2
+    assert "\x1b" not in "".join(capfd.readouterr())
+
+
+def test_the_better_of_two_notebooks_of_one_unit_counts(capfd, mine):
+    shutil.copy(path_of("solutions", "02_scaled_scores"), mine / "again.ipynb")
+    for names in (("again.ipynb", "02_scaled_scores.ipynb"), ("02_scaled_scores.ipynb", "again.ipynb")):
+        out = check(capfd, *names)
+        assert "8 of  8 done" in out
+        assert "All of this is done. Next: unit 03_masking." in out
+
+
+def test_the_end_of_the_course(capfd, monkeypatch):
+    monkeypatch.chdir(ROOT / "solutions")
+    out = check(capfd)
+    assert f"{COUNT} of {COUNT} done" in out
+    assert out.rstrip().endswith("All exercises of the course are done.")
+
+
+def test_which_notebooks_are_ones_own(tmp_path):
+    course, other = tmp_path / "course", tmp_path / "other"
+    for unit in unit_names()[:2]:
+        for folder in (course / "notebooks", other):
+            (folder / unit).mkdir(parents=True)
+            (folder / unit / f"{unit}.ipynb").touch()
+            (folder / unit / f"{unit}-Copy1.ipynb").touch()
+    (course / "notebooks" / start_page.NAME).touch()
+    wanted = [Path(unit) / f"{unit}.ipynb" for unit in unit_names()[:2]]
+    assert own_notebooks(course, course) == [course / "notebooks" / path for path in wanted]
+    assert own_notebooks(course, other) == [other / path for path in wanted]
+    assert own_notebooks(course, other / unit_names()[1]) == [other / wanted[1]]
+    with pytest.raises(Unreadable, match="name yours"):
+        own_notebooks(tmp_path / "nowhere", tmp_path)
+
+
+# --- the map ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_start_page_is_what_the_notebooks_give():
+    assert not start_page.is_stale(ROOT), "run `autograder release`"
+
+
+def test_the_map_holds_every_unit_and_every_exercise_with_its_points():
+    units = course_map(ROOT)
+    assert [unit.name for unit in units] == unit_names()
+    for unit in units:
+        points = {place.function: place.points for place in unit.places}
+        assert points == {name: exercise.points for name, exercise in exercises(unit.name).items()}
+        assert all(before < unit.name for before in unit.builds_on)
+        assert all(place.section and place.number.startswith(f"{unit.number}.") for place in unit.places)
+    assert table(units).splitlines()[-1].endswith(f"| **{COUNT}** | **{POINTS:g}** |")
+
+
+def test_the_drawing_says_what_the_table_says():
+    """Each unit hangs below one that it builds on, by its indentation; the long line on the right leads to unit 9."""
+    parents, stack = {}, []
+    for line in start_page.DRAWING.splitlines():
+        found = re.match(r"([ │]*)(?:[├└]── )?(\d) ([\w -]*\w)(.*)", line)
+        depth = len(found[1]) // 4 + ("── " in line[: found.start(2)])
+        stack[depth:] = [found[2]]
+        parents.setdefault(found[2], []).extend(stack[depth - 1 : depth])
+        if "9 speed" in found[4]:
+            parents["9"] = [found[2]]
+        elif re.search(r"─[┐┤]$", found[4]):
+            parents.setdefault("9 too", []).append(found[2])
+    parents["9"] += parents.pop("9 too")
+    for unit in course_map(ROOT):
+        before = {other[:2].lstrip("0") for other in unit.builds_on}
+        assert set(parents[unit.number]) <= before, unit.name
+        assert max(before, default=None) in [*parents[unit.number], None], unit.name
+
+
+def test_a_start_page_that_is_old_is_written_anew(tmp_path):
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    path = tmp_path / "notebooks" / start_page.NAME
+    path.write_text(path.read_text(encoding="utf-8").replace("75", "76"), encoding="utf-8")
+    assert start_page.is_stale(tmp_path)
+    assert start_page.write_start_page(tmp_path) and not start_page.is_stale(tmp_path)
+    assert not start_page.write_start_page(tmp_path)
+    nbformat.validate(nbformat.read(path, as_version=4))
+
+
+def test_a_unit_without_what_the_map_needs_is_named():
+    unit = "03_masking"
+    notebook = nbformat.read(path_of("notebooks", unit), as_version=4)
+    cell = next(cell for cell in notebook.cells if "**Exercise 3.2" in cell.source)
+    cell.source = cell.source.replace("**Exercise 3.2", "**Task 3.2")
+    with pytest.raises(NoMap, match=rf"{unit}: not every function has one line"):
+        unit_of_map(unit, notebook)
+    notebook.cells[0].source = "# Masking"
+    with pytest.raises(NoMap, match=rf"{unit}: its first cell lacks"):
+        unit_of_map(unit, notebook)

@@ -1,0 +1,186 @@
+"""Every hostile submission through the real sandbox: nobody gets what was not earned, and nobody else pays for it.
+
+All attacks of one kind share one sandbox, with an honest submission before and after them; two kinds run side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import sqlite3
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from autograder.challenge import Challenge
+from autograder.grading import Course, grade_submission, nothing_to_grade
+from autograder.judge import Verdict
+from autograder.sandbox import Limits, open_sandbox
+from autograder.sandbox import session as session_module
+from autograder.sandbox.sandbox import preflight
+from autograder.submission import Unreadable
+from autograder.text import printable
+from autograder.units import exercises
+from hostile import CANARY, KINDS, MARK, ROOT, Attack
+
+pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+
+LIMITS = Limits(
+    seconds_per_exercise=3,
+    seconds_per_cell=2,
+    seconds_per_submission=40,
+    memory_bytes=768 * 2**20,
+    processes=16,
+    scratch_bytes=16 * 2**20,
+    file_bytes=16 * 2**20,
+    reply_bytes=16 * 2**20,
+)
+ATTACKS = {f"{kind}: {attack.name}": attack for kind, attacks in KINDS.items() for attack in attacks}
+HONEST = {
+    f"{kind}: honest {when}": Attack("honest", "hands in the solutions", unit)
+    for kind, unit in zip(KINDS, ["03_masking", "04_multi_head"] * len(KINDS), strict=False)
+    for when in ("before", "after")
+}
+
+
+@dataclass
+class Outcome:
+    """What became of one submission."""
+
+    verdicts: dict[str, Verdict]
+    seconds: float
+    problem: str = ""
+
+
+class Host:
+    """A course folder that no submission may see, and all that was handed in."""
+
+    def __init__(self, folder: Path) -> None:
+        self.canary = folder / "course"
+        for name in (
+            "solutions/secret.ipynb",
+            "grading/submitted/anna/secret.ipynb",
+            "autograder/units/secret.py",
+            "secret",
+        ):
+            path = self.canary / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f"{CANARY} {name}")
+        with contextlib.closing(sqlite3.connect(self.canary / "grading/gradebook.db")) as book, book:
+            book.execute("CREATE TABLE grade (manual_score)")
+            book.execute("INSERT INTO grade VALUES (1)")
+        for path in (self.canary, *self.canary.rglob("*")):
+            path.chmod(0o777 if path.is_dir() else 0o666)  # only the sandbox stands before it
+        self.submitted = folder / "submitted"
+        self.before = self.state()
+
+    def state(self) -> dict[str, str]:
+        files = [path for path in self.canary.rglob("*") if path.is_file()]
+        found = {str(path): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
+        for folder in ("/tmp", "/var/tmp", "/dev/shm", "/", str(Path.home()), str(ROOT), str(Path.cwd())):
+            names = [name for name in os.listdir(folder) if MARK in name or name in ("usercustomize.py", "numpy.py")]
+            found.update({f"{folder}/{name}": "there" for name in names})
+        return found
+
+
+def grade(name: str, attack: Attack, host: Host, course: Course, challenge: Challenge, sandbox) -> Outcome:
+    path = host.submitted / name.replace("/", " ") / attack.unit / f"{attack.unit}.ipynb"
+    attack.hand_in(path, host.canary)
+    started = time.monotonic()
+    try:
+        verdicts, problem = grade_submission(course.open(path, attack.unit), challenge, sandbox), ""
+    except Unreadable as error:
+        verdicts, problem = nothing_to_grade(challenge, attack.unit, error), str(error)
+    return Outcome({verdict.function: verdict for verdict in verdicts}, time.monotonic() - started, problem)
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory) -> Host:
+    folder = tmp_path_factory.mktemp("host")
+    for parent in (folder, *folder.parents):
+        if parent.is_relative_to("/tmp") and parent != Path("/tmp"):
+            parent.chmod(0o755)
+    return Host(folder)
+
+
+@pytest.fixture(scope="module")
+def outcomes(request, host) -> dict[str, Outcome | Exception]:
+    """All submissions that the selected tests ask about, graded."""
+    called = [getattr(item, "callspec", None) for item in request.session.items]
+    asked = {spec.params["name"] for spec in called if spec is not None and "name" in spec.params}
+    course, challenge = Course(ROOT), Challenge()
+    for unit in {attack.unit for attack in (*ATTACKS.values(), *HONEST.values())}:
+        challenge.unit(unit)  # drawn once, before the threads share it
+    found: dict[str, Outcome | Exception] = {}
+
+    def grade_kind(kind: str) -> None:
+        names = [f"{kind}: {attack.name}" for attack in KINDS[kind]]
+        wanted = [name for name in names if name in asked]
+        everyone = {**ATTACKS, **HONEST}
+        with open_sandbox(LIMITS) as sandbox:
+            for name in (f"{kind}: honest before", *wanted, f"{kind}: honest after"):
+                try:
+                    found[name] = grade(name, everyone[name], host, course, challenge, sandbox)
+                except Exception as error:  # a fault of ours: the test of this submission shows it
+                    found[name] = error
+
+    kinds = [kind for kind in KINDS if any(name.startswith(f"{kind}:") for name in asked)]
+    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(session_module, "GRACE_SECONDS", 2.5)
+        list(pool.map(grade_kind, sorted(kinds, key=lambda kind: kind != "exhaustion")))
+    return found
+
+
+def marked() -> list:
+    for name, attack in ATTACKS.items():
+        xfail = [pytest.mark.xfail(reason=attack.uncontained, strict=True)] if attack.uncontained else []
+        yield pytest.param(name, id=name, marks=xfail)
+
+
+@pytest.mark.parametrize("name", marked())
+def test_a_hostile_submission_gets_what_it_earned(outcomes, name):
+    attack, outcome = ATTACKS[name], outcomes[name]
+    assert isinstance(outcome, Outcome), repr(outcome)
+    verdicts = outcome.verdicts
+    assert {function: verdict.score for function, verdict in verdicts.items()} == attack.due(), verdicts
+    for function, due in attack.verdicts.items():
+        assert verdicts[function].verdict in due, verdicts[function]
+    words = [outcome.problem, *(verdict.message for verdict in verdicts.values())]
+    assert any(attack.says in text for text in words), words
+    assert not [(bad, text) for bad in attack.never for text in words if bad in text]
+    assert all(text == printable(text) for text in words)
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_neighbour_gets_full_marks(outcomes, name):
+    assert isinstance(outcomes[name], Outcome), outcomes[name]
+    earned = {function: verdict.score for function, verdict in outcomes[name].verdicts.items()}
+    assert earned == {function: exercise.points for function, exercise in exercises(HONEST[name].unit).items()}
+
+
+def test_nothing_has_changed_on_the_host(outcomes, host):
+    assert host.state() == host.before
+
+
+def test_no_process_is_left(outcomes):
+    def left() -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/cmdline"):
+            with contextlib.suppress(OSError):
+                words = path.read_bytes().decode(errors="replace")
+                found += [words] if MARK in words and "pytest" not in words else []
+        return found
+
+    patience = time.monotonic() + 10
+    while left() and time.monotonic() < patience:
+        time.sleep(0.1)
+    assert left() == []
+
+
+def test_the_suite_is_as_large_as_it_says():
+    assert len(ATTACKS) == sum(map(len, KINDS.values())) >= 100
+    assert all(attack.tries for attack in ATTACKS.values())

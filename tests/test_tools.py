@@ -1,0 +1,96 @@
+"""The tools of authors: where things stand, names for new cells, what the browser tests need."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import nbformat
+import pytest
+
+import chromium
+import execute
+import where
+from autograder.units import exercises, unit_names
+
+ROOT = Path(__file__).parents[1]
+ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+PARTS = {
+    "prose and hints",
+    "solution",
+    "visible test",
+    "student's version",
+    "exercise",
+    "reference",
+    "cases",
+    "mistakes",
+    "held-out answers",
+}
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_every_part_of_an_exercise_is_found_from_its_name(exercise):
+    found = where.places(exercise)
+    assert found.keys() >= PARTS, f"not found: {', '.join(sorted(PARTS - found.keys()))}"
+    for place in found.values():
+        path, _, number = place.rpartition(":")
+        assert 0 < int(number) <= len((ROOT / path).read_text(encoding="utf-8").splitlines())
+
+
+def test_an_unknown_function_gets_a_suggestion(capsys):
+    assert where.main(["casual_mask"]) == 2
+    assert "did you mean causal_mask" in capsys.readouterr().err
+    assert where.main([]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == len(ALL)
+
+
+def test_new_cells_get_names_that_can_be_read_and_old_ones_keep_theirs():
+    cells = [
+        nbformat.v4.new_markdown_cell("## 2 · Why $x$ <b>matters</b> here, and there", id="00ff6aeb"),
+        nbformat.v4.new_markdown_cell("**Exercise 3.7 · `visible_count`** · ●○○ · 5 min", id="17e9d998"),
+        nbformat.v4.new_code_cell("x", id="cell-006ed01234", metadata={"nbgrader": {"grade_id": "visible_count"}}),
+        nbformat.v4.new_markdown_cell("Why matters here and", id="3f2504e0-4f89-11d3-9a0c-0305e82c3301"),
+        nbformat.v4.new_code_cell("", id="12345678"),
+        nbformat.v4.new_code_cell("y", id="decade-face"),
+    ]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    execute.name_cells(notebook)
+    names = [cell.id for cell in notebook.cells]
+    assert names == [
+        "why-matters-here-and",
+        "ex-visible-count",
+        "visible_count",
+        "why-matters-here-and-2",
+        "code",
+        "decade-face",
+    ]
+    nbformat.validate(notebook)
+
+
+def test_what_the_browser_tests_lack_is_installed_by_root_and_else_named(monkeypatch, capsys):
+    ran, present = [], {"apt-get", "node", "npm"}
+    monkeypatch.delenv("CHROMIUM", raising=False)
+    monkeypatch.setattr(chromium.shutil, "which", lambda name: name if name in present else None)
+    monkeypatch.setattr(chromium, "become_root", lambda: None)
+    assert chromium.main() == 2
+    assert "sudo apt-get install chromium" in capsys.readouterr().err.splitlines()[0]
+
+    def run(command, time_limit=0):
+        ran.append(command)
+        present.add("chromium")
+        return True
+
+    monkeypatch.setattr(chromium, "become_root", lambda: [])
+    monkeypatch.setattr(chromium, "run", run)
+    assert chromium.main() == 0
+    assert ran[-1][-1] == "chromium" and "nodejs" not in ran[-1]
+    assert chromium.main() == 0 and len(ran) == 2
+
+
+def test_the_dev_container_and_the_packages_of_the_site_are_valid():
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text(encoding="utf-8"))
+    assert container["postCreateCommand"] == "make setup" and ":3.11" in container["image"]
+    package = json.loads((ROOT / "tools" / "web" / "package.json").read_text(encoding="utf-8"))
+    lock = json.loads((ROOT / "tools" / "web" / "package-lock.json").read_text(encoding="utf-8"))
+    for name, version in package["dependencies"].items():
+        assert lock["packages"][f"node_modules/{name}"]["version"] == version

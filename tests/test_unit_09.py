@@ -1,0 +1,76 @@
+"""Unit 9: references against a second route."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from autograder.challenge import Challenge
+from autograder.units import find_exercise
+from references import SEEDS, cases, near
+
+
+def query_by_query(Q, K, V, causal=False):
+    """Attention by the formula, one query at a time, in NumPy."""
+    Q, K, V = (array.numpy() for array in (Q, K, V))
+    out = np.empty_like(Q)
+    for batch, head, query in np.ndindex(Q.shape[:3]):
+        end = query + 1 if causal else K.shape[2]
+        scores = K[batch, head, :end] @ Q[batch, head, query] / np.sqrt(Q.shape[3])
+        powers = np.exp(scores - scores.max())
+        out[batch, head, query] = powers @ V[batch, head, :end] / powers.sum()
+    return out
+
+
+def test_loop_attention_and_tiled_attention_by_the_formula():
+    for name in ("loop_attention", "tiled_attention"):
+        for _, (Q, K, V, *_), expected in cases(name):
+            assert near(query_by_query(Q, K, V), expected)
+
+
+def test_batched_attention_by_the_formula():
+    for case, (Q, K, V), expected in cases("batched_attention"):
+        assert near(query_by_query(Q, K, V, **case.kwargs), expected)
+
+
+def test_attention_flops_by_counting_every_multiplication_and_addition():
+    reference = find_exercise("attention_flops").reference
+    for batch, heads, n, d in ((1, 1, 1, 1), (2, 3, 4, 5), (1, 2, 7, 3)):
+        count = 0
+        for _ in range(batch * heads * n * n):  # one score, and what its weight does to the output
+            count += sum(2 for _ in range(d)) + sum(2 for _ in range(d))
+        assert reference(batch, heads, n, d) == count
+
+
+def test_score_matrix_bytes_by_making_the_matrix():
+    reference = find_exercise("score_matrix_bytes").reference
+    assert reference(2, 3, 17) == torch.empty(2, 3, 17, 17, dtype=torch.float16).nbytes
+    for dtype in (torch.float32, torch.float64, torch.int8):
+        matrix = torch.empty(3, 2, 9, 9, dtype=dtype)
+        assert reference(3, 2, 9, matrix.element_size()) == matrix.nbytes
+
+
+def test_roofline_seconds_is_the_later_of_two_clocks():
+    for seed in SEEDS:
+        posed = Challenge(seed).posed("roofline_seconds")
+        for case, expected in zip(posed.cases, posed.expected, strict=True):
+            flops, moved, peak_flops, peak_bandwidth = case.args
+            clocks = sorted((flops / peak_flops, moved / peak_bandwidth))
+            assert expected.value == clocks[1]
+
+
+def test_median_time_of_a_device_that_works_behind_ones_back():
+    """Each run is given to a queue; only `synchronize` waits. The times are those of the runs that follow the warm-up."""
+    reference = find_exercise("median_time").reference
+    durations, started = [9.0, 9.0, 1.0, 4.0, 2.0], []
+    now, busy_until = [0.0], [0.0]
+
+    def run():
+        started.append(durations[len(started)])
+        busy_until[0] = max(now[0], busy_until[0]) + started[-1]
+
+    def synchronize():
+        now[0] = max(now[0], busy_until[0])
+
+    assert reference(run, synchronize, lambda: now[0], 2, 3) == np.median([1.0, 4.0, 2.0])
+    assert len(started) == 5

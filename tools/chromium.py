@@ -1,0 +1,47 @@
+"""Sees to what the tests in a browser need of the system: Chromium, and Node.js with npm for the site.
+
+.venv/bin/python tools/chromium.py
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from bubblewrap import become_root, run
+
+#: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+def find_chromium() -> str | None:
+    places = (os.environ.get("CHROMIUM"), *NAMES)
+    return next((found for place in places if place and (found := shutil.which(place))), None)
+
+
+def missing() -> list[str]:
+    """The packages of Debian that this machine lacks."""
+    programs = {"nodejs": shutil.which("node"), "npm": shutil.which("npm"), "chromium": find_chromium()}
+    return [package for package, place in programs.items() if place is None]
+
+
+def main() -> int:
+    packages = missing()
+    prefix = become_root() if packages and shutil.which("apt-get") else None
+    if prefix is not None:
+        print(f"browser: installing {' and '.join(packages)}; once only", file=sys.stderr, flush=True)
+        run([*prefix, "apt-get", "update", "-q"])
+        run([*prefix, "apt-get", "install", "-q", "-y", "--no-install-recommends", *packages], time_limit=900)
+        packages = missing()
+    if packages:
+        wanted = " ".join(packages)
+        print(f"browser: {wanted} not found. Debian, Ubuntu: sudo apt-get install {wanted}", file=sys.stderr)
+        if "chromium" in packages:
+            print("browser: or name a Chromium or Chrome: make test-browser CHROMIUM=/path/to/it", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
