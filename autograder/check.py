@@ -48,7 +48,7 @@ def check_notebooks(root: Path, paths: Sequence[Path]) -> tuple[list[Checked], l
         except Unreadable as error:
             problems.append(printable(str(error)))
     if ready:
-        with open_sandbox(Limits(), unsafe=True) as sandbox:
+        with open_sandbox(Limits.from_course(root), unsafe=True) as sandbox:
             for path, submission in ready:
                 checked.append(Checked(path, submission.unit, grade_submission(submission, challenge, sandbox)))
     return checked, problems

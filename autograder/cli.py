@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
+from .text import printable
 
 GRADED, FAILED, UNUSABLE = 0, 1, 2
 
@@ -161,9 +162,9 @@ def _grade(options: argparse.Namespace) -> int:
             print(f"Feedback pages: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
     for item in graded:
         if item.problem:
-            print(f"autograder: {item.student}: {item.problem}", file=sys.stderr)
+            print(f"autograder: {printable(item.student)}: {item.problem}", file=sys.stderr)
         if item.fault:
-            print(f"autograder: {item.student}: {item.fault}", file=sys.stderr)
+            print(f"autograder: {printable(item.student)}: {item.fault}", file=sys.stderr)
     return FAILED if any(item.fault for item in graded) else GRADED
 
 

@@ -57,7 +57,7 @@ class _Run:
 
     def sandbox(self) -> Sandbox:
         if self._sandbox is None:
-            opened = open_sandbox(Limits())
+            opened = open_sandbox(Limits.from_course(self.course.root))
             self._sandbox = opened.__enter__()
             atexit.register(opened.__exit__, None, None, None)
             begun(self.course.root, self.challenge.seed, "nbgrader autograde")

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from .text import printable
+
 
 @contextmanager
 def progress(total: int, what: str = "grading") -> Iterator[Callable[[str], None]]:
@@ -15,7 +17,7 @@ def progress(total: int, what: str = "grading") -> Iterator[Callable[[str], None
     with tqdm(total=total, desc=what, unit="notebook", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
         def advance(name: str) -> None:
-            bar.set_postfix_str(name[:20], refresh=False)
+            bar.set_postfix_str(printable(name)[:20], refresh=False)
             bar.update()
 
         yield advance

@@ -34,6 +34,7 @@ def test_it_is_found(sources):
         ["def f(torch):\n    return torch + 1"],
         ["def f(z):\n    return z  # not scipy", "x = 'scipy'"],
         ["def f(z:\n    broken"],
+        ["def g(z):\n    import scipy.special as s\n    return s.softmax(z)", "def f(s):\n    return s + 1"],
     ],
 )
 def test_it_is_not_imagined(sources):

@@ -30,8 +30,15 @@ NAMES = {
     "comma": 'x,100,"100',
     "terminal": "esc\x1b[2J\x1b]0;title\x07",
     "direction": "b\u202eidi",
-    "mark-up": "[red]r[/bold]",
+    "mark-up": "[red]r[link=x]y[bold",
     "html": "<img src=x onerror=alert(1)>",
+    "line end": "l\nada: right",
+    "pattern": "a[n]n?a*",
+    "braces": "{student}{0}%s",
+    "no text": "n\udcffo",
+    "long": "l" * 200,
+    "blanks": " ",
+    "option": "--force",
 }
 ATTACKS = {
     attack.name: attack
@@ -73,7 +80,8 @@ def graded(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
 
 def test_every_member_gets_what_is_due(graded):
     entries = json.loads(graded[1].stdout)
-    for student, attack in {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST}.items():
+    named = dict.fromkeys(NAMES.values(), HONEST)
+    for student, attack in {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST, **named}.items():
         assert {e["function"]: e["score"] for e in entries if e["student"] == student} == attack.due(), student
 
 

@@ -17,7 +17,12 @@ START = "00_start_here.ipynb"
 
 def command(arguments: list[str]) -> list[str]:
     """The JupyterLab command line; what `arguments` say comes before what is said here."""
-    settings = {"--ServerApp.root_dir": str(ROOT / "notebooks"), "--LabApp.default_url": f"/lab/tree/{START}"}
+    settings = {
+        "--ServerApp.root_dir": str(ROOT / "notebooks"),
+        "--ServerApp.static_custom_path": str(ROOT / "tools" / "jupyter" / "custom"),
+        "--LabApp.custom_css": "True",
+        "--LabApp.default_url": f"/lab/tree/{START}",
+    }
     given = {argument.partition("=")[0] for argument in arguments}
     line = [sys.executable, "-m", "jupyterlab"]
     line += [f"{name}={value}" for name, value in settings.items() if name not in given]

@@ -161,10 +161,11 @@ def install_packages() -> None:
     if npm is None or shutil.which("node") is None:
         raise SiteFailed("this needs Node.js 18 or newer with npm (Debian, Ubuntu: sudo apt-get install nodejs npm)")
     print("site: taking KaTeX, MiniSearch and axe-core from npm; once only", file=sys.stderr, flush=True)
-    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent", "--fetch-retries=1"]
+    command = [npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error", "--fetch-retries=1"]
     done = subprocess.run(command, cwd=WEB, capture_output=True, text=True)
     if done.returncode != 0:
-        reason = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[0]
+        errors = [line for line in done.stderr.splitlines() if line.startswith("npm error")]
+        reason = errors[0].strip() if errors else f"exit status {done.returncode}"
         raise SiteFailed(f"npm cannot be reached or failed ({reason}); with a network, run `make site` again")
     stamp.write_bytes(lock.read_bytes())
 

@@ -8,6 +8,7 @@ from .sandbox import NoSandbox, Sandbox, open_sandbox, preflight
 from .session import Lost, Session
 
 __all__ = [
+    "BadSettings",
     "CellOutcome",
     "CellSource",
     "Limits",

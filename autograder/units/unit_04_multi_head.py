@@ -578,7 +578,7 @@ _MULTI_HEAD_ATTENTION = Exercise(
                 *_MULTI_HEAD_SLIPS,
                 ("no-bias", "The bias b_O is missing.", {"bias": "never"}),
                 ("bias-per-head", "b_O is added once per head; it belongs to the sum, once.", {"bias": "per head"}),
-                ("bias-twice", "b_O is added twice.", {"bias": "twice"}),
+                ("bias-twice", "b_O is added twice; once is enough.", {"bias": "twice"}),
                 (
                     "bias-lost-in-empty-rows",
                     "Where a query may attend to nothing, the attention is 0, but the bias b_O is still added.",

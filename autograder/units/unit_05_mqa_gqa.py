@@ -568,7 +568,11 @@ _KV_CACHE_BYTES = Exercise(
                     "bytes_per_value is not used.",
                     {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2},
                 ),
-                ("bits", "These are bits.", {"change": lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w}),
+                (
+                    "bits",
+                    "These are bits, eight for each byte.",
+                    {"change": lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w},
+                ),
                 (
                     "heads-forgotten",
                     "The number of key/value heads is left out.",

@@ -96,8 +96,8 @@ class Lab:
         """Make the cell with this id the active one, in sight."""
         script = f"""async (id) => {{
             const cell = {CELL}, content = {FRONT}.content;
+            content.mode = 'command';  // first: a Markdown cell that is activated in edit mode shows its source
             content.activeCellIndex = content.widgets.indexOf(cell);
-            content.mode = 'command';
             await cell.ready;
             await content.scrollToItem(content.activeCellIndex, 'start');
             cell.node.dataset.name = id;

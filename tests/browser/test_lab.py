@@ -122,7 +122,7 @@ def test_a_student_fails_reads_the_hint_passes_and_validates(lab: Lab):
     assert lab.run(answer) == ""
     assert lab.run(test).strip() == "attention_scores: all visible tests passed."
     told = lab.validate()
-    assert "cells failed" in told and "NotImplementedError" in told
+    assert "cell failed" in told and "NotImplementedError" in told
     for name, source in right.items():
         lab.write(name, source)
     assert "Success! Your notebook passes all the tests." in lab.validate()

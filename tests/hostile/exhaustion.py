@@ -62,7 +62,12 @@ ATTACKS += (
     attack("a huge array", "returns an array that is larger than all replies may be", "return np.zeros(2**25)"),
     attack("a huge list", "returns a list of a hundred million", "return [[0] * 9999] * 9999"),
     attack("a huge integer", "returns an integer of a million digits", "return 1 << 4 * 10**6", ("wrong",)),
-    attack("a huge text", "raises an exception with a gigabyte to say", "raise ValueError('x' * 2**28)", ("crashed",)),
+    attack(
+        "a huge text",
+        "raises an exception with a gigabyte to say",
+        "raise ValueError('x' * 2**27)",
+        ("crashed", "timeout"),
+    ),
     attack("a deep list", "returns what is nested a million times", "r = []\nfor _ in range(10**6): r = [r]\nreturn r"),
     attack("a list in itself", "returns a list that holds itself", "r = []\nr.append(r)\nreturn r"),
     attack(
@@ -106,6 +111,7 @@ ATTACKS += (
         "lists times numbers",
         "has the course's own function, which stands in for its wrong one, multiply a list by thousands",
         "09_gpu_speed",
+        solved=False,
         cells={
             "attention_flops": "def attention_flops(batch, n_heads, n, d_head): return 0",
             "score_matrix_bytes": "def score_matrix_bytes(batch, n_heads, n, bytes_per_value=2): return 0",
@@ -125,6 +131,7 @@ ATTACKS += (
         "a device without end",
         "runs the device that it is to time for ever",
         "09_gpu_speed",
+        solved=False,
         cells={"median_time": "def median_time(run, synchronize, clock, warmup, repeats):\n    while True: run()"},
         verdicts={"median_time": ("timeout", "crashed")},
     ),

@@ -102,7 +102,7 @@ ATTACKS += (
 
 ATTACKS += (
     Attack("a library in other letters", "imports a forbidden module in full-width letters", "02_scaled_scores",
-           cells={"softmax_jacobian": "def softmax_jacobian(p):\n    import ｓcipy.special as s\n    return s.softmax(p)"},
+           cells={"softmax_jacobian": "import ｓcipy.special as s\ndef softmax_jacobian(p): return s.softmax(p)"},
            verdicts={"softmax_jacobian": ("forbidden",)}),
 )  # fmt: skip
 #: What cannot be contained. docs/THREATS.md names these.

@@ -1,0 +1,244 @@
+"""The class report: its numbers, its page, its tables, and that nothing in them is run by whoever opens them."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import shutil
+from html.parser import HTMLParser
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder import classroom
+from autograder.chart import chart
+from autograder.cli import main
+from autograder.jobs import Graded
+from autograder.judge import Verdict
+from autograder.oddities import odd_things
+from autograder.summary import summarise
+from autograder.units import exercises
+
+ROOT = Path(__file__).parents[1]
+UNIT = "03_masking"
+FUNCTIONS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+EVIL = "<img src=x onerror=alert(1)>\x1b[31m\"&'</td></svg><script>alert(2)</script>"
+
+
+def verdicts(**changed: tuple[str, float, str | None]) -> list[Verdict]:
+    """All right, but for function=(verdict, score, mistake)."""
+    found = []
+    for name, points in FUNCTIONS.items():
+        verdict, score, mistake = changed.get(name, ("right", points, None))
+        found.append(Verdict(UNIT, name, points, score, verdict, mistake, f"About {name}. First seen in a case."))
+    return found
+
+
+@pytest.fixture
+def course(tmp_path):
+    """A course folder whose class has been graded, one of them under a name that wants to be more than text."""
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    shutil.copytree(ROOT / "notebooks" / UNIT, tmp_path / "notebooks" / UNIT)
+    nobody = {"leaks_future": ("wrong", 0.0, "always-false")}
+    items = [
+        Graded("anna", UNIT, verdicts(**nobody)),
+        Graded("ben", UNIT, verdicts(masked_attention=("wrong", 1.0, "divided-by-d"), **nobody)),
+        Graded("=cmd|'x'", UNIT, verdicts(masked_attention=("wrong", 0.0, "divided-by-d"), **nobody)),
+        Graded("[red]dora", UNIT, verdicts(causal_mask=("timeout", 0.0, None), **nobody)),
+        Graded("emil", UNIT, verdicts(padding_mask=("forbidden", 0.0, None), leaks_future=("missing", 0.0, None))),
+        Graded("evil", UNIT, verdicts(causal_mask=("crashed", 0.0, None), **nobody)),
+        Graded("fay", UNIT, verdicts(**dict.fromkeys(FUNCTIONS, ("missing", 0.0, None))), f"{EVIL}: cut off"),
+    ]
+    items[5].verdicts[0] = Verdict(UNIT, "causal_mask", 2, 0.0, "crashed", None, EVIL)
+    for item in items:
+        classroom.keep(tmp_path, item)
+    page = tmp_path / "grading" / "feedback" / "anna" / UNIT / f"{UNIT}.html"
+    page.parent.mkdir(parents=True)
+    page.write_text("anna's")
+    return tmp_path
+
+
+def report(course: Path, capsys, *words: str) -> tuple[int, str, str]:
+    capsys.readouterr()
+    status = main(["--course", str(course), "report", *words])
+    return status, *capsys.readouterr()
+
+
+def rows(path: Path) -> list[list[str]]:
+    with open(path, newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_the_terminal_shows_what_it_did_and_names_the_files(course, capsys):
+    status, out, err = report(course, capsys)
+    assert (status, err) == (0, "")
+    assert "Mistakes named" in out and "index.html" in out
+    assert "[red]dora" in out
+    assert "\x1b" not in out and "\\x1b" in out
+    assert sorted(path.name for path in (course / "grading/report").iterdir()) == [
+        "index.html",
+        "mistakes.csv",
+        "scores.csv",
+    ]
+
+
+def test_the_numbers(course):
+    summary = summarise(course, list(classroom.kept(course)))
+    (unit,) = summary.units
+    parts = {part.function: part for part in unit.exercises}
+    assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1}
+    (entry,) = parts["masked_attention"].mistakes
+    assert (entry["count"], entry["answers"]) == (2, 6)
+    assert entry["advice"] == "The scores are divided by d_k, not by its square root."
+    assert summary.unsolved == [(UNIT, "leaks_future")]
+    assert [remark.student for remark in summary.forbidden] == ["emil"]
+    assert {remark.student for remark in summary.stopped} == {"[red]dora", "evil"}
+    assert [remark.student for remark in summary.unreadable] == ["fay"]
+
+
+def test_scores_and_mistakes_as_tables(course, capsys):
+    report(course, capsys, "--out", str(course / "out"))
+    head, *body = rows(course / "out" / "scores.csv")
+    assert head == ["student", *(f"{UNIT} {name} /{points:g}" for name, points in FUNCTIONS.items()), "sum"]
+    scores = {row[0]: row[1:] for row in body}
+    assert float(scores["ben"][-1]) == sum(map(float, scores["ben"][:-1])) == sum(FUNCTIONS.values()) - 5 - 3
+    assert ["unit", "exercise", "mistake", "students", "answers", "advice"] in rows(course / "out" / "mistakes.csv")
+    for name in ("scores.csv", "mistakes.csv"):
+        for row in rows(course / "out" / name):
+            assert not [cell for cell in row if re.match(r"[=+\-@\t\r]", cell)]
+    assert "'=cmd|'x'" in scores
+
+
+class Reader(HTMLParser):
+    """Collects tags, attributes and text."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags, self.attributes, self.text = set(), [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def read(course: Path, capsys) -> tuple[str, Reader]:
+    report(course, capsys)
+    page = (course / "grading" / "report" / "index.html").read_text(encoding="utf-8")
+    reader = Reader()
+    reader.feed(page)
+    return page, reader
+
+
+def test_the_page_runs_nothing_and_asks_nothing_of_the_network(course, capsys):
+    page, reader = read(course, capsys)
+    assert not reader.tags & {"script", "img", "iframe", "object", "embed", "link", "form", "base", "video"}
+    assert not [name for name, _ in reader.attributes if name.startswith("on")]
+    links = [value for name, value in reader.attributes if name in ("href", "src", "action", "data")]
+    assert set(links) - {link for link in links if link.startswith("#")} == {f"../feedback/anna/{UNIT}/{UNIT}.html"}
+    assert "default-src 'none'" in page and "@import" not in page and "url(" not in page
+    assert "\x1b" not in page
+
+
+def test_the_page_says_what_there_is_to_say(course, capsys):
+    page, reader = read(course, capsys)
+    text = " ".join(" ".join(reader.text).split())
+    assert "2 of 6 divided-by-d The scores are divided by d_k, not by its square root." in text
+    assert "leaks_future in 03_masking" in text
+    assert "alert(2)" in text and "[red]dora" in text
+    assert "prefers-color-scheme: dark" in page
+    assert page.count("<title>Answers by exercise") == 0 and "Answers by exercise</title>" in page
+
+
+def test_the_chart_has_its_numbers_and_words_for_who_cannot_see_it(course):
+    image = chart(summarise(course, list(classroom.kept(course))))
+    assert image.startswith('<svg role="img" aria-labelledby="chart-title chart-text"')
+    assert "<desc" in image and "The fewest: leaks_future, 0%" in image
+    assert "1 of 7 partly right" in image
+    for name in FUNCTIONS:
+        assert f">{name}</text>" in image
+
+
+def test_json_is_only_printed(course, capsys):
+    status, out, _ = report(course, capsys, "--json")
+    assert status == 0 and {"verdicts", "mistakes"} == set(json.loads(out))
+    assert not (course / "grading" / "report").exists()
+
+
+def test_where_it_cannot_be_written_is_one_line(course, capsys):
+    (course / "file").write_text("")
+    status, _, err = report(course, capsys, "--out", str(course / "file" / "under"))
+    assert status == 2 and err.count("\n") == 1 and "cannot be written" in err
+
+
+# --- what was handed in ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def release():
+    return nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+
+
+def words(path: Path, notebook, release) -> dict[str, list[str]]:
+    nbformat.write(notebook, path)
+    found: dict[str, list[str]] = {"cells": [], "code": []}
+    for kind, text in odd_things(path, release):
+        found[kind].append(text)
+    return found
+
+
+def named(notebook, name: str):
+    return next(c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def test_a_solution_and_an_untouched_release_are_not_odd(tmp_path, release):
+    path = tmp_path / "a.ipynb"
+    assert words(path, release, release) == {"cells": [], "code": []}
+    own = nbformat.from_dict(release)
+    named(own, "causal_mask").source = "def causal_mask(n):\n    return np.tril(np.ones((n, n), bool))"
+    own.cells.insert(3, nbformat.v4.new_code_cell("%matplotlib inline\ntorch.backends.cudnn.enabled = False\nx = 1"))
+    assert words(path, own, release) == {"cells": [], "code": []}
+
+
+def test_deleted_doubled_changed_and_skipped_cells_are_named(tmp_path, release):
+    own = nbformat.from_dict(release)
+    own.cells.remove(named(own, "padding_mask"))
+    again = nbformat.from_dict(named(own, "test_masked_softmax"))
+    own.cells.append(nbformat.from_dict({**again, "id": "again"}))
+    named(own, "test_causal_mask").source = "pass"
+    named(own, "test_leaks_future").metadata["tags"] = ["skip-execution"]
+    assert words(tmp_path / "a.ipynb", own, release)["cells"] == [
+        "deleted: padding_mask",
+        "more than once: test_masked_softmax",
+        "test changed: test_causal_mask",
+        "tagged skip-execution: test_leaks_future",
+    ]
+
+
+@pytest.mark.parametrize(
+    "source, found",
+    [
+        ("import sys\nframe = sys._getframe()", "_getframe"),
+        ("from ctypes import pythonapi", "import ctypes"),
+        ("np.allclose = lambda *a: True", "np.allclose = …"),
+        ("open('../solutions/03_masking/03_masking.ipynb')", "solutions/"),
+    ],
+)
+def test_code_that_reaches_further_is_named(tmp_path, release, source, found):
+    own = nbformat.from_dict(release)
+    own.cells.append(nbformat.v4.new_code_cell(source))
+    (text,) = words(tmp_path / "a.ipynb", own, release)["code"]
+    assert found in text
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[" * 100_000, b'{"cells": 7}', b'{"cells": [7, {"cell_type": "code"}]}', b"\xff"]
+)
+def test_files_that_are_no_notebooks_do_not_stop_it(tmp_path, release, content):
+    (tmp_path / "a.ipynb").write_bytes(content)
+    assert not [kind for kind, _ in odd_things(tmp_path / "a.ipynb", release) if kind == "code"]
+    assert odd_things(tmp_path / "none.ipynb", release) == []
