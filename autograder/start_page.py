@@ -15,7 +15,7 @@ NAME = "00_start_here.ipynb"
 WELCOME = """\
 # Attention, unit by unit
 
-{units} units, each a notebook: why attention in transformers is built as it is, worked out one small function at a time.
+{units} units, each a notebook: why attention is built as it is, worked out one small function at a time.
 You need Python and some linear algebra. Units 1 to 3 use NumPy alone; from unit 4 on it is PyTorch, on the CPU.
 
 Begin with [unit 1]({first}), or go to the unit that you want: the map says which ones it builds on.

@@ -178,7 +178,8 @@ def test_every_figure_has_alternative_text(unit):
             alt = ALT.search(picture)
             assert alt and len(alt.group(1)) >= 20, f"{cell.id}: a figure without alternative text"
         if "plt.subplots(" in cell.source or "plt.figure(" in cell.source:
-            assert pictures, f"{cell.id}: draws a figure that nobody sees"
+            optional = "optional" in cell.metadata.get("tags", [])  # needs what is not installed here
+            assert pictures or optional, f"{cell.id}: draws a figure that nobody sees"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -131,7 +131,7 @@ def semester(tmp_path):
 
 def canvas_zip(semester: Semester, students: dict[str, int]) -> None:
     """Take students out of the class and put them into a zip as Canvas makes it."""
-    with zipfile.ZipFile(semester.course / "submissions.zip", "w") as archive:
+    with zipfile.ZipFile(semester.course / "grading/submissions.zip", "w") as archive:
         for student, number in students.items():
             late = "LATE_" if student == "fatma" else ""
             archive.write(semester.submitted(student), f"{student}x_{late}{number}_9{number}_{UNIT}.ipynb")
@@ -145,7 +145,7 @@ def roster(semester: Semester, numbers: dict[str, int]) -> None:
     rows = [head, ["    Points Possible", "", "", "", "", "20.0", "(read only)"]]
     for student, number in numbers.items():
         rows.append([f"Lastname, {student.title()}", str(number), f"s{number}", student, "A", "", "90"])
-    with open(semester.course / "students.csv", "w", newline="", encoding="utf-8-sig") as file:
+    with open(semester.course / "grading/students.csv", "w", newline="", encoding="utf-8-sig") as file:
         csv.writer(file).writerows(rows)
 
 
@@ -167,7 +167,7 @@ def test_a_semester_in_ten_commands(semester):
     release.write_text("{}")
     assert UNIT in semester.do("autograder release")
     semester.do("autograder bundle")
-    with zipfile.ZipFile(course / "attention-course.zip") as archive:
+    with zipfile.ZipFile(course / "grading/bundle/attention-course.zip") as archive:
         assert archive.read(f"attention-course/notebooks/{UNIT}/{UNIT}.ipynb") == release.read_bytes()
     semester.do("nbgrader db assignment add")
     semester.do("nbgrader release_assignment")
@@ -244,6 +244,6 @@ def test_a_semester_in_ten_commands(semester):
 
     # 10: nbgrader's own export
     semester.do("nbgrader export")
-    rows = table(course / "grades.csv")
+    rows = table(course / "grading/grades.csv")
     assert {r["student_id"]: float(r["score"]) for r in rows if r["assignment"] == UNIT} == pytest.approx(due)
     assert semester.waiting == [], "the guide has commands that this test does not run"

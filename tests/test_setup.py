@@ -20,6 +20,7 @@ import bubblewrap
 import environment
 import lab
 from autograder import doctor
+from autograder.course_map import course_map, table
 from probe import installed
 
 ROOT = Path(__file__).parents[1]
@@ -228,3 +229,10 @@ def test_doctor_looks_at_everything_and_names_a_remedy_for_what_is_missing(capsy
     assert doctor.main(as_json=True) == 0
     found = json.loads(capsys.readouterr().out)
     assert all(entry["ok"] or entry["remedy"] for entry in found)
+
+
+def test_the_map_in_the_readme_is_that_of_the_notebooks():
+    shown = table(course_map(ROOT), "notebooks/")
+    assert shown in (ROOT / "README.md").read_text(encoding="utf-8"), (
+        "put in what `python -m autograder.course_map` prints"
+    )

@@ -124,7 +124,7 @@ for line in lines:
     low, high = (int(x, 16) for x in spread.split("-"))
     if rights.startswith("rw") and "[heap]" in line and not os.path.exists("/scratch/read"):
         open("/scratch/read", "w").close()
-        loot += re.findall(rb"[c]anary-4f1d|[d]ivides-by-d_k|[r]eferences and known", ctypes.string_at(low, high - low))
+        loot += re.findall(rb"[c]anary-4f1d|[d]ivides-by-d_k|references [a]nd known", ctypes.string_at(low, high - low))
 """,
     ),
     attack(
