@@ -17,12 +17,13 @@ START = "00_start_here.ipynb"
 
 def command(arguments: list[str]) -> list[str]:
     """The JupyterLab command line; what `arguments` say comes before what is said here."""
-    settings = {
-        "--ServerApp.root_dir": str(ROOT / "notebooks"),
-        "--ServerApp.static_custom_path": str(ROOT / "tools" / "jupyter" / "custom"),
-        "--LabApp.custom_css": "True",
-        "--LabApp.default_url": f"/lab/tree/{START}",
-    }
+    notebooks, custom = ROOT / "notebooks", ROOT / "tools" / "jupyter" / "custom"
+    settings = {"--ServerApp.root_dir": str(notebooks)}
+    if (notebooks / START).is_file():
+        settings["--LabApp.default_url"] = f"/lab/tree/{START}"
+    if (custom / "custom.css").is_file():
+        served = {"static_custom_path": [str(custom)]}  # JupyterLab asks for custom/custom.css
+        settings |= {"--LabApp.custom_css": "True", "--ServerApp.tornado_settings": repr(served)}
     given = {argument.partition("=")[0] for argument in arguments}
     line = [sys.executable, "-m", "jupyterlab"]
     line += [f"{name}={value}" for name, value in settings.items() if name not in given]
