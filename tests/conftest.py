@@ -14,6 +14,7 @@ BY_EXERCISE = ("test_held_out_answers.py", "test_mistakes.py", "test_visible_tes
 ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Say which tests belong together when several workers share them (`--dist loadgroup`)."""
     for number, item in enumerate(items):

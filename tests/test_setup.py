@@ -19,7 +19,7 @@ from packaging.specifiers import SpecifierSet
 import bubblewrap
 import environment
 import lab
-from autograder import doctor
+from autograder import doctor, start_page
 from autograder.course_map import course_map, table
 from probe import installed
 
@@ -213,6 +213,17 @@ def test_jupyterlab_opens_on_the_students_notebooks_without_news_and_panels():
     assert "@jupyter/nbgrader:validate-assignment" not in page["disabledExtensions"]
     settings = json.loads((folder / "default_setting_overrides.json").read_text(encoding="utf-8"))
     assert settings["@jupyterlab/apputils-extension:notification"]["fetchNews"] == "false"
+
+
+def test_jupyterlab_opens_on_the_map_in_our_style_unless_told_otherwise(tmp_path, monkeypatch):
+    command = lab.command([])
+    assert f"--LabApp.default_url=/lab/tree/{lab.START}" in command and lab.START == start_page.NAME
+    assert any("custom" in word and "static_custom_path" in word for word in command)
+    theirs = ["--ServerApp.root_dir=/elsewhere", "--LabApp.default_url=/lab"]
+    command = lab.command(theirs)
+    assert [word for word in command if "root_dir" in word or "default_url" in word] == theirs
+    monkeypatch.setattr(lab, "ROOT", tmp_path)  # notebooks alone, as they may be handed out
+    assert not [word for word in lab.command([]) if "default_url" in word or "custom" in word]
 
 
 def test_continuous_integration_runs_make_test():

@@ -126,3 +126,20 @@ def test_a_student_fails_reads_the_hint_passes_and_validates(lab: Lab):
     for name, source in right.items():
         lab.write(name, source)
     assert "Success! Your notebook passes all the tests." in lab.validate()
+
+
+def test_boxes_can_be_read_in_the_dark_and_the_slider_redraws(lab: Lab):
+    """The course's own style is there, and so is the optional slider of unit 2."""
+    lab.open("02_scaled_scores/02_scaled_scores.ipynb")
+    lab.command("apputils:change-theme", theme="JupyterLab Dark")
+    box = lab.page.locator(f"{PANEL} .alert-info").first
+    expect(box).to_have_css("color", "rgb(0, 54, 58)")
+    names = [cell["id"] for cell in lab.cells() if cell["cell_type"] == "code"]
+    for name in (names[0], "naive-softmax", "fig-width", "slide-width"):
+        assert lab.run(name) == ""
+    slider = lab.page.locator(".jupyter-widgets .noUi-handle").first
+    slider.focus()
+    for width in (256, 1024):
+        lab.page.keyboard.press("ArrowRight")
+        picture = lab.page.locator(".jupyter-widgets img")
+        expect(picture).to_have_attribute("alt", re.compile(rf"sixteen weights for d = {width}\. Without the root .*"))
