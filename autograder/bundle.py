@@ -127,7 +127,11 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
     files = {name: COURSE / name for name in FILES}
     files |= {f"tools/{name}": COURSE / "tools" / name for name in TOOLS}
     settings = COURSE / "tools" / "jupyter"
-    files |= {f"tools/jupyter/{p.relative_to(settings).as_posix()}": p for p in settings.rglob("*.json")}
+    files |= {
+        f"tools/jupyter/{p.relative_to(settings).as_posix()}": p
+        for kind in ("*.json", "*.css")
+        for p in settings.rglob(kind)
+    }
     files |= {f"notebooks/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
     files |= {f"notebooks/{page.name}": page for page in (root / "notebooks").glob("*.ipynb")}
     written = {
