@@ -7,6 +7,9 @@ dies has its jobs done elsewhere; one job that keeps killing its worker is given
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
+import sys
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -15,6 +18,7 @@ from typing import Any, TypeVar
 
 from .challenge import Challenge
 from .jobs import Graded, Job, at_fault, prepare, run
+from .worker import linux
 
 AHEAD = 2
 #: So often does a cluster do a job again whose worker was lost.
@@ -99,7 +103,16 @@ class Pool:
 
 
 def _processes(workers: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("fork"))
+    context = multiprocessing.get_context("fork")
+    return ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),))
+
+
+def _end_with(parent: int) -> None:
+    """Have the kernel end this process with its parent: one that is killed ends nobody itself."""
+    if sys.platform == "linux":
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it was killed before the kernel was told
 
 
 def _worker_died(error: BaseException) -> bool:

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import nbformat
+import psutil
 import pytest
 
 from autograder import classroom, executors, jobs, runs
@@ -56,6 +57,16 @@ def start(course: Path, *words: str) -> subprocess.Popen[bytes]:
     line = [sys.executable, "-m", "autograder", "--course", str(course), "grade", "--workers", "2", *words]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     return subprocess.Popen(line, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def still_running(course: Path, patience: float = 10.0) -> list[int]:
+    """The processes that belong to a run over this course, once they have had time to end."""
+    deadline = time.monotonic() + patience
+    while True:
+        found = [p.pid for p in psutil.process_iter(["cmdline"]) if str(course) in (p.info["cmdline"] or [])]
+        if not found or time.monotonic() > deadline:
+            return found
+        time.sleep(0.05)
 
 
 def verdict_files(course: Path) -> list[Path]:
@@ -137,6 +148,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(course, moment):
         time.sleep(0.005)
     process.kill()
     process.wait()
+    assert still_running(course) == [], "what the run had started ends with it"
     before = recorded(course)
     interrupted = runs.interrupted(course)
     assert grade(course) == 0
