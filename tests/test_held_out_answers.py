@@ -13,7 +13,7 @@ from autograder.units import exercises, find_exercise, unit_names
 
 UNITS = list(ANSWERS)
 ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]
-SEEDS = range(3)
+SEEDS = range(2)
 SHARE_NAMED = 0.9
 #: Answers by many loops, and a detector that runs what it is handed again and again: fewer seeds for these.
 SLOW = {"attention_parameters__right_loops": 2, "leaks_future": 8}
