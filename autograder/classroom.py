@@ -83,13 +83,12 @@ def grade_class(
 ) -> list[Graded]:
     """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished."""
     course, challenge = Course(root), challenge or Challenge()
-    units = list(dict.fromkeys(item.unit for item in handed))
-    for unit in units:
+    for unit in dict.fromkeys(item.unit for item in handed):
         course.release(unit)
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler, challenge, units) as pool:
+    with Pool(workers, scheduler) as pool:
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):
             done(graded)

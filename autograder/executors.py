@@ -16,8 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from .challenge import Challenge
-from .jobs import Graded, Job, at_fault, prepare, run
+from .jobs import Graded, Job, at_fault, run
 from .worker import linux
 
 AHEAD = 2
@@ -34,20 +33,17 @@ class Pool:
     """Does jobs side by side. Use as a context manager.
 
     workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
-    challenge, units: drawn here once; processes of this machine are forked and inherit them.
+    Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
     """
 
-    def __init__(self, workers: int, scheduler: str | None, challenge: Challenge, units: list[str]) -> None:
+    def __init__(self, workers: int, scheduler: str | None) -> None:
         self._workers, self._scheduler = workers, scheduler
-        self._challenge, self._units = challenge, units
         self._stack = ExitStack()
         self._executor: Executor | None = None
 
     def __enter__(self) -> Pool:
         if self._scheduler is not None:
             self._executor, self._workers = _cluster(self._scheduler, self._stack)
-        else:
-            prepare(self._challenge, self._units)
         return self
 
     def __exit__(self, *error: object) -> None:
