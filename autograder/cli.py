@@ -23,6 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
     try:
+        if arguments is None and options.run in (_grade, _doctor):
+            from .sandbox import claim
+
+            claim()  # not when called from within a program, which it might start again
         return options.run(options)
     except KeyboardInterrupt:
         print("autograder: stopped; what was graded so far is kept", file=sys.stderr)

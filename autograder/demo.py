@@ -205,4 +205,7 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
 
 
 if __name__ == "__main__":
+    from .sandbox import claim
+
+    claim()
     sys.exit(main())

@@ -91,7 +91,7 @@ def _sandbox() -> Finding:
 
         with open_sandbox() as sandbox, sandbox.session([CellSource("probe", "given", "1 + 1")]) as session:
             ran = [cell.status for cell in session.cells] == ["ran"]
-            mode = sandbox.mode
+            mode, hierarchy = sandbox.mode, sandbox.hierarchy
     except Exception as error:  # whatever is wrong with it, the other findings matter too
         return Finding(
             "sandbox", "none: other people's work cannot be graded here", False, " ".join(str(error).split())
@@ -100,7 +100,8 @@ def _sandbox() -> Finding:
         return Finding("sandbox", "it starts, but runs nothing", False, "make test   (and see which test fails)")
     words = {"root": "bubblewrap, started as root; every submission gets a user of its own"}
     found = words.get(mode, "bubblewrap, as an ordinary user with user namespaces")
-    return Finding("sandbox", f"{found}; limits by rlimits and watching, no cgroup")
+    bounds = f"rlimits, watching and {hierarchy}" if hierarchy else "rlimits and watching; no cgroup can be had here"
+    return Finding("sandbox", f"{found}; limits by {bounds}")
 
 
 def _gpu() -> Finding:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .cells import CellOutcome, CellSource
+from .delegation import claim
 from .limits import BadSettings, Limits
 from .sandbox import NoSandbox, Sandbox, open_sandbox, preflight
 from .session import Lost, Session
@@ -16,6 +17,7 @@ __all__ = [
     "NoSandbox",
     "Sandbox",
     "Session",
+    "claim",
     "open_sandbox",
     "preflight",
 ]

@@ -11,17 +11,19 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from functools import cache
 from typing import IO
 
-from . import bubblewrap
+from . import bubblewrap, delegation
 from .cells import CellSource
+from .groups import Group, remove_all
 from .limits import Limits
 from .session import Lost, Session
 
 START_SECONDS = 120
 SPARE_SECONDS = 60.0
+REMOVE_SECONDS = 2.0
 _started = itertools.count()
 
 
@@ -29,11 +31,22 @@ class NoSandbox(Exception):
     """Strangers' work cannot be run safely here: one line that says why and what mends it."""
 
 
+@dataclass(frozen=True)
+class Spawned:
+    """A submission's process: the channel to it, the lifeline to its keeper, and its control group where it has one."""
+
+    channel: socket.socket
+    lifeline: socket.socket
+    group: Group | None
+
+
 class Sandbox:
     """Starts submissions. Use `open_sandbox`."""
 
     def __init__(self, limits: Limits, mode: str) -> None:
         self.limits, self.mode = limits, mode
+        self.hierarchy = None if mode == "plain" else delegation.find()
+        self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._words: IO[bytes] | None = None
@@ -85,15 +98,15 @@ class Sandbox:
         if self._words is not None:
             self._words.close()
         self._process = self._control = self._words = None
+        self._groups = remove_all(self._groups, seconds=REMOVE_SECONDS)
 
     def prove(self) -> None:
         """Run a first, empty submission: what the kernel refuses shows only here. Raises NoSandbox."""
-        try:
-            with self.session([CellSource("first", "given", "pass")]) as session:
+        for hierarchy in (self.hierarchy, None) if self.hierarchy else (None,):
+            self.hierarchy = hierarchy  # the second time without control groups, should it be for them
+            with contextlib.suppress(Lost), self.session([CellSource("first", "given", "pass")]) as session:
                 if session.cells[0].status == "ran":
                     return
-        except Lost:
-            pass
         raise NoSandbox(
             _explain(self.mode, self._last_words() or "a submission's process does not start: namespaces refused")
         )
@@ -102,24 +115,40 @@ class Sandbox:
         """A submission's process, with its cells run. Use as a context manager."""
         return Session(self, list(cells))
 
-    def spawn(self) -> tuple[socket.socket, socket.socket]:
-        """A fresh process for a submission: its channel and its lifeline. Raises Lost when the zygote is gone."""
+    def spawn(self) -> Spawned:
+        """A fresh process for a submission. Raises Lost when the zygote is gone."""
         to_live = self.limits.seconds_per_submission + SPARE_SECONDS
         order = {**asdict(self.limits), "seconds_to_live": to_live, "uid": _user_id()}
-        channel, their_channel = socket.socketpair()
-        lifeline, their_lifeline = socket.socketpair()
-        with their_channel, their_lifeline:
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            channel, their_channel = socket.socketpair()
+            lifeline, their_lifeline = socket.socketpair()
+            for end in (channel, lifeline):
+                ours.callback(end.close)
+            for end in (their_channel, their_lifeline):
+                theirs.callback(end.close)
+            descriptors = [their_channel.fileno(), their_lifeline.fileno()]
             try:
                 if self._process is None or self._process.poll() is not None:
                     self.stop()
                     self.start()
-                message = json.dumps(order).encode()
-                socket.send_fds(self._control, [message], [their_channel.fileno(), their_lifeline.fileno()])
+                group = self._group()
+                for entrance in group.entrances() if group else ():
+                    theirs.callback(os.close, entrance)
+                    descriptors.append(entrance)
+                socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
             except OSError as error:
-                channel.close()
-                lifeline.close()
                 raise Lost(str(error)) from None
-        return channel, lifeline
+            ours.pop_all()
+        return Spawned(channel, lifeline, group)
+
+    def _group(self) -> Group | None:
+        """A control group for the next submission; those of ended ones are removed on the way."""
+        self._groups = remove_all(self._groups)
+        if self.hierarchy is None:
+            return None
+        group = self.hierarchy.make(self.limits)
+        self._groups.append(group)
+        return group
 
 
 def _user_id() -> int:

@@ -19,6 +19,7 @@ from ..worker.keeper import SWEEP
 from ..worker.student import STUCK
 from ..worker.values import BadValue
 from .cells import CellOutcome, CellSource
+from .groups import Group
 
 if TYPE_CHECKING:
     from .sandbox import Sandbox
@@ -41,6 +42,8 @@ class Session:
         self._sandbox, self._limits, self._sources = sandbox, sandbox.limits, cells
         self._channel: socket.socket | None = None
         self._lifeline: socket.socket | None = None
+        self._group: Group | None = None
+        self._memory_deaths = 0
         self._left_out: dict[int, CellOutcome] = {}
         self._ends = time.monotonic() + self._limits.seconds_per_submission
         self.cells: list[CellOutcome] = []
@@ -88,7 +91,9 @@ class Session:
         cells = [{"name": self._sources[index].name, "source": self._sources[index].source} for index in wanted]
         begun, current = False, None
         try:
-            self._channel, self._lifeline = self._sandbox.spawn()
+            spawned = self._sandbox.spawn()
+            self._channel, self._lifeline, self._group = spawned.channel, spawned.lifeline, spawned.group
+            self._memory_deaths = 0
             self._channel.settimeout(GRACE_SECONDS)
             send_frame(self._channel, {"cells": cells, "seconds_per_cell": self._limits.seconds_per_cell})
             for position, index in enumerate(wanted):
@@ -177,6 +182,8 @@ class Session:
         """Hear how the child ended and clear away what it left. A process that stays silent is ended."""
         how = self._child_ended(time.monotonic() + 1) if finished == "closed" else ""
         excess = self._sweep()
+        if self._memory_ran_out():
+            excess.append("memory")
         how = how or self._child_ended(deadline + GRACE_SECONDS)
         if not how:
             self._hang_up()
@@ -185,7 +192,8 @@ class Session:
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
-        if finished == "timeout" or how in ("timeout", OUT_OF_CPU_TIME):
+        late = finished == "timeout" or how in ("timeout", OUT_OF_CPU_TIME)
+        if late and "memory" not in excess:  # else it waits for a process that was ended
             seconds = self._limits.seconds_per_exercise
             return Answer("timeout", f"It did not come to an end within {seconds:g} seconds.", answer.calls)
         return Answer("crashed", self._death(finished, how, excess), answer.calls)
@@ -212,6 +220,12 @@ class Session:
             return list(words["excess"])
         self._hang_up()
         return [str(words.get("how"))]
+
+    def _memory_ran_out(self) -> bool:
+        """Whether the kernel has ended a process of this submission for want of memory since this was last asked."""
+        before = self._memory_deaths
+        self._memory_deaths = self._group.memory_deaths() if self._group is not None else 0
+        return self._memory_deaths > before
 
     def _last_words(self) -> dict[str, Any]:
         """The next frame of the keeper, which is ours to trust; {} when there is none."""

@@ -2,6 +2,7 @@
 
 It never reads a byte that a student influenced. The host sends an order and two sockets: the channel to the student's
 process and a lifeline. While the lifeline is open the submission may live; when it closes everything of it is killed.
+Where the host has made a control group for the submission, the ways into it follow.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from .student import serve
 
 PLAIN, USER, ROOT = "plain", "user", "root"
 SCRATCH = "/scratch"
+MOST_DESCRIPTORS = 8
 INSIDE_ID = 1000  # the student's user and group id in a user namespace of its own
 
 
@@ -32,7 +34,7 @@ def main(control_descriptor: int, mode: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
     control.sendall(b"ready")
     while True:
-        message, descriptors, _, _ = socket.recv_fds(control, 65_536, 2)
+        message, descriptors, _, _ = socket.recv_fds(control, 65_536, MOST_DESCRIPTORS)
         if not message:
             return
         order = json.loads(message)
@@ -41,7 +43,8 @@ def main(control_descriptor: int, mode: str) -> None:
             try:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
                 control.close()
-                channel, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors)
+                channel, lifeline = (socket.socket(fileno=descriptor) for descriptor in descriptors[:2])
+                order["entrances"] = descriptors[2:]
                 live(order, mode, channel, lifeline, lambda c: serve(c, namespace, transform))
                 status = 0
             except BaseException:
@@ -140,6 +143,7 @@ def watch(
         try:
             lifeline.close()
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            enter(order["entrances"])
             confine(order, mode)
             work(channel)
             status = 0
@@ -149,6 +153,13 @@ def watch(
             os._exit(status)
     channel.close()
     keep(student, lifeline, order, alone=mode != PLAIN)
+
+
+def enter(entrances: list[int]) -> None:
+    """Go into the control group, with everything that this process will start, and close the ways in behind it."""
+    for entrance in entrances:
+        os.write(entrance, b"0")
+        os.close(entrance)
 
 
 def confine(order: dict[str, Any], mode: str) -> None:
