@@ -17,7 +17,6 @@ from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Perso
 from .text import spreadsheet_safe
 from .units import exercises, unit_names
 
-FORMATS = ("canvas", "moodle")
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
 

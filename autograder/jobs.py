@@ -88,20 +88,12 @@ _drawing = threading.RLock()
 
 
 def challenge_of(seed: int) -> Challenge:
-    """The challenge of a run, drawn once per process; a forked process inherits its parent's."""
+    """The challenge of a run, drawn once per process."""
     with _drawing:
         if seed not in _challenges:
             _challenges.clear()
             _challenges[seed] = Challenge(seed)
         return _challenges[seed]
-
-
-def prepare(challenge: Challenge, units: list[str]) -> None:
-    """Draw the units' cases now, so that processes forked from this one need not."""
-    _challenges.clear()
-    _challenges[challenge.seed] = challenge
-    for unit in units:
-        challenge.unit(unit)
 
 
 def run(job: Job) -> Graded:

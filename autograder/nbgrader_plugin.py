@@ -30,7 +30,7 @@ from .jobs import with_outputs
 from .judge import Verdict
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import Unreadable, read, transplant
+from .submission import CodeCell, Unreadable, transplant
 from .timestamps import mistrust
 from .units import unit_names
 
@@ -141,11 +141,9 @@ class RecordVerdicts(NbGraderPreprocessor):
 
 
 def _as_handed_in(cell: NotebookNode):
-    from .submission import CodeCell
-
     if cell.cell_type != "code":
         return None
     return CodeCell(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.get("id"), cell.source)
 
 
-__all__ = ["RecordVerdicts", "SubmissionExporter", "load_config", "read", "register_unit"]
+__all__ = ["RecordVerdicts", "SubmissionExporter", "load_config", "register_unit"]

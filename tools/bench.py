@@ -196,7 +196,6 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 def stages(students: int, scratch: Path) -> dict[str, float]:
     """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
     from autograder import classroom, feedback, gradebook, grading, jobs
-    from autograder.challenge import Challenge
     from autograder.sandbox import session as room
 
     spent: dict[str, float] = {}
@@ -213,9 +212,10 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
 
         setattr(owner, attribute, call)
 
-    folder, challenge = our_course(scratch, students), Challenge()
+    folder, challenge = our_course(scratch, students), jobs.challenge_of(1)
     started = time.perf_counter()
-    jobs.prepare(challenge, list(UNITS))
+    for unit in UNITS:
+        challenge.unit(unit)
     drawn = time.perf_counter() - started
     course, handed = grading.Course(folder), classroom.handed_in(folder)
     made = [classroom.job_of(course, item, challenge.seed, classroom.Limits()) for item in handed]

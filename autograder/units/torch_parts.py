@@ -200,7 +200,6 @@ ADDED = "The mask is added to the scores as a number. A forbidden key must get n
 NAN = "A query that may attend to nothing gives NaN. Its weights are to be all zeros: treat that row after the softmax."
 UNIFORM = "A query that may attend to nothing spreads its weight over all keys. Its weights are to be all zeros."
 MILD = "Forbidden scores get a number that is not low enough: scores of ±10,000 are possible."
-TRANSPOSED_MASK = "The mask is transposed: its rows belong to the queries, its columns to the keys."
 OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
 OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
 INTERLEAVED = "The heads take every h-th column. Head h owns a contiguous block: columns h·d_head … (h+1)·d_head − 1."
@@ -212,3 +211,14 @@ RESHAPED = (
 )
 MERGED_RESHAPED = "The heads are merged by a reshape alone, which mixes tokens and heads. Swap two axes first."
 UNSTABLE = "Large scores overflow. Subtract each row's maximum before the exponential, or let torch.softmax do it."
+
+#: (slug, advice, options of `attend`): the ways to get a mask wrong that every masked attention shares.
+MASK_SLIPS = (
+    ("mask-ignored", IGNORED, {"masking": "ignored"}),
+    ("mask-inverted", INVERTED, {"masking": "inverted"}),
+    ("mask-after-softmax", AFTER, {"masking": "after"}),
+    ("mask-multiplied", MULTIPLIED, {"masking": "multiplied"}),
+    ("mask-added", ADDED, {"masking": "added"}),
+    ("nan-rows", NAN, {"masking": "nan"}),
+    ("uniform-rows", UNIFORM, {"masking": "uniform"}),
+)

@@ -1632,11 +1632,6 @@ def _summed_over_samples(d: int, n_samples: int, rng: np.random.Generator, scale
     return scores.mean(), scores.var()
 
 
-def _one_query(rng: np.random.Generator, n: int, d: int) -> Pair:
-    q = rng.standard_normal(d)
-    return np.tile(q, (n, 1)), rng.standard_normal((n, d))
-
-
 def _alternating(rng: np.random.Generator, n: int, d: int) -> Pair:
     both = rng.standard_normal((n, d, 2))
     return both[..., 0], both[..., 1]

@@ -312,14 +312,8 @@ _LAYER_SLIPS = (
     ("merged-interleaved", parts.INTERLEAVED, {"merge": parts.merge_interleaved}),
     ("softmax-over-queries", parts.OVER_QUERIES, {"dim": -2}),
     ("softmax-over-heads", parts.OVER_HEADS, {"dim": 1}),
-    ("mask-ignored", parts.IGNORED, {"masking": "ignored"}),
-    ("mask-inverted", parts.INVERTED, {"masking": "inverted"}),
-    ("mask-after-softmax", parts.AFTER, {"masking": "after"}),
-    ("mask-multiplied", parts.MULTIPLIED, {"masking": "multiplied"}),
-    ("mask-added", parts.ADDED, {"masking": "added"}),
+    *parts.MASK_SLIPS,
     ("mask-mild", parts.MILD, {"masking": "mild"}),
-    ("nan-rows", parts.NAN, {"masking": "nan"}),
-    ("uniform-rows", parts.UNIFORM, {"masking": "uniform"}),
     ("unstable", parts.UNSTABLE, {"stable": False}),
     ("first-mask-only", "Every head gets the mask of the first head.", {"one_mask": True}),
     ("keys-as-values", "The keys are mixed in place of the values: where is W_V used?", {"roles": "KK"}),
@@ -494,17 +488,18 @@ def _draw_kv_cache_bytes(rng: np.random.Generator) -> list[Case]:
     return cases
 
 
-def _cache_with(
-    n_layers: int,
-    n_kv_heads: int,
-    d_head: int,
-    n_tokens: int,
-    batch: int = 1,
-    bytes_per_value: int = 2,
-    *,
-    change: Callable[..., Any],
-) -> Any:
-    return change(n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value)
+def _cache_slips(slips: tuple[tuple[str, str, Callable[..., Any]], ...]) -> tuple[Mistake, ...]:
+    """A known mistake for each (slug, advice, formula), with the right signature and default values."""
+
+    def counted(formula: Callable[..., Any]) -> Callable[..., Any]:
+        def wrong(
+            n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+        ) -> Any:
+            return formula(n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value)
+
+        return wrong
+
+    return tuple(Mistake(slug, advice, counted(formula)) for slug, advice, formula in slips)
 
 
 def _default_four(L: int, g: int, d: int, n: int, batch: int = 1, bytes_per_value: int = 4) -> int:
@@ -520,98 +515,97 @@ _KV_CACHE_BYTES = Exercise(
     draw=_draw_kv_cache_bytes,
     credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
     mistakes=(
-        *parts.with_slips(
-            _cache_with,
+        *_cache_slips(
             (
                 (
                     "keys-only",
                     "Only keys or only values are counted: both are kept.",
-                    {"change": lambda L, g, d, n, b, w: L * g * d * n * b * w},
+                    lambda L, g, d, n, b, w: L * g * d * n * b * w,
                 ),
                 (
                     "weights-counted",
                     "The weights of the projections are counted. The cache holds keys and values of tokens.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w,
                 ),
                 (
                     "added-not-multiplied",
                     "Somewhere a sum stands in place of a product.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w,
                 ),
                 (
                     "bytes-of-values-only",
                     "Keys and values are not treated alike: mind the brackets.",
-                    {"change": lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w},
+                    lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w,
                 ),
                 (
                     "width-shared-by-heads",
                     "d_head is taken for the width of all heads together. It is that of one head.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w,
                 ),
                 (
                     "one-layer-only",
                     "Every layer keeps keys and values of its own.",
-                    {"change": lambda L, g, d, n, b, w: 2 * g * d * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * g * d * n * b * w,
                 ),
                 (
                     "batch-forgotten",
                     "The batch is left out.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * n * w,
                 ),
                 (
                     "values-not-bytes",
                     "These are numbers, not bytes.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * b},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * n * b,
                 ),
                 (
                     "always-two-bytes",
                     "bytes_per_value is not used.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2,
                 ),
                 (
                     "bits",
                     "These are bits, eight for each byte.",
-                    {"change": lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w},
+                    lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w,
                 ),
                 (
                     "heads-forgotten",
                     "The number of key/value heads is left out.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * d * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * d * n * b * w,
                 ),
                 (
                     "width-forgotten",
                     "The width of a head is left out.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * n * b * w,
                 ),
                 (
                     "tokens-forgotten",
                     "The number of tokens is left out.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * b * w,
                 ),
                 (
                     "queries-too",
                     "Three tensors are counted. Queries are not kept.",
-                    {"change": lambda L, g, d, n, b, w: 3 * L * g * d * n * b * w},
+                    lambda L, g, d, n, b, w: 3 * L * g * d * n * b * w,
                 ),
                 (
                     "tokens-squared",
                     "The cache grows with n, not with n².",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * n * b * w},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * n * n * b * w,
                 ),
                 (
                     "kilobytes",
                     "The result is in units of 1,024 bytes.",
-                    {"change": lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024},
+                    lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024,
                 ),
                 (
                     "float-result",
                     "The result is a float; count in whole numbers.",
-                    {"change": lambda L, g, d, n, b, w: float(2 * L * g * d * n * b * w)},
+                    lambda L, g, d, n, b, w: float(2 * L * g * d * n * b * w),
                 ),
                 (
                     "added-up",
                     "Sizes are added that must be multiplied.",
-                    {"change": lambda L, g, d, n, b, w: 2 * (L + g + d + n) * b * w},
+                    lambda L, g, d, n, b, w: 2 * (L + g + d + n) * b * w,
                 ),
             ),
         ),

@@ -64,12 +64,6 @@ def _repeated(
     return repeat(block, repeats)
 
 
-def _drawn_by_row(batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator) -> Tensor:
-    rows = [torch.randint(vocab_size, (period,), generator=generator) for _ in range(batch)]
-    rows = [row.flip(0) for row in rows]
-    return torch.stack(rows).repeat(1, repeats)
-
-
 def _drawn_for_each_repeat(
     batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
 ) -> Tensor:
