@@ -80,15 +80,20 @@ def grade_class(
     done: Done = lambda graded: None,
     scheduler: str | None = None,
     limits: Limits | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> list[Graded]:
-    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished."""
+    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished.
+
+    meanwhile: called once the workers are starting, which takes them some seconds.
+    """
     course, challenge = Course(root), challenge or Challenge()
     for unit in dict.fromkeys(item.unit for item in handed):
         course.release(unit)
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler) as pool:
+    with Pool(workers, scheduler, limits, unsafe) as pool:
+        meanwhile()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):
             done(graded)
@@ -142,9 +147,12 @@ class Run:
                 self._finish(graded, recorder)
                 done(graded)
 
+            def enter_units() -> None:
+                recorder.register(dict.fromkeys(item.unit for item in fresh))
+
             if fresh:
                 settings = (self.root, fresh, workers, self._unsafe, self._challenge, finish, scheduler, self._limits)
-                for item, graded in zip(fresh, grade_class(*settings), strict=True):
+                for item, graded in zip(fresh, grade_class(*settings, enter_units), strict=True):
                     found[item] = graded
         runs.finished(self.root, self._challenge.seed)
         return [found[item] for item in handed]
@@ -211,7 +219,10 @@ def _submitted(root: Path, item: Graded) -> Path:
 
 
 def keep(root: Path, item: Graded) -> None:
-    """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all."""
+    """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all.
+
+    A power cut may lose the last ones: the next run grades those again.
+    """
     path = _kept_path(root, item.unit, item.student)
     path.parent.mkdir(parents=True, exist_ok=True)
     content = {
@@ -223,8 +234,6 @@ def keep(root: Path, item: Graded) -> None:
     aside = path.with_suffix(f".{os.getpid()}.part")
     with open(aside, "w", encoding="utf-8") as file:
         json.dump(content, file, indent=1)
-        file.flush()
-        os.fsync(file.fileno())
     os.replace(aside, path)
 
 

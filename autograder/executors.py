@@ -6,6 +6,7 @@ dies has its jobs done elsewhere; one job that keeps killing its worker is given
 
 from __future__ import annotations
 
+import itertools
 import multiprocessing
 import os
 import signal
@@ -16,7 +17,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
-from .jobs import Graded, Job, at_fault, run
+from .jobs import Graded, Job, at_fault, begin, run
+from .sandbox import Limits
 from .worker import linux
 
 AHEAD = 2
@@ -33,17 +35,20 @@ class Pool:
     """Does jobs side by side. Use as a context manager.
 
     workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
+    limits, unsafe: those of the jobs, so that sandboxes can start at once.
     Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
     """
 
-    def __init__(self, workers: int, scheduler: str | None) -> None:
-        self._workers, self._scheduler = workers, scheduler
+    def __init__(self, workers: int, scheduler: str | None, limits: Limits, unsafe: bool) -> None:
+        self._workers, self._scheduler, self._settings = workers, scheduler, (limits, unsafe)
         self._stack = ExitStack()
         self._executor: Executor | None = None
 
     def __enter__(self) -> Pool:
         if self._scheduler is not None:
             self._executor, self._workers = _cluster(self._scheduler, self._stack)
+        else:
+            self._start_processes()
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -68,15 +73,14 @@ class Pool:
             if alone:
                 suspect = suspects.pop(0)
                 under_way[self._submit(suspect[1])] = suspect
-            while not suspects and not alone and len(under_way) < AHEAD * self._workers:
-                item = next(source, None)
-                if item is None:
-                    break
-                under_way[self._submit(item[1])] = item
+            elif not suspects:
+                self._top_up(under_way, source)
             if not under_way:
                 return
-            for future in wait(under_way, return_when=FIRST_COMPLETED).done:
-                name, job = under_way.pop(future)
+            ended = [(future, under_way.pop(future)) for future in wait(under_way, return_when=FIRST_COMPLETED).done]
+            if not any(future.exception() for future, _ in ended):
+                self._top_up(under_way, source)  # before the results are dealt with, so that no worker waits
+            for future, (name, job) in ended:
                 error = future.exception()
                 if error is None:
                     yield name, future.result()
@@ -87,28 +91,32 @@ class Pool:
                 else:
                     suspects.append((name, job))
 
+    def _top_up(self, under_way: dict[Future[Graded], tuple[Name, Job]], source: Iterator[tuple[Name, Job]]) -> None:
+        for item in itertools.islice(source, max(AHEAD * self._workers - len(under_way), 0)):
+            under_way[self._submit(item[1])] = item
+
+    def _start_processes(self) -> None:
+        context = multiprocessing.get_context("fork")
+        begin = (os.getpid(), *self._settings)
+        self._executor = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=begin)
+        self._executor.submit(int)  # this starts them all
+
     def _submit(self, job: Job) -> Future[Graded]:
-        if self._executor is None:
-            self._executor = _processes(self._workers)
         try:
             return self._executor.submit(run, job)
         except BrokenProcessPool:
             self._executor.shutdown(wait=False, cancel_futures=True)
-            self._executor = _processes(self._workers)
+            self._start_processes()
             return self._executor.submit(run, job)
 
 
-def _processes(workers: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("fork")
-    return ProcessPoolExecutor(workers, context, initializer=_end_with, initargs=(os.getpid(),))
-
-
-def _end_with(parent: int) -> None:
-    """Have the kernel end this process with its parent: one that is killed ends nobody itself."""
+def _begin(parent: int, limits: Limits, unsafe: bool) -> None:
+    """Have the kernel end this process with its parent (one that is killed ends nobody itself), and get ready."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the kernel was told
+    begin(limits, unsafe)
 
 
 def _worker_died(error: BaseException) -> bool:

@@ -1,6 +1,6 @@
 """nbgrader's gradebook, written by one writer with one engine: one commit for each submission.
 
-nbgrader's own preprocessors store scores and late penalties, as they do in a plain `nbgrader autograde`. They open the
+nbgrader's own steps store units, scores and late penalties, as they do in a plain `nbgrader autograde`. They open the
 gradebook anew for each notebook and commit after each cell; here they are lent the open one.
 """
 
@@ -9,8 +9,9 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +27,22 @@ from .nbgrader_plugin import load_config, register_unit
 from .timestamps import NAME as TIMESTAMP
 from .timestamps import read_timestamp
 
-#: Where nbgrader's preprocessors look up the gradebook.
-BORROWERS = ("saveautogrades", "latesubmissions", "getgrades")
+#: The modules that open a gradebook of their own.
+BORROWERS = (
+    "nbgrader.preprocessors.saveautogrades",
+    "nbgrader.preprocessors.latesubmissions",
+    "nbgrader.preprocessors.getgrades",
+    "nbgrader.preprocessors.savecells",
+    "nbgrader.converters.generate_assignment",
+    "autograder.nbgrader_plugin",
+)
 
 
 class Recorder:
-    """Writes verdicts, autograded notebooks and feedback pages of one course folder. Use as a context manager."""
+    """Writes verdicts, autograded notebooks and feedback pages of one course folder. Use as a context manager.
+
+    The gradebook is opened, and made where there is none, when it is first needed.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -45,11 +56,24 @@ class Recorder:
         self._grades = GetGrades(config=self._config, log=log)
 
     def __enter__(self) -> Recorder:
-        self.gradebook = Gradebook(self._course.db_url, self._course.course_id)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.gradebook.close()
+        if "gradebook" in self.__dict__:
+            self.gradebook.close()
+
+    @cached_property
+    def gradebook(self) -> Gradebook:
+        return Gradebook(self._course.db_url, self._course.course_id)
+
+    def register(self, units: Iterable[str]) -> None:
+        """Enter units of the course into the gradebook, unless they are there."""
+        for unit in units:
+            if unit not in self._units:
+                gradebook = self.gradebook
+                with self._one_commit(), lent(gradebook):
+                    register_unit(self.root, unit, self._course.db_url)
+                self._units.add(unit)
 
     def has(self, unit: str, student: str) -> bool:
         """Whether the gradebook holds a submission of this student."""
@@ -63,10 +87,7 @@ class Recorder:
 
         notebook: the release with the student's answers, and each verdict as the output of its test cell.
         """
-        if unit not in self._units:
-            register_unit(self.root, unit, self._course.db_url)
-            self.gradebook.db.expire_all()
-            self._units.add(unit)
+        self.register([unit])
         resources = {
             "unique_key": unit,
             "output_files_dir": f"{unit}_files",
@@ -139,8 +160,8 @@ class _Lent:
 
 @contextmanager
 def lent(gradebook: Gradebook) -> Iterator[None]:
-    """nbgrader's preprocessors find `gradebook` wherever they would open one of their own."""
-    modules = [importlib.import_module(f"nbgrader.preprocessors.{name}") for name in BORROWERS]
+    """Whoever would open a gradebook of their own is given `gradebook`, and cannot close it."""
+    modules = [importlib.import_module(name) for name in BORROWERS]
     for module in modules:
         module.Gradebook = lambda *args, **kwargs: _Lent(gradebook)
     try:

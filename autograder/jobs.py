@@ -7,10 +7,10 @@ never into the sandbox.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import hashlib
 import os
 import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from multiprocessing import util
 from typing import Any
@@ -78,11 +78,12 @@ class _Here(threading.local):
     def __init__(self) -> None:
         self.sandbox: Sandbox | None = None
         self.settings: tuple[Limits, bool] | None = None
+        self.warm = False
         self.releases: dict[str, NotebookNode] = {}
 
 
 _here = _Here()
-_opened: list[AbstractContextManager[Sandbox]] = []
+_opened: list[Sandbox] = []
 _challenges: dict[int, Challenge] = {}
 _drawing = threading.RLock()
 
@@ -164,16 +165,30 @@ def _release(job: Job) -> NotebookNode:
     return _here.releases[job.release]
 
 
-def _sandbox(job: Job) -> Sandbox:
-    settings = (job.limits, job.unsafe)
-    if _here.sandbox is None or _here.settings != settings:
+def begin(limits: Limits, unsafe: bool) -> None:
+    """Start this thread's sandbox, and do not wait for it. What is wrong with it the first job says."""
+    with contextlib.suppress(NoSandbox, OSError):
+        _own_sandbox(limits, unsafe).launch()
+
+
+def _own_sandbox(limits: Limits, unsafe: bool) -> Sandbox:
+    """This thread's sandbox, which may not be warm yet."""
+    if _here.sandbox is None or _here.settings != (limits, unsafe):
+        sandbox = open_sandbox(limits, unsafe=unsafe)
         if not _opened:
             util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
             atexit.register(close_sandboxes)
-        opened = open_sandbox(job.limits, unsafe=job.unsafe)
-        _here.sandbox, _here.settings = opened.__enter__(), settings
-        _opened.append(opened)
+        _opened.append(sandbox)
+        _here.sandbox, _here.settings, _here.warm = sandbox, (limits, unsafe), False
     return _here.sandbox
+
+
+def _sandbox(job: Job) -> Sandbox:
+    sandbox = _own_sandbox(job.limits, job.unsafe)
+    if not _here.warm:
+        sandbox.__enter__()
+        _here.warm = True
+    return sandbox
 
 
 def close_sandboxes() -> None:

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from typing import IO
@@ -41,7 +41,7 @@ class Spawned:
 
 
 class Sandbox:
-    """Starts submissions. Use `open_sandbox`."""
+    """Starts submissions. Use `open_sandbox`, as a context manager."""
 
     def __init__(self, limits: Limits, mode: str) -> None:
         self.limits, self.mode = limits, mode
@@ -51,8 +51,16 @@ class Sandbox:
         self._control: socket.socket | None = None
         self._words: IO[bytes] | None = None
 
-    def start(self) -> None:
-        """Start the zygote and wait until it is warm. Raises NoSandbox."""
+    def __enter__(self) -> Sandbox:
+        self.start()
+        self.prove()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def launch(self) -> None:
+        """Start the zygote, and do not wait for it: it takes a second or two to be warm."""
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs:
@@ -73,14 +81,19 @@ class Sandbox:
                 stderr=self._words,
             )
         self._control = ours
-        ours.settimeout(START_SECONDS)
+
+    def start(self) -> None:
+        """Have a warm zygote. Raises NoSandbox."""
+        if self._process is None:
+            self.launch()
+        self._control.settimeout(START_SECONDS)
         try:
-            ready = ours.recv(5)
+            ready = self._control.recv(5)
         except OSError:
             ready = b""
         if ready != b"ready":
             raise NoSandbox(_explain(self.mode, self._last_words()))
-        ours.settimeout(None)
+        self._control.settimeout(None)
 
     def _last_words(self) -> str:
         """End the zygote; returns what it said on standard error."""
@@ -192,21 +205,13 @@ def preflight() -> str | None:
     return None
 
 
-@contextlib.contextmanager
-def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Iterator[Sandbox]:
-    """A warm sandbox. Raises NoSandbox with the remedy; `unsafe` is a plain process, for people you trust."""
+def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Sandbox:
+    """A sandbox, warm once it is entered. Raises NoSandbox with the remedy; `unsafe` is a plain process."""
     if not hasattr(os, "fork"):
         raise NoSandbox(
             "answers are run on Linux and macOS; on Windows, use WSL (https://learn.microsoft.com/windows/wsl)"
         )
-    mode = "plain" if unsafe else sandbox_mode()
     reason = None if unsafe else preflight()
     if reason:
         raise NoSandbox(reason)
-    sandbox = Sandbox(limits or Limits(), mode)
-    sandbox.start()
-    try:
-        sandbox.prove()
-        yield sandbox
-    finally:
-        sandbox.stop()
+    return Sandbox(limits or Limits(), "plain" if unsafe else sandbox_mode())
