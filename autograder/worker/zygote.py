@@ -8,6 +8,7 @@ Where the host has made a control group for the submission, the ways into it fol
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -77,6 +78,8 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     shell.builtin_trap.activate()  # get_ipython and display, as in a notebook
     shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is welcome and changes nothing
     shell.user_ns["__name__"] = "__main__"
+    gc.collect()
+    gc.freeze()  # else the first collection in each forked process would write to, and so copy, all that is shared
     return shell.user_ns, shell.transform_cell
 
 
