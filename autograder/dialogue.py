@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -30,11 +31,20 @@ TENSOR_ENTRIES_CAP = 30_000
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception in the student's function: type, message, and the line of the cell, where known."""
+    """An exception in the student's function: type, message, and where known the line and the cell it was raised in."""
 
     type_name: str
     message: str
     line: int | None = None
+    cell: str = ""
+
+    def described(self, function: str) -> str:
+        """The failure in one line, for the student whose `function` was asked."""
+        where = ""
+        if self.line:
+            own = {"": "the cell", function: "the cell"}
+            where = f" (line {self.line} of {own.get(self.cell, f'the cell {self.cell}')})"
+        return f"{self.type_name}: {self.message[:300]}{where}"
 
 
 @dataclass
@@ -214,8 +224,12 @@ def read_failure(error: Any) -> Failure:
     error = error if isinstance(error, dict) else {}
     line = error.get("line")
     known = type(line) is int and 0 < line < 10**6
+    cell = _words(error.get("cell"), 100)
     return Failure(
-        _words(error.get("type"), 200) or "Exception", _words(error.get("message"), 2_000), line if known else None
+        _words(error.get("type"), 200) or "Exception",
+        _words(error.get("message"), 2_000),
+        line if known else None,
+        cell if re.fullmatch(r"[\w-]+", cell) else "",
     )
 
 

@@ -7,31 +7,59 @@ determined student can hide a call from it; the point is to tell an honest one.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from .syntax import bound_names, statements
 
 
 class Survey:
     """What all cells of one submission define and import. Reading them takes time, so it is done once."""
 
     def __init__(self, sources: Sequence[str]) -> None:
-        statements = [node for source in sources for node in _statements(source)]
-        self.imported = _imports(_outside_functions(statements))
+        nodes = [node for source in sources for node in statements(source)]
+        self.imported = _imports(_outside_functions(nodes))
         self.definitions: dict[str, list[ast.stmt]] = {}
-        for node in statements:
-            for name in _bound_names(node):
+        self._reaches: dict[str, set[str]] = {}
+        for node in nodes:
+            for name in bound_names(node):
                 self.definitions.setdefault(name, []).append(node)
 
+    def uses(self, function: str, name: str) -> bool:
+        """Whether `function` leads to `name`, by way of the student's other cells or at once.
 
-def find_forbidden(function: str, sources: Sequence[str] | Survey, forbidden: Sequence[str]) -> str | None:
+        A function that no cell defines, so far as can be read, may use anything.
+        """
+        return function not in self.definitions or name in self._reached(function)
+
+    def _reached(self, function: str) -> set[str]:
+        if function not in self._reaches:
+            seen, waiting = set(), [function]
+            while waiting:
+                name = waiting.pop()
+                if name not in seen:
+                    seen.add(name)
+                    waiting.extend(used for node in self.definitions.get(name, ()) for used in _names(node))
+            self._reaches[function] = seen
+        return self._reaches[function]
+
+
+def _names(node: ast.AST) -> Iterator[str]:
+    return (child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+
+
+def find_forbidden(
+    function: str, sources: Sequence[str] | Survey, forbidden: Sequence[str], others: Collection[str] = ()
+) -> str | None:
     """The first forbidden name that `function` reaches, or None.
 
     sources: the student's cells, all of them, in order, or a survey of them.
     forbidden: modules, such as "scipy", dotted calls by their last parts, such as "nn.MultiheadAttention", or names of
         functions that the notebook gives.
+    others: functions that are not followed, since they are replaced where this one is asked.
     """
     survey = sources if isinstance(sources, Survey) else Survey(sources)
     imported, definitions = survey.imported, survey.definitions
-    seen, waiting = set(), [function]
+    seen, waiting = set(others), [function]
     while waiting:
         name = waiting.pop()
         if name in seen:
@@ -44,7 +72,7 @@ def find_forbidden(function: str, sources: Sequence[str] | Survey, forbidden: Se
             found = _in_node(node, imported, forbidden) or _given(node, set(definitions), forbidden)
             if found:
                 return found
-            waiting.extend(child.id for child in ast.walk(node) if isinstance(child, ast.Name))
+            waiting.extend(_names(node))
     return None
 
 
@@ -54,14 +82,6 @@ def _given(node: ast.stmt, defined: set[str], forbidden: Sequence[str]) -> str |
     called = (child.func for child in ast.walk(node) if isinstance(child, ast.Call))
     names = (func.id for func in called if isinstance(func, ast.Name))
     return next((name for name in names if name in forbidden and name not in own), None)
-
-
-def _statements(source: str) -> list[ast.stmt]:
-    plain = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
-    try:
-        return ast.parse(plain).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
 
 
 def _outside_functions(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
@@ -86,19 +106,6 @@ def _imports(nodes: Iterable[ast.AST]) -> dict[str, str]:
             for alias in node.names:
                 origins[alias.asname or alias.name] = f"{node.module or ''}.{alias.name}"
     return origins
-
-
-def _bound_names(node: ast.stmt) -> Iterator[str]:
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    else:
-        for child in ast.walk(node):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                yield child.id
-            elif isinstance(child, (ast.Import, ast.ImportFrom)):
-                yield from (alias.asname or alias.name.split(".")[0] for alias in child.names)
-            elif isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-                yield child.name
 
 
 def _in_node(node: ast.AST, imported: Mapping[str, str], forbidden: Sequence[str]) -> str | None:

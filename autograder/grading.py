@@ -11,11 +11,13 @@ import nbformat
 from nbformat import NotebookNode
 
 from .challenge import Challenge, Posed
+from .circumstances import with_circumstances
 from .dialogue import Request
 from .forbidden import Survey, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Transplanted, Unreadable, read, transplant
+from .syntax import last_line
 
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
@@ -64,11 +66,10 @@ def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sa
         outcomes = {outcome.name: outcome for outcome in session.cells}
         for posed in challenge.unit(submission.unit):
             name = posed.exercise.name
-            verdict = _before_asking(posed, submission, survey, outcomes)
+            verdict = _before_asking(posed, submission, survey, outcomes, verdicts)
             if verdict is None:
-                verdict = judge(posed, session.ask(_request(posed)))
-                if verdict.verdict in NOT_RIGHT:
-                    verdict = _on_its_own(posed, challenge, session, verdict, verdicts)
+                verdict = _asked(posed, challenge, session, survey, verdicts)
+            verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
     return list(verdicts.values())
@@ -84,13 +85,17 @@ def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) 
 
 
 def _before_asking(
-    posed: Posed, submission: Transplanted, survey: Survey, outcomes: Mapping[str, CellOutcome]
+    posed: Posed,
+    submission: Transplanted,
+    survey: Survey,
+    outcomes: Mapping[str, CellOutcome],
+    earlier: Mapping[str, Verdict],
 ) -> Verdict | None:
     """The verdict on what is missing, forbidden, or did not even define its function; None where it can be asked."""
     name = posed.exercise.name
     if name not in submission.answers:
         return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
-    found = find_forbidden(name, survey, posed.exercise.forbidden)
+    found = find_forbidden(name, survey, posed.exercise.forbidden, _forbidden(earlier))
     if found:
         text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
         return without_answer(posed, "forbidden", text)
@@ -104,25 +109,45 @@ def _before_asking(
     failure = outcome.failure
     if failure is None or failure.type_name == "NotImplementedError":
         return None
-    line = f" (line {failure.line} of the cell)" if failure.line else ""
-    text = f"The cell of {name} does not run: {failure.type_name}: {failure.message[:300]}{line}."
-    return without_answer(posed, "crashed", text)
+    end = last_line(submission.answers[name], name)
+    if end is not None and failure.line is not None and failure.line > end and failure.cell in ("", name):
+        note = f"What stands below the function in its cell does not run here, and does not count: {failure.type_name}"
+        submission.notes[name] = f"{submission.notes.get(name, '')} {note} in line {failure.line}.".strip()
+        return None
+    return without_answer(posed, "crashed", f"The cell of {name} does not run: {failure.described(name)}.")
 
 
-def _on_its_own(
-    posed: Posed, challenge: Challenge, session: Session, verdict: Verdict, earlier: Mapping[str, Verdict]
+def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:
+    return [name for name, verdict in verdicts.items() if verdict.verdict == "forbidden"]
+
+
+def _asked(
+    posed: Posed, challenge: Challenge, session: Session, survey: Survey, earlier: Mapping[str, Verdict]
 ) -> Verdict:
-    """Ask again with the course's own versions of the earlier functions that are not right.
+    """The verdict on one function; where it fails and uses earlier ones that do, it is asked with the course's.
 
-    An answer may call earlier answers. One that is wrong only because of them has already cost its points there.
+    One that is wrong only because of them has already cost its points there. What is forbidden in them must not help
+    here either, so those are replaced at once.
     """
-    failed = [name for name, before in earlier.items() if before.verdict != "right"]
-    if not failed:
-        return verdict
+    failed = [
+        name
+        for name, verdict in earlier.items()
+        if verdict.verdict != "right" and survey.uses(posed.exercise.name, name)
+    ]
+    verdict = None
+    if not set(failed) & set(_forbidden(earlier)):
+        verdict = judge(posed, session.ask(_request(posed)))
+        if not failed or verdict.verdict not in NOT_RIGHT:
+            return verdict
     stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
     again = judge(posed, session.ask(_request(posed, stand_ins)))
-    named_now = again.mistake is not None and verdict.mistake is None
-    if again.score < verdict.score or (again.score == verdict.score and not named_now):
-        return verdict
-    words = f"Judged on its own, with the course's {' and '.join(failed)} in place of yours. {again.message}"
+    if verdict is not None:
+        same = (again.score, again.verdict, again.mistake) == (verdict.score, verdict.verdict, verdict.mistake)
+        if same or again.score < verdict.score:
+            return verdict
+    words = f"Judged on its own, with the course's {_listed(failed)} in place of yours. {again.message}"
     return replace(again, message=words)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -89,7 +89,7 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
 
     problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
     misconduct = _misconduct(posed, calls) if answer.status == "answered" else None
-    criteria = _criteria(posed, problems, misconduct)
+    criteria = _criteria(posed, problems, answer.status == "answered" and misconduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
         message = f"Right: all {len(calls)} hidden cases pass."
         points = exercise.points
@@ -137,9 +137,7 @@ def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
             return Problem("not-raised", f"the message of its {case.raises.type_name} does not name what is wrong")
         return None
     if call.failure is not None:
-        line = f" (line {call.failure.line} of the cell)" if call.failure.line else ""
-        text = f"it raised {call.failure.type_name}: {call.failure.message[:300]}{line}"
-        return Problem("raised", text)
+        return Problem("raised", f"it raised {call.failure.described(exercise.name)}")
     if case.gradient:
         return find_gradient_problem(_names(posed, case), call.value, expected.value, case)
     if exercise.examine is not None and call.value is not None:
@@ -207,14 +205,14 @@ def _odd(value: Any) -> bool:
     return not same(value, value, 0.0)
 
 
-def _criteria(posed: Posed, problems: list[Problem | None], misconduct: Finding | None) -> tuple[Criterion, ...]:
+def _criteria(posed: Posed, problems: list[Problem | None], well_conducted: bool) -> tuple[Criterion, ...]:
     counted = []
     for name in posed.exercise.credit:
         passed = [
             problem is None for case, problem in zip(posed.cases, problems, strict=True) if case.criterion == name
         ]
         counted.append(Criterion(name, sum(passed), len(passed)))
-    return (*counted, Criterion(CONDUCT, int(misconduct is None), 1))
+    return (*counted, Criterion(CONDUCT, int(well_conducted), 1))
 
 
 def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:

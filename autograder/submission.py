@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import os
 import stat
@@ -15,6 +14,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from .sandbox import CellSource
+from .syntax import definitions
 from .text import printable
 
 SIZE_CAP = 20 * 2**20
@@ -151,7 +151,8 @@ def transplant(cells: list[CodeCell], release: NotebookNode, unit: str, name: st
     functions = answer_names(release)
     ours = _our_cells(release)
     role = [_role(cell, functions, ours) for cell in cells]
-    _adopt_unmarked(cells, role, functions)
+    stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in release.cells if _is_answer(cell)}
+    _adopt_unmarked(cells, role, stubs)
     if not any(kind == "answer" for kind, _ in role):
         raise Unreadable(f"{name}: holds no answer cell of {unit}; is it the notebook of another unit or course?")
 
@@ -160,7 +161,6 @@ def transplant(cells: list[CodeCell], release: NotebookNode, unit: str, name: st
         function: [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)]
         for function in functions
     }
-    stubs = {cell.metadata.nbgrader.grade_id: cell.source for cell in release.cells if _is_answer(cell)}
     for function in functions:
         _choose(result, function, sources[function], stubs[function])
     extras = _extras(cells, role, ours)
@@ -187,28 +187,24 @@ def _role(cell: CodeCell, functions: list[str], ours: dict[str, str]) -> tuple[s
     return ("ours", same[0]) if same else ("extra", "")
 
 
-def _adopt_unmarked(cells: list[CodeCell], role: list[tuple[str, str]], functions: list[str]) -> None:
-    """Where a function's cell lost its marks, the one unmarked cell that defines the function is its answer."""
-    for function in functions:
-        if ("answer", function) in role:
+def _adopt_unmarked(cells: list[CodeCell], role: list[tuple[str, str]], stubs: dict[str, str]) -> None:
+    """Where a function's cell lost its marks, or was left as it came, the one unmarked cell that defines it answers."""
+    for function, stub in stubs.items():
+        marked = [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)]
+        if any(source.strip() not in _untouched(stub) for source in marked):
             continue
-        found = [i for i, cell in enumerate(cells) if role[i][0] == "extra" and function in _definitions(cell.source)]
+        found = [i for i, cell in enumerate(cells) if role[i][0] == "extra" and function in definitions(cell.source)]
         if len(found) == 1:
             role[found[0]] = ("answer", function)
 
 
-def _definitions(source: str) -> set[str]:
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return set()
-    return {node.name for node in tree.body if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
+def _untouched(stub: str) -> set[str]:
+    # Who works in notebooks/ itself has no stub left to compare with: the release is then the student's own file.
+    return {"", stub.strip() if "raise NotImplementedError" in stub else ""}
 
 
 def _choose(result: Transplanted, function: str, sources: list[str], stub: str) -> None:
-    # Who works in notebooks/ itself has no stub left to compare with: the release is then the student's own file.
-    untouched = {"", stub.strip() if "raise NotImplementedError" in stub else ""}
-    written = [source for source in dict.fromkeys(sources) if source.strip() not in untouched]
+    written = [source for source in dict.fromkeys(sources) if source.strip() not in _untouched(stub)]
     if not sources:
         result.notes[function] = f"The answer cell of {function} is missing from the notebook."
     elif len(written) > 1:
@@ -232,7 +228,7 @@ def _extras(cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, 
             continue
         anchor = name
         if kind == "ours" and not name.startswith("test_") and name in ours:
-            added = _definitions(cell.source) - _definitions(ours[name])
+            added = set(definitions(cell.source)) - set(definitions(ours[name]))
             if added and cell.source.strip() != ours[name].strip():
                 extras.setdefault(anchor, []).append(cell.source)
     return extras

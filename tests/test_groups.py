@@ -128,8 +128,9 @@ def test_a_submission_has_the_time_of_one_core(sandbox):
 
 def test_the_neighbour_has_a_group_of_its_own(sandbox):
     """What the submissions before it used up does not count against it."""
-    answer = ask(sandbox, "kept = bytearray(40 * 2**20)\nreturn len(kept)")
-    assert answer.calls[0].value == 40 * 2**20
+    roomy = replace(LITTLE, memory_bytes=400 * 2**20)
+    answer = ask(sandbox, "kept = bytearray(300 * 2**20)\nreturn len(kept)", roomy)
+    assert answer.calls[0].value == 300 * 2**20
 
 
 def test_a_group_lives_as_long_as_its_submission(sandbox):

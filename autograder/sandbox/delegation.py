@@ -18,6 +18,8 @@ from .groups import PREFIX, Hierarchy
 NEEDED = ("memory", "pids")
 OPTIONAL = ("cpu",)
 ASKED = "AUTOGRADER_SCOPE"
+#: Where this process goes, so that its own group can be divided.
+GRADER = f"{PREFIX}grader"
 
 
 def find() -> Hierarchy | None:
@@ -35,32 +37,27 @@ def _version_2() -> Hierarchy | None:
     own = _own_folder("")
     if own is None:
         return None
+    if own.name != GRADER:
+        _divide(own)
     for folder in (own, *own.parents):
         if not (folder / "cgroup.procs").exists():
             return None  # above the hierarchy
-        if _words(folder / "cgroup.subtree_control") >= set(NEEDED) and _is_ours(folder):
-            break
-        if folder == own and _divide(own):
-            break
-    present = _words(folder / "cgroup.subtree_control")
-    return Hierarchy(2, {name: folder for name in (*NEEDED, *OPTIONAL) if name in present})
+        present = _words(folder / "cgroup.subtree_control")
+        if present >= set(NEEDED) and _is_ours(folder):
+            return Hierarchy(2, {name: folder for name in (*NEEDED, *OPTIONAL) if name in present})
+    return None
 
 
-def _divide(folder: Path) -> bool:
+def _divide(folder: Path) -> None:
     """Make a group that holds this process alone one under which there can be others: those with processes cannot."""
     present = _words(folder / "cgroup.controllers")
     alone = _words(folder / "cgroup.procs") == {str(os.getpid())}
-    if not (alone and present >= set(NEEDED) and _is_ours(folder)):
-        return False
-    inner = folder / f"{PREFIX}grader"
-    try:
-        inner.mkdir(exist_ok=True)
-        (inner / "cgroup.procs").write_text("0", encoding="ascii")
-        wanted = [name for name in (*NEEDED, *OPTIONAL) if name in present]
-        (folder / "cgroup.subtree_control").write_text(" ".join(f"+{name}" for name in wanted), encoding="ascii")
-    except OSError:
-        return False
-    return True
+    if alone and present >= set(NEEDED) and _is_ours(folder):
+        wanted = " ".join(f"+{name}" for name in (*NEEDED, *OPTIONAL) if name in present)
+        with contextlib.suppress(OSError):
+            (folder / GRADER).mkdir(exist_ok=True)
+            (folder / GRADER / "cgroup.procs").write_text("0", encoding="ascii")
+            (folder / "cgroup.subtree_control").write_text(wanted, encoding="ascii")
 
 
 def _version_1() -> Hierarchy | None:

@@ -156,16 +156,16 @@ def _shaken(value: Any) -> Any:
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:
-    """Type, message and the line of the student's own code in which `error` was raised; never a traceback."""
-    line, text, name = None, "", "Exception"
+    """Type, message and the cell and line of the student's in which `error` was raised; never a traceback."""
+    line, text, name, cell = None, "", "Exception", ""
     try:  # the exception may be of a class of the student's own
         name = str(type(error).__name__)[:200]
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename.startswith("<cell "):
-                line = frame.lineno
+                line, cell = frame.lineno, frame.filename[6:-1]
         text = str(error)[:TEXT_CAP]
         if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
             line, text = int(error.lineno or 0) or None, str(error.msg)[:TEXT_CAP]
     except BaseException:
         pass
-    return {"type": name, "message": text, "line": line}
+    return {"type": name, "message": text, "line": line, "cell": cell}

@@ -1,7 +1,8 @@
 """What stays above the student's process: process 1 of its namespace, which runs no student code.
 
 It obeys the lifeline alone. When the host hangs up it ends, and with it everything that the student started. When the
-host asks, it sweeps: every process but the student's first one is killed. In between it counts memory and processes.
+host asks, it sweeps: every process but the student's first one is killed, and it says how much processor time all have
+had. In between it counts memory and processes.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
         if select.select([lifeline], [], [], POLL_SECONDS)[0]:
             if not lifeline.recv(1):
                 break  # the host has hung up
+            used = _cpu_seconds() if alone else None
             swept = not alone or sweep(student)
-            send_frame(lifeline, {"event": "swept", "excess": excess})
+            send_frame(lifeline, {"event": "swept", "excess": excess, "cpu": used})
             excess = []
             if not swept:
                 how = "processes"
@@ -106,6 +108,16 @@ def _excess(order: dict[str, Any]) -> str | None:
     if sum(_resident(pid) for pid in students) <= limit:  # quick, and never too small
         return None
     return "memory" if sum(_proportional(pid) for pid in students) > limit else None
+
+
+def _cpu_seconds() -> float:
+    """Processor time of all processes of this namespace so far, those that have ended included."""
+    ticks = 0
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(pid: int) -> int:
