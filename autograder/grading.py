@@ -132,7 +132,7 @@ def _asked(
     failed = [
         name
         for name, verdict in earlier.items()
-        if verdict.verdict != "right" and survey.uses(posed.exercise.name, name)
+        if verdict.verdict != "right" and name not in posed.exercise.not_from and survey.uses(posed.exercise.name, name)
     ]
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):

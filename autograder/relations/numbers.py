@@ -73,7 +73,7 @@ def transposed(evidence: Evidence) -> Finding | None:
 def inverted(evidence: Evidence) -> Finding | None:
     pairs = evidence.wrong_pairs()
     # A single boolean that is wrong is always the opposite of the right one: that says nothing.
-    if pairs and all(v.ndim and v.dtype.kind == "b" and np.array_equal(v, ~e) for _, _, v, e in pairs):
+    if pairs and all(v.ndim and v.dtype.kind == e.dtype.kind == "b" and np.array_equal(v, ~e) for _, _, v, e in pairs):
         return Finding("inverted", "True and False have changed places.")
     return None
 

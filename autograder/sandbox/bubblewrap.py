@@ -75,7 +75,10 @@ def command(control: int, mode: str) -> list[str]:
         line += ["--ro-bind", folder, folder]
     line += _masks()
     line += ["--ro-bind", str(WORKER), f"{INSIDE}/worker"]
-    line += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--remount-ro", "/"]
+    line += ["--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev"]  # bubblewrap's own /dev would have terminals
+    for name in ("null", "zero", "full", "random", "urandom"):
+        line += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    line += ["--symlink", "/proc/self/fd", "/dev/fd", "--remount-ro", "/dev", "--remount-ro", "/"]
     return [*line, "--chdir", "/", "--", *start_line(INSIDE, control, mode)]
 
 

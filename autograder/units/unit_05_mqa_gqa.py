@@ -422,6 +422,7 @@ def _with_copies(
 _MULTI_QUERY_ATTENTION = Exercise(
     name="multi_query_attention",
     unit=UNIT,
+    not_from=("grouped_query_attention",),
     points=4,
     returns=Leaf("float array", "the output"),
     reference=_multi_query_attention,

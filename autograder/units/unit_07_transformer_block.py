@@ -325,6 +325,7 @@ _LAYER_NORM = Exercise(
 _BATCH_NORM = Exercise(
     name="batch_norm",
     unit=UNIT,
+    not_from=("layer_norm",),
     points=3,
     returns=Leaf("float array", "the result"),
     reference=_batch_norm,

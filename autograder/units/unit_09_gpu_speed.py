@@ -313,6 +313,7 @@ def _heads_in_a_row(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Te
 _BATCHED_ATTENTION = Exercise(
     name="batched_attention",
     unit=UNIT,
+    not_from=("loop_attention",),
     points=3,
     returns=Leaf("float array", "the output"),
     reference=_batched_attention,
@@ -519,6 +520,7 @@ def _blocks_that_skip_a_key(n: int, size: int) -> list[tuple[int, int]]:
 _TILED_ATTENTION = Exercise(
     name="tiled_attention",
     unit=UNIT,
+    not_from=("loop_attention", "batched_attention"),
     points=6,
     returns=Leaf("float array", "the output"),
     reference=_tiled_attention,

@@ -127,10 +127,15 @@ def _resident(pid: int) -> int:
 
 
 def _proportional(pid: int) -> int:
-    """Bytes that a process holds; a page that several share is shared out among them, so that no fork hides it."""
-    total = 0
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
-        for line in file:
-            if line.startswith(("Pss_Anon:", "Pss_Shmem:", "SwapPss:")):
-                total += int(line.split()[1]) * 1024
-    return total
+    """Bytes that a process holds; a page that several share is shared out among them, so that no fork hides it.
+
+    A process that hides them is counted with all that it shares.
+    """
+    try:
+        with open(f"/proc/{pid}/smaps_rollup", encoding="ascii") as file:
+            lines = [line.split() for line in file]
+    except PermissionError:
+        return _resident(pid)
+    except OSError:
+        return 0  # it has ended
+    return sum(int(words[1]) * 1024 for words in lines if words[0] in ("Pss_Anon:", "Pss_Shmem:", "SwapPss:"))

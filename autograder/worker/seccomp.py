@@ -1,7 +1,7 @@
 """The system-call filter of the student's process, written by hand as classic BPF.
 
 Everything is allowed but what widens the kernel's surface or leads out of the room: other address families than
-AF_UNIX, new namespaces, mounts, tracing, keys, memory that no size limit covers. Foreign call tables are fatal.
+AF_UNIX, new namespaces, mounts, tracing, keys, memory that no limit covers, hiding it. Foreign call tables are fatal.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from . import linux
 
 _LD_WORD, _JEQ, _JGE, _JSET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO, _KILL = 0x7FFF0000, 0x00050000, 0x80000000
-_AT_NUMBER, _AT_ARCH, _AT_FIRST_ARGUMENT = 0, 4, 16
+_AT_NUMBER, _AT_ARCH, _AT_FIRST_ARGUMENT, _AT_SECOND_ARGUMENT = 0, 4, 16, 24
 _X32_BIT = 0x40000000
 
 _NEW_NAMESPACES = (
@@ -121,6 +121,9 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "nfsservctl": (180, 42),
 }
 _CLONE, _SOCKET, _SOCKETPAIR, _CLONE3 = (56, 220), (41, 198), (53, 199), 435
+_PRCTL, _FCNTL = (157, 167), (72, 25)
+#: Locks of ranges of bytes, as many as one likes for one descriptor: F_SETLK, F_SETLKW and the same for open files.
+_BYTE_LOCKS = (6, 7, 37, 38)
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 
 
@@ -162,6 +165,11 @@ def build(machine: str | None = None) -> bytes:
     for call in (_SOCKET, _SOCKETPAIR):
         rules += [(_JEQ, 0, 4, call[column]), (_LD_WORD, 0, 0, _AT_FIRST_ARGUMENT)]
         rules += [(_JEQ, 1, 0, int(socket.AF_UNIX)), refuse(errno.EAFNOSUPPORT), (_RETURN, 0, 0, _ALLOW)]
+    rules += [(_JEQ, 0, 4, _PRCTL[column]), (_LD_WORD, 0, 0, _AT_FIRST_ARGUMENT)]
+    rules += [(_JEQ, 0, 1, linux.PR_SET_DUMPABLE), refuse(errno.EPERM), (_RETURN, 0, 0, _ALLOW)]
+    for command in _BYTE_LOCKS:
+        rules += [(_JEQ, 0, 4, _FCNTL[column]), (_LD_WORD, 0, 0, _AT_SECOND_ARGUMENT)]
+        rules += [(_JEQ, 0, 1, command), refuse(errno.ENOLCK), (_LD_WORD, 0, 0, _AT_NUMBER)]
     rules += [(_RETURN, 0, 0, _ALLOW)]
     return b"".join(struct.pack("<HBBI", *rule) for rule in rules)
 

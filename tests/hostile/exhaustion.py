@@ -141,4 +141,40 @@ ATTACKS += (
         cells={"causal_mask": "while True:\n    try:\n        while True: pass\n    except BaseException: pass"},
         verdicts={"causal_mask": ("timeout", "crashed")},
     ),
+    Attack(
+        "locks without end",
+        "locks a file byte by byte, each of which the kernel remembers",
+        cells={
+            "causal_mask": """
+            def causal_mask(n):
+                import fcntl
+                with open("/scratch/a", "w") as file:
+                    for byte in range(10_000):
+                        fcntl.lockf(file, fcntl.LOCK_EX, 1, 2 * byte)
+                raise RuntimeError("loot: all locks were had")
+            """
+        },
+        never=("loot",),
+    ),
+    Attack(
+        "memory out of sight",
+        "hides from the keeper how much memory it takes, and takes more than there is",
+        cells={
+            "causal_mask": """
+            def causal_mask(n):
+                import ctypes, mmap, os, time
+                hidden = ctypes.CDLL(None).prctl(4, 0) == 0
+                held = []
+                for _ in range(14):
+                    if os.fork() == 0:
+                        held.append(mmap.mmap(-1, 300 * 2**20))
+                        held[-1][::4096] = b"x" * len(held[-1][::4096])
+                        time.sleep(60)
+                time.sleep(1)
+                raise RuntimeError(f"loot {hidden}")
+            """
+        },
+        verdicts={"causal_mask": ("crashed",)},
+        never=("loot True",),
+    ),
 )

@@ -146,4 +146,39 @@ def masked_softmax(scores, mask):
 """},
            earns={"masked_softmax": 3.6},
            uncontained="what happens to the inputs is reported from inside the student's own process"),
+    Attack("a relation that does not fit", "returns booleans where numbers are due, and a number for a single token",
+           "02_scaled_scores", cells={"attention_scores": """
+            def attention_scores(Q, K):
+                return Q @ K.T > 0 if len(Q) > 1 else Q * 0 - 1.5
+            """}, verdicts={"attention_scores": ("wrong",)}),
+    Attack("good conduct by dying", "changes its input, and dies before it is asked again",
+           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
+import os
+seen = []
+def masked_softmax(scores, mask):
+    if len(seen) == 20: os._exit(0)
+    seen.append(1)
+    result = honest(scores, mask)
+    scores[...] = 0
+    return result
+"""}, earns={"masked_softmax": 3.6}),
+    Attack("the course's own tiles", "leaves the loops wrong, and has what stands in for them do the tiles",
+           "09_gpu_speed", cells={
+               "loop_attention": "def loop_attention(Q, K, V):\n    return Q * 0",
+               "batched_attention": "def batched_attention(Q, K, V, causal=False):\n    return loop_attention(Q, K, V)",
+               "tiled_attention": "def tiled_attention(Q, K, V, block_size):\n    return batched_attention(Q, K, V)"}),
+    Attack("the course's own keys", "leaves grouped queries wrong, and has the function that stands in for them do it",
+           "05_mqa_gqa", cells={
+               "grouped_query_attention": "def grouped_query_attention(X, *args, **kwargs):\n    return X * 0",
+               "multi_query_attention": """
+            def multi_query_attention(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+                return grouped_query_attention(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask)
+            """}),
+    Attack("an error that names everything", "raises an error whose message holds every number", "04_multi_head",
+           cells={"split_heads": """
+            def split_heads(X, n_heads):
+                if X.shape[-1] % n_heads:
+                    raise ValueError(" ".join(map(str, range(500))))
+                return X.unflatten(-1, (n_heads, -1)).transpose(1, 2)
+            """}, earns={"split_heads": 1.64}),
 )  # fmt: skip

@@ -182,4 +182,17 @@ ATTACKS += (
         },
         says="loot []",
     ),
+    Attack(
+        "terminals",
+        "opens terminals, of which the machine has only so many",
+        cells={
+            "causal_mask": """
+            def causal_mask(n):
+                import os
+                got = [name for name in ("ptmx", "tty", "console", "pts/0") if os.path.exists(f"/dev/{name}")]
+                raise RuntimeError(f"loot {got}")
+            """
+        },
+        says="loot []",
+    ),
 )
