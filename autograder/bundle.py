@@ -18,7 +18,9 @@ from pathlib import Path
 
 from . import __version__
 from .classroom import NotUsable
+from .course_map import NoMap, course_map
 from .release import out_of_step
+from .start_page import NAME, start_page
 from .units import exercises, unit_names
 
 COURSE = Path(__file__).resolve().parents[1]
@@ -133,8 +135,12 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
         for p in settings.rglob(kind)
     }
     files |= {f"notebooks/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
-    files |= {f"notebooks/{page.name}": page for page in (root / "notebooks").glob("*.ipynb")}
+    try:
+        page = start_page(course_map(root, units))
+    except NoMap as error:
+        raise NotUsable(str(error)) from None
     written = {
+        f"notebooks/{NAME}": page,
         "README.md": README.replace("{unit}", units[0]),
         "Makefile": MAKEFILE,
         "pyproject.toml": _project(),

@@ -82,9 +82,10 @@ def _places(unit: str, cells: Sequence[str]) -> tuple[Place, ...]:
     return tuple(found)
 
 
-def course_map(root: Path) -> list[UnitOfMap]:
-    """All units of the course folder `root`, read from its `notebooks/`. Raises NoMap and FileNotFoundError."""
-    return [unit_of_map(name, nbformat.read(root / "notebooks" / name / f"{name}.ipynb", 4)) for name in unit_names()]
+def course_map(root: Path, units: Sequence[str] = ()) -> list[UnitOfMap]:
+    """All units of the course folder `root`, or some, read from `notebooks/`. Raises NoMap and FileNotFoundError."""
+    paths = {name: root / "notebooks" / name / f"{name}.ipynb" for name in units or unit_names()}
+    return [unit_of_map(name, nbformat.read(path, as_version=4)) for name, path in paths.items()]
 
 
 def table(units: Sequence[UnitOfMap], folder: str = "") -> str:

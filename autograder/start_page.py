@@ -9,6 +9,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from .course_map import UnitOfMap, course_map, table
+from .units import unit_names
 
 NAME = "00_start_here.ipynb"
 
@@ -16,7 +17,8 @@ WELCOME = """\
 # Attention, unit by unit
 
 {units} units, each a notebook: why attention is built as it is, worked out one small function at a time.
-You need Python and some linear algebra. Units 1 to 3 use NumPy alone; from unit 4 on it is PyTorch, on the CPU.
+You need Python, some linear algebra, and for unit 2 variances and partial derivatives. Units 1 to 3 use NumPy alone;
+from unit 4 on it is PyTorch, on the CPU.
 
 Begin with [unit 1]({first}), or go to the unit that you want: the map says which ones it builds on.
 
@@ -24,12 +26,14 @@ Begin with [unit 1]({first}), or go to the unit that you want: the map says whic
 
 {table}
 
-Minutes are those of the core, without the parts marked optional. What the units build on, from the top down:
+Minutes are those of the core, without the parts marked optional.{drawing}
+"""
+
+BUILDS_ON = """ What the units build on, from the top down:
 
 ```text
 {drawing}
-```
-"""
+```"""
 
 DRAWING = """\
 1 projections
@@ -46,11 +50,12 @@ WORK = """\
 
 1. **Open a unit** by its link and run its cells from the top down with Shift + Enter.
 2. **Write your answer** where a cell says `raise NotImplementedError`: put your code in place of that line.
-3. **Run the test** in the cell below. If it fails, the last line of its message says what is probably wrong.
+3. **Run the test** in the cell below it. If it fails, the words after `AssertionError` say what is probably wrong.
 4. **Stuck?** Unfold a hint. The first one gives an idea, the second one a nudge.
 5. **Save** (Ctrl + S, on a Mac ⌘ + S). Your answers stay in the notebook; tomorrow, run it again from the top.
 
-Stars tell how hard an exercise is: ●○○ a line or two, ●●○ a few lines and a thought, ●●● the heart of the unit.
+Tests and the drawing of figures are folded: you see the first line and three dots, which open the cell. It runs like
+any other. Circles tell how hard an exercise is: ●○○ a line or two, ●●○ a few lines and a thought, ●●● needs a plan.
 
 ## Where help is
 
@@ -60,24 +65,38 @@ Stars tell how hard an exercise is: ●○○ a line or two, ●●○ a few lin
 
 ## How far you are
 
-The cell below judges all your saved notebooks on fresh inputs. It says what is done, what is next, and how far you are.
-In a terminal, `autograder check` does the same. Nothing leaves your machine.
+The cell below says what is done and what is next, by your saved notebooks. Where the course's judge is installed it
+judges them on fresh inputs, as `autograder check` does in a terminal; else it goes by the tests that passed when you
+last ran them. Nothing leaves your machine.
 """
 
 CHECK = """\
 import importlib.util
+import json
 import sys
+from pathlib import Path
 
 if importlib.util.find_spec("autograder"):
     !"{sys.executable}" -m autograder check
 else:
-    print("The judge did not come with these notebooks. The tests in each of them tell you how far you are.")"""
+    todo = []
+    for path in sorted(Path().glob("*/*.ipynb")):
+        tests = {}
+        for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+            name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+            if name.startswith("test_"):
+                tests[name[5:]] = "all visible tests passed" in json.dumps(cell["outputs"])
+        todo += [f"{name} in {path}" for name, passed in tests.items() if not passed]
+        print(f"{path.stem:24} {sum(tests.values())} of {len(tests)} tests passed when last run")
+    print("Next:", todo[0] if todo else "nothing. You have come to the end of the course.")"""
 
 
 def start_page(units: Sequence[UnitOfMap]) -> str:
     """The text of the notebook file."""
     first = f"{units[0].name}/{units[0].name}.ipynb"
-    welcome = WELCOME.format(units=len(units), first=first, table=table(units), drawing=DRAWING)
+    whole = [unit.name for unit in units] == unit_names()
+    drawing = BUILDS_ON.format(drawing=DRAWING) if whole else ""
+    welcome = WELCOME.format(units=len(units), first=first, table=table(units), drawing=drawing)
     cells = [
         new_markdown_cell(welcome, id="map"),
         new_markdown_cell(WORK, id="how_to_work"),

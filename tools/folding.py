@@ -1,0 +1,62 @@
+"""Folds in JupyterLab what a reader need not read to go on: tests, the drawing of figures, imports.
+
+.venv/bin/python tools/folding.py [UNIT ...]
+
+A folded cell shows its first line and three dots, which open it; it runs like any other. So the first line says what
+the cell is for.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+ROOT = Path(__file__).resolve().parents[1]
+IMPORTS = "# What this unit imports, and how it shows a figure."
+FIGURE = "# Draws the figure below."
+SHORT = 12  # a drawing of so many lines does not stand in the way
+
+
+def first_line(cell: NotebookNode) -> str | None:
+    """What the first line of a cell says if it is to be folded, else None."""
+    marks = cell.metadata.get("nbgrader", {})
+    if cell.cell_type != "code" or marks.get("solution"):
+        return None
+    if marks.get("grade"):
+        return f"# The test of {marks['grade_id'].removeprefix('test_')}: run this cell. The dots open it."
+    if re.match(r"(# [^\n]*\n)?(import|from) ", cell.source) and "def show(" in cell.source:
+        return IMPORTS
+    drawn = re.search(r"^show\(", cell.source, re.MULTILINE) and len(cell.source.splitlines()) > SHORT
+    return FIGURE if drawn and "given" not in cell.metadata.get("tags", []) else None
+
+
+def fold(notebook: NotebookNode) -> None:
+    """Fold the cells of a notebook that are to be folded, and no others."""
+    for cell in notebook.cells:
+        line = first_line(cell)
+        hidden = cell.metadata.get("jupyter", {})
+        hidden.pop("source_hidden", None)
+        if line is not None:
+            hidden["source_hidden"] = True
+            if not cell.source.startswith(line):
+                cell.source = f"{line}\n{cell.source}"
+        if hidden:
+            cell.metadata["jupyter"] = hidden
+        else:
+            cell.metadata.pop("jupyter", None)
+
+
+def main(units: list[str]) -> None:
+    for path in sorted((ROOT / "solutions").glob("*/*.ipynb")):
+        if not units or path.stem in units:
+            notebook = nbformat.read(path, as_version=4)
+            fold(notebook)
+            nbformat.write(notebook, path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
