@@ -32,7 +32,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_gradients(problems[failing[0]])
     if posed.exercise.examine is not None:
         return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
-    known = _known(posed, calls, problems, list(everywhere), strict=True)
+    known = _known(posed, calls, problems, list(everywhere), strict=True) or _of_errors(posed, calls, failing)
     if known is None and any(problems[index] is not None for index in core):
         known = _known(posed, calls, problems, core, strict=False)
     if known is not None:
@@ -46,10 +46,24 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
 
 
 def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """The first general relation that holds."""
+    """The first general relation that holds, of values wherever values are wrong: an error asked for is none."""
+    values = [p if case.raises is None else None for p, case in zip(problems, posed.cases, strict=False)]
+    problems = values if any(values) else problems
     ordinary = [None if case.gradient else problem for case, problem in zip(posed.cases, problems, strict=False)]
     evidence = Evidence(posed, calls, ordinary)
     return next((finding for relation in RELATIONS if (finding := relation(evidence)) is not None), None)
+
+
+def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding | None:
+    """All is right but that an error which was asked for does not come, or another one comes in its place."""
+    for index in failing:
+        wanted, failure = posed.cases[index].raises, calls[index].failure
+        if wanted is None or (failure is not None and failure.type_name == wanted.type_name):
+            return None
+    advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
+    asked = posed.cases[failing[0]].raises.type_name
+    text = f"The docstring asks for a {asked}. Test for it first, and raise it yourself."
+    return Finding("no-error", advice.get("no-error", text))
 
 
 def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int]) -> Finding | None:

@@ -159,3 +159,50 @@ def test_right_answers_of_unusual_form(name, answer):
     for seed in range(5):
         found = judge_function(answer, name, seed)
         assert found.verdict == "right", found.message
+
+
+def grouped_without_a_check(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Leaves a g that does not divide h to whatever PyTorch makes of it."""
+    rep, right = n_heads // n_kv_heads, find_exercise("grouped_query_attention").reference
+    if n_heads % n_kv_heads:
+        return torch.zeros(n_heads, 1) + torch.zeros(n_kv_heads * rep, 1)  # sizes that do not fit: a RuntimeError
+    return right(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
+
+
+def grouped_with_an_assertion(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    assert n_heads % n_kv_heads == 0
+    return find_exercise("grouped_query_attention").reference(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
+
+
+@pytest.mark.parametrize("answer", [grouped_without_a_check, grouped_with_an_assertion])
+def test_an_error_other_than_the_one_asked_for_is_no_matter_of_shapes(answer):
+    for seed in range(5):
+        found = judge_function(answer, "grouped_query_attention", seed)
+        assert found.mistake == "no-error" and "Raise a ValueError if g does not divide h" in found.message, (
+            found.message
+        )
+
+
+def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():
+    def cut(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+        return grouped_without_a_check(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)[..., :-1]
+
+    found = judge_function(cut, "grouped_query_attention", 1)
+    assert found.mistake == "wrong-shape", found.message
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "slug"),
+    [
+        (
+            "kv_cache_bytes",
+            lambda L, g, d, n, batch=1, bytes_per_value=2: 2 * L * g * d * n * batch * bytes_per_value / 1e9,
+            "gigabytes",
+        ),
+        ("pool_kv_heads", lambda W, h, g: W[:, : g * W.shape[1] // h], "first-heads"),
+        ("pool_kv_heads", lambda W, h, g: W.unflatten(1, (g, h // g, -1)).median(2).values.flatten(1), "lower-median"),
+    ],
+)
+def test_slips_seen_in_class_are_named(name, answer, slug):
+    for seed in range(5):
+        assert judge_function(answer, name, seed).mistake == slug

@@ -139,8 +139,9 @@ def wrong_signature(evidence: Evidence) -> Finding | None:
 
 def shapes_do_not_fit(evidence: Evidence) -> Finding | None:
     """It raises because two sizes were taken for one another."""
-    failures = [failure for index in evidence.failing() if (failure := evidence.calls[index].failure) is not None]
-    if 2 * len(failures) < len(evidence.failing()):
+    ordinary = [index for index in evidence.failing() if evidence.posed.cases[index].raises is None]
+    failures = [failure for index in ordinary if (failure := evidence.calls[index].failure) is not None]
+    if not failures or 2 * len(failures) < len(evidence.failing()):
         return None
     if all(failure.type_name == "IndexError" for failure in failures):
         text = "An index runs past the end of an array: is one size taken for another, or a size written as a number?"

@@ -143,6 +143,7 @@ def scale_of(scaling: str, Q: Tensor, sizes: dict[str, int]) -> float:
         "root of d_model per head": (sizes.get("d_model", 1) // sizes.get("h", 1) or 1) ** -0.5,
         "root of d_model per head, exact": (sizes.get("d_model", 1) / sizes.get("h", 1)) ** -0.5,
         "root of width per key head": (sizes.get("h", 1) * d / sizes.get("g", 1)) ** -0.5,
+        "root of key width": (sizes.get("g", 1) * d) ** -0.5,
         "root of n": Q.shape[-2] ** -0.5,
         "root of m": sizes.get("m", 1) ** -0.5,
     }[scaling]

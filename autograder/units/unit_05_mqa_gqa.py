@@ -350,7 +350,18 @@ _GROUPED_QUERY_ATTENTION = Exercise(
             ("first-head-for-all", "Every head reads the first key/value head.", {"keys": _first, "values": _first}),
             ("averaged-heads", "The key/value heads are averaged.", {"keys": _mean, "values": _mean}),
             ("groups-reversed", "The groups are served in reverse order.", {"keys": _backwards, "values": _backwards}),
-            ("no-error", "A g that does not divide h must raise a ValueError.", {"check": False}),
+            (
+                "no-error",
+                "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
+                "PyTorch, is not what the docstring asks for.",
+                {"check": False},
+            ),
+            (
+                "root-of-key-width",
+                "The scores are divided by √(g·d_head), the width of all keys. A head's dot products run over d_head "
+                "entries.",
+                {"scaling": "root of key width"},
+            ),
             *_LAYER_SLIPS,
         ),
     ),
@@ -503,6 +514,11 @@ def _cache_slips(slips: tuple[tuple[str, str, Callable[..., Any]], ...]) -> tupl
     return tuple(Mistake(slug, advice, counted(formula)) for slug, advice, formula in slips)
 
 
+def _divided_by(unit: float) -> Callable[..., float]:
+    """The size of the cache in a larger unit than bytes."""
+    return lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w / unit
+
+
 def _default_four(L: int, g: int, d: int, n: int, batch: int = 1, bytes_per_value: int = 4) -> int:
     return 2 * L * g * d * n * batch * bytes_per_value
 
@@ -602,6 +618,15 @@ _KV_CACHE_BYTES = Exercise(
                     "float-result",
                     "The result is a float; count in whole numbers.",
                     lambda L, g, d, n, b, w: float(2 * L * g * d * n * b * w),
+                ),
+                *(
+                    (name, f"These are {name}, not bytes: return the whole number, undivided.", _divided_by(unit))
+                    for name, unit in (
+                        ("gigabytes", 1e9),
+                        ("gibibytes", 2**30),
+                        ("megabytes", 1e6),
+                        ("mebibytes", 2**20),
+                    )
                 ),
                 (
                     "added-up",
@@ -861,6 +886,10 @@ def _pool_columns(W: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
     return W.unflatten(1, (W.shape[1] // rep, rep)).mean(2)
 
 
+def _pool_none(W: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
+    return W[:, : W.shape[1] // n_heads * n_kv_heads].clone()
+
+
 def _pool_all(W: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
     return _pooled(W, n_heads, 1).repeat(1, n_kv_heads)
 
@@ -881,6 +910,11 @@ _POOL_KV_HEADS = Exercise(
                     "median-of-group",
                     "Each group keeps the median; take the mean.",
                     {"pool": lambda heads: heads.quantile(0.5, 2)},
+                ),
+                (
+                    "lower-median",
+                    "Each group keeps the lower median, which is what `torch.median` gives; take the mean.",
+                    {"pool": lambda heads: heads.median(2).values},
                 ),
                 (
                     "only-last-divided",
@@ -936,6 +970,11 @@ _POOL_KV_HEADS = Exercise(
             "all-heads-averaged",
             "All heads are averaged, and the mean repeated. Each group has a mean of its own.",
             _pool_all,
+        ),
+        Mistake(
+            "first-heads",
+            "The first g heads are kept as they are. Take the mean of each group of consecutive heads.",
+            _pool_none,
         ),
         Mistake(
             "repeated",
