@@ -217,10 +217,16 @@ def _collect(options: argparse.Namespace) -> int:
     root = _course(options)
     found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
     counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"
-    print(f"{options.unit}: notebooks of {len(found.taken) + len(found.unchanged)} students: {counts}.")
-    for problem in found.problems:
-        print(f"autograder: {problem}", file=sys.stderr)
+    print(f"{options.unit}: notebooks of {_students(len(found.taken) + len(found.unchanged))}: {counts}.")
+    if found.replaced:
+        print(f"What {_students(len(found.replaced))} had there before: {root / 'grading' / 'replaced'}")
+    for line in [*found.notes, *found.problems]:
+        print(f"autograder: {line}", file=sys.stderr)
     return UNUSABLE if found.problems else GRADED
+
+
+def _students(number: int) -> str:
+    return f"{number} student{'' if number == 1 else 's'}"
 
 
 def _bundle(options: argparse.Namespace) -> int:
@@ -242,7 +248,7 @@ def _export(options: argparse.Namespace) -> int:
     rows, missing = table(options.format, found, options.units, roster)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(rows, path)
-    print(f"Marks of {len(found) - len(missing)} students: {path}")
+    print(f"Marks of {_students(len(found) - len(missing))}: {path}")
     for student in missing:
         print(f"autograder: {student}: not in {options.roster}, or there twice; not exported", file=sys.stderr)
     return UNUSABLE if missing else GRADED

@@ -7,22 +7,31 @@ names in it, and everything has a limit.
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import zipfile
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import count
 from pathlib import Path, PurePosixPath
 
+from nbformat import NotebookNode
+
 from .classroom import NotUsable
+from .grading import Course
 from .roster import Roster, plain_id
-from .submission import SIZE_CAP, Unreadable, read_file
+from .submission import SIZE_CAP, Unreadable, read_bytes, read_file, transplant
 from .text import printable
 from .units import exercises
 
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?P<attachment>\d+)_(?P<file>.+)")
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_file_?(?P<file>.*)")
+CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?:\d+_.+|(?:text|link)\.html)")
+MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?.*")
 ENTRIES_CAP = 50_000
+#: Notebooks of one student that are read to find the right one.
+NOTEBOOKS_CAP = 20
 #: What nbgrader's exchange left beside an earlier submission, and what is not true of a new one.
 NOTES = ("timestamp.txt", "submission_secret.txt")
 
@@ -40,69 +49,112 @@ class Sender:
     lasting: bool = False
 
 
+@dataclass(frozen=True)
+class File:
+    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable."""
+
+    name: str
+    read: Callable[[], bytes]
+
+    @property
+    def last(self) -> str:
+        return PurePosixPath(self.name.replace("\\", "/")).name
+
+    def ends(self, suffix: str) -> bool:
+        return self.name.lower().endswith(suffix)
+
+
+class NotTaken(Exception):
+    """Why a student's hand-in was left where it is: one line."""
+
+
 @dataclass
 class Collected:
-    """taken: students whose notebook is new or changed. unchanged: those who have it already. problems: lines."""
+    """What became of the hand-ins, by students' IDs.
+
+    taken: the notebook is new or changed. unchanged: it was there already. replaced: one that differs was there.
+    problems: lines about what a person must see to. notes: lines about what was decided.
+    """
 
     taken: list[str] = field(default_factory=list)
     unchanged: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
-    ignored: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -> Collected:
     """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
     exercises(unit)  # raises UnknownUnit
+    place = _Place(root, unit, Course(root).release(unit))
     result = Collected()
-    found: dict[Sender, list[tuple[str, Callable[[], bytes]]]] = {}
-    for name, read in _files(source):
-        if not name.lower().endswith(".ipynb"):
-            result.ignored += 1
-            continue
-        sender = _sender(name)
-        if sender is None:
-            result.problems.append(f"{printable(name)}: its name does not say who handed it in")
-            continue
-        found.setdefault(sender, []).append((name, read))
-    if not found:
-        raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
-    senders = {sender: _known(sender, roster) for sender in found}
-    ids = [sender.id for sender in senders.values()]
-    for sender, known in senders.items():
-        if ids.count(known.id) > 1:
+    found = _by_sender(source, result)
+    people = {sender: _known(sender, roster) for sender in found}
+    strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
+    if roster and strangers and len(strangers) == len(found):
+        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; is it of this course and assignment?")
+    times = Counter(known.id for known in people.values())
+    entered = []
+    for sender, known in people.items():
+        if times[known.id] > 1:
             result.problems.append(f"{known.id} ({sender.number}): two students have this name; tell them by --roster")
             continue
         try:
-            content = _chosen(unit, known.id, found[sender])()
-        except Unreadable as error:
-            result.problems.append(str(error))
+            _take(place, known, found[sender], result)
+        except (NotTaken, Unreadable) as error:
+            result.problems.append(printable(str(error)))
             continue
-        (result.taken if _store(root, unit, known.id, content) else result.unchanged).append(known.id)
-    _enter(root, [known for known in senders.values() if known.id in {*result.taken, *result.unchanged}])
+        entered.append(known)
+        if roster and sender in strangers:
+            line = f"{found[sender][0].name}: number {sender.number} is not in {roster.path}; taken as {known.id}"
+            result.problems.append(printable(line))
+    _enter(root, entered)
     return result
 
 
-def _files(source: Path) -> Iterator[tuple[str, Callable[[], bytes]]]:
-    """Each file's name, with / between its parts, and what reads it."""
+def _by_sender(source: Path, result: Collected) -> dict[Sender, list[File]]:
+    """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
+    found: dict[Sender, list[File]] = {}
+    for file in _files(source):
+        sender = _sender(file.name)
+        if sender is not None:
+            found.setdefault(sender, []).append(file)
+        elif file.ends(".ipynb"):
+            result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
+    notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
+    if not notebooks and not any(sender.number for sender in found):
+        raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
+    return found
+
+
+def _files(source: Path) -> Iterator[File]:
+    """Each file of a folder or zip file."""
     if source.is_dir():
         for path in sorted(source.rglob("*")):
             name = path.relative_to(source).as_posix()
             if not path.is_dir() and _wanted(name):
-                yield name, lambda path=path: read_file(path)
+                yield File(name, partial(read_file, path))
         return
     try:
-        archive = zipfile.ZipFile(source)
+        yield from _entries(source)
     except FileNotFoundError:
-        raise
+        raise NotUsable(f"{source}: not there; is the path right?") from None
+    except Unreadable as error:
+        raise NotUsable(str(error)) from None
     except (OSError, zipfile.BadZipFile) as error:
         raise NotUsable(f"{source}: neither a folder nor a zip file that can be read ({error})") from None
-    with archive:
+
+
+def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
+    """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it."""
+    with zipfile.ZipFile(source) as archive:
         entries = archive.infolist()
-        if len(entries) > ENTRIES_CAP:
-            raise NotUsable(f"{source}: {len(entries)} entries are more than {ENTRIES_CAP}")
-        for entry in entries:
-            if not entry.is_dir() and _wanted(entry.filename):
-                yield entry.filename, lambda entry=entry: _read_entry(source, entry)
+    if len(entries) > ENTRIES_CAP:
+        raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
+    for entry in entries:
+        if not entry.is_dir() and _wanted(entry.filename):
+            whole = f"{name}/{entry.filename}" if name else entry.filename
+            yield File(whole, partial(_read_entry, source, entry, whole))
 
 
 def _wanted(name: str) -> bool:
@@ -110,14 +162,14 @@ def _wanted(name: str) -> bool:
     return not any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
-def _read_entry(source: Path, entry: zipfile.ZipInfo) -> bytes:
+def _read_entry(source: Path | io.BytesIO, entry: zipfile.ZipInfo, name: str) -> bytes:
     try:
         with zipfile.ZipFile(source) as archive, archive.open(entry) as file:
             data = file.read(SIZE_CAP + 1)
     except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
-        raise Unreadable(f"{entry.filename}: cannot be unpacked ({error}); ask for it again") from None
+        raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
     if len(data) > SIZE_CAP:
-        raise Unreadable(f"{entry.filename}: larger than {SIZE_CAP >> 20} MB; have its outputs cleared")
+        raise Unreadable(f"{name}: larger than {SIZE_CAP >> 20} MB; have its outputs cleared")
     return data
 
 
@@ -139,30 +191,126 @@ def _known(sender: Sender, roster: Roster | None) -> Sender:
     return Sender(person.id, sender.number, person.name, sender.lasting) if person else sender
 
 
-def _chosen(unit: str, student: str, files: list[tuple[str, Callable[[], bytes]]]) -> Callable[[], bytes]:
-    """The one notebook, or the one whose name holds the unit's. Raises Unreadable."""
-    if len(files) > 1:
-        files = [item for item in files if unit in item[0].rpartition("/")[2]]
-    if len(files) != 1:
-        raise Unreadable(f"{student}: several notebooks, and not one alone is named {unit}; choose one by hand")
-    return files[0][1]
+@dataclass(frozen=True)
+class _Place:
+    """Where the notebooks of one unit go, and what they are to be notebooks of."""
+
+    root: Path
+    unit: str
+    release: NotebookNode
+
+    def of(self, student: str) -> Path:
+        return self.root / "grading" / "submitted" / student / self.unit / f"{self.unit}.ipynb"
+
+    def fault(self, data: bytes, name: str) -> tuple[str, bool]:
+        """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
+        whole = False
+        try:
+            cells = read_bytes(data, name)
+            whole = True
+            transplant(cells, self.release, self.unit, name)
+        except Unreadable as error:
+            return str(error), whole
+        return "", False
 
 
-def _store(root: Path, unit: str, student: str, content: bytes) -> bool:
-    """Write a notebook as handed in; False where the very same is there already."""
-    path = root / "grading" / "submitted" / student / unit / f"{unit}.ipynb"
+def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:
+    """Store one student's notebook. Raises NotTaken or Unreadable where what is there stays as it is."""
+    file = _chosen(place, student, _notebooks(files, place.unit), result)
+    content, path = file.read(), place.of(student.id)
     try:
-        if read_file(path) == content:
-            return False
+        before = read_file(path)
     except Unreadable:
-        pass
+        before = None
+    fault, foreign = place.fault(content, file.name)
+    if fault and before != content:
+        stays = before is not None and not place.fault(before, "")[0]
+        if stays or foreign:
+            raise NotTaken(f"{fault} (not taken{f': the earlier one of {student.id} stays' if stays else ''})")
+    if before == content:
+        result.unchanged.append(student.id)
+    else:
+        try:
+            replaced = _store(place, student.id, content)
+        except OSError as error:
+            raise NotTaken(f"{path}: cannot be written ({error.strerror}); is the folder yours?") from None
+        result.taken.append(student.id)
+        if replaced:
+            result.replaced.append(student.id)
+    if fault:
+        result.problems.append(f"{fault} (taken as it is, without points)")
+
+
+def _notebooks(files: Sequence[File], unit: str) -> list[File]:
+    """The student's notebooks; those in zip files where none lies outside. Raises NotTaken where there is none."""
+    found = [file for file in files if file.ends(".ipynb")]
+    if not found:
+        zips = [file for file in files if file.ends(".zip")]
+        found = [inner for file in zips for inner in _unpacked(file, unit) if inner.ends(".ipynb")]
+    if not found:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        raise NotTaken(f"{files[0].name}{more}: no notebook; ask for {unit}.ipynb")
+    return found
+
+
+def _unpacked(file: File, unit: str) -> list[File]:
+    """The files in a student's zip file. A zip file among them stays shut."""
+    try:
+        return list(_entries(io.BytesIO(file.read()), file.name))
+    except Unreadable:
+        raise
+    except Exception as error:  # what a stranger's zip file can be is not ours to list
+        raise NotTaken(f"{file.name}: cannot be unpacked ({error}); ask for {unit}.ipynb") from None
+
+
+def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> File:
+    """The one notebook; of several the one that its name or its content shows to be the unit's. Raises NotTaken."""
+    if len(files) == 1:
+        return files[0]
+    named = [file for file in files if place.unit in file.last.casefold()]
+    if len(named) == 1:
+        return named[0]
+    latest = _latest(place.unit, named) if student.lasting else None
+    if latest is not None:
+        result.notes.append(f"{student.id}: {len(files)} notebooks; took the last, {printable(latest.name)}")
+        return latest
+    ours = [file for file in named or files if len(files) <= NOTEBOOKS_CAP and not place.fault(file.read(), "")[0]]
+    if len(ours) == 1:
+        return ours[0]
+    names, more = ", ".join(file.name for file in files[:3]), f" and {len(files) - 3} more" if len(files) > 3 else ""
+    right = place.of(student.id).relative_to(place.root)
+    raise NotTaken(f"{student.id}: several notebooks ({names}{more}); copy the right one to {right}")
+
+
+def _latest(unit: str, files: Sequence[File]) -> File | None:
+    """Of files that differ only in the number that Canvas appends when a file is handed in again, the last."""
+    pattern = re.compile(rf"(?:.*_)?{re.escape(unit)}(?:-(\d{{1,6}}))?\.ipynb", re.IGNORECASE)
+    matches = [pattern.fullmatch(file.last) for file in files]
+    numbers = [int(match[1] or 0) for match in matches if match]
+    if len(files) < 2 or len(set(numbers)) < len(files):
+        return None
+    return files[numbers.index(max(numbers))]
+
+
+def _store(place: _Place, student: str, content: bytes) -> bool:
+    """Write a notebook as handed in, and move what was there to grading/replaced/; whether anything was."""
+    path = place.of(student)
     path.parent.mkdir(parents=True, exist_ok=True)
+    earlier = [old for old in (path, *map(path.with_name, NOTES)) if os.path.lexists(old)]
+    replaced = _new_folder(place.root / "grading" / "replaced" / student / place.unit) if earlier else path.parent
     aside = path.with_suffix(f".{os.getpid()}.part")
     aside.write_bytes(content)
+    for old in earlier:
+        os.replace(old, replaced / old.name)
     os.replace(aside, path)
-    for note in NOTES:
-        (path.parent / note).unlink(missing_ok=True)
-    return True
+    return path in earlier
+
+
+def _new_folder(base: Path) -> Path:
+    """A folder of its own for each hand-in that was replaced: 1, 2, …"""
+    folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
+    folder.mkdir(parents=True)
+    return folder
 
 
 def _enter(root: Path, senders: list[Sender]) -> None:
