@@ -245,13 +245,13 @@ def _export(options: argparse.Namespace) -> int:
     root = _course(options)
     roster = read_roster(options.roster) if options.roster else None
     found = students(root, options.units)
-    rows, missing = table(options.format, found, options.units, roster)
+    made = table(options.format, found, options.units, roster)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
-    write(rows, path)
-    print(f"Marks of {_students(len(found) - len(missing))}: {path}")
-    for student in missing:
-        print(f"autograder: {student}: not in {options.roster}, or there twice; not exported", file=sys.stderr)
-    return UNUSABLE if missing else GRADED
+    write(made.rows, path)
+    print(f"Marks of {_students(made.students)}: {path}")
+    for problem in made.problems:
+        print(f"autograder: {printable(problem)}", file=sys.stderr)
+    return UNUSABLE if made.problems else GRADED
 
 
 def _doctor(options: argparse.Namespace) -> int:

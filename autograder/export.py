@@ -8,6 +8,7 @@ from __future__ import annotations
 import csv
 import io
 import os
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,18 +20,26 @@ from .units import exercises, unit_names
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
+ONE_OF_THEM = (
+    "Keep one: move the other's folder out of grading/submitted, then `nbgrader db student remove OTHER --force`"
+)
+
+#: Unit -> mark.
+Marks = dict[str, float]
+#: A row of the roster, or one made up where there is none, with the marks that belong to it.
+Marked = tuple[Person, Marks]
 
 
 @dataclass(frozen=True)
 class Student:
-    """One student of the gradebook: unit -> mark."""
+    """One student of the gradebook."""
 
     id: str
     first_name: str = ""
     last_name: str = ""
     email: str = ""
     number: str = ""
-    marks: dict[str, float] = field(default_factory=dict)
+    marks: Marks = field(default_factory=dict)
 
 
 def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
@@ -63,57 +72,92 @@ def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
     return sorted(found, key=lambda student: student.id)
 
 
-def table(kind: str, found: Sequence[Student], units: Sequence[str], roster: Roster | None) -> tuple[list, list[str]]:
-    """The rows of the file, the header first, and the IDs of students whom the roster does not have."""
+@dataclass
+class Table:
+    """What is to be written. rows: the header first. students: how many have marks in it.
+
+    problems: a line for each student whose marks are not in it.
+    """
+
+    rows: list[list[str]]
+    students: int
+    problems: list[str] = field(default_factory=list)
+
+
+def table(kind: str, found: Sequence[Student], units: Sequence[str], roster: Roster | None) -> Table:
+    """The marks in the form of one system. Raises NotUsable."""
     units = [unit for unit in units or unit_names() if any(unit in student.marks for student in found)]
     points = {unit: sum(exercise.points for exercise in exercises(unit).values()) for unit in units}
+    problems: list[str] = []
     if roster is None:
-        people = [(_canvas(student) if kind == "canvas" else _moodle(student), student) for student in found]
-        columns, missing = list(CANVAS if kind == "canvas" else MOODLE), []
+        people = [(_canvas(student) if kind == "canvas" else _moodle(student), student.marks) for student in found]
+        columns = list(CANVAS if kind == "canvas" else MOODLE)
     else:
-        people, missing = _matched(found, roster)
-        if kind == "moodle" and {"Identifier", "Maximum grade", "Grade"} <= set(roster.columns):
-            return _worksheet(people, units, points, roster), missing
+        people = _matched(found, roster, problems)
+        if kind == "moodle" and roster.has("Identifier", "Grade"):
+            return Table(_worksheet(people, units, points, roster), len(people), problems)
         known = {*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Section"}
-        columns = [column for column in roster.columns if column in known]
+        wanted = {column.casefold() for column in known}
+        columns = [column for column in roster.columns if column.casefold() in wanted]
     heads = [_assignment(unit, roster) for unit in units]
     rows: list[list[str]] = [[*columns, *heads]]
     if kind == "canvas":
         first = ["    Points Possible", *[""] * (len(columns) - 1)]
         rows.append([*first, *(f"{points[unit]:g}" for unit in units)])
-    for cells, student in people:
-        marks = [f"{student.marks[unit]:g}" if unit in student.marks else "" for unit in units]
-        rows.append([*(cells.get(column, "") for column in columns), *marks])
-    return rows, missing
+    for person, marks in people:
+        shown = [f"{marks[unit]:g}" if unit in marks else "" for unit in units]
+        rows.append([*map(person.cell, columns), *shown])
+    return Table(rows, len(people), problems)
 
 
-def _canvas(student: Student) -> dict[str, str]:
+def _canvas(student: Student) -> Person:
     name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
-    return {"Student": name, "ID": student.number, "SIS Login ID": "" if student.number else student.id}
+    return Person({"student": name, "id": student.number, "sis login id": "" if student.number else student.id})
 
 
-def _moodle(student: Student) -> dict[str, str]:
-    return dict(zip(MOODLE, (student.id, student.first_name, student.last_name, student.email), strict=True))
+def _moodle(student: Student) -> Person:
+    columns = (column.casefold() for column in MOODLE)
+    texts = (student.id, student.first_name, student.last_name, student.email)
+    return Person(dict(zip(columns, texts, strict=True)))
 
 
-def _matched(found: Sequence[Student], roster: Roster) -> tuple[list[tuple[dict[str, str], Student]], list[str]]:
-    """Each student beside the roster's row, by number or by any of the names."""
-    people, missing = [], []
+def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> list[Marked]:
+    """The roster's rows with their marks. One person's work may have been kept under several IDs."""
+    names, numbers = defaultdict(set), defaultdict(set)
+    for row, person in enumerate(roster.people):
+        for name in person.known_as():
+            names[name].add(row)
+        if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
+            numbers[person.number].add(row)
+    kept: dict[int, list[Student]] = defaultdict(list)
     for student in found:
-        rows = [person for person in roster.people if _is(person, student)]
+        rows = names[student.id.casefold()] | (numbers[student.number] if student.number else set())
         if len(rows) == 1:
-            people.append((rows[0].cells, student))
+            kept[rows.pop()].append(student)
         else:
-            missing.append(student.id)
-    return people, missing
+            why = f"fits {len(rows)} rows of" if rows else "not in"
+            problems.append(f"{student.id}: {why} {roster.path}; not exported")
+    people = []
+    for row, students in kept.items():
+        marks, clashes = _merged(students)
+        if clashes:
+            person = roster.people[row]
+            who = f"{', '.join(student.id for student in students)}: one person, {person.name or person.id}"
+            problems.append(f"{who}, with different marks of {', '.join(clashes)}; not exported. {ONE_OF_THEM}")
+        else:
+            people.append((roster.people[row], marks))
+    return people
 
 
-def _is(person: Person, student: Student) -> bool:
-    names = person.known_as()
-    if student.id.casefold() in names:
-        return True
-    # Moodle's number is one of an assignment, and another student's in the next.
-    return "ID" in person.cells and bool(student.number) and person.number == student.number
+def _merged(students: Sequence[Student]) -> tuple[Marks, list[str]]:
+    """The marks of one person, and the units of which there are different ones."""
+    marks: Marks = {}
+    clashes = []
+    for student in students:
+        for unit, mark in student.marks.items():
+            if marks.setdefault(unit, mark) != mark:
+                clashes.append(unit)
+    return marks, sorted(set(clashes))
 
 
 def _assignment(unit: str, roster: Roster | None) -> str:
@@ -121,18 +165,21 @@ def _assignment(unit: str, roster: Roster | None) -> str:
     return next((column for column in roster.columns if unit in column), unit) if roster else unit
 
 
-def _worksheet(people: list, units: Sequence[str], points: dict[str, float], roster: Roster) -> list[list[str]]:
+def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, roster: Roster) -> list[list[str]]:
     """Moodle's grading worksheet of one assignment with its grades filled in, scaled to Moodle's maximum."""
+    if not roster.has("Maximum grade"):
+        remedy = "download it again from Moodle, or take the column Grade out of a list that is none"
+        raise NotUsable(f"{roster.path}: a grading worksheet without the column Maximum Grade; {remedy}")
     if len(units) != 1:
         raise NotUsable(f"{roster.path}: is the grading worksheet of one assignment; name its unit")
     unit, rows = units[0], [list(roster.columns)]
-    for cells, student in people:
+    for person, marks in people:
         try:
-            most = float(cells.get("Maximum grade", "").replace(",", "."))
+            most = float(person.cell("Maximum grade").replace(",", "."))
         except ValueError:
             most = points[unit]
-        grade = f"{student.marks[unit] * most / points[unit]:.2f}"
-        rows.append([grade if column == "Grade" else cells.get(column, "") for column in roster.columns])
+        grade = f"{marks[unit] * most / points[unit]:.2f}"
+        rows.append([grade if column.casefold() == "grade" else person.cell(column) for column in roster.columns])
     return rows
 
 

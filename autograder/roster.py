@@ -1,4 +1,7 @@
-"""A list of students as a learning-management system writes it: a CSV file whose columns we know by their names."""
+"""A list of students as a learning-management system writes it: a CSV file whose columns we know by their names.
+
+Systems and their versions differ in capitals, as in "Maximum Grade": no name of a column minds them.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +32,15 @@ def plain_id(text: str) -> str:
 
 @dataclass(frozen=True)
 class Person:
-    """One row: the cells by their column."""
+    """One row: the cells by their column, whose name is in small letters."""
 
     cells: dict[str, str]
 
+    def cell(self, column: str) -> str:
+        return self.cells.get(column.casefold(), "")
+
     def first_of(self, columns: tuple[str, ...]) -> str:
-        return next((self.cells[name].strip() for name in columns if self.cells.get(name, "").strip()), "")
+        return next((self.cell(name).strip() for name in columns if self.cell(name).strip()), "")
 
     @property
     def number(self) -> str:
@@ -57,7 +63,7 @@ class Person:
 
     def known_as(self) -> set[str]:
         """All IDs under which the student's work may have been kept."""
-        texts = [self.cells.get(name, "") for name in ID_COLUMNS] + [self.name]
+        texts = [self.cell(name) for name in ID_COLUMNS] + [self.name]
         names = {plain_id(text) for text in texts}
         return {name for name in names | {name.partition("@")[0] for name in names} if name}
 
@@ -69,6 +75,9 @@ class Roster:
     path: Path
     columns: list[str]
     people: list[Person] = field(default_factory=list)
+
+    def has(self, *columns: str) -> bool:
+        return {name.casefold() for name in columns} <= {name.casefold() for name in self.columns}
 
     def by_number(self, number: str) -> Person | None:
         return next((person for person in self.people if person.number == number), None)
@@ -89,10 +98,12 @@ def read_roster(path: Path) -> Roster:
     except csv.Error as error:
         raise NotUsable(f"{path}: not a CSV file ({error})") from None
     columns = [column.strip() for column in rows[0]] if rows else []
-    if not set(columns) & {*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST}:
+    names = [column.casefold() for column in columns]
+    known = (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)
+    if not {name.casefold() for name in known} & set(names):
         wanted = ", ".join(("ID", "SIS Login ID", "Username", "Email address", "Full name"))
         raise NotUsable(f"{path}: no column of students in its first line, such as {wanted}")
-    people = [Person(dict(zip(columns, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
+    people = [Person(dict(zip(names, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
     return Roster(path, columns, [person for person in people if not _is_heading(person)])
 
 

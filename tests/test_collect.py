@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
+from autograder.classroom import NotUsable
 from autograder.cli import main
 from autograder.collect import _sender
 from autograder.export import Student, table, write
-from autograder.roster import plain_id, read_roster
+from autograder.roster import Roster, plain_id, read_roster
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
@@ -25,7 +26,10 @@ UNIT = "03_masking"
 FULL = sum(exercise.points for exercise in exercises(UNIT).values())
 OTHER = "01_projections"
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section\n    Points Possible,,,,\n"
-MOODLE = "Identifier,Full name,Email address,Grade,Maximum grade\n"
+WORKSHEET = (
+    "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Grade can be changed,"
+    "Last modified (submission),Last modified (grade),Feedback comments\n"
+)
 
 
 def notebook(words: str, unit: str = UNIT) -> bytes:
@@ -125,7 +129,7 @@ def test_a_roster_says_who_the_numbers_are(course, capsys):
 
 def test_a_moodle_zip_whose_worksheet_is_the_roster(course, capsys):
     roster = course / "roster.csv"
-    roster.write_text(MOODLE + "Participant 7,Ada Byron,ada@x.edu,,100\n", encoding="utf-8")
+    roster.write_text(WORKSHEET + "Participant 7,Ada Byron,ada@x.edu,Submitted,,100.00,Yes,-,-,\n", encoding="utf-8")
     source = pack(course, **{f"Ada Byron_7_assignsubmission_file_/{UNIT}.ipynb": ONE})
     assert collect(course, capsys, source, "--roster", roster)[0] == 0
     assert handed_in(course) == {"ada@x.edu": ONE}
@@ -355,9 +359,9 @@ def test_plain_ids():
 
 def test_canvas_without_a_roster(tmp_path):
     found = [Student("ada-1", "Ada", "Byron", "", "1", {UNIT: 12.5}), Student("=1+1", marks={UNIT: 3.0})]
-    rows, missing = table("canvas", found, [UNIT], None)
-    write(rows, tmp_path / "out.csv")
-    assert missing == []
+    made = table("canvas", found, [UNIT], None)
+    write(made.rows, tmp_path / "out.csv")
+    assert made.problems == []
     assert rows_of(tmp_path / "out.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", UNIT],
         ["    Points Possible", "", "", "", "", f"{FULL:g}"],
@@ -366,37 +370,77 @@ def test_canvas_without_a_roster(tmp_path):
     ]
 
 
-def test_a_worksheet_of_moodle_is_filled_in_and_scaled(tmp_path):
-    path = tmp_path / "worksheet.csv"
-    path.write_text(
-        MOODLE + 'Participant 7,Ada Byron,ada@x.edu,,"100,00"\nParticipant 8,Ben,ben@x.edu,,10\n', encoding="utf-8"
+def roster_of(folder: Path, text: str) -> Roster:
+    (folder / "roster.csv").write_text(text, encoding="utf-8")
+    return read_roster(folder / "roster.csv")
+
+
+@pytest.mark.parametrize("header", [WORKSHEET, WORKSHEET.replace("m G", "m g"), WORKSHEET.upper(), WORKSHEET.lower()])
+def test_a_worksheet_of_moodle_is_filled_in_and_scaled(tmp_path, header):
+    rest = 'Yes,"Friday, 20 February 2026, 5:00 PM",-,'
+    people = (
+        f'Participant 7,Ada Byron,ada@x.edu,Submitted,,"100,00",{rest}\n'
+        f"Participant 8,Ben,ben@x.edu,Submitted,,10,{rest}\n"
     )
     found = [
         Student("ada@x.edu", marks={UNIT: FULL / 2}),
         Student("ben", marks={UNIT: FULL}),
         Student("x", marks={UNIT: 1}),
     ]
-    rows, missing = table("moodle", found, [UNIT], read_roster(path))
-    assert missing == ["x"]
-    assert rows[1:] == [
-        ["Participant 7", "Ada Byron", "ada@x.edu", "50.00", "100,00"],
-        ["Participant 8", "Ben", "ben@x.edu", "10.00", "10"],
+    made = table("moodle", found, [UNIT], roster_of(tmp_path, header + people))
+    assert made.students == 2
+    (problem,) = made.problems
+    assert problem.startswith("x: not in ")
+    assert made.rows[0] == header.strip().split(",")
+    assert [row[:6] for row in made.rows[1:]] == [
+        ["Participant 7", "Ada Byron", "ada@x.edu", "Submitted", "50.00", "100,00"],
+        ["Participant 8", "Ben", "ben@x.edu", "Submitted", "10.00", "10"],
     ]
+    assert made.rows[1][6:] == ["Yes", "Friday, 20 February 2026, 5:00 PM", "-", ""]
+
+
+def test_a_worksheet_without_a_maximum_is_refused(tmp_path):
+    roster = roster_of(tmp_path, "Identifier,Full name,Grade\nParticipant 7,Ada Byron,\n")
+    with pytest.raises(NotUsable, match="without the column Maximum Grade"):
+        table("moodle", [Student("ada-byron", marks={UNIT: 1})], [UNIT], roster)
 
 
 def test_a_moodle_number_is_nobody_in_particular(tmp_path):
-    path = tmp_path / "worksheet.csv"
-    path.write_text(MOODLE + "Participant 7,Ada Byron,ada@x.edu,,100\n", encoding="utf-8")
-    _, missing = table("moodle", [Student("somebody", number="7", marks={UNIT: 1})], [UNIT], read_roster(path))
-    assert missing == ["somebody"]
+    roster = roster_of(tmp_path, WORKSHEET + "Participant 7,Ada Byron,ada@x.edu,,,100,,,,\n")
+    made = table("moodle", [Student("somebody", number="7", marks={UNIT: 1})], [UNIT], roster)
+    assert made.students == 0 and made.problems[0].startswith("somebody: not in ")
 
 
 def test_semicolons_and_two_of_one_name(tmp_path):
-    path = tmp_path / "list.csv"
-    path.write_text("Vorname;First name;Last name\n;Ada;Byron\n;Ada;Byron\n;Ben;Low\n", encoding="utf-8")
+    roster = roster_of(tmp_path, "Vorname;First name;Last name\n;Ada;Byron\n;Ada;Byron\n;Ben;Low\n")
     found = [Student("ada-byron", marks={UNIT: 1}), Student("ben-low", marks={UNIT: 2})]
-    rows, missing = table("moodle", found, [UNIT], read_roster(path))
-    assert missing == ["ada-byron"] and rows[1:] == [["Ben", "Low", "2"]]
+    made = table("moodle", found, [UNIT], roster)
+    assert made.rows[1:] == [["Ben", "Low", "2"]]
+    (problem,) = made.problems
+    assert problem.startswith("ada-byron: fits 2 rows of ")
+
+
+@pytest.mark.parametrize("kind", ["canvas", "moodle"])
+def test_one_person_under_several_ids_is_one_row(tmp_path, kind):
+    roster = roster_of(tmp_path, CANVAS + '"Byron, Ada",1,s1,ada@x.edu,A\n"Low, Ben",2,s2,ben,A\n')
+    found = [
+        Student("ada@x.edu", marks={UNIT: 1, OTHER: 2}),
+        Student("ben", marks={UNIT: 3}),
+        Student("byronada-1", number="1", marks={UNIT: 1, "02_scaled_scores": 4}),
+    ]
+    made = table(kind, found, [], roster)
+    assert (made.students, made.problems) == (2, [])
+    assert [row[5:] for row in made.rows[-2:]] == [["2", "4", "1"], ["", "", "3"]]
+
+
+def test_one_person_with_two_marks_of_one_unit_is_not_exported(tmp_path):
+    roster = roster_of(tmp_path, CANVAS + '"Byron, Ada",1,s1,ada,A\n"Low, Ben",2,s2,ben,A\n')
+    found = [Student("ada", marks={UNIT: 1}), Student("ada-byron", marks={UNIT: 2}), Student("ben", marks={UNIT: 3})]
+    made = table("canvas", found, [], roster)
+    assert [row[0] for row in made.rows[2:]] == ["Low, Ben"]
+    (problem,) = made.problems
+    assert problem.startswith(f"ada, ada-byron: one person, Ada Byron, with different marks of {UNIT}; not exported.")
+    assert "nbgrader db student remove" in problem
 
 
 def test_nothing_graded_is_one_line(course, capsys):
