@@ -6,7 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 
 import nbformat
@@ -17,6 +17,7 @@ from .executors import Pool
 from .grading import Course
 from .jobs import Graded, Job, recorded_form
 from .judge import Criterion, Verdict
+from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, read_file
 from .units import exercises, unit_names
@@ -28,37 +29,30 @@ class NotUsable(Exception):
     """Something about the class folder or the gradebook that a person must mend: one line with the remedy."""
 
 
-@dataclass(frozen=True)
-class HandedIn:
-    """One student's notebook of one unit, where it should be."""
-
-    student: str
-    unit: str
-    path: Path
+def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> Survey:
+    """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
+    folder = root / "grading" / "submitted"
+    for unit in units:
+        exercises(unit)  # raises UnknownUnit
+    try:
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    except OSError as error:
+        raise NotUsable(f"{folder}: cannot be read ({error.strerror}); is it yours to read?") from None
+    if not names:
+        raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
+    if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
+        raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
+    found = survey(folder, units, student)
+    if not found.notebooks:
+        wanted = f"{folder}/{student or '*'}/{' or '.join(units) or 'UNIT'}"
+        why = "".join(f"; {line}" for line in [*found.closed, *found.remarks][:1])
+        raise NotUsable(f"{wanted}: nobody handed in a notebook there{why}")
+    return found
 
 
 def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None) -> list[HandedIn]:
     """All notebooks under `grading/submitted`. Raises NotUsable where there is nothing to grade."""
-    folder = root / "grading" / "submitted"
-    for unit in units:
-        exercises(unit)  # raises UnknownUnit
-    if not folder.is_dir() or not any(folder.iterdir()):
-        raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
-    students = sorted(path.name for path in folder.iterdir() if path.is_dir())
-    if student is not None:
-        if student not in students:  # a path such as "../anna" is none either
-            raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
-        students = [student]
-    found = [
-        HandedIn(name, unit, folder / name / unit / f"{unit}.ipynb")
-        for unit in units or unit_names()
-        for name in students
-        if (folder / name / unit).is_dir()
-    ]
-    if not found:
-        wanted = f"{folder}/{student or '*'}/{' or '.join(units) or 'UNIT'}"
-        raise NotUsable(f"{wanted}: nobody handed in a notebook there")
-    return found
+    return look_through(root, units, student).notebooks
 
 
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
@@ -66,7 +60,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
     try:
         content, problem = read_file(item.path), None
     except Unreadable as error:
-        content, problem = None, str(error)
+        content, problem = None, item.problem or str(error)
     release = course.release_text(item.unit)
     return Job(item.student, item.unit, str(item.path), content, problem, release, seed, limits, unsafe)
 
@@ -180,8 +174,6 @@ class Run:
 
     def _record(self, graded: Graded, recorder) -> None:
         """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
-        if not os.path.lexists(_submitted(self.root, graded)):
-            return  # a folder without a notebook: nbgrader knows no such submission
         try:
             recorder.record(graded.unit, graded.student, nbformat.reads(graded.notebook, as_version=4))
         except Exception as error:
@@ -212,10 +204,6 @@ def check_gradebook(root: Path) -> None:
         raise NotUsable(f"{path}: damaged ({error}); restore a copy, or move it away and grade again") from None
     if courses and "attention" not in courses:
         raise NotUsable(f"{path}: belongs to the course {courses[0]!r}; move it away and grade again")
-
-
-def _submitted(root: Path, item: Graded) -> Path:
-    return root / "grading" / "submitted" / item.student / item.unit / f"{item.unit}.ipynb"
 
 
 def keep(root: Path, item: Graded) -> None:

@@ -145,11 +145,11 @@ def _grade(options: argparse.Namespace) -> int:
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
     root = _course(options)
-    handed = classroom.handed_in(root, options.units, options.student)
+    found = classroom.look_through(root, options.units, options.student)
     classroom.check_gradebook(root)
     run = classroom.Run(root, options.force, options.unsafe)
-    with progress(len(handed)) as advance:
-        graded = run.grade(handed, options.workers, options.scheduler, lambda item: advance(item.student))
+    with progress(len(found.notebooks)) as advance:
+        graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
     if options.json:
         print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
     else:
@@ -169,7 +169,11 @@ def _grade(options: argparse.Namespace) -> int:
             print(f"autograder: {printable(item.student)}: {item.problem}", file=sys.stderr)
         if item.fault:
             print(f"autograder: {printable(item.student)}: {item.fault}", file=sys.stderr)
-    return FAILED if any(item.fault for item in graded) else GRADED
+    for line in [*found.remarks, *found.closed]:
+        print(f"autograder: {line}", file=sys.stderr)
+    if any(item.fault for item in graded):
+        return FAILED
+    return UNUSABLE if found.closed else GRADED
 
 
 def _release(options: argparse.Namespace) -> int:

@@ -22,6 +22,7 @@ from nbformat import NotebookNode
 
 from .classroom import NotUsable
 from .grading import Course
+from .placement import NOTES
 from .roster import Roster, plain_id
 from .submission import SIZE_CAP, Unreadable, read_bytes, read_file, transplant
 from .text import printable
@@ -32,8 +33,6 @@ MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onli
 ENTRIES_CAP = 50_000
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
-#: What nbgrader's exchange left beside an earlier submission, and what is not true of a new one.
-NOTES = ("timestamp.txt", "submission_secret.txt")
 
 
 @dataclass(frozen=True)
@@ -293,7 +292,10 @@ def _latest(unit: str, files: Sequence[File]) -> File | None:
 
 
 def _store(place: _Place, student: str, content: bytes) -> bool:
-    """Write a notebook as handed in, and move what was there to grading/replaced/; whether anything was."""
+    """Write a notebook as handed in, and move what was there to grading/replaced/; whether anything was.
+
+    The exchange's notes about the earlier one go with it: they are not true of the new one.
+    """
     path = place.of(student)
     path.parent.mkdir(parents=True, exist_ok=True)
     earlier = [old for old in (path, *map(path.with_name, NOTES)) if os.path.lexists(old)]
