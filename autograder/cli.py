@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             from .sandbox import claim
 
             claim()  # not when called from within a program, which it might start again
+        _name_units(options)
         return options.run(options)
     except KeyboardInterrupt:
         print("autograder: stopped; what was graded so far is kept", file=sys.stderr)
@@ -107,6 +108,16 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(run=_doctor)
     return parser
+
+
+def _name_units(options: argparse.Namespace) -> None:
+    """Give units their whole names where a part was typed."""
+    from .units import find_unit
+
+    if "units" in options:
+        options.units = list(dict.fromkeys(map(find_unit, options.units)))
+    if "unit" in options:
+        options.unit = find_unit(options.unit)
 
 
 def _course(options: argparse.Namespace) -> Path:
@@ -200,7 +211,9 @@ def _report(options: argparse.Namespace) -> int:
     root = _course(options)
     graded = list(classroom.kept(root, options.units))
     if not graded:
-        raise Unusable("nothing has been graded yet; run `autograder grade` first")
+        which = " ".join(options.units)
+        what, command = (f"nothing of {which}", f" {which}") if which else ("nothing", "")
+        raise Unusable(f"{what} has been graded yet; run `autograder grade{command}` first")
     if options.json:
         scores = [entry for item in graded for entry in item.as_json()]
         print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded)}, indent=1))

@@ -40,7 +40,7 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
         data = read_file(path)
         given = {cell.source.strip() for cell in release.cells}
         sources = [cell.source for cell in read_bytes(data, str(path)) if cell.source.strip() not in given]
-        cells = json.loads(data.decode("utf-8-sig")).get("cells") or []
+        cells = _listed(json.loads(data.decode("utf-8-sig")))
     except (Unreadable, ValueError, RecursionError):
         return []
     found = [("cells", words) for words in _cells([cell for cell in cells if isinstance(cell, dict)], release)]
@@ -50,6 +50,14 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
     if reached:
         found.append(("code", f"the code has {', '.join(sorted(reached))}"[:400]))
     return found
+
+
+def _listed(document: dict[str, Any]) -> list[Any]:
+    """The cells of a file; format 3 has them on worksheets."""
+    if document.get("cells") is not None or not isinstance(document.get("worksheets"), list):
+        return document.get("cells") or []
+    sheets = [sheet.get("cells") for sheet in document["worksheets"] if isinstance(sheet, dict)]
+    return [cell for cells in sheets if isinstance(cells, list) for cell in cells]
 
 
 def _cells(cells: list[dict[str, Any]], release: NotebookNode) -> Iterator[str]:
@@ -94,7 +102,7 @@ def _tags(cell: dict[str, Any]) -> list[Any]:
 
 
 def _text(cell: dict[str, Any]) -> str:
-    source = cell.get("source", "")
+    source = cell.get("source", cell.get("input", ""))  # "input" in format 3
     if isinstance(source, list):
         source = "".join(part for part in source if isinstance(part, str))
     return source.replace("\r\n", "\n") if isinstance(source, str) else ""

@@ -146,6 +146,29 @@ def test_an_unknown_unit(capfd, course):
     assert "there is no unit '99_nothing'; the units are" in refused(capfd, *grade(course, "99_nothing"))
 
 
+@pytest.mark.parametrize("name", ["3", "03", "03_", "03_mask", "0003"])
+def test_a_unit_by_a_part_of_its_name(capfd, course, name):
+    assert command(capfd, "--course", course, "release", name, "--check") == (0, "", [])
+    assert f"autograder grade {UNIT}" in refused(capfd, "--course", course, "report", name)
+    assert "none.zip: not there" in refused(capfd, "--course", course, "collect", name, "none.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("0", "'0' is the start of several units: 01_projections, 02_scaled_scores, "),
+        ("", "there is no unit ''; the units are 01_projections, "),
+        ("masking", "there is no unit 'masking'"),
+        ("10", "there is no unit '10'"),
+        ("²", "there is no unit '²'"),
+    ],
+)
+def test_a_part_that_is_of_no_unit_or_several(capfd, course, name, words):
+    hand_in(course, "anna")
+    assert words in refused(capfd, *grade(course, name))
+    assert words in refused(capfd, "--course", course, "collect", name, "none.zip")
+
+
 @pytest.mark.parametrize("student", ["nobody", "../../solutions", "", "."])
 def test_an_unknown_student(capfd, course, student):
     hand_in(course, "anna")

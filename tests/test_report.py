@@ -10,6 +10,7 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import nbformat
+import nbformat.v3
 import pytest
 
 from autograder import classroom
@@ -217,6 +218,25 @@ def test_deleted_doubled_changed_and_skipped_cells_are_named(tmp_path, release):
         "test changed: test_causal_mask",
         "tagged skip-execution: test_leaks_future",
     ]
+
+
+def test_a_file_of_format_3_has_its_cells_too(tmp_path, release):
+    def written(notebook):
+        path = tmp_path / "a.ipynb"
+        path.write_text(nbformat.v3.writes_json(nbformat.v4.downgrade(nbformat.from_dict(notebook))))
+        return odd_things(path, release)
+
+    own = nbformat.from_dict(release)
+    assert written(own) == []
+    own.cells.remove(named(own, "padding_mask"))
+    named(own, "test_causal_mask").source = "pass"
+    assert written(own) == [("cells", "deleted: padding_mask"), ("cells", "test changed: test_causal_mask")]
+
+
+@pytest.mark.parametrize("sheets", ["7", "[7]", '[{"cells": 7}]', '[{"cells": [7, {}]}]'])
+def test_odd_worksheets_do_not_stop_it(tmp_path, release, sheets):
+    (tmp_path / "a.ipynb").write_text(f'{{"worksheets": {sheets}}}')
+    assert not [kind for kind, _ in odd_things(tmp_path / "a.ipynb", release) if kind == "code"]
 
 
 @pytest.mark.parametrize(
