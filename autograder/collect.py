@@ -29,7 +29,7 @@ from .text import printable
 from .units import exercises
 
 CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?:\d+_.+|(?:text|link)\.html)")
-MOODLE = re.compile(r"(?P<name>.+)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?.*")
+MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?.*")
 ENTRIES_CAP = 50_000
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -145,15 +145,18 @@ def _files(source: Path) -> Iterator[File]:
 
 
 def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
-    """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it."""
-    with zipfile.ZipFile(source) as archive:
-        entries = archive.infolist()
+    """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it.
+
+    The archive stays open for as long as one of its files may be read: to open it takes as long as it has entries.
+    """
+    archive = zipfile.ZipFile(source)
+    entries = archive.infolist()
     if len(entries) > ENTRIES_CAP:
         raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
     for entry in entries:
         if not entry.is_dir() and _wanted(entry.filename):
             whole = f"{name}/{entry.filename}" if name else entry.filename
-            yield File(whole, partial(_read_entry, source, entry, whole))
+            yield File(whole, partial(_read_entry, archive, entry, whole))
 
 
 def _wanted(name: str) -> bool:
@@ -161,9 +164,9 @@ def _wanted(name: str) -> bool:
     return not any(part.startswith(".") or part == "__MACOSX" for part in parts)
 
 
-def _read_entry(source: Path | io.BytesIO, entry: zipfile.ZipInfo, name: str) -> bytes:
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytes:
     try:
-        with zipfile.ZipFile(source) as archive, archive.open(entry) as file:
+        with archive.open(entry) as file:
             data = file.read(SIZE_CAP + 1)
     except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
@@ -173,15 +176,19 @@ def _read_entry(source: Path | io.BytesIO, entry: zipfile.ZipInfo, name: str) ->
 
 
 def _sender(name: str) -> Sender | None:
-    parts = PurePosixPath(name.replace("\\", "/")).parts
-    for part in parts:
+    """Who handed the file in. The end of a name is the student's own choice: what the system put first decides."""
+    *folders, last = PurePosixPath(name.replace("\\", "/")).parts
+    for part in folders:
         match = MOODLE.fullmatch(part)
         if match:
             return Sender(plain_id(match["name"]), match["number"], match["name"])
-    match = CANVAS.fullmatch(parts[-1])
+    match = CANVAS.fullmatch(last)
     if match:
         return Sender(f"{plain_id(match['name'])}-{match['number']}", match["number"], lasting=True)
-    student = plain_id(parts[0]) if len(parts) > 1 else ""
+    match = MOODLE.fullmatch(last)
+    if match:
+        return Sender(plain_id(match["name"]), match["number"], match["name"])
+    student = plain_id(folders[0]) if folders else ""
     return Sender(student) if student else None
 
 

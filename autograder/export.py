@@ -123,17 +123,29 @@ def _moodle(student: Student) -> Person:
 
 def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> list[Marked]:
     """The roster's rows with their marks. One person's work may have been kept under several IDs."""
-    names, numbers = defaultdict(set), defaultdict(set)
+    by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
-        for name in person.known_as():
-            names[name].add(row)
         if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
-            numbers[person.number].add(row)
+            by_number[person.number].add(row)
+        for name in person.ids():
+            by_id[name].add(row)
+        for name in person.known_as():
+            by_name[name].add(row)
+    sure = {
+        student.id: (student.number and by_number.get(student.number)) or by_id.get(student.id.casefold(), set())
+        for student in found
+    }
+    taken = set().union(*sure.values())
     kept: dict[int, list[Student]] = defaultdict(list)
     for student in found:
-        rows = names[student.id.casefold()] | (numbers[student.number] if student.number else set())
+        alike = by_name.get(student.id.casefold(), set())
+        rows = sure[student.id] or alike - taken
         if len(rows) == 1:
-            kept[rows.pop()].append(student)
+            kept[next(iter(rows))].append(student)
+        elif alike & taken:  # not merged: anybody can call themselves by another's name
+            who = roster.people[min(alike & taken)]
+            line = f"{student.id}: named like {who.name or who.id}, who has other work; not exported. {ONE_OF_THEM}"
+            problems.append(line)
         else:
             why = f"fits {len(rows)} rows of" if rows else "not in"
             problems.append(f"{student.id}: {why} {roster.path}; not exported")

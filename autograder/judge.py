@@ -97,8 +97,9 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
 
     problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
-    misconduct = _misconduct(posed, calls) if answer.status == "answered" else None
-    criteria = _criteria(posed, problems, answer.status == "answered" and misconduct is None)
+    whole = _is_whole(posed, answer)
+    misconduct = _misconduct(posed, calls) if whole else None
+    criteria = _criteria(posed, problems, whole and misconduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
         message = f"Right: all {len(calls)} hidden cases pass."
         points = exercise.points
@@ -115,6 +116,14 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         exercise.unit, exercise.name, exercise.points, _score(posed, criteria), name, finding.slug, "", criteria
     )
     return replace(verdict, message=_words(finding, criteria))
+
+
+def _is_whole(posed: Posed, answer: Answer) -> bool:
+    """Whether it was asked everything, repetitions included: good conduct cannot be seen sooner."""
+    calls = answer.calls
+    return len(calls) == len(posed.cases) and all(
+        call.again is not None or case.once for case, call in zip(posed.cases, calls, strict=True)
+    )
 
 
 def _in_our_terms(posed: Posed, case: Case, call: Call) -> Call:

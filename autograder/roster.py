@@ -24,10 +24,15 @@ FIRST, LAST = ("First name",), ("Last name", "Surname")
 ROWS_CAP = 100_000
 
 
+#: Of a folder's name; file systems take 255.
+NAME_BYTES = 200
+
+
 def plain_id(text: str) -> str:
     """Text as the name of a student's folder: letters, digits and . @ + - _; empty where nothing is left."""
     letters = unicodedata.normalize("NFC", text).strip().casefold()
-    return re.sub(r"[^\w.@+-]+", "-", letters).strip("-.")[:80]
+    short = re.sub(r"[^\w.@+-]+", "-", letters).strip("-.")[:80]
+    return short.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
 @dataclass(frozen=True)
@@ -61,10 +66,13 @@ class Person:
         """What the student is called in grading/submitted/."""
         return plain_id(self.first_of(ID_COLUMNS)) or plain_id(self.name) or self.number
 
+    def ids(self) -> set[str]:
+        """What the system calls the student, as IDs."""
+        return {plain_id(self.cell(name)) for name in ID_COLUMNS} - {""}
+
     def known_as(self) -> set[str]:
-        """All IDs under which the student's work may have been kept."""
-        texts = [self.cell(name) for name in ID_COLUMNS] + [self.name]
-        names = {plain_id(text) for text in texts}
+        """Further IDs under which the student's work may have been kept. Who can choose a name can choose another's."""
+        names = self.ids() | {plain_id(self.name)}
         return {name for name in names | {name.partition("@")[0] for name in names} if name}
 
 

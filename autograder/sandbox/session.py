@@ -135,6 +135,8 @@ class Session:
         """
         seconds = self._limits.seconds_per_exercise
         answer = self._ask(request, seconds)
+        if answer.status == "crashed" and not answer.calls and self._channel is None:
+            answer = self._ask(request, seconds)  # the exercise before may have doomed the process of the notebook
         starved = self._cpu_used is not None and self._cpu_used < seconds / 2
         if answer.status == "timeout" and starved and not self._asked_again:
             self._asked_again = True
