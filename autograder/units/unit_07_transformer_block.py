@@ -971,6 +971,7 @@ def _block_exercise(name: str, order: str, reference: Callable[..., Tensor], mor
         draw=_draw_block,
         credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
         mistakes=(*parts.with_slips(_block_with, _block_slips(order)), *more),
+        forbidden=(*NOT_IN_TORCH_UNITS, "torchs_block"),
         library="torch",
     )
 
@@ -1255,6 +1256,7 @@ _TRANSFORMER_LOGITS = Exercise(
             ),
         ),
     ),
+    forbidden=(*NOT_IN_TORCH_UNITS, "torchs_block"),
     library="torch",
 )
 
