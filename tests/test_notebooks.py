@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import re
 import subprocess
@@ -14,6 +15,7 @@ import pytest
 
 from autograder import release
 from autograder.units import MODULES, exercises, unit_names
+from folding import fold
 
 ROOT = Path(__file__).parents[1]
 UNITS = unit_names()
@@ -80,6 +82,15 @@ def test_every_code_cell_of_a_solution_was_executed_and_no_time_or_machine_is_no
             assert not any(output.output_type == "error" for output in cell.outputs), f"{cell.id}: ended in an error"
     assert notebook.metadata.kernelspec.name == "python3"
     assert "version" not in notebook.metadata.language_info
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_what_a_reader_need_not_read_is_folded_and_says_what_it_is(unit):
+    notebook = read("solutions", unit)
+    folded = copy.deepcopy(notebook)
+    fold(folded)
+    for cell, wanted in zip(notebook.cells, folded.cells, strict=True):
+        assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), f"{cell.id}: run tools/folding.py"
 
 
 @pytest.mark.parametrize("unit", UNITS)

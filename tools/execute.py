@@ -12,6 +12,8 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
+from folding import fold
+
 ROOT = Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
@@ -47,6 +49,7 @@ def execute(path: Path) -> None:
         "name": "python3",
     }
     notebook.metadata["language_info"] = {"name": "python"}
+    fold(notebook)
     nbformat.write(notebook, path)
 
 

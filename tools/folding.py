@@ -18,7 +18,9 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTS = "# What this unit imports, and how it shows a figure."
 FIGURE = "# Draws the figure below."
-SHORT = 12  # a drawing of so many lines does not stand in the way
+GIVEN = "# Given, for what follows: run this cell. The dots open it."
+#: So many lines do not stand in the way: of a drawing, and of what is given for the tests.
+SHORT, MEDIUM = 12, 40
 
 
 def first_line(cell: NotebookNode) -> str | None:
@@ -30,8 +32,11 @@ def first_line(cell: NotebookNode) -> str | None:
         return f"# The test of {marks['grade_id'].removeprefix('test_')}: run this cell. The dots open it."
     if re.match(r"(# [^\n]*\n)?(import|from) ", cell.source) and "def show(" in cell.source:
         return IMPORTS
-    drawn = re.search(r"^show\(", cell.source, re.MULTILINE) and len(cell.source.splitlines()) > SHORT
-    return FIGURE if drawn and "given" not in cell.metadata.get("tags", []) else None
+    lines = len(cell.source.splitlines())
+    if "given" in cell.metadata.get("tags", []):
+        return GIVEN if lines > MEDIUM else None
+    shown = any("<figure" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
+    return FIGURE if shown and lines > SHORT else None
 
 
 def fold(notebook: NotebookNode) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import select
 import signal
 import socket
 import sys
@@ -99,19 +100,39 @@ def answer(
         finally:
             os._exit(status)
     reply.close()  # so that the host hears at once when the child ends
-    deadline, pause = time.monotonic() + float(request["seconds"]), 0.0005
-    while True:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            _end(child)
-            code = os.waitstatus_to_exitcode(status)
-            return f"signal {-code}" if code < 0 else f"exit {code}"
-        if time.monotonic() > deadline:
-            _end(child)
-            os.waitpid(child, 0)
-            return "timeout"
-        time.sleep(pause)
-        pause = min(2 * pause, 0.01)
+    deadline = time.monotonic() + float(request["seconds"])
+    ended = _wait(child, deadline)
+    _end(child)
+    if ended is None:
+        os.waitpid(child, 0)
+        return "timeout"
+    code = os.waitstatus_to_exitcode(ended)
+    return f"signal {-code}" if code < 0 else f"exit {code}"
+
+
+def _wait(child: int, deadline: float) -> int | None:
+    """The status with which the child ends, or None at the deadline."""
+    with contextlib.ExitStack() as stack:
+        bell, pause = select.poll(), 0.0005
+        try:
+            descriptor = os.pidfd_open(child)
+        except (AttributeError, OSError):  # not on Linux: look again and again
+            descriptor = None
+        else:
+            stack.callback(os.close, descriptor)
+            bell.register(descriptor, select.POLLIN)
+        while True:
+            done, status = os.waitpid(child, os.WNOHANG)
+            left = deadline - time.monotonic()
+            if done:
+                return status
+            if left < 0:
+                return None
+            if descriptor is not None:
+                bell.poll(1000 * left + 1)
+            else:
+                time.sleep(pause)
+                pause = min(2 * pause, 0.01)
 
 
 def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> None:
