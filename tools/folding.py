@@ -18,6 +18,7 @@ from nbformat import NotebookNode
 ROOT = Path(__file__).resolve().parents[1]
 IMPORTS = "# What this unit imports, and how it shows a figure."
 FIGURE = "# Draws the figure below."
+SLIDER = "# Gives a slider: run this cell. The dots open it."
 GIVEN = "# Given, for what follows: run this cell. The dots open it."
 #: So many lines do not stand in the way: of a drawing, and of what is given for the tests.
 SHORT, MEDIUM = 12, 40
@@ -35,6 +36,8 @@ def first_line(cell: NotebookNode) -> str | None:
     lines = len(cell.source.splitlines())
     if "given" in cell.metadata.get("tags", []):
         return GIVEN if lines > MEDIUM else None
+    if re.search(r"^ *(import|from) ipywidgets", cell.source, re.MULTILINE):
+        return SLIDER
     shown = any("<figure" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
     return FIGURE if shown and lines > SHORT else None
 
@@ -47,7 +50,10 @@ def fold(notebook: NotebookNode) -> None:
         hidden.pop("source_hidden", None)
         if line is not None:
             hidden["source_hidden"] = True
-            if not cell.source.startswith(line):
+            said = cell.source.partition("\n")[0]
+            if said != line:
+                if said in (IMPORTS, FIGURE, SLIDER, GIVEN):
+                    cell.source = cell.source.removeprefix(f"{said}\n")
                 cell.source = f"{line}\n{cell.source}"
         if hidden:
             cell.metadata["jupyter"] = hidden
