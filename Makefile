@@ -54,4 +54,4 @@ hooks:  ## checks before each commit, and what edits and compares notebooks as t
 	@$(BIN)pre-commit install
 
 clean:  ## remove what the set-up and the tools made; never a class's work in grading/
-	rm -rf .venv .setup.lock demo site site.part tools/web/node_modules .pytest_cache .ruff_cache *.egg-info
+	rm -rf .venv .setup.lock demo site site.*.part tools/web/node_modules .pytest_cache .ruff_cache *.egg-info

@@ -162,3 +162,23 @@ def test_without_a_network_there_is_one_line_with_the_remedy(tmp_path, monkeypat
     monkeypatch.setattr(website.subprocess, "run", fail)
     assert website.main([str(tmp_path / "site")]) == 2
     assert "ENOTFOUND" in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_only_a_site_of_ours_is_replaced(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(website, "install_packages", lambda: None)
+    monkeypatch.setattr(website, "copy_packages", lambda target: None)
+    monkeypatch.setattr(website.build, "__defaults__", (as_tex, ROOT))
+    precious, aside, target = tmp_path / "mine" / "thesis.txt", tmp_path / "site.part" / "notes.txt", tmp_path / "site"
+    for path in (precious, aside):
+        path.parent.mkdir()
+        path.write_text("years of work")
+    for folder in (precious.parent, precious):
+        assert website.main([str(folder)]) == 2
+        assert capsys.readouterr().err == f"site: {folder} is no site of ours; name a new folder\n"
+    target.mkdir()
+    assert website.main([str(target)]) == 0, "an empty folder"
+    (target / "old.html").touch()
+    assert website.main([str(target)]) == 0, "a site that was made before"
+    assert (target / "index.html").is_file() and not (target / "old.html").exists()
+    assert precious.read_text() == aside.read_text() == "years of work"
+    assert {path.name for path in tmp_path.iterdir()} == {"mine", "site", "site.part"}

@@ -14,6 +14,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -211,22 +212,29 @@ def copy_packages(target: Path) -> None:
     shutil.copyfile(MODULES / "minisearch" / "dist" / "umd" / "index.js", target / "minisearch.js")
 
 
+def check_target(target: Path) -> None:
+    """Raises SiteFailed for a folder that holds something else: making the site replaces what is there."""
+    ours = all((target / name).is_file() for name in ("index.html", "search.html", "sections.js"))
+    if target.exists() and not ours and not (target.is_dir() and not any(target.iterdir())):
+        raise SiteFailed(f"{target} is no site of ours; name a new folder")
+
+
 def main(arguments: list[str]) -> int:
     target = Path(arguments[0]).resolve() if arguments else ROOT / "site"
-    aside = target.with_name(f"{target.name}.part")
     try:
+        check_target(target)
         install_packages()
-        shutil.rmtree(aside, ignore_errors=True)
-        aside.mkdir(parents=True)
-        build(aside)
-        copy_packages(aside)
-        shutil.rmtree(target, ignore_errors=True)
-        aside.rename(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f"{target.name}.", suffix=".part", dir=target.parent) as folder:
+            aside = Path(folder) / target.name
+            aside.mkdir()
+            build(aside)
+            copy_packages(aside)
+            shutil.rmtree(target, ignore_errors=True)
+            aside.rename(target)
     except SiteFailed as error:
         print(f"site: {error}", file=sys.stderr)
         return 2
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
     print(f"site: open {target / 'index.html'} in a browser")
     return 0
 
