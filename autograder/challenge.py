@@ -9,6 +9,7 @@ import contextlib
 import copy
 import io
 import secrets
+import threading
 import warnings
 import zlib
 from collections.abc import Callable
@@ -28,6 +29,8 @@ from .worker.values import leaves, map_leaves
 RTOL_TORCH = 1e-6
 #: Of a gradient in float64, relative to its largest entry.
 RTOL_GRADIENT = 2e-6
+#: Where our own functions print, what they warn of and torch's number of threads belong to the whole process.
+_one_at_a_time = threading.RLock()
 
 
 @dataclass(frozen=True)
@@ -168,8 +171,15 @@ def _gradient_case(first: Case) -> Case:
 
 
 def outcome(function: Callable[..., Any], case: Case, precise: bool = False, library: str = "numpy") -> Outcome:
-    """Call one of our own functions on fresh inputs; `precise` raises float32 inputs to float64 first."""
+    """Call one of our own functions on fresh inputs; `precise` raises float32 inputs to float64 first.
 
+    Any thread may ask: a worker of a Dask cluster has several.
+    """
+    with _one_at_a_time:
+        return _call_ours(function, case, precise, library)
+
+
+def _call_ours(function: Callable[..., Any], case: Case, precise: bool, library: str) -> Outcome:
     devices: dict[Device, Any] = {}
 
     def fresh(value: Any) -> Any:

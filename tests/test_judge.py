@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+import time
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -151,3 +157,19 @@ def test_generators_functions_and_asked_for_errors_reach_the_answer():
     exercise = Exercise("f", "00_test", 1, Leaf("float array"), reference, draw, {"values": 0.5, "errors": 0.5}, ())
     assert verdict_of(reference, exercise).verdict == "right"
     assert verdict_of(lambda rng, shift, n: shift(rng.standard_normal(abs(n))), exercise).score == pytest.approx(0.55)
+
+
+def test_several_threads_may_ask_for_known_mistakes_at_once():
+    def prints_and_warns(Q, K):
+        print("to be swallowed")
+        time.sleep(0.002)
+        warnings.warn("to be noted", RuntimeWarning, stacklevel=1)
+        return scores(Q, K)
+
+    slugs = [f"slip-{number}" for number in range(12)]
+    exercise = replace(EXERCISE, mistakes=tuple(Mistake(slug, "Advice.", prints_and_warns) for slug in slugs))
+    posed, before = Posed(exercise, 7), (sys.stdout, warnings.showwarning, warnings.filters)
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(posed.mistaken, slugs))
+    assert (sys.stdout, warnings.showwarning, warnings.filters) == before
+    assert all(outcome.warned for outcomes in found for outcome in outcomes)
