@@ -15,8 +15,7 @@ from .challenge import Challenge, Posed
 from .dialogue import Answer, Request
 from .judge import Verdict, judge
 from .tensors import one_thread
-from .worker.calls import perform
-from .worker.values import decode
+from .worker.calls import answer_of_host, perform
 
 
 def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
@@ -25,10 +24,7 @@ def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
     transcript = request.transcript()
 
     def ask(header: dict[str, Any], payload: bytes) -> Any:
-        reply, data = request.reply(header, payload)
-        if "raise" in reply:
-            raise ValueError(reply["message"])
-        return decode(reply["value"], data)
+        return answer_of_host(*request.reply(header, payload))
 
     quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
     with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):

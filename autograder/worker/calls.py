@@ -81,6 +81,14 @@ def generator(node: dict[str, Any]) -> Any:
     return np.random.default_rng(int(node["seed"]))
 
 
+def answer_of_host(reply: dict[str, Any], payload: bytes) -> Any:
+    """What a host function returned, from the frame that answers an "ask"; raises what it raised."""
+    if "raise" in reply:
+        kind = {"TypeError": TypeError, "IndexError": IndexError}.get(str(reply["raise"]), ValueError)
+        raise kind(str(reply.get("message", "")))
+    return decode(reply["value"], payload)
+
+
 def host_function(
     identity: str, ask: Callable[[dict[str, Any], bytes], Any] | None, torch: bool = False, number: int = 0
 ) -> Callable[..., Any]:

@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import linux
-from .calls import describe_error, host_function, perform
+from .calls import answer_of_host, describe_error, host_function, perform
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from .values import decode
 
 STUCK = 97  # exit status of a process whose cell would not stop
 
@@ -144,11 +143,7 @@ def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, n
 
     def ask(header: dict[str, Any], data: bytes) -> Any:
         send_frame(reply, header, data)
-        answered, answer_payload = receive_frame(reply)
-        if "raise" in answered:
-            kind = {"TypeError": TypeError, "IndexError": IndexError}.get(str(answered["raise"]), ValueError)
-            raise kind(str(answered.get("message", "")))
-        return decode(answered["value"], answer_payload)
+        return answer_of_host(*receive_frame(reply))
 
     name = str(request["function"])
     for stand_in in request["stand_ins"]:
