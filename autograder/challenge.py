@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import inspect
 import io
 import secrets
 import threading
@@ -55,7 +56,7 @@ class Posed:
         drawn = list(exercise.draw(generator))
         if not drawn:
             raise ValueError(f"{exercise.name}: draw made no case")
-        self.cases: list[Case] = _with_twin(drawn)
+        self.cases: list[Case] = _with_twin(drawn, exercise.reference)
         if exercise.library == "torch":
             self.cases = [_with_leeway(case) for case in self.cases]
         if GRADIENTS in exercise.credit:
@@ -108,7 +109,7 @@ class Challenge:
         return [self.posed(function) for function in exercises(unit)]
 
 
-def _with_twin(cases: list[Case]) -> list[Case]:
+def _with_twin(cases: list[Case], reference: Callable[..., Any]) -> list[Case]:
     """Add a second case with the shapes of the first and other numbers, right behind it.
 
     A function that keeps its answers by shape, or by some of its arguments, is right on everything else.
@@ -117,7 +118,7 @@ def _with_twin(cases: list[Case]) -> list[Case]:
     args = tuple(map_leaves(value, _reversed) for value in first.args)
     kwargs = {key: map_leaves(value, _reversed) for key, value in first.kwargs.items()}
     if len(args) > 1 and all(type(value) is int for value in args):
-        return [first, *_neighbours(first), *cases[1:]]
+        return [first, *_neighbours(first, list(inspect.signature(reference).parameters)), *cases[1:]]
     twin = replace(first, args=args, kwargs=kwargs, label=f"{first.label}, other numbers")
     return cases if _same_inputs(first, twin) else [first, twin, *cases[1:]]
 
@@ -126,13 +127,15 @@ def _with_leeway(case: Case) -> Case:
     return case if case.rtol is not None else replace(case, rtol=max(RTOL_TORCH, tolerance(case)))
 
 
-def _neighbours(first: Case) -> list[Case]:
-    """The first case of a function of counts, with one count after the other larger by 1."""
+def _neighbours(first: Case, names: list[str]) -> list[Case]:
+    """The first case of a function of counts, with one count after the other larger by 1. names: its parameters'."""
     found = []
+    sizes_of = list(first.sizes) if len(first.sizes) == len(first.args) else names
     for position, value in enumerate(first.args):
         args = (*first.args[:position], value + 1, *first.args[position + 1 :])
-        sizes = dict(zip(first.sizes, args, strict=False)) if len(first.sizes) == len(args) else first.sizes
-        found.append(replace(first, args=args, sizes=sizes, label=f"{first.label}, argument {position + 1} one larger"))
+        larger = {sizes_of[position]: value + 1} if sizes_of[position] in first.sizes else {}
+        label = ", ".join(f"{name} = {number}" for name, number in zip(names, args, strict=False))
+        found.append(replace(first, args=args, sizes={**first.sizes, **larger}, label=label))
     return found
 
 

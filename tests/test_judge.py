@@ -173,3 +173,40 @@ def test_several_threads_may_ask_for_known_mistakes_at_once():
         found = list(pool.map(posed.mistaken, slugs))
     assert (sys.stdout, warnings.showwarning, warnings.filters) == before
     assert all(outcome.warned for outcomes in found for outcome in outcomes)
+
+
+def test_what_a_host_function_raises_arrives_as_in_the_sandbox():
+    def at(index):
+        return [1.0, 2.0][index]
+
+    def answer(at, index):
+        try:
+            return at(index)
+        except IndexError:
+            return -1.0
+        except TypeError:
+            return -2.0
+
+    def draw(rng):
+        return [Case("values", str(index), (HostFunction(at), index)) for index in (0, 5, "one")]
+
+    exercise = Exercise("f", "00_test", 1, Leaf("float"), answer, draw, {"values": 1.0}, ())
+    posed = Posed(exercise, 1)
+    assert [call.value for call in ask_here(answer, posed).calls] == [1.0, -1.0, -2.0]
+
+
+def test_in_a_neighbour_of_a_case_of_counts_sizes_and_words_are_those_of_its_arguments():
+    def reference(layers, heads, size=2):
+        return layers * heads * size
+
+    def posed(sizes):
+        def draw(rng):
+            return [Case("values", "35 layers", (35, 4, 8), sizes=sizes)]
+
+        return Posed(Exercise("f", "00_test", 1, Leaf("int"), reference, draw, {"values": 1.0}, ()), 1).cases
+
+    first, layers, heads, size = posed({"layers": 35, "heads": 4})
+    assert (first.label, layers.label) == ("35 layers", "layers = 36, heads = 4, size = 8")
+    assert (layers.sizes, heads.sizes) == ({"layers": 36, "heads": 4}, {"layers": 35, "heads": 5})
+    assert size.sizes == first.sizes and size.args == (35, 4, 9)
+    assert posed({"L": 35, "h": 4, "d": 8})[2].sizes == {"L": 35, "h": 5, "d": 8}
