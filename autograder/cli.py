@@ -189,7 +189,7 @@ def _grade(options: argparse.Namespace) -> int:
 
 def _release(options: argparse.Namespace) -> int:
     from . import release
-    from .units import exercises
+    from .units import exercises, unit_names
 
     root = _course(options)
     for unit in options.units:
@@ -197,7 +197,9 @@ def _release(options: argparse.Namespace) -> int:
     if options.check:
         different = release.out_of_step(root, options.units)
         for name in different:
-            print(f"autograder: {name} is not what solutions/ gives; run `autograder release`", file=sys.stderr)
+            unit = name.split("/")[1]
+            remedy = f"run `make notebooks ARGS={unit}`" if unit in unit_names() else "run `make notebooks`"
+            print(f"autograder: {name} is not what solutions/ gives; {remedy}", file=sys.stderr)
         return FAILED if different else GRADED
     changed = release.release(root, options.units)
     print(f"Released anew: {', '.join(changed)}." if changed else "notebooks/ is up to date.")
