@@ -6,6 +6,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
@@ -187,19 +188,23 @@ class Run:
 
 
 def check_gradebook(root: Path) -> None:
-    """Raises NotUsable when the gradebook is locked, damaged, or belongs to another course."""
+    """Raises NotUsable when the gradebook is locked, damaged, cannot be written, or belongs to another course."""
     path = root / "grading" / "gradebook.db"
     if not path.exists():
         return
     try:
-        with sqlite3.connect(path, timeout=5) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with closing(sqlite3.connect(path, timeout=5)) as connection:
+            connection.execute("BEGIN IMMEDIATE")  # of a file that cannot be written this says nothing
             courses = [row[0] for row in connection.execute("SELECT id FROM course")]
+            connection.execute("CREATE TABLE autograder_may_write (id)")
             connection.rollback()
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
             raise NotUsable(f"{path}: locked; close the program that is using it and try again") from None
-        raise NotUsable(f"{path}: no gradebook of nbgrader ({error}); move it away and grade again") from None
+        if "no such table" in str(error):
+            raise NotUsable(f"{path}: no gradebook of nbgrader ({error}); move it away and grade again") from None
+        remedy = "look at its permissions and the disk"
+        raise NotUsable(f"{path}: cannot be opened or written ({error}): {remedy}") from None
     except sqlite3.DatabaseError as error:
         raise NotUsable(f"{path}: damaged ({error}); restore a copy, or move it away and grade again") from None
     if courses and "attention" not in courses:

@@ -8,6 +8,8 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -232,10 +234,34 @@ def test_a_gradebook_that_is_none(capfd, course, content):
     assert gradebook(course).read_bytes() == content
 
 
-def test_a_gradebook_that_is_a_folder(capfd, course):
+def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(capfd, course, monkeypatch):
+    """It holds marks. Whoever runs this may be root, to whom every file is open."""
+    from autograder import classroom
+
     hand_in(course, "anna")
     gradebook(course).mkdir()
-    refused(capfd, *grade(course, UNIT))
+    said = refused(capfd, *grade(course, UNIT))
+    assert "unable to open database file" in said and "permissions" in said and "move it away" not in said
+    gradebook(course).rmdir()
+    connect = sqlite3.connect
+    with closing(connect(gradebook(course))) as other:
+        other.execute("CREATE TABLE course (id TEXT)")
+        other.execute("INSERT INTO course VALUES ('attention')")
+        other.commit()
+    before = gradebook(course).read_bytes()
+    classroom.check_gradebook(course)
+    assert gradebook(course).read_bytes() == before, "looking changes nothing"
+    read_only = partial(connect, f"file:{gradebook(course)}?mode=ro", uri=True)
+    monkeypatch.setattr(classroom.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
+    said = refused(capfd, *grade(course, UNIT))
+    assert "readonly" in said and "permissions" in said and "move it away" not in said
+
+
+def test_another_programs_database_is_no_gradebook(capfd, course):
+    hand_in(course, "anna")
+    with closing(sqlite3.connect(gradebook(course))) as other:
+        other.execute("CREATE TABLE recipes (id TEXT)")
+    assert "no gradebook of nbgrader" in refused(capfd, *grade(course, UNIT))
 
 
 def test_no_sandbox_refuses(course, tmp_path):
@@ -329,7 +355,7 @@ def test_release_and_its_check(capfd, course):
     (course / "notebooks" / UNIT / "stray.txt").write_text("")
     status, out, lines = command(capfd, "--course", course, "release", UNIT, "--check")
     assert (status, out, len(lines)) == (1, "", 2)
-    assert all("autograder release" in line for line in lines)
+    assert all(f"run `make notebooks ARGS={UNIT}`" in line for line in lines)
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, f"Released anew: {UNIT}.\n")
     assert release.read_bytes() == before
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, "notebooks/ is up to date.\n")
