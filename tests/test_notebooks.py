@@ -15,6 +15,7 @@ import pytest
 
 from autograder import release
 from autograder.units import MODULES, exercises, unit_names
+from execute import INVENTED, LEFTOVERS
 from folding import fold
 
 ROOT = Path(__file__).parents[1]
@@ -76,9 +77,12 @@ def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
 def test_every_code_cell_of_a_solution_was_executed_and_no_time_or_machine_is_noted(unit):
     notebook = read("solutions", unit)
     for cell in notebook.cells:
+        left = [name for name in LEFTOVERS if name in cell.metadata]
+        assert not left, f"{unit}, {cell.id}: an editor left {left} behind; run `make notebooks ARGS={unit}`"
         if cell.cell_type == "code":
-            assert cell.execution_count is not None, f"{cell.id}: not executed; run `make notebooks`"
-            assert "execution" not in cell.metadata, f"{cell.id}: holds the time of its execution"
+            assert cell.execution_count is not None, (
+                f"{unit}, {cell.id}: not executed; run `make notebooks ARGS={unit}`"
+            )
             assert not any(output.output_type == "error" for output in cell.outputs), f"{cell.id}: ended in an error"
     assert notebook.metadata.kernelspec.name == "python3"
     assert "version" not in notebook.metadata.language_info
@@ -153,7 +157,7 @@ def test_cell_names_are_readable_and_unique(folder, unit):
     for cell in notebook.cells:
         remedy = f"{cell.id}: no name for a reader; `make notebooks` gives new cells one"
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", cell.id), remedy
-        assert not re.fullmatch(r"(cell-)?[0-9a-f]{8,}", cell.id), remedy
+        assert not INVENTED.fullmatch(cell.id), remedy
         if marks(cell):
             assert re.fullmatch(r"[a-z][a-z0-9_]*", marks(cell)["grade_id"]), marks(cell)["grade_id"]
 

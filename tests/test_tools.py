@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import nbformat
@@ -65,6 +66,43 @@ def test_new_cells_get_names_that_can_be_read_and_old_ones_keep_theirs():
         "decade-face",
     ]
     nbformat.validate(notebook)
+
+
+def test_what_an_editor_left_behind_is_gone_once_a_notebook_was_executed(tmp_path, capfd):
+    kept = {"tags": ["given"], "jupyter": {"outputs_hidden": True}, "editable": False, "deletable": False}
+    times, shown = {"iopub.execute_input": "2026-01-01T00:00:00Z"}, {"slideshow": {"slide_type": ""}}
+    left = {"execution": times, "collapsed": False, "scrolled": True, **shown}
+    cells = [
+        nbformat.v4.new_markdown_cell("# Title", metadata={**shown, "editable": False}),
+        nbformat.v4.new_code_cell("1 + 1", metadata=left | kept),
+        nbformat.v4.new_code_cell("2 + 2"),
+    ]
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), tmp_path / "unit.ipynb")
+    execute.execute(tmp_path / "unit.ipynb")
+    title, one, two = nbformat.read(tmp_path / "unit.ipynb", as_version=4).cells
+    assert (title.metadata, one.metadata, two.metadata) == ({"editable": False}, kept, {})
+    counts = [(cell.execution_count, cell.outputs[0].execution_count) for cell in (one, two)]
+    assert counts == [(1, 1), (1, 1)], "a new cell changes no other one"
+    assert capfd.readouterr().err == "", "nothing to worry the author"
+
+
+def test_a_unit_that_is_not_there_is_named_before_anything_is_executed(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(execute, "execute", lambda path: pytest.fail(f"executed {path}"))
+    assert execute.main(["03_masking", "03_maskng"]) == 2
+    assert "'03_maskng'; the units are 01_projections, " in capsys.readouterr().err
+    monkeypatch.setattr(execute, "ROOT", tmp_path)
+    assert execute.main(["03_masking"]) == 2
+    assert "solutions/03_masking/03_masking.ipynb is not there" in capsys.readouterr().err
+
+
+def test_a_notebook_is_formatted_before_it_is_executed(monkeypatch, capsys, tmp_path):
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    path = tmp_path / "solutions" / "03_masking" / "03_masking.ipynb"
+    path.parent.mkdir(parents=True)
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("x = ( 1,2 )")]), path)
+    monkeypatch.setattr(execute, "ROOT", tmp_path)
+    assert execute.main(["03_masking"]) == 0
+    assert nbformat.read(path, as_version=4).cells[0].source == "x = (1, 2)"
 
 
 def test_what_the_browser_tests_lack_is_installed_by_root_and_else_named(monkeypatch, capsys):

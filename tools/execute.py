@@ -1,4 +1,4 @@
-"""Executes the solution notebooks in place, so that their outputs can be read and compared; new cells get names.
+"""Formats and executes the solution notebooks in place, so that their outputs can be read; new cells get names.
 
 .venv/bin/python tools/execute.py [UNIT ...]
 """
@@ -6,23 +6,29 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import nbformat
 from nbclient import NotebookClient
 
+from autograder.units import unit_names
 from folding import fold
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
+#: A cell's id that an editor invented: eight hexadecimal digits, or a UUID.
+INVENTED = re.compile(r"(cell-)?(?=.*\d)[0-9a-f-]{8,}")
+#: What JupyterLab notes in the metadata of a cell and no reader needs.
+LEFTOVERS = ("collapsed", "execution", "scrolled", "slideshow")
 
 
 def name_cells(notebook: nbformat.NotebookNode) -> None:
     """Give every cell whose id an editor invented one that can be read: its grade_id or its first words."""
     taken = {cell.id for cell in notebook.cells}
     for cell in notebook.cells:
-        if not re.fullmatch(r"(cell-)?(?=.*\d)[0-9a-f-]{8,}", cell.id):
+        if not INVENTED.fullmatch(cell.id):
             continue
         exercise = re.search(r"\*\*Exercise [\d.]+ · `(\w+)`", cell.source)
         words = re.findall(r"[a-z][a-z0-9]*", re.sub(r"<[^>]+>|\$[^$]*\$", " ", cell.source.lower()))
@@ -35,14 +41,25 @@ def name_cells(notebook: nbformat.NotebookNode) -> None:
 
 
 def execute(path: Path) -> None:
-    """Run one notebook from the top; nothing about this machine or the time of day stays in the file."""
+    """Run one notebook from the top; nothing about this machine, the editor or the time of day stays in the file."""
     notebook = nbformat.read(path, as_version=4)
     name_cells(notebook)
-    resources = {"metadata": {"path": path.parent}}
-    NotebookClient(notebook, timeout=180, record_timing=False, store_widget_state=False, resources=resources).execute()
+    for cell in notebook.cells:
+        for name in LEFTOVERS:
+            cell.metadata.pop(name, None)
+    client = NotebookClient(
+        notebook,
+        timeout=180,
+        record_timing=False,
+        store_widget_state=False,
+        resources={"metadata": {"path": path.parent}},
+        extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not a warning, for every notebook, of TCP on this machine
+    )
+    client.execute()
     for cell in notebook.cells:
         if cell.cell_type == "code":  # a slider lives with its kernel alone, and has another name in every run
             cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
+            count_once(cell)
     notebook.metadata["kernelspec"] = {
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
@@ -53,8 +70,30 @@ def execute(path: Path) -> None:
     nbformat.write(notebook, path)
 
 
+def count_once(cell: nbformat.NotebookNode) -> None:
+    """Every cell that was executed says 1: else a cell put in at the top would change all that follow."""
+    for item in (cell, *cell.outputs):
+        if item.get("execution_count") is not None:
+            item.execution_count = 1
+
+
+def main(arguments: list[str]) -> int:
+    notebooks = {path.stem: path for path in sorted((ROOT / "solutions").glob("*/*.ipynb"))}
+    for unit in arguments:
+        if unit not in unit_names():
+            print(f"notebooks: there is no unit {unit!r}; the units are {', '.join(unit_names())}", file=sys.stderr)
+            return 2
+        if unit not in notebooks:
+            print(f"notebooks: solutions/{unit}/{unit}.ipynb is not there; write it", file=sys.stderr)
+            return 2
+    for unit in arguments or notebooks:
+        path = notebooks[unit]
+        print(f"executing {path.relative_to(ROOT)}", flush=True)
+        if subprocess.call([sys.executable, "-m", "ruff", "format", "--quiet", str(path)], cwd=ROOT) != 0:
+            return 2
+        execute(path)
+    return 0
+
+
 if __name__ == "__main__":
-    for path in sorted((ROOT / "solutions").glob("*/*.ipynb")):
-        if not sys.argv[1:] or path.stem in sys.argv[1:]:
-            print(f"executing {path.relative_to(ROOT)}", flush=True)
-            execute(path)
+    sys.exit(main(sys.argv[1:]))
