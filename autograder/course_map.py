@@ -55,13 +55,15 @@ def unit_of_map(name: str, release: NotebookNode) -> UnitOfMap:
     """Read one unit's release. Raises NoMap."""
     cells = [cell.source for cell in release.cells if cell.cell_type == "markdown"]
     first = cells[0] if cells else ""
-    title = re.search(r"^# Unit \d+ · (.+)$", first, re.MULTILINE)
-    minutes = re.search(r"\*\*Time\*\*[^\d]*(\d+) minutes", first)
-    builds_on = re.search(r"\*\*Builds on\*\*(.*?)(\*\*|Since|\n\n)", first, re.DOTALL)
-    if not (title and minutes and builds_on):
-        raise NoMap(
-            f"{name}: its first cell lacks “# Unit N · title”, “**Time**: about N minutes” or “**Builds on** …”"
-        )
+    wanted = {
+        "# Unit N · title": re.search(r"^# Unit \d+ · (.+)$", first, re.MULTILINE),
+        "**Time**: about N minutes": re.search(r"\*\*Time\*\*[^\d]*(\d+) minutes", first),
+        "**Builds on** …": re.search(r"\*\*Builds on\*\*(.*?)(\*\*|Since|\n\n|\Z)", first, re.DOTALL),
+    }
+    missing = [f"“{words}”" for words, found in wanted.items() if found is None]
+    if missing:
+        raise NoMap(f"{name}: its first Markdown cell lacks {' and '.join(missing)}")
+    title, minutes, builds_on = wanted.values()
     before = tuple(dict.fromkeys(re.findall(r"(\d\d_\w+)\.ipynb", builds_on[1])))
     return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells))
 
@@ -77,8 +79,11 @@ def _places(unit: str, cells: Sequence[str]) -> tuple[Place, ...]:
             elif mark[2] in wanted:
                 number, function, level, minutes = mark.groups()
                 found.append(Place(function, number, section, level, int(minutes), wanted[function].points))
-    if sorted(place.function for place in found) != sorted(wanted):
-        raise NoMap(f"{unit}: not every function has one line “**Exercise N.M · `name`** · ●○○ · N min”")
+    lines = [place.function for place in found]
+    for function in wanted:
+        if lines.count(function) != 1:
+            wrong = "two lines" if function in lines else "no line"
+            raise NoMap(f"{unit}: {function} has {wrong} like “**Exercise N.M · `{function}`** · ●○○ · N min”")
     return tuple(found)
 
 

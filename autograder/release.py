@@ -3,17 +3,36 @@
 from __future__ import annotations
 
 import logging
+import re
 import shutil
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import nbformat
+
+from .course_map import unit_of_map
 from .start_page import NAME, is_stale, write_start_page
 from .units import unit_names
+
+#: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
+MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
 
 
 class ReleaseFailed(Exception):
     """A solution notebook that nbgrader cannot turn into a release: one line."""
+
+
+class _Reason(logging.Handler):
+    """Remembers the first exception that nbgrader met: it logs them, and raises one that says no more than that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.error = self.error or sys.exc_info()[1]
 
 
 def build_release(root: Path, unit: str, target: Path, database: bool = False) -> None:
@@ -37,23 +56,46 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
     converter = GenerateAssignment(coursedir=coursedir, config=config)
     converter.no_database = not database
     converter.force = True
-    converter.log = logging.getLogger("autograder.release")
-    converter.log.setLevel(logging.CRITICAL if converter.log.level == logging.NOTSET else converter.log.level)
+    converter.log, reason = logging.getLogger("autograder.release"), _Reason()
+    converter.log.setLevel(logging.ERROR)
+    converter.log.propagate = False
+    converter.log.handlers = [reason]
     try:
         converter.start()
     except NbGraderException as error:
-        raise ReleaseFailed(f"{unit}: nbgrader cannot make the release: {error}") from error
+        said = re.split(r"[;\n]", str(reason.error or error).strip())[0].rstrip(".")
+        path = f"solutions/{unit}/{unit}.ipynb"
+        where = "".join(f"; {doubt}" for doubt in _doubts(root / path))
+        raise ReleaseFailed(f"{path}: nbgrader cannot make the release: {said}{where}") from error
+
+
+def _doubts(path: Path) -> Iterator[str]:
+    """What is wrong with the marks of cells, as far as can be seen: nbgrader's own words name no cell."""
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except Exception:
+        return  # nbgrader has said so
+    for cell in cells:
+        marks = cell.metadata.get("nbgrader", {})
+        for what, mark, name in MARKS:
+            begun, ended = (cell.source.count(f"### {word} {what}") for word in ("BEGIN", "END"))
+            if begun != ended:
+                yield f"cell {cell.id} has {begun} lines BEGIN {what} and {ended} lines END {what}"
+            elif begun and not marks.get(mark):
+                yield f"is the cell {cell.id}, with BEGIN {what}, not marked as *{name}*?"
 
 
 def release(root: Path, units: Sequence[str] = ()) -> list[str]:
     """Make `notebooks/` from `solutions/` and return what changed: units, and the start page if no unit is named.
 
-    A release is built aside first: one that fails leaves the old one as it was.
+    A release is built aside first: one that fails, or that the map of the course cannot read, leaves the old one as it
+    was.
     """
     changed = []
     with tempfile.TemporaryDirectory() as aside:
         for unit in units or unit_names():
             build_release(root, unit, Path(aside))
+            unit_of_map(unit, nbformat.read(Path(aside) / unit / f"{unit}.ipynb", as_version=4))
         for unit in units or unit_names():
             if differences(root, unit, Path(aside)):
                 changed.append(unit)

@@ -185,8 +185,19 @@ def test_a_unit_without_what_the_map_needs_is_named():
     notebook = nbformat.read(path_of("notebooks", unit), as_version=4)
     cell = next(cell for cell in notebook.cells if "**Exercise 3.2" in cell.source)
     cell.source = cell.source.replace("**Exercise 3.2", "**Task 3.2")
-    with pytest.raises(NoMap, match=rf"{unit}: not every function has one line"):
+    function = list(exercises(unit))[1]
+    with pytest.raises(NoMap, match=rf"{unit}: {function} has no line like “\*\*Exercise N.M · `{function}`"):
         unit_of_map(unit, notebook)
-    notebook.cells[0].source = "# Masking"
-    with pytest.raises(NoMap, match=rf"{unit}: its first cell lacks"):
+    cell.source = cell.source.replace("**Task 3.2", "**Exercise 3.2")
+    notebook.cells.append(cell)
+    with pytest.raises(NoMap, match=rf"{unit}: {function} has two lines like"):
+        unit_of_map(unit, notebook)
+    first = notebook.cells[0]
+    first.source = first.source.replace("**Time**", "**Takes**")
+    with pytest.raises(NoMap, match=rf"{unit}: its first Markdown cell lacks “\*\*Time\*\*: about N minutes”$"):
+        unit_of_map(unit, notebook)
+    first.source = "# Masking"
+    with pytest.raises(
+        NoMap, match=rf"{unit}: its first Markdown cell lacks “# Unit N · title” and .*Time.* and .*Builds"
+    ):
         unit_of_map(unit, notebook)

@@ -12,6 +12,7 @@ from contextlib import closing
 from functools import partial
 from pathlib import Path
 
+import nbformat
 import pytest
 
 from autograder.cli import main
@@ -359,6 +360,52 @@ def test_release_and_its_check(capfd, course):
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, f"Released anew: {UNIT}.\n")
     assert release.read_bytes() == before
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, "notebooks/ is up to date.\n")
+
+
+def cell_of(notebook, name):
+    return next(cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+
+
+def unmark_the_answer(notebook):
+    cell_of(notebook, "causal_mask").metadata.pop("nbgrader")
+
+
+def unmark_the_test(notebook):
+    cell_of(notebook, "test_causal_mask").metadata.pop("nbgrader")
+
+
+def drop_an_end(notebook):
+    cell = cell_of(notebook, "causal_mask")
+    cell.source = cell.source.replace("### END SOLUTION", "")
+
+
+def share_a_name(notebook):
+    cell_of(notebook, "padding_mask").metadata.nbgrader.grade_id = "causal_mask"
+
+
+def drop_the_line(notebook):
+    cell = next(cell for cell in notebook.cells if "**Exercise 3.1" in cell.source)
+    cell.source = cell.source.replace("**Exercise 3.1", "**Task 3.1")
+
+
+BROKEN = {
+    unmark_the_answer: "the cell causal_mask, with BEGIN SOLUTION, not marked as *Autograded answer*?",
+    unmark_the_test: "the cell test_causal_mask, with BEGIN HIDDEN TESTS, not marked as *Autograder tests*?",
+    drop_an_end: "cell causal_mask has 1 lines BEGIN SOLUTION and 0 lines END SOLUTION",
+    share_a_name: "Duplicate grade id: causal_mask",
+    drop_the_line: "causal_mask has no line like",
+}
+
+
+@pytest.mark.parametrize("spoil", BROKEN)
+def test_a_notebook_that_gives_no_release_is_told_why_and_the_old_release_stays(capfd, course, spoil):
+    path, release = (course / folder / UNIT / f"{UNIT}.ipynb" for folder in ("solutions", "notebooks"))
+    before, notebook = release.read_bytes(), nbformat.read(path, as_version=4)
+    spoil(notebook)
+    nbformat.write(notebook, path)
+    said = refused(capfd, "--course", course, "release", UNIT)
+    assert UNIT in said and BROKEN[spoil] in said and "traceback" not in said
+    assert release.read_bytes() == before
 
 
 def test_release_of_what_is_not_there(capfd, course):
