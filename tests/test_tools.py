@@ -38,6 +38,24 @@ def test_every_part_of_an_exercise_is_found_from_its_name(exercise):
         assert 0 < int(number) <= len((ROOT / path).read_text(encoding="utf-8").splitlines())
 
 
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_the_mistakes_of_an_exercise_stand_in_its_unit(exercise):
+    assert where.places(exercise)["mistakes"].startswith(f"autograder/units/unit_{exercise.unit}.py:")
+
+
+def test_a_notebook_that_is_not_there_yet_is_left_out(monkeypatch, tmp_path):
+    monkeypatch.setattr(where, "ROOT", tmp_path)
+    assert where.places(ALL[0]) == {}
+
+
+def test_help_is_no_function_and_several_names_have_headings(capsys):
+    assert where.main(["--help"]) == 0
+    assert "where.py [FUNCTION ...]" in capsys.readouterr().out
+    assert where.main(["causal_mask", "softmax"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if line.endswith(":")] == ["causal_mask:", "softmax:"]
+
+
 def test_an_unknown_function_gets_a_suggestion(capsys):
     assert where.main(["casual_mask"]) == 2
     assert "did you mean causal_mask" in capsys.readouterr().err

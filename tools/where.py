@@ -1,6 +1,6 @@
-"""Says where everything about one graded function stands, as FILE:LINE, or lists all functions.
+"""Says where everything about a graded function stands, as FILE:LINE, or lists all functions.
 
-.venv/bin/python tools/where.py [FUNCTION]
+.venv/bin/python tools/where.py [FUNCTION ...]
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def places(exercise: Exercise) -> dict[str, str]:
         "exercise": line(module, rf'(^|[=(\s])"{name}"'),
         "reference": code(exercise.reference),
         "cases": code(exercise.draw),
-        "mistakes": line(module, r"mistakes=", after=rf'name="{name}"') or code(exercise.mistakes[0].wrong),
+        "mistakes": line(module, r"mistakes=", after=rf'name="{name}"') or mistake(module, exercise),
         "reference, proved another way": line(ROOT / "tests" / f"test_unit_{unit[:2]}.py", rf"\b{name}\b"),
         "held-out answers": line(ROOT / "tests" / "answers" / f"unit_{unit[:2]}.py", rf"def {name}__"),
     }
@@ -48,8 +48,16 @@ def line(path: Path, pattern: str, after: str = "") -> str | None:
     return None
 
 
+def mistake(module: Path, exercise: Exercise) -> str | None:
+    """The first known mistake, for an exercise that a function builds: its slug may stand in a shared table."""
+    first = exercise.mistakes[0]
+    return line(module, rf'"{re.escape(first.slug)}"') or code(first.wrong)
+
+
 def cell(path: Path, kind: str, pattern: str) -> str | None:
     """The first cell of a notebook that holds `pattern`, by the line of its id."""
+    if not path.exists():
+        return None
     for candidate in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if candidate["cell_type"] == kind and re.search(pattern, "".join(candidate["source"])):
             return line(path, f'"id": "{candidate["id"]}"')
@@ -65,6 +73,9 @@ def code(function: object) -> str | None:
 
 
 def main(arguments: list[str]) -> int:
+    if {"-h", "--help"} & {*arguments}:
+        print(__doc__.strip())
+        return 0
     names = {name: unit for unit in unit_names() for name in exercises(unit)}
     for name in arguments or names:
         if name not in names:
@@ -75,6 +86,8 @@ def main(arguments: list[str]) -> int:
         if not arguments:
             print(f"{names[name]:24}{name}")
             continue
+        if len(arguments) > 1:
+            print(f"{name}:")
         for what, place in places(find_exercise(name)).items():
             print(f"{what:32}{place}")
     return 0
