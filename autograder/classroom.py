@@ -21,7 +21,7 @@ from .judge import Criterion, Verdict
 from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, read_file
-from .units import exercises, unit_names
+from .units import digest, exercises, unit_names
 
 Done = Callable[[Graded], None]
 
@@ -63,7 +63,8 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
     except Unreadable as error:
         content, problem = None, item.problem or str(error)
     release = course.release_text(item.unit)
-    return Job(item.student, item.unit, str(item.path), content, problem, release, seed, limits, unsafe)
+    name, code = str(item.path), digest(item.unit)
+    return Job(item.student, item.unit, name, content, problem, release, seed, limits, unsafe, code)
 
 
 def grade_class(
@@ -100,9 +101,10 @@ def grade_class(
 class Run:
     """One `autograder grade`: grades what is new or changed, records each as it comes, and can be taken up again.
 
-    What a student handed in has a fingerprint, kept with the verdicts. The verdicts are on disk before the gradebook
-    has them, and are marked once it has: whenever a run is killed, the next one finishes it, grades nothing twice and
-    loses nothing. A run that is taken up again goes on with the same secret cases.
+    What a student handed in has a fingerprint, kept with the verdicts; the code of the unit's exercises is part of it.
+    The verdicts are on disk before the gradebook has them, and are marked once it has: whenever a run is killed, the
+    next one finishes it, grades nothing twice and loses nothing. A run that is taken up again goes on with the same
+    secret cases.
     """
 
     def __init__(self, root: Path, force: bool = False, unsafe: bool = False) -> None:

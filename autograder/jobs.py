@@ -30,7 +30,7 @@ class Job:
     """Everything that grading one submission needs.
 
     name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
-    release: our notebook of the unit, as text.
+    release: our notebook of the unit, as text. exercises: a digest of the code of its exercises.
     """
 
     student: str
@@ -42,12 +42,13 @@ class Job:
     seed: int
     limits: Limits = field(default_factory=Limits)
     unsafe: bool = False
+    exercises: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """What was handed in, and for which release: the same fingerprint needs no second grading."""
+        """What was handed in, for which release, and for which exercises: the same needs no second grading."""
         content = self.content if self.content is not None else (self.problem or "").encode()
-        return hashlib.sha256(self.release.encode() + b"\0" + content).hexdigest()
+        return hashlib.sha256(f"{self.exercises}\0{self.release}\0".encode() + content).hexdigest()
 
 
 @dataclass

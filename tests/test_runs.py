@@ -17,7 +17,7 @@ import nbformat
 import psutil
 import pytest
 
-from autograder import classroom, executors, jobs, runs
+from autograder import classroom, executors, jobs, runs, units
 from autograder.cli import main
 from autograder.sandbox import preflight
 
@@ -128,6 +128,33 @@ def test_what_has_changed_is_graded_again_and_force_grades_all(course, capsys):
     assert scores(course)["student1"] == scores(course)["student0"]
     assert grade(course, "--force") == 0
     assert all(time_ != after[name] for name, time_ in recorded(course).items())
+
+
+def test_a_corrected_exercise_is_graded_again(course, monkeypatch):
+    assert grade(course) == 0
+    before = recorded(course)
+    monkeypatch.setattr(classroom, "digest", lambda unit: "of the corrected module")
+    assert grade(course) == 0
+    assert all(time_ != before[name] for name, time_ in recorded(course).items())
+
+
+def test_the_digest_of_a_units_exercises_is_that_of_its_files(tmp_path, monkeypatch):
+    shutil.copytree(Path(units.__file__).parent, tmp_path / "units")
+    monkeypatch.setattr(units, "__file__", str(tmp_path / "units" / "__init__.py"))
+
+    def digests():
+        units.digest.cache_clear()
+        return units.digest("01_projections"), units.digest("04_multi_head")
+
+    before = digests()
+    with open(tmp_path / "units" / "unit_01_projections.py", "a", encoding="utf-8") as file:
+        file.write("# corrected\n")
+    first = digests()
+    assert first[0] != before[0] and first[1] == before[1]
+    with open(tmp_path / "units" / "torch_parts.py", "a", encoding="utf-8") as file:
+        file.write("# corrected\n")
+    assert all(one != other for one, other in zip(first, digests(), strict=True))
+    units.digest.cache_clear()
 
 
 def test_a_lost_gradebook_is_written_again_without_grading(course, monkeypatch):

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+from functools import cache
 from importlib import import_module
+from pathlib import Path
 
 from ..exercise import Exercise
 
@@ -63,6 +66,14 @@ def exercises(unit: str) -> dict[str, Exercise]:
         if exercise.unit != unit:
             raise UnknownUnit(f"{place}: {exercise.name} says that its unit is {exercise.unit!r}, not {unit!r}")
     return found
+
+
+@cache
+def digest(unit: str) -> str:
+    """Of the code of a unit's exercises, with what units share: another one may judge the same answer otherwise."""
+    shared = (path for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("unit_"))
+    files = [Path(__file__).with_name(f"{MODULES[unit]}.py"), *sorted(shared)]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
 
 
 def find_exercise(function: str) -> Exercise:
