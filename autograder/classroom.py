@@ -15,6 +15,7 @@ import nbformat
 from . import runs
 from .challenge import Challenge
 from .executors import Pool
+from .expected import Expected
 from .grading import Course
 from .jobs import Graded, Job, recorded_form
 from .judge import Criterion, Verdict
@@ -26,7 +27,7 @@ from .units import digest, exercises, unit_names
 Done = Callable[[Graded], None]
 
 
-class NotUsable(Exception):
+class NotUsable(Expected):
     """Something about the class folder or the gradebook that a person must mend: one line with the remedy."""
 
 
@@ -189,8 +190,8 @@ class Run:
         keep(self.root, graded)
 
 
-def check_gradebook(root: Path) -> None:
-    """Raises NotUsable when the gradebook is locked, damaged, cannot be written, or belongs to another course."""
+def check_gradebook(root: Path, to_write: bool = False) -> None:
+    """Raises NotUsable when the gradebook is locked, damaged, of another course, or cannot be opened or written."""
     path = root / "grading" / "gradebook.db"
     if not path.exists():
         return
@@ -198,7 +199,8 @@ def check_gradebook(root: Path) -> None:
         with closing(sqlite3.connect(path, timeout=5)) as connection:
             connection.execute("BEGIN IMMEDIATE")  # of a file that cannot be written this says nothing
             courses = [row[0] for row in connection.execute("SELECT id FROM course")]
-            connection.execute("CREATE TABLE autograder_may_write (id)")
+            if to_write:
+                connection.execute("CREATE TABLE autograder_may_write (id)")
             connection.rollback()
     except sqlite3.OperationalError as error:
         if "locked" in str(error):

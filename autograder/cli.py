@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import __version__
+from .expected import Expected
 from .text import printable
 
 GRADED, FAILED, UNUSABLE = 0, 1, 2
 
 
-class Unusable(Exception):
+class Unusable(Expected):
     """Arguments or input that a person must mend: one line with the remedy."""
 
 
@@ -30,27 +31,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _name_units(options)
         return options.run(options)
     except KeyboardInterrupt:
-        print("autograder: stopped; what was graded so far is kept", file=sys.stderr)
+        kept = "; what was graded so far is kept" if options.run is _grade else ""
+        print(f"autograder: stopped{kept}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         return FAILED
     except Exception as error:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
-        expected = _is_expected(error)
+        expected = isinstance(error, (Expected, FileNotFoundError))
         line = " ".join(str(error).split()) or type(error).__name__
         print(f"autograder: {line if expected else f'{type(error).__name__}: {line}'}", file=sys.stderr)
         if not expected:
             print("autograder: this is a fault of ours; AUTOGRADER_DEBUG=1 shows where", file=sys.stderr)
         return UNUSABLE if expected else FAILED
-
-
-def _is_expected(error: Exception) -> bool:
-    from .submission import Unreadable
-    from .units import UnknownUnit
-
-    names = {"NotUsable", "NoSandbox", "ReleaseFailed", "NoMap", "SchedulerLost", "BadSettings"}
-    return isinstance(error, (Unusable, Unreadable, UnknownUnit, FileNotFoundError)) or type(error).__name__ in names
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -157,7 +151,7 @@ def _grade(options: argparse.Namespace) -> int:
         raise Unusable("--workers takes a number from 1 up")
     root = _course(options)
     found = classroom.look_through(root, options.units, options.student)
-    classroom.check_gradebook(root)
+    classroom.check_gradebook(root, to_write=True)
     run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
         graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))

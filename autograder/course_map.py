@@ -10,13 +10,14 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
+from .expected import Expected
 from .units import exercises, unit_names
 
 EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · ([●○]+) · (\d+) min")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
 
 
-class NoMap(ValueError):
+class NoMap(Expected):
     """A notebook that does not say what the map needs: one line with the remedy."""
 
 

@@ -17,6 +17,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from typing import Any, TypeVar
 
+from .expected import Expected
 from .jobs import Graded, Job, at_fault, begin, run
 from .sandbox import Limits
 from .worker import linux
@@ -27,7 +28,7 @@ RETRIES = 3
 Name = TypeVar("Name")
 
 
-class SchedulerLost(Exception):
+class SchedulerLost(Expected):
     """The Dask scheduler cannot be reached: one line with the remedy."""
 
 

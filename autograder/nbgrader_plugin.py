@@ -68,7 +68,9 @@ _runs: dict[Path, _Run] = {}
 
 
 def _run(root: Path) -> _Run:
-    return _runs.setdefault(root, _Run(root))
+    if root not in _runs:
+        _runs[root] = _Run(root)
+    return _runs[root]
 
 
 class SubmissionExporter(NotebookExporter):

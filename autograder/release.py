@@ -13,6 +13,7 @@ from pathlib import Path
 import nbformat
 
 from .course_map import unit_of_map
+from .expected import Expected
 from .start_page import NAME, is_stale, write_start_page
 from .units import unit_names
 
@@ -20,7 +21,7 @@ from .units import unit_names
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
 
 
-class ReleaseFailed(Exception):
+class ReleaseFailed(Expected):
     """A solution notebook that nbgrader cannot turn into a release: one line."""
 
 

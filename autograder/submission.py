@@ -13,6 +13,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from .expected import Expected
 from .sandbox import CellSource
 from .syntax import definitions
 from .text import printable
@@ -23,7 +24,7 @@ CELLS_CAP = 2_000
 CODE_CAP = 200_000
 
 
-class Unreadable(Exception):
+class Unreadable(Expected):
     """A submission that cannot be read: one line that names the file and the remedy."""
 
     def __init__(self, line: str) -> None:

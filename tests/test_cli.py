@@ -254,6 +254,7 @@ def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(ca
     assert gradebook(course).read_bytes() == before, "looking changes nothing"
     read_only = partial(connect, f"file:{gradebook(course)}?mode=ro", uri=True)
     monkeypatch.setattr(classroom.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
+    classroom.check_gradebook(course)  # enough to read marks
     said = refused(capfd, *grade(course, UNIT))
     assert "readonly" in said and "permissions" in said and "move it away" not in said
 
@@ -275,6 +276,38 @@ def test_no_sandbox_refuses(course, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.count("\n") == 1 and "bubblewrap is not installed" in done.stderr
     assert not gradebook(course).exists()
+
+
+def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatch):
+    from autograder import classroom, release
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    hand_in(course, "anna")
+    monkeypatch.setattr(classroom, "look_through", stop)
+    monkeypatch.setattr(release, "release", stop)
+    assert command(capfd, *grade(course, UNIT)) == (130, "", ["autograder: stopped; what was graded so far is kept"])
+    assert command(capfd, "--course", course, "release", UNIT) == (130, "", ["autograder: stopped"])
+
+
+def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch):
+    from autograder import classroom
+    from autograder.expected import Expected
+
+    class NotUsable(Exception):
+        """Of that name, and none of ours."""
+
+    def fail(error):
+        def look_through(*_):
+            raise error
+
+        monkeypatch.setattr(classroom, "look_through", look_through)
+        return command(capfd, *grade(course, UNIT))
+
+    assert fail(Expected("mend this")) == (2, "", ["autograder: mend this"])
+    status, _, lines = fail(NotUsable("who knows"))
+    assert status == 1 and "a fault of ours" in lines[-1]
 
 
 # --- grade, report, release, doctor: what they do ------------------------------------------------------------------------

@@ -17,6 +17,7 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
+from autograder import nbgrader_plugin
 from autograder.sandbox.sandbox import preflight
 from autograder.submission import answer_names
 from autograder.units import exercises
@@ -225,6 +226,14 @@ def test_a_manual_grade_and_comment_survive_a_regrade(graded):
             "wrong": SCORES["wrong"] + 1.5,
         }
     assert "Nearly." in pages(folder)["wrong"]
+
+
+def test_a_run_is_made_once_for_each_course(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr(nbgrader_plugin, "_Run", lambda root: made.append(root) or object())
+    monkeypatch.setattr(nbgrader_plugin, "_runs", {})
+    assert nbgrader_plugin._run(tmp_path) is nbgrader_plugin._run(tmp_path)
+    assert made == [tmp_path]
 
 
 def test_the_seed_of_each_run_is_kept(graded, plain):

@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from ..expected import Expected
+
 SETTINGS = "autograder.toml"
 UNITS = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "kB": 10**3, "MB": 10**6, "GB": 10**9}
 
 
-class BadSettings(ValueError):
+class BadSettings(Expected):
     """The course's settings cannot be used: one line that names the file and the remedy."""
 
 

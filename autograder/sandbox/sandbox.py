@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from typing import IO
 
+from ..expected import Expected
 from . import bubblewrap, delegation
 from .cells import CellSource
 from .groups import Group, remove_all
@@ -27,7 +28,7 @@ REMOVE_SECONDS = 2.0
 _started = itertools.count()
 
 
-class NoSandbox(Exception):
+class NoSandbox(Expected):
     """Strangers' work cannot be run safely here: one line that says why and what mends it."""
 
 

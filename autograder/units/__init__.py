@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ..exercise import Exercise
+from ..expected import Expected
 
 #: Unit folder -> the module that holds its exercises.
 MODULES = {
@@ -23,7 +24,7 @@ MODULES = {
 }
 
 
-class UnknownUnit(ValueError):
+class UnknownUnit(Expected):
     """A unit that this course does not have, or not in full: one line with what is missing."""
 
 
