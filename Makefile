@@ -42,7 +42,7 @@ format:  ## put code and notebooks into the common form
 	@$(SETUP) --extras grading,test
 	@$(BIN)ruff check --quiet --fix . ; $(BIN)ruff format --quiet .
 
-notebooks:  ## execute solutions/ in place and make notebooks/ from them (authors)
+notebooks:  ## format and execute solutions/ in place, and make notebooks/ from them (authors)
 	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
 	@$(BIN)python -m autograder release
 

@@ -133,23 +133,44 @@ def test_the_map_holds_every_unit_and_every_exercise_with_its_points():
     assert table(units).splitlines()[-1].endswith(f"| **{COUNT}** | **{POINTS:g}** |")
 
 
-def test_the_drawing_says_what_the_table_says():
-    """Each unit hangs below one that it builds on, by its indentation; the long line on the right leads to unit 9."""
-    parents, stack = {}, []
-    for line in start_page.DRAWING.splitlines():
-        found = re.match(r"([ │]*)(?:[├└]── )?(\d) ([\w -]*\w)(.*)", line)
+def parents_in(drawing: str) -> dict[str, set[int]]:
+    """Unit -> the units that the drawing hangs it below: by its indentation, and by the long line on the right.
+
+    That line begins with ┐, more join it with ┤, and it ends where a unit stands to its right: ┴── 9 speed.
+    """
+    parents, stack, joining = {}, [], set()
+    for line in drawing.splitlines():
+        found = re.match(r"([ │]*)(?:[├└]── )?(\d+) ([\w -]*\w)(.*)", line)
+        assert found, f"DRAWING of autograder/start_page.py has a line without a unit: {line}"
         depth = len(found[1]) // 4 + ("── " in line[: found.start(2)])
-        stack[depth:] = [found[2]]
-        parents.setdefault(found[2], []).extend(stack[depth - 1 : depth])
-        if "9 speed" in found[4]:
-            parents["9"] = [found[2]]
+        stack[depth:] = [int(found[2])]
+        parents.setdefault(found[2], set()).update(stack[depth - 1 : depth])
+        right = re.search(r"┴── (\d+) ", found[4])
+        if right:
+            parents[right[1]], joining = {int(found[2]), *joining}, set()
         elif re.search(r"─[┐┤]$", found[4]):
-            parents.setdefault("9 too", []).append(found[2])
-    parents["9"] += parents.pop("9 too")
+            joining.add(int(found[2]))
+    return parents
+
+
+def test_the_drawing_says_what_the_table_says():
+    parents = parents_in(start_page.DRAWING)
     for unit in course_map(ROOT):
-        before = {other[:2].lstrip("0") for other in unit.builds_on}
-        assert set(parents[unit.number]) <= before, unit.name
-        assert max(before, default=None) in [*parents[unit.number], None], unit.name
+        what = f"DRAWING of autograder/start_page.py, unit {unit.number}"
+        before = {int(other[:2]) for other in unit.builds_on}
+        assert unit.number in parents, f"{what} is missing: add its line below the last unit that it builds on"
+        drawn = parents[unit.number]
+        assert drawn <= before, f"{what} hangs below {drawn}, and its first cell says that it builds on {before}"
+        assert not before or max(before) in drawn, f"{what} is to hang below unit {max(before)}, not below {drawn}"
+
+
+def test_a_drawing_may_have_more_than_nine_units():
+    drawing = """\
+1 one
+└── 2 two ────────┐
+    ├── 9 nine ───┴── 11 eleven
+    └── 10 ten"""
+    assert parents_in(drawing) == {"1": set(), "2": {1}, "9": {2}, "11": {2, 9}, "10": {2}}
 
 
 def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(tmp_path, monkeypatch, capsys):
@@ -173,7 +194,7 @@ def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(
 def test_a_start_page_that_is_old_is_written_anew(tmp_path):
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
     path = tmp_path / "notebooks" / start_page.NAME
-    path.write_text(path.read_text(encoding="utf-8").replace("75", "76"), encoding="utf-8")
+    path.write_text(path.read_text(encoding="utf-8").replace("Attention", "Attentions"), encoding="utf-8")
     assert start_page.is_stale(tmp_path)
     assert start_page.write_start_page(tmp_path) and not start_page.is_stale(tmp_path)
     assert not start_page.write_start_page(tmp_path)

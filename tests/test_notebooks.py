@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import os
 import re
@@ -70,7 +71,8 @@ def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
         text=True,
         timeout=600,
     )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]
+    remedy = f"run `make notebooks ARGS={unit}` and read its diff (the numbers of cells below count code cells alone)"
+    assert done.returncode == 0, f"{unit}: {remedy}\n{done.stdout[-4000:]}{done.stderr[-1000:]}"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -83,7 +85,8 @@ def test_every_code_cell_of_a_solution_was_executed_and_no_time_or_machine_is_no
             assert cell.execution_count is not None, (
                 f"{unit}, {cell.id}: not executed; run `make notebooks ARGS={unit}`"
             )
-            assert not any(output.output_type == "error" for output in cell.outputs), f"{cell.id}: ended in an error"
+            failed = any(output.output_type == "error" for output in cell.outputs)
+            assert not failed, f"{unit}, {cell.id}: ended in an error"
     assert notebook.metadata.kernelspec.name == "python3"
     assert "version" not in notebook.metadata.language_info
 
@@ -120,6 +123,9 @@ def test_every_function_has_one_answer_cell_and_one_test_cell_with_its_points(un
         assert not marks(answer)["locked"] and not marks(answer)["grade"], f"{name}: its answer cell must be open"
         functions = re.findall(r"^def (\w+)\(", answer.source, re.MULTILINE)
         assert functions == [name], f"{name}: its answer cell must define this one function, and defines {functions}"
+        definition = next(node for node in ast.parse(answer.source).body if isinstance(node, ast.FunctionDef))
+        remedy = "say in it all that the function takes, returns and raises"
+        assert ast.get_docstring(definition), f"{place}: {name} has no docstring in its answer cell; {remedy}"
         counts = {line: answer.source.count(line) for line in ("### BEGIN SOLUTION", "### END SOLUTION")}
         assert set(counts.values()) == {1}, f"{name}: the answer cell needs each of these lines once: {counts}"
         visible, _, hidden = test.source.partition("### BEGIN HIDDEN TESTS")
@@ -145,7 +151,10 @@ def test_every_exercise_is_announced_before_its_answer_cell(unit):
         assert name in announced, f"{place}: before the answer cell of {name} must stand a line like {wanted}"
         index, found, worth = announced[name]
         assert (found, worth) == (number, exercise.points), f"{place}: the line of {name} should read {wanted}"
+        assert name in answers, f"{place} has no answer cell with the grade_id {name!r}"
         assert index < answers[name], f"{place}: {name} is announced after its answer cell"
+        folded = any("<details" in cell.source for cell in notebook.cells[index : answers[name]])
+        assert folded, f"{place}: no hint between the line of {name} and its answer cell; fold one into <details>"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -153,9 +162,10 @@ def test_every_exercise_is_announced_before_its_answer_cell(unit):
 def test_cell_names_are_readable_and_unique(folder, unit):
     notebook = read(folder, unit)
     names = [cell.id for cell in notebook.cells]
-    assert len(set(names)) == len(names)
+    twice = {name for name in names if names.count(name) > 1}
+    assert not twice, f"{folder}/{unit}: two cells have the id {twice}"
     for cell in notebook.cells:
-        remedy = f"{cell.id}: no name for a reader; `make notebooks` gives new cells one"
+        remedy = f"{folder}/{unit}, {cell.id}: no name for a reader; `make notebooks` gives new cells one"
         assert re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", cell.id), remedy
         assert not INVENTED.fullmatch(cell.id), remedy
         if marks(cell):
@@ -181,20 +191,20 @@ def test_every_figure_has_alternative_text(unit):
     for cell in read("solutions", unit).cells:
         if cell.cell_type == "markdown":
             for picture, words, target in LINK.findall(cell.source):
-                assert not picture or len(words) >= 20, f"{cell.id}: {target} has no alternative text"
+                assert not picture or len(words) >= 20, f"{unit}, {cell.id}: {target} has no alternative text"
         pictures = IMAGE.findall(cell.source) if cell.cell_type == "markdown" else []
         for output in cell.get("outputs", []):
             data = output.get("data", {})
             assert "image/png" not in data and "image/svg+xml" not in data, (
-                f"{cell.id}: use show(fig, alt=…, caption=…)"
+                f"{unit}, {cell.id}: use show(fig, alt=…, caption=…)"
             )
             pictures += IMAGE.findall(data.get("text/html", ""))
         for picture in pictures:
             alt = ALT.search(picture)
-            assert alt and len(alt.group(1)) >= 20, f"{cell.id}: a figure without alternative text"
+            assert alt and len(alt.group(1)) >= 20, f"{unit}, {cell.id}: a figure without alternative text"
         if "plt.subplots(" in cell.source or "plt.figure(" in cell.source:
             optional = "optional" in cell.metadata.get("tags", [])  # needs what is not installed here
-            assert pictures or optional, f"{cell.id}: draws a figure that nobody sees"
+            assert pictures or optional, f"{unit}, {cell.id}: draws a figure that nobody sees"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -208,7 +218,7 @@ def test_local_links_lead_somewhere(folder, unit):
             if re.match(r"[a-z]+:", target) or target.startswith("#"):
                 continue
             place = path_of(folder, unit).parent / unquote(target.partition("#")[0])
-            assert place.exists(), f"{cell.id}: {target} is not there"
+            assert place.exists(), f"{folder}/{unit}, {cell.id}: the link {target} leads nowhere"
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -216,13 +226,14 @@ def test_a_unit_links_to_the_one_before_and_the_one_after_it(unit):
     links = {target for cell in read("solutions", unit).cells for _, _, target in LINK.findall(cell.source)}
     place = UNITS.index(unit)
     for other in UNITS[max(place - 1, 0) : place] + UNITS[place + 1 : place + 2]:
-        assert f"../{other}/{other}.ipynb" in links, f"no link to {other}"
+        assert f"../{other}/{other}.ipynb" in links, f"solutions/{unit} has no link ../{other}/{other}.ipynb"
 
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_folded_parts_open_and_close(unit):
     for cell in read("solutions", unit).cells:
         if cell.cell_type == "markdown":
-            assert cell.source.count("<details") == cell.source.count("</details>"), cell.id
-            assert cell.source.count("<details") == cell.source.count("<summary"), cell.id
-            assert not re.search(r"</summary>\n(?!\n)", cell.source), f"{cell.id}: a blank line must follow </summary>"
+            where, opened = f"solutions/{unit}, {cell.id}", cell.source.count("<details")
+            assert opened == cell.source.count("</details>"), f"{where}: as many </details> as <details> are needed"
+            assert opened == cell.source.count("<summary"), f"{where}: each <details> needs one <summary>"
+            assert not re.search(r"</summary>\n(?!\n)", cell.source), f"{where}: a blank line must follow </summary>"

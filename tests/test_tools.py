@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -89,7 +90,7 @@ def test_new_cells_get_names_that_can_be_read_and_old_ones_keep_theirs():
 def test_what_an_editor_left_behind_is_gone_once_a_notebook_was_executed(tmp_path, capfd):
     kept = {"tags": ["given"], "jupyter": {"outputs_hidden": True}, "editable": False, "deletable": False}
     times, shown = {"iopub.execute_input": "2026-01-01T00:00:00Z"}, {"slideshow": {"slide_type": ""}}
-    left = {"execution": times, "collapsed": False, "scrolled": True, **shown}
+    left = {"execution": times, "collapsed": False, "scrolled": True, "lines_to_next_cell": 1, **shown}
     cells = [
         nbformat.v4.new_markdown_cell("# Title", metadata={**shown, "editable": False}),
         nbformat.v4.new_code_cell("1 + 1", metadata=left | kept),
@@ -102,6 +103,18 @@ def test_what_an_editor_left_behind_is_gone_once_a_notebook_was_executed(tmp_pat
     counts = [(cell.execution_count, cell.outputs[0].execution_count) for cell in (one, two)]
     assert counts == [(1, 1), (1, 1)], "a new cell changes no other one"
     assert capfd.readouterr().err == "", "nothing to worry the author"
+
+
+def test_the_marks_of_new_cells_that_contributing_shows_are_those_of_their_neighbours():
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = [json.loads(marks) for marks in re.findall(r"# %% nbgrader=(\{.*\})", text)]
+    notebook = nbformat.read(ROOT / "solutions" / "03_masking" / "03_masking.ipynb", as_version=4)
+    marks = {
+        cell.metadata.get("nbgrader", {}).get("grade_id"): cell.metadata.get("nbgrader") for cell in notebook.cells
+    }
+    neighbours = [marks["causal_mask"], marks["test_causal_mask"]]
+    names = ("name", "test_name")
+    assert shown == [{**one, "grade_id": name} for one, name in zip(neighbours, names, strict=True)]
 
 
 def test_a_unit_that_is_not_there_is_named_before_anything_is_executed(monkeypatch, capsys, tmp_path):

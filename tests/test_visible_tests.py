@@ -39,6 +39,10 @@ def visible_test(unit: str, function: str):
     return run
 
 
+def lets_through(function: str, missed: list[str]) -> str:
+    return f"the visible test of {function} lets these through: {', '.join(missed)}; add asserts"
+
+
 ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
 
 
@@ -61,8 +65,8 @@ def test_the_visible_test_alone_catches_known_mistakes_and_says_something(exerci
             pass  # the student sees the exception of his own code
         else:
             missed.append(mistake.slug)
-    assert not silent, f"an assertion without words meets {silent}"
-    assert len(missed) <= (1 - SHARE_CAUGHT) * len(exercise.mistakes), f"missed: {missed}"
+    assert not silent, f"the visible test of {exercise.name} has an assert without words, which meets {silent}"
+    assert len(missed) <= (1 - SHARE_CAUGHT) * len(exercise.mistakes), lets_through(exercise.name, missed)
 
 
 @pytest.mark.parametrize("exercise", [e for e in ALL if e.unit in ANSWERS], ids=lambda e: e.name)
@@ -80,4 +84,4 @@ def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(ex
         except Exception:
             continue
         missed.append(answer.__name__)
-    assert len(missed) <= (1 - SHARE_CAUGHT) * len(wrong), f"missed: {missed}"
+    assert len(missed) <= (1 - SHARE_CAUGHT) * len(wrong), lets_through(exercise.name, missed)

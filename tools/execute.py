@@ -20,8 +20,8 @@ ROOT = Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
 #: A cell's id that an editor invented: eight hexadecimal digits, or a UUID.
 INVENTED = re.compile(r"(cell-)?(?=.*\d)[0-9a-f-]{8,}")
-#: What JupyterLab notes in the metadata of a cell and no reader needs.
-LEFTOVERS = ("collapsed", "execution", "scrolled", "slideshow")
+#: What JupyterLab and jupytext note in the metadata of a cell and no reader needs.
+LEFTOVERS = ("collapsed", "execution", "lines_to_next_cell", "scrolled", "slideshow")
 
 
 def name_cells(notebook: nbformat.NotebookNode) -> None:
