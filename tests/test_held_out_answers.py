@@ -39,7 +39,7 @@ def calls_what_is_forbidden(name, answer):
 @pytest.mark.parametrize("unit", unit_names())
 def test_every_exercise_has_held_out_answers(unit):
     place = f"tests/answers/unit_{unit[:2]}.py"
-    assert unit in ANSWERS, f"{place} is not there: right and wrong answers to every exercise, with RIGHT and WRONG"
+    assert unit in ANSWERS, f"{place} is not there: right and wrong answers to every exercise"
     for name in exercises(unit):
         for kind, least in (("right", 1), ("wrong", 3)):
             count = len(getattr(ANSWERS[unit], kind.upper()).get(name, ()))

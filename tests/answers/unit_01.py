@@ -1,8 +1,6 @@
 """Right and wrong answers to unit 01_projections, written from the contracts of the functions alone,
 to test the judge with."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 # ---------------------------------------------------------------- embed
@@ -1731,17 +1729,3 @@ def attention_parameters__wrong_cached(d_model, d_head, n_heads, n_layers, _seen
 
 
 # ---------------------------------------------------------------- tables
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

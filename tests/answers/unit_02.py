@@ -3,7 +3,6 @@
 import math
 import warnings
 from collections import namedtuple
-from collections.abc import Callable
 
 import numpy as np
 
@@ -2208,17 +2207,3 @@ def softmax_jacobian__right_vectorize(p):
 
 
 # ------------------------------------------------------------------------------------------------------------ tables
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

@@ -2,7 +2,6 @@
 
 import itertools
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 
@@ -1836,17 +1835,3 @@ def next_token_pairs__wrong_reversed_targets(tokens):
 def next_token_pairs__wrong_hard_coded_length(tokens):
     """Cuts at seven, as if every sequence had eight tokens."""
     return tokens[:, :7], tokens[:, 1:8]
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

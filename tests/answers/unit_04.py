@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -1411,17 +1410,3 @@ def from_torch_weights__wrong_hard_coded(in_proj_weight, out_proj_weight):
 
 
 # ------------------------------------------------------------------------------------------------------------- the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

@@ -2,7 +2,6 @@
 
 import math
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -1741,17 +1740,3 @@ def pool_kv_heads__wrong_none(W, n_heads, n_kv_heads):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

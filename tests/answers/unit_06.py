@@ -3,7 +3,6 @@
 import itertools
 import math
 import warnings
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -1368,17 +1367,3 @@ def greedy_decode__wrong_default_list(next_logits, start, end, max_len, tokens=[
 
 
 # ----------------------------------------------------------------------------------------------------------- the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

@@ -4,7 +4,6 @@ the judge with."""
 import functools
 import math
 import warnings
-from collections.abc import Callable
 
 import torch
 
@@ -1974,17 +1973,3 @@ def transformer_logits__wrong_one_hot_float32(tokens, params, n_heads):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

@@ -3,7 +3,6 @@ the judge with."""
 
 import math
 import warnings
-from collections.abc import Callable
 
 import torch
 
@@ -2142,17 +2141,3 @@ def build_induction_circuit__wrong_kept(vocab_size, n_ctx):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")

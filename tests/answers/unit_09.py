@@ -6,7 +6,6 @@ import math
 import statistics
 import time
 import warnings
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -2294,17 +2293,3 @@ def median_time__wrong_per_run(run, synchronize, clock, warmup, repeats):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
-
-
-def _collect(kind: str) -> dict[str, list[Callable]]:
-    """All functions of this module named `function__kind_what`, by function."""
-    table: dict[str, list[Callable]] = {}
-    for name, value in list(globals().items()):
-        function, _, rest = name.partition("__")
-        if function and rest.startswith(kind + "_") and callable(value):
-            table.setdefault(function, []).append(value)
-    return table
-
-
-RIGHT: dict[str, list[Callable]] = _collect("right")
-WRONG: dict[str, list[Callable]] = _collect("wrong")
