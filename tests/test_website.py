@@ -17,6 +17,7 @@ import pytest
 
 import website
 from autograder.units import exercises, unit_names
+from prose import plain_formula
 
 ROOT = Path(__file__).parents[1]
 BODY = re.compile(r"### BEGIN (SOLUTION|HIDDEN TESTS)\n(.*?)### END \1", re.DOTALL)
@@ -127,6 +128,45 @@ def test_every_page_has_a_language_a_title_one_main_part_and_headings_in_order(s
             assert tag != "img" or len(attributes["alt"]) >= 20, path.name
         text = re.sub(r"<(pre|code)\b.*?</\1>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
         assert not re.search(r"⟦|\$[^$\n]{1,80}\$", text), f"{path.name}: a formula was not set"
+
+
+@pytest.mark.parametrize(
+    ("tex", "text"),
+    [
+        (r"(B, h, n, d)", "(B, h, n, d)"),
+        (r"\sqrt{d_{head}} = 8", "√d_head = 8"),
+        (r"\sqrt d", "√d"),
+        (r"W_V^{(r)}", "W_V^(r)"),
+        (r"e^{-\infty} = 0", "e^(-∞) = 0"),
+        (r"d_\text{model} \times \tfrac12", "d_model × 1/2"),
+        (r"q_i^2 \cdot \sigma_q^2", "q_i^2 · σ_q^2"),
+        (r"\ln 3 \approx 1.1", "ln 3 ≈ 1.1"),
+        (r"\lVert J \rVert", "…"),
+        (r"\begin{pmatrix} 0 & 5 \\\\ 2 & 9 \end{pmatrix}", "…"),
+        ("x" * 60, "…"),
+    ],
+)
+def test_a_short_formula_can_be_read_in_what_the_search_shows(tex, text):
+    assert plain_formula(tex) == text
+
+
+def test_the_search_shows_few_formulas_as_dots():
+    unit = website.read_unit("02_scaled_scores")
+    texts = " ".join(section["text"] for section in unit.sections)
+    assert "√d_k" in texts and texts.count(" … ") < len(unit.page.formulas) / 8
+
+
+def test_a_unit_without_sections_has_no_list_of_them(tmp_path, monkeypatch):
+    read_unit = website.read_unit
+
+    def read_flat(name, root):
+        unit = read_unit(name, root)
+        unit.page.headings = [heading for heading in unit.page.headings if heading.level == 1]
+        return unit
+
+    monkeypatch.setattr(website, "read_unit", read_flat)
+    website.build(tmp_path, as_tex)
+    assert 'class="label">On this page' not in (tmp_path / "03_masking.html").read_text(encoding="utf-8")
 
 
 def test_the_map_names_every_unit_and_every_function(site):

@@ -6,6 +6,7 @@ import base64
 import html
 import re
 import struct
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
@@ -19,6 +20,12 @@ FIGURE = re.compile(r'<img (?P<before>[^>]*)src="data:image/png;base64,(?P<data>
 PLAIN_CODE = HtmlFormatter(nowrap=True)
 #: Stands for a formula until all are set.
 MARK = re.compile(r"⟦formula (\d+)⟧")
+#: Commands of TeX that a plain text has a sign for; Greek letters are beside these.
+SIGNS = {
+    **{"approx": "≈", "cdot": "·", "dots": "…", "downarrow": "↓", "ell": "ℓ", "ge": "≥", "infty": "∞", "le": "≤"},
+    **{"ne": "≠", "partial": "∂", "sqrt": "√", "sum": "Σ", "times": "×", "to": "→", "top": "⊤", "uparrow": "↑"},
+    **{"ln": "ln ", "log": "log ", "max": "max ", "varepsilon": "ε"},
+}
 
 
 @dataclass
@@ -139,12 +146,37 @@ def picture(found: re.Match[str], page: Page) -> str:
 
 
 def words(text: str, page: Page) -> str:
-    """The text of some HTML, for the search: no tags, no code, and only formulas that read as words do."""
+    """The text of some HTML, for the search: no tags, no code, and only formulas that can be read without being set."""
 
     def formula(found: re.Match[str]) -> str:
-        tex = page.formulas[int(found[1])][0]
-        return tex if re.fullmatch(r"[\w =+()-]{1,15}", tex) else "…"
+        return plain_formula(page.formulas[int(found[1])][0])
 
     text = re.sub(r"<pre.*?</pre>", " ", MARK.sub(formula, text), flags=re.DOTALL)
     text = re.sub(r"</?(a|b|i|em|strong|code|span)\b[^>]*>", "", text)
     return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", text))).strip()
+
+
+def plain_formula(tex: str) -> str:
+    """A short formula as plain text, `√d_k` for TeX's `\\sqrt{d_k}`; … for one that cannot be read so."""
+    text = re.sub(r"\\(text|operatorname|mathrm)\{([^{}]*)\}", r"\2", tex)
+    text = re.sub(r"\\[td]?frac *(\{[^{}]*\}|\w) *(\{[^{}]*\}|\w)", r"\1/\2", text)
+    text = re.sub(r"\\[ ,;!]", " ", re.sub(r"\\([a-zA-Z]+)", sign, text))
+    for _ in range(2):  # what stands in braces may hold braces
+        text = re.sub(r"\{([^{}]*)\}", group, text)
+    text = re.sub(r"\s+", " ", text).replace("√ ", "√").strip()
+    return text if len(text) <= 40 and not re.search(r"[\\{}&]", text) else "…"
+
+
+def group(braces: re.Match[str]) -> str:
+    """What stands in braces, in parentheses if it would else fall apart."""
+    return braces[1] if re.fullmatch(r"\w*|.|\(.*\)", braces[1]) else f"({braces[1]})"
+
+
+def sign(command: re.Match[str]) -> str:
+    """The sign for a command of TeX, or the command as it is."""
+    name = command[1]
+    kind = "SMALL" if name.islower() else "CAPITAL"
+    try:
+        return SIGNS.get(name) or unicodedata.lookup(f"GREEK {kind} LETTER {name.upper()}")
+    except KeyError:
+        return command[0]

@@ -68,6 +68,23 @@ def test_every_picture_is_there_and_described(reader: Page, site: Path, name: st
         assert picture.evaluate("(image) => image.naturalWidth") == int(picture.get_attribute("width"))
 
 
+@pytest.mark.parametrize("width", [1280, 1010, 400])
+def test_a_narrow_window_folds_the_contents_code_scrolls_and_the_footer_stands_below_the_text(
+    reader: Page, site: Path, width: int
+):
+    reader.set_viewport_size({"width": width, "height": 900})
+    reader.goto(f"{site.as_uri()}/03_masking.html")
+    assert reader.locator(".contents details").evaluate("(part) => part.open") == (width > 1000)
+    assert reader.locator("h1").bounding_box()["y"] < 300, "the title can be seen at once"
+    text, foot = (reader.locator(place).first.bounding_box()["x"] for place in ("main > h1", ".bottom p"))
+    assert text == foot
+    height, lines, line = reader.locator("main > pre.code > code").first.evaluate(
+        "(code) => [code.parentElement.clientHeight, code.innerText.trimEnd().split('\\n').length,"
+        " parseFloat(getComputedStyle(code).lineHeight)]"
+    )
+    assert height < (lines + 2) * line, "a line of code is wrapped"
+
+
 def test_the_keyboard_skips_to_the_content_and_the_search_finds_an_exercise(reader: Page, site: Path):
     reader.goto(f"{site.as_uri()}/index.html")
     reader.keyboard.press("Tab")
