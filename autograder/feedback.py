@@ -13,9 +13,10 @@ from typing import Any
 from jinja2 import pass_context
 from nbconvert.exporters import HTMLExporter
 from nbconvert.exporters.templateexporter import TemplateExporter
-from nbconvert.filters import Highlight2HTML
 from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
 from nbformat import NotebookNode
+
+from .colour import coloured
 
 TEXTS_CACHED = 4_096
 CODE_CELL = re.compile(r'<div class="(jp-Cell-inputWrapper|jp-OutputArea-output[^"]*)"')
@@ -36,13 +37,7 @@ class FeedbackExporter(HTMLExporter):
         def rendered(source: str) -> str:
             return plain(self, {}, source)
 
-        highlight = Highlight2HTML(pygments_lexer="ipython3", parent=self)
-
-        @functools.lru_cache(TEXTS_CACHED)
-        def coloured(source: str, language: str | None = None) -> str:
-            return highlight(source, language)
-
-        self._rendered, self._coloured = rendered, coloured
+        self._rendered, self._coloured = rendered, functools.lru_cache(TEXTS_CACHED)(coloured)
 
     @pass_context
     def markdown2html(self, context: Any, source: str) -> str:
@@ -50,7 +45,7 @@ class FeedbackExporter(HTMLExporter):
         return super().markdown2html(context, source) if cell.get("attachments") else self._rendered(source)
 
     def _highlight(self, source: str, language: str | None = None, metadata: Any = None) -> str:
-        return self._coloured(source, language)
+        return f'<div class="highlight"><pre>{self._coloured(source)}</pre></div>'
 
     def from_notebook_node(
         self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kwargs: Any

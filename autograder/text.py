@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 #: What a spreadsheet takes for the start of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 #: Letters that no terminal or page is to act on: controls, marks of direction, lone surrogates, line separators.
 UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+#: Letters that have to be looked at: all but ASCII's own, line ends and tabs.
+ODD = re.compile(r"[^ -~\n\t]")
 
 
 def printable(text: str) -> str:
@@ -23,6 +26,11 @@ def _seen(letter: str) -> str:
     if unicodedata.category(letter) not in UNSEEN:
         return letter
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def visible(text: str) -> str:
+    """Several lines without control characters: line ends and tabs stay, the others are spelt out."""
+    return ODD.sub(lambda letter: _seen(letter[0]), text)
 
 
 def spreadsheet_safe(text: str) -> str:
