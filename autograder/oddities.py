@@ -30,8 +30,9 @@ INNER_NAMES = frozenset(
 PATHS = ("solutions/", "gradebook", "/proc/")
 #: Libraries whose functions an answer may use and not replace.
 LIBRARIES = ("np", "numpy", "torch", "F", "nn", "builtins", "sys", "math")
-#: A cell without any of this need not be parsed.
-SIGN = re.compile("|".join([*INNER_NAMES, *PATHS, rf"\b(?:{'|'.join(LIBRARIES)})\b.*=(?!=)"]))
+#: A cell without any of this need not be parsed, unless a library's name stands left of a "=" in it.
+SIGN = re.compile("|".join([*INNER_NAMES, *PATHS]))
+LIBRARY = re.compile(rf"\b(?:{'|'.join(LIBRARIES)})\b")
 
 
 def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
@@ -111,7 +112,7 @@ def _text(cell: dict[str, Any]) -> str:
 def _reached(sources: list[str]) -> Iterator[str]:
     if sum(map(len, sources)) > CODE_CAP:
         return
-    for source in filter(SIGN.search, sources):
+    for source in filter(_is_worth_parsing, sources):
         plain = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
         try:
             nodes = list(ast.walk(ast.parse(plain)))
@@ -119,6 +120,11 @@ def _reached(sources: list[str]) -> Iterator[str]:
             continue
         for node in nodes:
             yield from _named(node)
+
+
+def _is_worth_parsing(source: str) -> bool:
+    lines = source.split("\n")
+    return bool(SIGN.search(source)) or any(LIBRARY.search(line.rpartition("=")[0]) for line in lines)
 
 
 def _named(node: ast.AST) -> Iterator[str]:

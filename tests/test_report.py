@@ -6,6 +6,7 @@ import csv
 import json
 import re
 import shutil
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from autograder.chart import chart
 from autograder.cli import main
 from autograder.jobs import Graded
 from autograder.judge import Verdict
-from autograder.oddities import odd_things
+from autograder.oddities import _reached, odd_things
 from autograder.summary import summarise
 from autograder.units import exercises
 
@@ -253,6 +254,18 @@ def test_code_that_reaches_further_is_named(tmp_path, release, source, found):
     own.cells.append(nbformat.v4.new_code_cell(source))
     (text,) = words(tmp_path / "a.ipynb", own, release)["code"]
     assert found in text
+
+
+def test_looking_takes_time_in_proportion_to_the_code():
+    def seconds(source: str) -> float:
+        found = []
+        for _ in range(5):
+            started = time.process_time()
+            assert list(_reached([source])) == []
+            found.append(time.process_time() - started)
+        return min(found)
+
+    assert seconds("np " * 40_000) < 24 * max(seconds("np " * 5_000), 1e-4), "8 times the text"
 
 
 @pytest.mark.parametrize(
