@@ -28,7 +28,10 @@ def with_circumstances(verdict: Verdict, submission: Transplanted, outcomes: Map
     words = (
         _misnamed(verdict, submission) if verdict.verdict == "missing" else _undefined(verdict, submission, outcomes)
     )
-    return replace(verdict, message=f"{verdict.message} {words}") if words else verdict
+    if not words:
+        return verdict
+    advice = verdict.advice and f"{verdict.advice} {words}"
+    return replace(verdict, message=f"{verdict.message} {words}", advice=advice)
 
 
 def _misnamed(verdict: Verdict, submission: Transplanted) -> str:

@@ -20,6 +20,7 @@ PACKAGES = {
     "matplotlib": ("the figures", "make lab"),
     "jupyterlab": ("the notebooks", "make lab"),
     "nbgrader": ("grading a class", "make setup"),
+    "latex2mathml": ("formulas on feedback pages", "make setup"),
     "nbval": ("the tests", "make test"),
 }
 WITHOUT_MAKE = 'python tools/bootstrap.py --extras "grading,test"'

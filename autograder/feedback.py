@@ -1,61 +1,130 @@
-"""Feedback pages: nbgrader's template, rendered once per text rather than once per student.
+"""The feedback page of one student: what to do next at the top, then the notebook, with each verdict above its test.
 
-Most of a page is our own prose and the same for the whole class. What a student contributes is code and plain text,
-and both are escaped by the template.
+Most of a page is our own prose and the same for the whole class: it is rendered once per text rather than once per
+student. What a student contributes is code and plain text. The page escapes both, and runs and fetches nothing.
 """
 
 from __future__ import annotations
 
 import functools
-import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from jinja2 import pass_context
-from nbconvert.exporters import HTMLExporter
-from nbconvert.exporters.templateexporter import TemplateExporter
-from nbconvert.filters.widgetsdatatypefilter import WidgetsDataTypeFilter
+import jinja2
+from markupsafe import Markup
 from nbformat import NotebookNode
 
 from .colour import coloured
+from .jobs import MARK
+from .markdown import rendered
 
-TEXTS_CACHED = 4_096
-CODE_CELL = re.compile(r'<div class="(jp-Cell-inputWrapper|jp-OutputArea-output[^"]*)"')
-
-
-class FeedbackExporter(HTMLExporter):
-    """nbconvert's HTML exporter without its last pass, which parses the whole page in order to touch a few tags.
-
-    That pass adds alternative text where none is (ours has it, and a test sees to that) and lets the keyboard reach the
-    cells, which is done here by their opening tags.
-    """
-
-    def __init__(self, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        plain = HTMLExporter.markdown2html
-
-        @functools.lru_cache(TEXTS_CACHED)
-        def rendered(source: str) -> str:
-            return plain(self, {}, source)
-
-        self._rendered, self._coloured = rendered, functools.lru_cache(TEXTS_CACHED)(coloured)
-
-    @pass_context
-    def markdown2html(self, context: Any, source: str) -> str:
-        cell = context.get("cell", {})
-        return super().markdown2html(context, source) if cell.get("attachments") else self._rendered(source)
-
-    def _highlight(self, source: str, language: str | None = None, metadata: Any = None) -> str:
-        return f'<div class="highlight"><pre>{self._coloured(source)}</pre></div>'
-
-    def from_notebook_node(
-        self, nb: NotebookNode, resources: dict[str, Any] | None = None, **kwargs: Any
-    ) -> tuple[str, dict[str, Any]]:
-        resources = self._init_resources(resources)
-        self.register_filter("highlight_code", self._highlight)
-        widgets = WidgetsDataTypeFilter(notebook_metadata=self._nb_metadata, parent=self, resources=resources)
-        self.register_filter("filter_data_type", widgets)
-        html, resources = TemplateExporter.from_notebook_node(self, nb, resources, **kwargs)
-        return CODE_CELL.sub(r'<div tabindex="0" class="\1"', html), resources
+TEMPLATE = Path(__file__).with_name("feedback_page.html")
+#: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
+TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000
+#: nbgrader's own comment on an answer cell that is as it was handed out.
+NO_RESPONSE = "No response."
+#: How an answer went -> a sign and words for it, so that it is not told by colour alone.
+WORDS = {
+    "right": ("✓", "right"),
+    "partly": ("◐", "partly right"),
+    "wrong": ("✗", "wrong"),
+    "missing": ("·", "missing"),
+    "crashed": ("!", "crashed"),
+    "timeout": ("∞", "no end"),
+    "forbidden": ("✗", "forbidden"),
+}
 
 
-__all__ = ["FeedbackExporter"]
+@dataclass(frozen=True)
+class Mark:
+    """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one."""
+
+    place: str
+    name: str
+    score: float
+    points: float
+    outcome: str
+    advice: str
+    message: str
+    by_hand: bool
+    comment: str
+
+    @property
+    def sign(self) -> str:
+        return WORDS[self.outcome][0]
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.outcome][1]
+
+
+class FeedbackPages:
+    """Makes pages, and keeps what it has rendered."""
+
+    def __init__(self) -> None:
+        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+        self._template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        self._kept = functools.lru_cache(TEXTS_KEPT)(_html)
+
+    def page(self, notebook: NotebookNode, grades: dict[str, Any]) -> str:
+        """The page's HTML.
+
+        notebook: with outputs of ours alone, and nbgrader's scores and comments in the cells' metadata.
+        grades: nbgrader's score, max_score and late_penalty.
+        """
+        marks, cells = {mark.place: mark for mark in _marks(notebook)}, notebook.cells
+        return self._template.render(
+            unit=grades["notebook"],
+            score=grades["score"],
+            points=grades["max_score"],
+            penalty=grades["late_penalty"],
+            unreadable=notebook.metadata.get(MARK, {}).get("unreadable", ""),
+            marks=marks,
+            cells=[(each, _told(each), marks.get(_told(each).get("grade_id")), _comment(each)) for each in cells],
+            code=lambda source: self._shown("code", source),
+            prose=lambda source: self._shown("prose", source),
+        )
+
+    def _shown(self, kind: str, source: str) -> Markup:
+        return Markup(self._kept(kind, source) if len(source) <= LONGEST_KEPT else _html(kind, source))
+
+
+def _html(kind: str, source: str) -> str:
+    return coloured(source) if kind == "code" else rendered(source)
+
+
+def _told(cell: NotebookNode) -> dict[str, Any]:
+    return cell.metadata.get("nbgrader", {})
+
+
+def _comment(cell: NotebookNode) -> str:
+    comment = _told(cell).get("comment") or ""
+    return "" if comment == NO_RESPONSE else comment
+
+
+def _marks(notebook: NotebookNode) -> Iterator[Mark]:
+    commented = {_told(cell)["grade_id"] for cell in notebook.cells if _comment(cell)}
+    for cell in notebook.cells:
+        told = _told(cell)
+        if not (told.get("grade") or told.get("task")):
+            continue
+        place, score, points = told["grade_id"], float(told["score"]), float(told["points"])
+        name, verdict = place.removeprefix("test_"), _verdict(cell)
+        by_hand = bool(verdict) and verdict["score"] != score
+        outcome = verdict.get("verdict", "")
+        if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
+            outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
+        advice = "" if outcome == "right" else verdict.get("advice") or verdict.get("message", "")
+        comment = next((each for each in (name, place) if each in commented), "")
+        yield Mark(place, name, score, points, outcome, advice, verdict.get("message", ""), by_hand, comment)
+
+
+def _verdict(cell: NotebookNode) -> dict[str, Any]:
+    """What we noted beside the score in a test cell's outputs."""
+    outputs = cell.get("outputs", [])
+    return next((output.metadata[MARK] for output in outputs if MARK in output.get("metadata", {})), {})
+
+
+__all__ = ["FeedbackPages"]

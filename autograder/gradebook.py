@@ -18,11 +18,10 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
-from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties, GetGrades, SaveAutoGrades
 
-from .feedback import FeedbackExporter
+from .feedback import FeedbackPages
 from .nbgrader_plugin import load_config, register_unit
 from .timestamps import NAME as TIMESTAMP
 from .timestamps import read_timestamp
@@ -49,8 +48,7 @@ class Recorder:
         self._config = load_config(root)
         self._course = CourseDirectory(config=self._config)
         self._units: set[str] = set()
-        self._feedback = GenerateFeedback(coursedir=self._course, config=self._config)
-        self._exporter = FeedbackExporter(parent=self._feedback, config=self._feedback.config)
+        self._pages = FeedbackPages()
         log = quiet_log()
         self._steps = [kind(config=self._config, log=log) for kind in (SaveAutoGrades, AssignLatePenalties)]
         self._grades = GetGrades(config=self._config, log=log)
@@ -100,7 +98,7 @@ class Recorder:
                 notebook, resources = step.preprocess(notebook, resources)
             autograded = nbformat.writes(notebook)
             graded, resources = self._grades.preprocess(nbformat.from_dict(notebook), resources)
-            page, _ = self._exporter.from_notebook_node(graded, resources)
+            page = self._pages.page(graded, resources["nbgrader"])
             self._write("autograded", student, unit, f"{unit}.ipynb", autograded, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
         return folder

@@ -24,6 +24,9 @@ from .judge import Verdict
 from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
 from .submission import Transplanted, Unreadable, read_bytes, transplant
 
+#: Under this name a recorded notebook says, in its metadata, what the feedback page needs.
+MARK = "autograder"
+
 
 @dataclass(frozen=True)
 class Job:
@@ -115,7 +118,7 @@ def run(job: Job) -> Graded:
     except Exception as error:
         return at_fault(job.student, job.unit, error)
     notebook = submission.notebook if submission is not None else nbformat.from_dict(_release(job))
-    text = nbformat.writes(with_outputs(notebook, verdicts))
+    text = nbformat.writes(with_outputs(notebook, verdicts, problem is not None))
     return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
 
 
@@ -127,8 +130,13 @@ def at_fault(student: str, unit: str, error: BaseException) -> Graded:
     return Graded(student, unit, [], fault=f"{unit} was not graded, by a fault of ours ({words})")
 
 
-def with_outputs(notebook: NotebookNode, verdicts: list[Verdict]) -> NotebookNode:
-    """The notebook with each verdict as the output of its test cell, as if that had been executed."""
+def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bool = False) -> NotebookNode:
+    """The notebook with each verdict as the output of its test cell, as if that had been executed.
+
+    unreadable: all verdicts say why nothing could be graded; the feedback page says so once.
+    """
+    if unreadable:
+        notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
     by_test = {f"test_{verdict.function}": verdict for verdict in verdicts}
     for cell in notebook.cells:
         verdict = by_test.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
@@ -142,16 +150,18 @@ def outputs_of(verdict: Verdict) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
+    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
+    score.metadata[MARK] = noted
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 
 def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
     """What `run` gives to be recorded, from verdicts that were reached before."""
     try:
-        notebook = _opened_notebook(job).notebook
+        notebook, unreadable = _opened_notebook(job).notebook, False
     except Unreadable:
-        notebook = nbformat.from_dict(_release(job))
-    return nbformat.writes(with_outputs(notebook, verdicts))
+        notebook, unreadable = nbformat.from_dict(_release(job)), True
+    return nbformat.writes(with_outputs(notebook, verdicts, unreadable))
 
 
 def _opened_notebook(job: Job) -> Transplanted:

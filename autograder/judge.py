@@ -27,6 +27,7 @@ from .worker.values import leaves
 CONDUCT = "conduct"
 #: A message that names more numbers than this names everything, and so nothing.
 NUMBERS_CAP = 20
+FIRST_SEEN = "First seen in the case"
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,7 @@ class Verdict:
 
     verdict: "right", "wrong", "missing", "crashed", "timeout" or "forbidden".
     mistake: a slug, or None when the mistake is not recognised (or there is none).
+    advice: the message without its first case, counts and what else is told of this one notebook.
     """
 
     unit: str
@@ -58,9 +60,11 @@ class Verdict:
     mistake: str | None
     message: str
     criteria: tuple[Criterion, ...] = ()
+    advice: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "message", printable(self.message))  # it may hold a student's words
+        object.__setattr__(self, "advice", printable(self.advice))
 
     def as_json(self, student: str | None) -> dict[str, Any]:
         """The object that `check --json` and `grade --json` print."""
@@ -112,10 +116,9 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         name, finding = "crashed", Finding(None, answer.reason or "Its process died.")
     elif _core_raised(posed, calls, problems):
         name = "crashed"
-    verdict = Verdict(
-        exercise.unit, exercise.name, exercise.points, _score(posed, criteria), name, finding.slug, "", criteria
-    )
-    return replace(verdict, message=_words(finding, criteria))
+    message, advice = _words(finding, criteria), finding.text.partition(f" {FIRST_SEEN}")[0]
+    score = _score(posed, criteria)
+    return Verdict(exercise.unit, exercise.name, exercise.points, score, name, finding.slug, message, criteria, advice)
 
 
 def _is_whole(posed: Posed, answer: Answer) -> bool:
@@ -263,7 +266,7 @@ def _diagnose(posed: Posed, calls: list[Call], problems: list[Problem | None], m
     if misconduct is not None and not ordinary:
         return misconduct  # an input that asks for a gradient cannot be written to: that follows from the misconduct
     finding = _recognised(posed, calls, problems) or misconduct
-    where = f"First seen in the case “{posed.cases[first].label}”: {problems[first].text}."
+    where = f"{FIRST_SEEN} “{posed.cases[first].label}”: {problems[first].text}."
     if finding is None:
         return Finding(None, where)
     return Finding(finding.slug, f"{finding.text} {where}")

@@ -26,15 +26,13 @@ from traitlets.config.loader import PyFileConfigLoader
 
 from .challenge import Challenge
 from .grading import Course, grade_submission, nothing_to_grade
-from .jobs import with_outputs
+from .jobs import MARK, with_outputs
 from .judge import Verdict
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import CodeCell, Unreadable, transplant
 from .timestamps import mistrust
 from .units import unit_names
-
-MARK = "autograder"
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])

@@ -5,10 +5,22 @@ from __future__ import annotations
 import html
 import re
 import time
+from pathlib import Path
+from xml.etree import ElementTree
 
+import nbformat
 import pytest
 
 from autograder.colour import coloured
+from autograder.feedback import FeedbackPages
+from autograder.jobs import with_outputs
+from autograder.judge import Verdict
+from autograder.markdown import mathml, rendered
+from autograder.units import exercises, unit_names
+
+ROOT = Path(__file__).parents[1]
+UNIT = "03_masking"
+POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
 
 #: Texts of about n letters on which lexers look ahead or back.
 TEXTS = {
@@ -72,3 +84,103 @@ def test_each_kind_of_token_has_its_colour():
 def test_letters_that_cannot_be_seen_are_spelt_out():
     shown = coloured("a = '\u202e\u2066\u2028\x1c\x85\x00é数'\n\tb")
     assert plain(shown) == "a = '\\u202e\\u2066\\u2028\\x1c\\x85\\x00é数'\n\tb"
+
+
+# --- the page --------------------------------------------------------------------------------------------------------
+
+WRONG = Verdict(
+    UNIT, "causal_mask", 2, 0.0, "wrong", "strict", "Too <b>strict</b>. First seen in the case “n = 4”: it is not. "
+    "Passed: values 0/4.", advice="Too <b>strict</b>."
+)  # fmt: skip
+
+
+def recorded(*changed: Verdict, unreadable: bool = False, manual: dict[str, float] | None = None, comment: str = ""):
+    """A graded notebook as nbgrader hands it to the page, and its grades."""
+    verdicts = {name: Verdict(UNIT, name, n, float(n), "right", None, "Right.") for name, n in POINTS.items()}
+    verdicts |= {verdict.function: verdict for verdict in changed}
+    notebook = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+    notebook = with_outputs(notebook, list(verdicts.values()), unreadable)
+    scores = {name: verdict.score for name, verdict in verdicts.items()} | (manual or {})
+    for cell in notebook.cells:
+        told = cell.metadata.get("nbgrader", {})
+        if told.get("grade"):
+            told["score"] = scores[told["grade_id"].removeprefix("test_")]
+        elif told.get("solution"):
+            told["comment"] = comment if told["grade_id"] == "causal_mask" else None
+    grades = {"notebook": UNIT, "score": sum(scores.values()), "max_score": sum(POINTS.values()), "late_penalty": 0}
+    return notebook, grades
+
+
+def box(page: str) -> str:
+    return page[page.index('<section class="box"') : page.index("</section>")]
+
+
+def words(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def test_the_advice_stands_at_the_top_and_the_verdict_above_the_folded_test():
+    page = FeedbackPages().page(*recorded(WRONG))
+    top = box(page)
+    assert "Score: 18 of 20 points" in top
+    assert '<a href="#test_causal_mask"><code>causal_mask</code></a>' in top
+    assert "0 of 2 ✗ wrong Too <b>strict</b>." in words(top) and "First seen" not in top
+    verdict, test = page.index('id="test_causal_mask"'), page.index("<details><summary>The test that you had")
+    assert page.index('id="answer-causal_mask"') < verdict < test
+    assert "Too <b>strict</b>. First seen in the case “n = 4”: it is not. Passed" in words(page[verdict:test])
+    assert page.count("✓ right") == 2 * 5, "each right one in the box and above its test"
+    assert "Out[" not in page and "0.0" not in words(page[verdict:test])
+
+
+def test_a_mark_that_was_changed_by_hand_and_a_comment_are_shown():
+    page = FeedbackPages().page(*recorded(WRONG, manual={"causal_mask": 1.25}, comment="*Nearly*: see $n^2$."))
+    assert "1.25 of 2 ◐ partly right Changed by hand. Too <b>strict</b>. Comment" in words(box(page))
+    assert 'href="#comment-causal_mask"' in page and "<em>Nearly</em>" in page
+    assert "Changed by hand" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))
+    assert "Comment" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))
+
+
+def test_for_a_file_that_cannot_be_read_one_sentence_stands_at_the_top():
+    nothing = [Verdict(UNIT, name, n, 0.0, "missing", None, "x.ipynb: cut off") for name, n in POINTS.items()]
+    page = FeedbackPages().page(*recorded(*nothing, unreadable=True))
+    assert page.count("x.ipynb: cut off") == 1 and "x.ipynb: cut off" in box(page)
+    assert "Your answer:" not in page
+
+
+def test_the_page_fetches_and_runs_nothing():
+    page = FeedbackPages().page(*recorded(WRONG))
+    assert not re.findall(r"<(script|link|img|iframe|object|embed|base|form)\b", page)
+    assert "default-src 'none'" in page and "@import" not in page and "url(" not in page
+    assert not [word for word in re.findall(r"https?://[^\s\"'<]+", page) if "MathML" in word and "w3.org" not in word]
+    places = set(re.findall(r'id="([^"]+)"', page))
+    assert {link[1:] for link in re.findall(r'href="(#[^"]*)"', page)} <= places
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_page_takes_time_in_proportion_to_what_a_student_wrote(name):
+    def made(length: int) -> str:
+        notebook, grades = recorded()
+        notebook.cells = [nbformat.v4.new_code_cell(TEXTS[name](length), id="extra-1")]
+        return pages.page(notebook, grades)
+
+    pages = FeedbackPages()
+    assert seconds(made, 80_000) < 24 * max(seconds(made, 10_000), 1e-3), "8 times the text"
+
+
+# --- its prose -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_each_formula_of_the_course_becomes_mathml(unit):
+    notebook = nbformat.read(ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
+    prose = "".join(rendered(cell.source) for cell in notebook.cells if cell.cell_type == "markdown")
+    formulas = re.findall(r"<math.*?</math>", prose, re.DOTALL)
+    assert len(formulas) > 40
+    for formula in formulas:
+        text = "".join(ElementTree.fromstring(formula).itertext())
+        assert not re.search(r"[\\&${]", text), formula
+    assert "$" not in re.sub(r"<pre>.*?</pre>|<code>.*?</code>", "", prose, flags=re.DOTALL)
+
+
+def test_a_formula_that_cannot_be_read_stays_readable():
+    assert mathml(r"\left( 1<2") == r"<code>\left( 1&lt;2</code>"

@@ -163,7 +163,16 @@ def test_every_student_has_a_feedback_page_with_scores_and_reasons(graded):
     assert "cut off or damaged" in found["cut"]
     assert "ValueError" in found["wrong"]
     for student, page in found.items():
-        assert f"(Score: {SCORES[student]:.1f} / {FULL:.1f})" in page
+        assert f"Score: {SCORES[student]:g} of {FULL:g} points" in page
+
+
+def test_where_files_lie_is_told_to_the_instructor_alone(graded, plain):
+    for folder, done in (graded, plain):
+        assert str(folder) in done.stderr
+        for path in (*folder.glob("grading/feedback/*/*/*.html"), *folder.glob("grading/autograded/*/*/*.ipynb")):
+            assert str(folder) not in path.read_text(encoding="utf-8"), path
+    page = pages(graded[0])["cut"]
+    assert page.count("cut off or damaged") == 1 and f"{UNIT}.ipynb: not a notebook" in page
 
 
 def test_feedback_gives_nothing_away(graded):
@@ -225,7 +234,7 @@ def test_a_manual_grade_and_comment_survive_a_regrade(graded):
             **SCORES,
             "wrong": SCORES["wrong"] + 1.5,
         }
-    assert "Nearly." in pages(folder)["wrong"]
+    assert "Nearly." in pages(folder)["wrong"] and "Changed by hand." in pages(folder)["wrong"]
 
 
 def test_a_run_is_made_once_for_each_course(tmp_path, monkeypatch):

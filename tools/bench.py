@@ -225,7 +225,7 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     timed("run in the sandbox", room.Session, "ask")
     timed("run in the sandbox", room.Session, "__enter__")
     timed("judge", grading, "judge")
-    timed("feedback page", feedback.FeedbackExporter, "from_notebook_node")
+    timed("feedback page", feedback.FeedbackPages, "page")
     timed("gradebook, with the page", gradebook.Recorder, "record")
     with gradebook.Recorder(folder) as recorder:
         recorder.record(made[0].unit, made[0].student, nbformat.reads(jobs.run(made[0]).notebook, as_version=4))
