@@ -81,8 +81,7 @@ def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = 
 
 def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) -> list[Verdict]:
     """The verdicts on a notebook that could not be read: every exercise is missing, for the same reason."""
-    _, name, words = str(reason).rpartition(f"{unit}.ipynb: ")  # where the file lies is nothing to a student
-    return [without_answer(posed, "missing", name + words) for posed in challenge.unit(unit)]
+    return [without_answer(posed, "missing", str(reason)) for posed in challenge.unit(unit)]
 
 
 def _before_asking(

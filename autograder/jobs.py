@@ -22,7 +22,7 @@ from .challenge import Challenge
 from .grading import grade_submission, nothing_to_grade
 from .judge import Verdict
 from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
-from .submission import Transplanted, Unreadable, read_bytes, transplant
+from .submission import Transplanted, Unreadable, for_the_student, read_bytes, transplant
 
 #: Under this name a recorded notebook says, in its metadata, what the feedback page needs.
 MARK = "autograder"
@@ -112,7 +112,8 @@ def run(job: Job) -> Graded:
             submission = _opened_notebook(job)
             verdicts, problem = grade_submission(submission, challenge, _sandbox(job)), None
         except Unreadable as error:
-            verdicts, problem = nothing_to_grade(challenge, job.unit, error), str(error)
+            problem = str(error)
+            verdicts = nothing_to_grade(challenge, job.unit, for_the_student(problem, job.name))
     except (NoSandbox, Lost):
         raise  # the next student would fare no better
     except Exception as error:

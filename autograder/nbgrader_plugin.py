@@ -30,7 +30,7 @@ from .jobs import MARK, with_outputs
 from .judge import Verdict
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import CodeCell, Unreadable, transplant
+from .submission import CodeCell, Unreadable, for_the_student, transplant
 from .timestamps import mistrust
 from .units import unit_names
 
@@ -94,7 +94,8 @@ class SubmissionExporter(NotebookExporter):
             notebook, mark = submission.notebook, {"notes": submission.notes}
         except Unreadable as error:
             self.log.warning("%s", error)
-            notebook, mark = nbformat.from_dict(course.release(unit)), {"unreadable": str(error)}
+            notebook = nbformat.from_dict(course.release(unit))
+            mark = {"unreadable": for_the_student(str(error), filename)}
         notebook.metadata[MARK] = mark
         return self.from_notebook_node(notebook, resources=resources)
 

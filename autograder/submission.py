@@ -31,6 +31,11 @@ class Unreadable(Expected):
         super().__init__(printable(line))
 
 
+def for_the_student(problem: str, path: str) -> str:
+    """What is wrong with the file at `path`, without where it lies: that is for the instructor."""
+    return problem.removeprefix(printable(os.path.join(os.path.dirname(path), "")))
+
+
 @dataclass(frozen=True)
 class CodeCell:
     """A code cell as handed in: what it says it is, and its text."""

@@ -19,7 +19,7 @@ from nbgrader.api import Gradebook
 
 from autograder import nbgrader_plugin
 from autograder.sandbox.sandbox import preflight
-from autograder.submission import answer_names
+from autograder.submission import answer_names, for_the_student
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
@@ -171,6 +171,7 @@ def test_where_files_lie_is_told_to_the_instructor_alone(graded, plain):
         assert str(folder) in done.stderr
         for path in (*folder.glob("grading/feedback/*/*/*.html"), *folder.glob("grading/autograded/*/*/*.ipynb")):
             assert str(folder) not in path.read_text(encoding="utf-8"), path
+    assert for_the_student("/a/b c/x (1).ipynb: cut off", "/a/b c/x (1).ipynb") == "x (1).ipynb: cut off"
     page = pages(graded[0])["cut"]
     assert page.count("cut off or damaged") == 1 and f"{UNIT}.ipynb: not a notebook" in page
 
