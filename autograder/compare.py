@@ -216,7 +216,8 @@ def same(one: Any, other: Any, rtol: float) -> bool:
         return False
     if one.dtype.kind not in "fc":
         return bool(np.array_equal(one, other))
-    one, other = one.astype(np.complex128), other.astype(np.complex128)
+    kind = np.complex128 if "c" in (one.dtype.kind, other.dtype.kind) else np.float64
+    one, other = one.astype(kind), other.astype(kind)
     odd = ~np.isfinite(other)
     if not np.array_equal(odd, ~np.isfinite(one)):
         return False
