@@ -13,7 +13,7 @@ from nbformat import NotebookNode
 from .challenge import Challenge, Posed
 from .circumstances import with_circumstances
 from .dialogue import Request
-from .forbidden import Survey, find_forbidden
+from .forbidden import Survey, Tangled, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Transplanted, Unreadable, read, transplant
@@ -61,7 +61,8 @@ class Course:
 def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sandbox) -> list[Verdict]:
     """The verdicts on one submission, in the order of its notebook."""
     verdicts: dict[str, Verdict] = {}
-    survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"])
+    ours = [cell.source for cell in submission.cells if cell.kind == "given"]
+    survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"], ours)
     with sandbox.session(submission.cells) as session:
         outcomes = {outcome.name: outcome for outcome in session.cells}
         for posed in challenge.unit(submission.unit):
@@ -95,7 +96,13 @@ def _before_asking(
     name = posed.exercise.name
     if name not in submission.answers:
         return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
-    found = find_forbidden(name, survey, posed.exercise.forbidden, _forbidden(earlier))
+    try:
+        found = find_forbidden(
+            name, survey, posed.exercise.forbidden, _forbidden(earlier), answer=submission.answers[name]
+        )
+    except Tangled:
+        text = f"The answer to {name} leads to code that is too tangled to be read. Write it in plain statements."
+        return without_answer(posed, "forbidden", text)
     if found:
         text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
         return without_answer(posed, "forbidden", text)

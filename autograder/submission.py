@@ -15,13 +15,15 @@ from nbformat import NotebookNode
 
 from .expected import Expected
 from .sandbox import CellSource
-from .syntax import definitions
+from .syntax import definitions, escapes
 from .text import printable
 
 SIZE_CAP = 20 * 2**20
 CELLS_CAP = 2_000
 #: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
 CODE_CAP = 200_000
+#: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
+MAGICS_CAP = 300
 
 
 class Unreadable(Expected):
@@ -89,6 +91,8 @@ def read_bytes(data: bytes, name: str) -> list[CodeCell]:
     code = [cell for cell in map(_code_cell, cells) if cell is not None]
     if sum(len(cell.source) for cell in code) > CODE_CAP:
         raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
+    if sum(escapes(cell.source) for cell in code) > MAGICS_CAP:
+        raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
     return code
 
 
@@ -195,11 +199,12 @@ def _role(cell: CodeCell, functions: list[str], ours: dict[str, str]) -> tuple[s
 
 def _adopt_unmarked(cells: list[CodeCell], role: list[tuple[str, str]], stubs: dict[str, str]) -> None:
     """Where a function's cell lost its marks, or was left as it came, the one unmarked cell that defines it answers."""
+    defined = [set(definitions(cell.source)) if r[0] == "extra" else set() for cell, r in zip(cells, role, strict=True)]
     for function, stub in stubs.items():
         marked = [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)]
         if any(source.strip() not in _untouched(stub) for source in marked):
             continue
-        found = [i for i, cell in enumerate(cells) if role[i][0] == "extra" and function in definitions(cell.source)]
+        found = [i for i, names in enumerate(defined) if role[i][0] == "extra" and function in names]
         if len(found) == 1:
             role[found[0]] = ("answer", function)
 

@@ -1,18 +1,134 @@
-"""What a student's cell defines and uses, read from its syntax tree and never by running it."""
+"""What a student's cell defines, read from its syntax tree and never by running it."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
+from functools import lru_cache
+
+#: A line that IPython may turn into a call: a magic, a shell command, a question.
+ESCAPE = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?")
+#: Letters that IPython's transformer may look at for one cell: it starts anew behind every line that it changes.
+TRANSFORM_CAP = 250_000
+#: Cell magics inside cell magics.
+DEPTH_CAP = 5
+#: Magics whose words are no Python, or do not run.
+NOT_PYTHON = frozenset((
+    "alias", "bash", "cd", "cat", "conda", "config", "env", "html", "javascript", "js", "latex", "load",
+    "load_ext", "ls", "lsmagic", "mamba", "man", "markdown", "matplotlib", "mkdir", "more", "pdoc", "perl",
+    "pfile", "pinfo", "pinfo2", "pip", "psearch", "psource", "pwd", "pylab", "reload_ext", "ruby", "script",
+    "sh", "svg", "sx", "system", "uv", "who", "xmode",
+))  # fmt: skip
+#: Words before the Python in the line of a magic, such as `-n 10 -r 3`.
+OPTIONS_CAP = 8
+BODIES = ("body", "orelse", "finalbody")
+
+
+class Unread(Exception):
+    """A cell that may well run, but is too deep or too long to be read here."""
 
 
 def statements(source: str) -> list[ast.stmt]:
-    """The statements of a cell, without its magic lines; none where it cannot be read."""
-    plain = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
+    """The statements of a cell as the notebook would run them; none where it cannot be read."""
     try:
-        return ast.parse(plain).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return read(source)
+    except Unread:
         return []
+
+
+def read(source: str, depth: int = 0) -> list[ast.stmt]:
+    """The statements of a cell as the notebook would run them, with those that its magics run in their places.
+
+    None where it is no Python, and so cannot run either. Raises Unread.
+    """
+    if depth > DEPTH_CAP:
+        raise Unread
+    python = _transformed(source)
+    try:
+        tree = ast.parse(python)
+        if "get_ipython" in python:
+            for node in ast.walk(tree):
+                _expand(node, depth)
+        return tree.body
+    except (SyntaxError, ValueError):
+        # The notebook takes a single line that is no Python for a magic without its sign.
+        alone = len(python.splitlines()) == 1 and re.match(r"[^\W\d]\w* ", python)
+        return read("%" + python, depth + 1) if alone else []
+    except (RecursionError, MemoryError):
+        raise Unread from None
+
+
+@lru_cache(maxsize=1024)
+def _transformed(source: str) -> str:
+    """A cell as Python, after IPython's own rules: magics are calls, prompts are gone. Raises Unread."""
+    from IPython.core.inputtransformer2 import TransformerManager  # takes long, and few commands read a cell
+
+    manager = TransformerManager()
+    lines = (source if source.endswith("\n") else source + "\n").splitlines(keepends=True)
+    try:
+        for transform in (*manager.cleanup_transforms, *manager.line_transforms):
+            lines = transform(lines)
+        changed, work = any(map(ESCAPE.search, lines)), 0
+        while changed:
+            work += sum(map(len, lines))
+            if work > TRANSFORM_CAP:
+                raise Unread
+            changed, lines = manager.do_one_token_transform(lines)
+    except (RecursionError, MemoryError):
+        raise Unread from None
+    except (SyntaxError, ValueError, LookupError):
+        return source  # it fails in the notebook as well
+    return "".join(lines)
+
+
+def escapes(source: str) -> int:
+    """How many lines IPython may have to change."""
+    return sum(1 for line in source.splitlines() if ESCAPE.search(line))
+
+
+def _expand(node: ast.AST, depth: int) -> None:
+    for field in BODIES:
+        body = getattr(node, field, None)
+        if isinstance(body, list):
+            setattr(node, field, [each for statement in body for each in _expanded(statement, depth)])
+
+
+def _expanded(statement: ast.stmt, depth: int) -> list[ast.stmt]:
+    """What stands for a statement: itself, or the statements that its magic runs."""
+    words = _magic(getattr(statement, "value", None))
+    if words is None:
+        return [statement]
+    inner = _inside(words, depth)
+    for node in inner:
+        ast.increment_lineno(node, statement.lineno - 1)
+    if isinstance(statement, ast.Expr):
+        return inner
+    if isinstance(statement, ast.Assign) and len(inner) == 1 and isinstance(inner[0], ast.Expr):
+        statement.value = inner[0].value
+        return [statement]
+    return [*inner, statement]
+
+
+def _magic(node: ast.AST | None) -> list[str] | None:
+    """The name and the words of a magic, where `node` is the call that stands for one."""
+    if not (isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and not node.keywords):
+        return None
+    if node.func.attr not in ("run_line_magic", "run_cell_magic") or len(node.args) < 2:
+        return None
+    words = [arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
+    return words if len(words) == len(node.args) else None
+
+
+def _inside(words: list[str], depth: int) -> list[ast.stmt]:
+    """The statements that a magic runs, from its line and from its body."""
+    name, line, *body = words
+    if name in NOT_PYTHON:
+        return []
+    parts = line.split(" ")
+    readings = (read(" ".join(parts[skipped:]), depth + 1) for skipped in range(min(len(parts), OPTIONS_CAP)))
+    in_line = next(filter(None, readings), [])
+    return [*in_line, *(node for text in body for node in read(text, depth + 1))]
 
 
 def definitions(source: str) -> list[str]:
@@ -22,7 +138,10 @@ def definitions(source: str) -> list[str]:
 
 
 def last_line(source: str, function: str) -> int | None:
-    """The last line of the last definition of `function` at the top of a cell, counted from 1; None without one."""
+    """The last line of the last definition of `function` at the top of a cell, counted from 1; None without one.
+
+    Lines are counted as the notebook counts them when it runs the cell: without empty ones before the first.
+    """
     ends = [
         node.end_lineno for node in statements(source) if isinstance(node, ast.FunctionDef) and node.name == function
     ]
@@ -31,13 +150,31 @@ def last_line(source: str, function: str) -> int | None:
 
 def bound_names(node: ast.stmt) -> Iterator[str]:
     """The names that a statement gives a meaning to."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+    if isinstance(node, ast.ClassDef):
         yield node.name
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+        yield node.name
+        for child in ast.walk(node):
+            if isinstance(child, ast.Global):
+                yield from child.names
     else:
         for child in ast.walk(node):
-            if isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
-                yield child.id
-            elif isinstance(child, (ast.Import, ast.ImportFrom)):
-                yield from (alias.asname or alias.name.split(".")[0] for alias in child.names)
-            elif isinstance(child, (ast.FunctionDef, ast.ClassDef)):
-                yield child.name
+            yield from bound_here(child)
+
+
+def bound_here(node: ast.AST) -> Iterator[str]:
+    """The names that this node itself gives a meaning to, apart from those below it."""
+    if isinstance(node, ast.Name):
+        if not isinstance(node.ctx, ast.Load):
+            yield node.id
+    elif isinstance(node, (ast.Import, ast.ImportFrom)):
+        yield from (alias.asname or alias.name.split(".")[0] for alias in node.names)
+    elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+        yield node.name
+    elif isinstance(node, ast.Global):
+        yield from node.names
+    elif isinstance(node, (ast.MatchAs, ast.MatchStar, ast.ExceptHandler)):
+        if node.name:
+            yield node.name
+    elif isinstance(node, ast.MatchMapping) and node.rest:
+        yield node.rest

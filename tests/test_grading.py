@@ -70,6 +70,11 @@ def test_a_line_below_the_function_costs_nothing(graded, right):
     assert (verdict.verdict, verdict.score) == ("crashed", 0)
 
 
+def test_empty_lines_above_do_not_shift_what_stands_below(graded, right):
+    verdict = graded(softmax="\n\n\n" + right["softmax"] + "\n1 / 0")["softmax"]
+    assert verdict.verdict == "right" and "does not count" in verdict.message, verdict
+
+
 def test_a_function_that_uses_a_wrong_one_is_named_for_its_own_mistake(graded):
     wrong = "def scaled_scores(Q, K):\n    return (Q @ K.T).ravel()"
     own = "def attention(Q, K, V):\n    weights = softmax(scaled_scores(Q, K))\n    return weights, weights @ V"
@@ -90,6 +95,13 @@ def test_only_what_a_function_uses_is_put_in_place(graded, right):
 def test_a_forbidden_call_costs_the_function_that_makes_it(graded):
     verdicts = graded(softmax="import scipy.special\ndef softmax(z):\n    return scipy.special.softmax(z, axis=-1)")
     assert verdicts["softmax"].verdict == "forbidden"
+    assert verdicts["attention"].verdict == "right"
+
+
+def test_what_cannot_be_read_is_refused_with_a_sentence(graded, right):
+    deep = right["softmax"] + f"\nx = {'-' * 5000}1"
+    verdicts = graded(before=("import sys\nsys.setrecursionlimit(10**6)",), softmax=deep)
+    assert verdicts["softmax"].verdict == "forbidden" and "too tangled to be read" in verdicts["softmax"].message
     assert verdicts["attention"].verdict == "right"
 
 

@@ -100,6 +100,7 @@ BAD = {
     "no cells": (b'{"nbformat": 4}', "no cells"),
     "cells that are no list": (b'{"cells": {"a": 1}}', "no cells"),
     "nested deeply": (b'{"cells": ' + b"[" * 200_000 + b"]" * 200_000 + b"}", "nested too deeply"),
+    "too many magics": (json.dumps({"cells": [code_cell("%time x = 1\n" * 400)]}).encode(), "lines with %"),
     "too many cells": (json.dumps({"cells": [{}] * 5_000}).encode(), "more than"),
 }
 
