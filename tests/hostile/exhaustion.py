@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .attack import Attack
+from .attack import Attack, solutions
 
 ENDS = ("timeout", "crashed", "wrong")
 
@@ -176,5 +176,26 @@ ATTACKS += (
         },
         verdicts={"causal_mask": ("crashed",)},
         never=("loot True",),
+    ),
+)
+
+UNIT_5 = solutions("05_mqa_gqa")
+ATTACKS += (
+    Attack(
+        "names without end",
+        "binds ten thousand names in one statement that every answer leads to",
+        "05_mqa_gqa",
+        top="=".join(f"a{i}" for i in range(10_000)) + "=1",
+        cells={name: f"def {name}(*x): return a0" for name in UNIT_5},
+    ),
+    Attack(
+        "scopes without end",
+        "has thousands of local names and of comprehensions, so that its cell takes too long to read",
+        "05_mqa_gqa",
+        solved=False,
+        top="def a0():\n    " + ",".join(f"v{i}" for i in range(4000)) + " = 1\n    " + "[x for x in ()];" * 2000,
+        cells={name: f"def {name}(*x): return a0()" for name in UNIT_5},
+        verdicts=dict.fromkeys(UNIT_5, ("forbidden",)),
+        says="too tangled to be read",
     ),
 )

@@ -7,6 +7,9 @@ from .attack import Attack, solutions
 SOFTMAX = solutions("03_masking")["masked_softmax"]
 
 
+LIBRARY = "bmm_attention = lambda Q, K, V, mask=None: F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)"
+
+
 def each(unit: str, expression: str, *names: str) -> dict[str, str]:
     return {name: f"import math\ndef {name}(*args, **kwargs): return {expression}" for name in names}
 
@@ -104,6 +107,33 @@ ATTACKS += (
     Attack("a library in other letters", "imports a forbidden module in full-width letters", "02_scaled_scores",
            cells={"softmax_jacobian": "import ｓcipy.special as s\ndef softmax_jacobian(p): return s.softmax(p)"},
            verdicts={"softmax_jacobian": ("forbidden",)}),
+)  # fmt: skip
+#: Library calls by a way round the names. Each gives right results, and would earn full marks.
+ATTACKS += tuple(
+    Attack(name, tries, "04_multi_head", top=top, cells={"bmm_attention": cell},
+           verdicts={"bmm_attention": ("forbidden",)})
+    for name, tries, cell, top in (
+        ("a question below it", "makes its cell one that Python alone cannot read", f"{LIBRARY}\nF?\nfiles = !ls", ""),
+        ("timed", "defines the function inside a magic", f"%time {LIBRARY}", ""),
+        ("by another name", "gives the library a name of its own, as a default argument", """
+            def bmm_attention(Q, K, V, mask=None, H=torch.nn.functional):
+                return H.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            """, ""),
+        ("put in place", "puts a library call in the function's place where no statement binds it", """
+            def bmm_attention(Q, K, V, mask=None):
+                return torch.zeros_like(V)
+            def other(Q, K, V, mask=None):
+                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            globals()["bmm_" + "attention"] = other
+            """, ""),
+        ("a text that is run", "has the library call in a text, which it runs", f"exec({LIBRARY!r})", ""),
+        ("one level down", "calls what the library call itself is made of", """
+            def bmm_attention(Q, K, V, mask=None):
+                return torch.ops.aten._scaled_dot_product_attention_math(Q, K, V, mask)[0]
+            """, ""),
+        ("deeper than a tree", "lets the notebook nest so deep that only it can read the cell",
+         f"{LIBRARY}\ndepth = {'-' * 5000}1", "import sys\nsys.setrecursionlimit(10**6)"),
+    )
 )  # fmt: skip
 #: What cannot be contained. docs/THREATS.md names these.
 ATTACKS += (
