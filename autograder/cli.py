@@ -8,10 +8,14 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import __version__
 from .expected import Expected
 from .text import printable
+
+if TYPE_CHECKING:
+    from .jobs import Graded
 
 GRADED, FAILED, UNUSABLE = 0, 1, 2
 
@@ -146,6 +150,7 @@ def _check(options: argparse.Namespace) -> int:
 def _grade(options: argparse.Namespace) -> int:
     from . import classroom
     from .progress import progress
+    from .report import print_report, problem_lines
 
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
@@ -158,9 +163,8 @@ def _grade(options: argparse.Namespace) -> int:
     if options.json:
         print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
     else:
-        from .report import print_report
-
         print_report([item for item in graded if item.verdicts])
+        _say_what_was_changed(root, graded)
         if options.unsafe:
             print("Graded WITHOUT a sandbox (--unsafe).")
         if run.unchanged:
@@ -169,16 +173,20 @@ def _grade(options: argparse.Namespace) -> int:
             )
         if any(item.recorded for item in graded):
             print(f"Feedback pages: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
-    for item in graded:
-        if item.problem:
-            print(f"autograder: {printable(item.student)}: {item.problem}", file=sys.stderr)
-        if item.fault:
-            print(f"autograder: {printable(item.student)}: {item.fault}", file=sys.stderr)
-    for line in [*found.remarks, *found.closed]:
+    for line in [*problem_lines(graded), *found.remarks, *found.closed]:
         print(f"autograder: {line}", file=sys.stderr)
     if any(item.fault for item in graded):
         return FAILED
     return UNUSABLE if found.closed else GRADED
+
+
+def _say_what_was_changed(root: Path, graded: Sequence[Graded]) -> None:
+    from .gradebook import changed_by_hand
+
+    number = changed_by_hand(root, graded)
+    if number:
+        marks, them = ("1 mark was", "it") if number == 1 else (f"{number} marks were", "them")
+        print(f"{marks} changed by hand; `autograder export` has {them}.")
 
 
 def _release(options: argparse.Namespace) -> int:
@@ -202,7 +210,7 @@ def _release(options: argparse.Namespace) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from . import classroom
-    from .report import mistakes, print_report
+    from .report import mistakes, print_report, problem_lines
 
     root = _course(options)
     graded = list(classroom.kept(root, options.units))
@@ -218,8 +226,11 @@ def _report(options: argparse.Namespace) -> int:
         from .summary import summarise
 
         print_report(graded)
+        _say_what_was_changed(root, graded)
         written = write_report(summarise(root, graded), options.out or root / "grading" / "report", root)
         print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
+        for line in problem_lines(graded):
+            print(f"autograder: {line}", file=sys.stderr)
     return GRADED
 
 

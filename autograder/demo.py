@@ -181,7 +181,7 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
     from rich.console import Console
     from rich.table import Table
 
-    from .report import print_report
+    from .report import print_report, problem_lines
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     people = Table(title="The sample class", title_justify="left", box=None, show_header=False)
@@ -190,6 +190,8 @@ def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool)
     console.print(people)
     console.print()
     print_report(graded, console)
+    for line in problem_lines(graded):
+        console.print(line, markup=False, soft_wrap=True)
     verdicts = [verdict for item in graded for verdict in item.verdicts]
     wrong = [verdict for verdict in verdicts if verdict.verdict == "wrong"]
     named = sum(verdict.mistake is not None for verdict in wrong)

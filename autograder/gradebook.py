@@ -17,11 +17,14 @@ from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties, GetGrades, SaveAutoGrades
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DatabaseError
 
 from .feedback import FeedbackPages
+from .jobs import Graded
 from .nbgrader_plugin import load_config, register_unit
 from .timestamps import NAME as TIMESTAMP
 from .timestamps import read_timestamp
@@ -138,6 +141,23 @@ class Recorder:
         finally:
             session.commit = commit
             session.expire_all()
+
+
+def changed_by_hand(root: Path, graded: Iterable[Graded]) -> int:
+    """How many marks of these notebooks somebody has changed in the gradebook; 0 where it cannot be read."""
+    course = CourseDirectory(config=load_config(root))
+    address = make_url(course.db_url)
+    if address.drivername.startswith("sqlite") and not Path(address.database or "").is_file():
+        return 0  # nbgrader would make one
+    ours = {(item.unit, item.student) for item in graded}
+    by_hand = Grade.manual_score.is_not(None) & Grade.manual_score.is_distinct_from(Grade.auto_score)
+    try:
+        with Gradebook(course.db_url, course.course_id) as gradebook:
+            query = gradebook.db.query(Assignment.name, SubmittedAssignment.student_id).select_from(Grade)
+            query = query.join(Grade.notebook).join(SubmittedNotebook.assignment).join(SubmittedAssignment.assignment)
+            return sum(tuple(row) in ours for row in query.filter(by_hand | (Grade.extra_credit != 0)))
+    except DatabaseError:
+        return 0
 
 
 class _Lent:

@@ -13,23 +13,34 @@ from rich.table import Table
 from .jobs import Graded
 from .text import printable
 
+#: Columns of text that no table of ours needs.
+WIDEST = 10_000
 SIGNS = {"right": "✓", "wrong": "0", "missing": "·", "crashed": "!", "timeout": "∞", "forbidden": "✗"}
 
 
-def score_table(graded: Sequence[Graded], unit: str) -> Table:
-    """One row per student, one column per exercise: the score, or a sign where nothing was earned."""
+def score_table(graded: Sequence[Graded], unit: str, numbered: bool = False) -> Table:
+    """One row per student, one column per exercise: the score, or a sign where nothing was earned.
+
+    numbered: exercises by their number, for a narrow terminal.
+    """
     rows = [item for item in graded if item.unit == unit]
     table = Table(
         title=unit, title_justify="left", caption="✓ full marks   · missing   ! crashed   ∞ no end   ✗ forbidden"
     )
     table.add_column("student", no_wrap=True)
-    for verdict in rows[0].verdicts:
-        table.add_column(f"{verdict.function}\n/{verdict.points:g}", justify="right", overflow="fold")
-    table.add_column("sum", justify="right")
+    names = _numbers(rows[0]) if numbered else [verdict.function for verdict in rows[0].verdicts]
+    for name, verdict in zip(names, rows[0].verdicts, strict=True):
+        table.add_column(f"{name}\n/{verdict.points:g}", justify="right", no_wrap=True)
+    table.add_column("sum", justify="right", no_wrap=True)
     for item in rows:
         marks = [_mark(verdict.verdict, verdict.score) for verdict in item.verdicts]
         table.add_row(escape(printable(item.student)), *marks, f"{sum(verdict.score for verdict in item.verdicts):g}")
     return table
+
+
+def _numbers(item: Graded) -> list[str]:
+    """The numbers that the exercises have in their notebook, as in 3.7."""
+    return [f"{int(item.unit.partition('_')[0])}.{place}" for place in range(1, len(item.verdicts) + 1)]
 
 
 def _mark(verdict: str, score: float) -> str:
@@ -54,18 +65,46 @@ def mistakes(graded: Sequence[Graded]) -> list[dict[str, Any]]:
 
 
 def print_report(graded: Sequence[Graded], console: Console | None = None) -> None:
-    """Print one table per unit, then the mistakes, then what could not be read."""
+    """Print one table per unit, then the mistakes, the most common first."""
     console = console or Console()
     for unit in dict.fromkeys(item.unit for item in graded):
-        console.print(score_table(graded, unit))
+        table = score_table(graded, unit)
+        if not console.is_terminal or _width(console, table) <= console.width:
+            _print_whole(console, table)
+        else:
+            _print_whole(console, score_table(graded, unit, numbered=True))
+            item = next(item for item in graded if item.unit == unit)
+            names = [verdict.function for verdict in item.verdicts]
+            console.print(", ".join(map(" ".join, zip(_numbers(item), names, strict=True))), highlight=False)
     table = Table(title="Mistakes named", title_justify="left")
-    for column in ("unit", "function", "mistake", "students"):
-        table.add_column(column, justify="right" if column == "students" else "left")
-    for entry in mistakes(graded):
-        table.add_row(entry["unit"], entry["function"], entry["mistake"], f"{entry['count']} of {entry['answers']}")
+    for column in ("unit", "function", "mistake"):
+        table.add_column(column, overflow="fold")
+    table.add_column("students", justify="right", no_wrap=True)
+    for entry in sorted(mistakes(graded), key=lambda entry: -entry["count"]):
+        number, students = entry["unit"].partition("_")[0], f"{entry['count']} of {entry['answers']}"
+        table.add_row(number, entry["function"], entry["mistake"], students)
     if table.row_count:
-        console.print(table)
-    for item in graded:
-        if item.problem:
-            line = printable(f"{item.student}, {item.unit}: {item.problem}")
-            console.print(line, markup=False, highlight=False)
+        _print_whole(console, table)
+
+
+def _print_whole(console: Console, table: Table) -> None:
+    """Print a table without cutting a number: a pipe is as wide as it needs, and a terminal breaks the lines."""
+    before = console.width
+    least = console.measure(table, options=console.options.update(max_width=WIDEST)).minimum
+    console.width = max(before, least if console.is_terminal else _width(console, table))
+    console.print(table)
+    console.width = before
+
+
+def _width(console: Console, table: Table) -> int:
+    return console.measure(table, options=console.options.update(max_width=WIDEST)).maximum
+
+
+def problem_lines(graded: Sequence[Graded]) -> list[str]:
+    """What could not be read, and what of ours failed: one line each."""
+    return [
+        f"{printable(item.student)}: {printable(line)}"
+        for item in graded
+        for line in (item.problem, item.fault)
+        if line is not None
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import re
 import shutil
@@ -13,6 +14,7 @@ from pathlib import Path
 import nbformat
 import nbformat.v3
 import pytest
+from rich.console import Console
 
 from autograder import classroom
 from autograder.chart import chart
@@ -20,6 +22,7 @@ from autograder.cli import main
 from autograder.jobs import Graded
 from autograder.judge import Verdict
 from autograder.oddities import _reached, odd_things
+from autograder.report import print_report
 from autograder.summary import summarise
 from autograder.units import exercises
 
@@ -75,15 +78,37 @@ def rows(path: Path) -> list[list[str]]:
 
 def test_the_terminal_shows_what_it_did_and_names_the_files(course, capsys):
     status, out, err = report(course, capsys)
-    assert (status, err) == (0, "")
+    assert status == 0
     assert "Mistakes named" in out and "index.html" in out
     assert "[red]dora" in out
-    assert "\x1b" not in out and "\\x1b" in out
+    assert "\x1b" not in out + err and "\\x1b" in err
     assert sorted(path.name for path in (course / "grading/report").iterdir()) == [
         "index.html",
         "mistakes.csv",
         "scores.csv",
     ]
+
+
+def test_a_problem_is_one_whole_line_on_stderr_and_nowhere_else(course, capsys):
+    long = f"/{'folder/' * 40}a.ipynb: cut off"
+    classroom.keep(course, Graded("gil", UNIT, verdicts(), long))
+    _, out, err = report(course, capsys)
+    assert [line for line in err.splitlines() if "gil" in line] == [f"autograder: gil: {long}"]
+    assert "cut off" not in out and len(err.splitlines()) == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_no_number_is_cut_and_no_name_broken(course, terminal):
+    marks = {name: ("wrong", points - 0.25, "divided-by-d") for name, points in FUNCTIONS.items()}
+    graded = [*classroom.kept(course), Graded("a-student-with-a-long-name", UNIT, verdicts(**marks))]
+    text = io.StringIO()
+    print_report(graded, Console(file=text, width=60, force_terminal=terminal, color_system=None))
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
+    row = next(line for line in shown.splitlines() if "long-name" in line)
+    assert "…" not in shown
+    assert [float(cell) for cell in row.split("│")[2:-1]] == [n - 0.25 for n in FUNCTIONS.values()] + [18.5]
+    assert all(name in shown for name in FUNCTIONS)
+    assert ("3.4 masked_attention" in " ".join(shown.split())) == terminal, "numbers where there is no room for names"
 
 
 def test_the_numbers(course):
