@@ -17,7 +17,7 @@ from .chart import chart
 from .classroom import NotUsable
 from .judge import Verdict
 from .report import SIGNS
-from .summary import Summary, outcome
+from .summary import NOT_RECOGNISED, Summary, outcome
 from .text import spreadsheet_safe
 
 PAGE, SCORES, MISTAKES = "index.html", "scores.csv", "mistakes.csv"
@@ -63,6 +63,7 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         right=sum(verdict.verdict == "right" for verdict in verdicts),
         flagged={remark.student for remark in (*summary.forbidden, *summary.cells, *summary.code)},
         remarks=remarks,
+        not_recognised=NOT_RECOGNISED,
         signs=[(SIGNS[name], word) for name, word in MEANINGS.items()],
         links=_links(summary, folder, root),
         outcome=outcome,
@@ -101,13 +102,13 @@ def score_rows(summary: Summary) -> list[list[str]]:
 
 
 def mistake_rows(summary: Summary) -> list[list[str]]:
-    """One row per named mistake."""
+    """One row per mistake of an exercise, and one for those that have no name."""
     rows = [["unit", "exercise", "mistake", "students", "answers", "advice"]]
     for unit in summary.units:
         for exercise in unit.exercises:
             for entry in exercise.mistakes:
-                numbers = [str(entry["count"]), str(entry["answers"])]
-                rows.append([unit.name, exercise.function, entry["mistake"], *numbers, entry["advice"]])
+                numbers = [str(entry.count), str(entry.answers)]
+                rows.append([unit.name, exercise.function, entry.name, *numbers, entry.advice])
     return rows
 
 

@@ -6,18 +6,20 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import fmean, median
 
 from .grading import Course
 from .jobs import Graded
-from .judge import Verdict
+from .judge import FIRST_SEEN, Verdict
 from .oddities import odd_things
-from .report import mistakes
 from .text import printable
 from .units import exercises
 
 #: What an answer can come to, the best first.
 OUTCOMES = ("right", "partly", "wrong", "missing")
+#: How many mistakes are the most common ones.
+TOP = 5
+NOT_RECOGNISED = "not recognised"
 
 
 def outcome(verdict: Verdict) -> str:
@@ -28,13 +30,41 @@ def outcome(verdict: Verdict) -> str:
 
 
 @dataclass(frozen=True)
+class MistakeSummary:
+    """One mistake of one exercise: who made it, of how many that answered, and what they are told."""
+
+    unit: str
+    function: str
+    name: str
+    students: list[str]
+    answers: int
+    advice: str
+
+    @property
+    def count(self) -> int:
+        return len(self.students)
+
+
+@dataclass(frozen=True)
 class ExerciseSummary:
-    """One exercise: how many answers came to what, of those who handed in the unit's notebook."""
+    """One exercise: how many answers came to what, of those who handed in the unit's notebook.
+
+    mistakes: the most frequent first; what has no name comes last, under NOT_RECOGNISED.
+    """
 
     function: str
     points: float
     counts: dict[str, int]
-    mistakes: list[dict[str, Any]]
+    mistakes: list[MistakeSummary]
+    scores: list[float] = field(default_factory=list)
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.scores)
+
+    @property
+    def median(self) -> float:
+        return median(self.scores)
 
     @property
     def handed_in(self) -> int:
@@ -56,6 +86,18 @@ class UnitSummary:
     @property
     def points(self) -> float:
         return sum(exercise.points for exercise in self.exercises)
+
+    @property
+    def sums(self) -> list[float]:
+        return [sum(verdict.score for verdict in row.values()) for _, row in self.rows]
+
+    @property
+    def mean(self) -> float:
+        return fmean(self.sums or [0.0])
+
+    @property
+    def median(self) -> float:
+        return median(self.sums or [0.0])
 
 
 @dataclass(frozen=True)
@@ -84,22 +126,33 @@ class Summary:
     def students(self) -> list[str]:
         return sorted({student for unit in self.units for student, _ in unit.rows})
 
+    @property
+    def most_common(self) -> list[MistakeSummary]:
+        """The mistakes with a name that most students made, over all units."""
+        named = [
+            mistake
+            for unit in self.units
+            for exercise in unit.exercises
+            for mistake in exercise.mistakes
+            if mistake.name != NOT_RECOGNISED
+        ]
+        return sorted(named, key=lambda mistake: -mistake.count)[:TOP]
+
 
 def summarise(root: Path, graded: Sequence[Graded]) -> Summary:
     """The numbers of a class folder; what was handed in is looked at once more, for what was changed in it."""
     result = Summary()
     course = Course(root)
-    made: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-    for entry in mistakes(graded):
-        made[entry["unit"], entry["function"]].append({**entry, "advice": _advice(entry, graded)})
     for name in dict.fromkeys(item.unit for item in graded):
         items = [item for item in graded if item.unit == name and item.verdicts]
         rows = [(printable(item.student), {verdict.function: verdict for verdict in item.verdicts}) for item in items]
         functions = {verdict.function: verdict.points for item in items for verdict in item.verdicts}
         parts = []
         for function, points in functions.items():
-            counts = Counter(outcome(row[function]) for _, row in rows if function in row)
-            parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made[name, function]))
+            found = [(student, row[function]) for student, row in rows if function in row]
+            counts = Counter(outcome(verdict) for _, verdict in found)
+            made, scores = _mistakes(found), [verdict.score for _, verdict in found]
+            parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made, scores))
         result.units.append(UnitSummary(name, parts, rows))
         result.unsolved += [(name, part.function) for part in parts if part.answered and not part.counts["right"]]
         for item in items:
@@ -127,17 +180,34 @@ def _remark(result: Summary, root: Path, course: Course, item: Graded) -> None:
             (result.cells if kind == "cells" else result.code).append(remark)
 
 
-def _advice(entry: dict[str, Any], graded: Sequence[Graded]) -> str:
+def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
+    """The mistakes in one exercise's verdicts, each with its student."""
+    made: dict[str, list[tuple[str, Verdict]]] = defaultdict(list)
+    for student, verdict in found:
+        if verdict.mistake is not None:
+            made[verdict.mistake].append((student, verdict))
+        elif verdict.verdict in ("wrong", "crashed", "timeout"):
+            made[NOT_RECOGNISED].append((student, verdict))
+    answers = sum(verdict.verdict != "missing" for _, verdict in found)
+    ranked = sorted(made.items(), key=lambda entry: (entry[0] == NOT_RECOGNISED, -len(entry[1]), entry[0]))
+    return [
+        MistakeSummary(
+            verdicts[0][1].unit,
+            verdicts[0][1].function,
+            name,
+            sorted(student for student, _ in verdicts),
+            answers,
+            "" if name == NOT_RECOGNISED else _advice([verdict for _, verdict in verdicts]),
+        )
+        for name, verdicts in ranked
+    ]
+
+
+def _advice(verdicts: Sequence[Verdict]) -> str:
     """The exercise's own sentence about a mistake; else the words that its students were told most often."""
-    exercise = exercises(entry["unit"]).get(entry["function"])
+    exercise = exercises(verdicts[0].unit).get(verdicts[0].function)
     for mistake in exercise.mistakes if exercise else ():
-        if mistake.slug == entry["mistake"]:
+        if mistake.slug == verdicts[0].mistake:
             return mistake.advice
-    told = Counter(
-        verdict.message.partition(" First seen in")[0]
-        for item in graded
-        if item.unit == entry["unit"]
-        for verdict in item.verdicts
-        if (verdict.function, verdict.mistake) == (entry["function"], entry["mistake"])
-    )
+    told = Counter(verdict.advice or verdict.message.partition(f" {FIRST_SEEN}")[0] for verdict in verdicts)
     return told.most_common(1)[0][0]

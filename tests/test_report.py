@@ -8,6 +8,7 @@ import json
 import re
 import shutil
 import time
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -23,7 +24,7 @@ from autograder.jobs import Graded
 from autograder.judge import Verdict
 from autograder.oddities import _reached, odd_things
 from autograder.report import print_report
-from autograder.summary import summarise
+from autograder.summary import NOT_RECOGNISED, summarise
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
@@ -117,12 +118,31 @@ def test_the_numbers(course):
     parts = {part.function: part for part in unit.exercises}
     assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1}
     (entry,) = parts["masked_attention"].mistakes
-    assert (entry["count"], entry["answers"]) == (2, 6)
-    assert entry["advice"] == "The scores are divided by d_k, not by its square root."
+    assert (entry.students, entry.count, entry.answers) == (["=cmd|'x'", "ben"], 2, 6)
+    assert entry.advice == "The scores are divided by d_k, not by its square root."
+    assert [(each.name, each.students) for each in parts["causal_mask"].mistakes] == [
+        (NOT_RECOGNISED, ["[red]dora", "evil"])
+    ]
+    assert (parts["masked_attention"].mean, parts["masked_attention"].median) == (17 / 7, 4)
+    assert (unit.median, unit.mean) == (12, pytest.approx(sum(unit.sums) / 7))
     assert summary.unsolved == [(UNIT, "leaks_future")]
     assert [remark.student for remark in summary.forbidden] == ["emil"]
     assert {remark.student for remark in summary.stopped} == {"[red]dora", "evil"}
     assert [remark.student for remark in summary.unreadable] == ["fay"]
+
+
+def test_the_most_common_mistakes_come_first_and_hold_no_students_words(course):
+    tail = "What fails: axes. First seen in the case “a”: it is not. Passed: values 6/6, conduct 0/1."
+    items = [
+        Graded(f"s{n}", UNIT, [replace(v, mistake=f"mistake-{n // 2}", verdict="wrong", message=tail, advice=advice)])
+        for n, advice in enumerate(["What fails: axes."] * 13)
+        for v in verdicts()[:1]
+    ]
+    items.append(Graded("last", UNIT, [replace(items[0].verdicts[0], mistake="mistake-3")]))
+    summary = summarise(course, items)
+    assert [entry.name for entry in summary.most_common] == ["mistake-3", *(f"mistake-{n}" for n in (0, 1, 2, 4))]
+    assert summary.most_common[0].students == ["last", "s6", "s7"]
+    assert {entry.advice for entry in summary.units[0].exercises[0].mistakes} == {"What fails: axes."}
 
 
 def test_scores_and_mistakes_as_tables(course, capsys):
@@ -174,7 +194,11 @@ def test_the_page_runs_nothing_and_asks_nothing_of_the_network(course, capsys):
 def test_the_page_says_what_there_is_to_say(course, capsys):
     page, reader = read(course, capsys)
     text = " ".join(" ".join(reader.text).split())
-    assert "2 of 6 divided-by-d The scores are divided by d_k, not by its square root." in text
+    told = "divided-by-d The scores are divided by d_k, not by its square root."
+    assert text.count(f"2 of 6 who =cmd|'x', ben {told}") == 2, "among the most common, and by exercise"
+    assert text.index("5 of 5") < text.index("2 of 6 who"), "the most common first"
+    assert "2 of 6 who [red]dora, evil not recognised: 2" in text
+    assert "mean" in text and "median" in text
     assert "leaks_future in 03_masking" in text
     assert "alert(2)" in text and "[red]dora" in text
     assert "prefers-color-scheme: dark" in page
