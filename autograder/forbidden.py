@@ -1,7 +1,7 @@
 """Does an answer use a library that does the whole exercise? Read from the syntax tree, never by running it.
 
-A call counts where the answer leads to it; a text that names one counts where something is looked up by a text, or where
-texts are run. Comments, docstrings, labels, and checks beside the answer do not count.
+A call counts where the answer leads to it; a text that names one counts where something is looked up by a text, or
+where texts are run. Comments, docstrings, labels, and checks beside the answer do not count.
 
 The search starts with the statements that define the answer and follows, by name, the student's others that it uses.
 Statements that may give a meaning to any name are always read, and so is the answer's cell where nothing else seems
