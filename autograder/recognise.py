@@ -10,6 +10,7 @@ from .dialogue import Call
 from .evidence import Evidence, Finding
 from .exercise import Case
 from .relations import RELATIONS
+from .relations.coverage import constant_answer
 from .worker.values import leaves
 
 __all__ = ["Finding", "recognise"]
@@ -19,7 +20,8 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     """Name the mistake, or return None. `problems` has one entry per case; at least one is not None.
 
     A known mistake is named when it answers every case as the student does. Failing that, when it does so on all
-    cases of the core, or on all failing cases: a second slip elsewhere then does not hide the first.
+    cases of the core, or on all failing cases: a second slip elsewhere then does not hide the first. An answer that is
+    the same number everywhere is said to be that, unless a known mistake gives it in every case.
     """
     count = min(len(calls), len(posed.cases))
     everywhere = range(count)
@@ -32,7 +34,11 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_gradients(problems[failing[0]])
     if posed.exercise.examine is not None:
         return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
-    known = _known(posed, calls, problems, list(everywhere), strict=True) or _of_errors(posed, calls, failing)
+    known = (
+        _known(posed, calls, problems, list(everywhere), strict=True)
+        or _of_errors(posed, calls, failing)
+        or _of_a_constant(posed, calls[:count], problems[:count])
+    )
     if known is None and any(problems[index] is not None for index in core):
         known = _known(posed, calls, problems, core, strict=False)
     if known is not None:
@@ -43,6 +49,14 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return _known(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
+    """One number wherever no error is asked for: that it agrees with a known mistake in the core is then chance."""
+    if any(call.failure is not None and case.raises is None for call, case in zip(calls, posed.cases, strict=False)):
+        return None
+    evidence = Evidence(posed, calls, problems)
+    return constant_answer(evidence) if evidence.all_of_kind("values", "not-raised") else None
 
 
 def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:

@@ -102,6 +102,56 @@ def test_wrong_answers_are_rejected_and_named(slug):
     assert verdict.mistake == slug, verdict.message
 
 
+def share_above(threshold):
+    return lambda x: (x > threshold).mean()
+
+
+def shares(rng):
+    """In the core every entry is above −2; in the edge case one is not."""
+    core = [
+        Case("values", f"{size} entries", (np.abs(rng.standard_normal(size)),), sizes={"n": size}) for size in (5, 8)
+    ]
+    return [*core, Case("edge cases", "a large negative one", (np.array([3.0, -3.0]),), sizes={"n": 2})]
+
+
+def test_a_constant_is_said_to_be_one_though_a_known_mistake_gives_the_same_in_the_core():
+    reference, credit = share_above(0.5), {"values": 0.7, "edge cases": 0.3}
+    mistake = Mistake("too-low", "The threshold is too low.", share_above(-2.0))
+    exercise = Exercise("share", "00_test", 1, Leaf("float"), reference, shares, credit, (mistake,))
+    for seed in range(5):
+        assert verdict_of(lambda x: 1.0, exercise, seed).mistake == "constant"
+        assert verdict_of(mistake.wrong, exercise, seed).mistake == "too-low"
+    always = Mistake("all-counted", "All entries are counted.", lambda x: 1.0)
+    assert verdict_of(lambda x: 1.0, replace(exercise, mistakes=(mistake, always))).mistake == "all-counted"
+
+
+def test_a_result_of_zeros_speaks_for_no_change_of_the_inputs_and_for_no_further_step():
+    def reference(x):
+        return (x > 0).mean()
+
+    def draw(rng):
+        cases = [Case("values", "positive", (rng.random(size) + 0.1,), sizes={"n": size}) for size in (4, 6)]
+        return [*cases, Case("edge cases", "large", (np.array([4.0, 5.0]),), sizes={"n": 2})]
+
+    exercise = Exercise("share", "00_test", 1, Leaf("float"), reference, draw, {"values": 0.7, "edge cases": 0.3}, ())
+    assert verdict_of(lambda x: (x > 2).mean(), exercise).mistake is None
+
+
+def batches(rng):
+    def case(criterion, B, n):
+        return Case(criterion, f"{B} sequences of {n}", (rng.standard_normal((B, n)),), sizes={"B": B, "n": n})
+
+    return [case("values", 3, 4), case("values", 1, 5), case("values", 2, 6), case("edge cases", 2, 1)]
+
+
+def test_a_batch_is_blamed_only_where_no_batch_of_the_core_is_right():
+    credit = {"values": 0.7, "edge cases": 0.3}
+    exercise = Exercise("centred", "00_test", 1, Leaf("float array"), lambda x: x - 1, batches, credit, ())
+    assert verdict_of(lambda x: x - (1 if len(x) == 1 else x.std()), exercise).mistake == "single-batch-only"
+    refuses = verdict_of(lambda x: x - 1 if x.shape[1] > 1 else 1 / 0, exercise)
+    assert refuses.mistake == "fails-edge-cases", refuses.message
+
+
 def test_an_answer_that_raises_is_crashed_and_its_message_says_why():
     verdict = verdict_of(lambda Q, K: 1 / 0)
     assert (verdict.verdict, verdict.score) == ("crashed", 0.0)

@@ -42,8 +42,10 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     numbers.rows_related,
     coverage.same_row_everywhere,
     numbers.same_numbers,
+    inputs.generator_unused,
     inputs.changed_inputs,
     inputs.applied_twice,
+    numbers.measured_on_draws,
     coverage.one_result_wrong,
     coverage.some_cases_only,
 )

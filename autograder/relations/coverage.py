@@ -28,10 +28,13 @@ def masked_rows(evidence: Evidence) -> Finding | None:
 
 
 def first_batch_only(evidence: Evidence) -> Finding | None:
+    core = next(iter(evidence.posed.exercise.credit))
     failing = [evidence.posed.cases[index] for index in evidence.failing()]
     passing = [case for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False) if problem is None]
-    if not passing or not any(case.sizes.get("B", 1) == 1 for case in passing):
+    if not any(case.sizes.get("B", 1) == 1 for case in passing):
         return None
+    if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
+        return None  # a batch is no hindrance: something else sets the failing cases apart
     if all(case.sizes.get("B", 1) > 1 for case in failing):
         return Finding("single-batch-only", "Right for one sequence, wrong for a batch: which axes move?")
     return None

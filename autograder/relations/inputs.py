@@ -12,7 +12,8 @@ import numpy as np
 from ..challenge import outcome
 from ..compare import flat, same, tolerance
 from ..evidence import Evidence, Finding
-from ..exercise import Case
+from ..exercise import Case, Rng
+from ..worker.values import leaves
 
 Change = Callable[[Any], Any]
 #: A change of one argument: slug, words with the argument's name in them, and what is done.
@@ -91,10 +92,38 @@ def changed_inputs(evidence: Evidence) -> Finding | None:
     exercise, cases = evidence.posed.exercise, evidence.posed.cases
     names = list(inspect.signature(exercise.reference).parameters)
     core = [index for index in indices if cases[index].criterion == next(iter(exercise.credit))] or indices
+    if not any(_is_telling(evidence.calls[index].value) for index in core):
+        return None
     for slug, text, change in _changes(names, [cases[index] for index in core]):
         if all(_explains(evidence, index, change) for index in core):
             return Finding(slug, text)
     return _fixed_count(evidence, names)
+
+
+def _is_telling(value: Any) -> bool:
+    """Many changes lead to a result that is 0 throughout, so that it speaks for none of them."""
+    return any(not isinstance(leaf, (np.ndarray, int, float)) or np.any(leaf) for leaf in leaves(value))
+
+
+def generator_unused(evidence: Evidence) -> Finding | None:
+    """Is the answer the same where nothing but the generator differs?"""
+    seen: dict[str, int] = {}
+    told = 0
+    for index in evidence.failing():
+        case, call = evidence.posed.cases[index], evidence.calls[index]
+        given = [*case.args, *case.kwargs.items()]
+        if call.failure is not None or not any(isinstance(value, Rng) for value in case.args):
+            return None
+        key = repr([None if isinstance(value, Rng) else value for value in given])
+        earlier = seen.setdefault(key, index)
+        if earlier != index:
+            if not same(call.value, evidence.calls[earlier].value, 0.0):
+                return None
+            told += 1
+    if told:
+        text = "The result is the same whatever generator is handed in. Where do the random numbers come from?"
+        return Finding("generator-unused", text)
+    return None
 
 
 def _fixed_count(evidence: Evidence, names: list[str]) -> Finding | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -9,6 +10,9 @@ import numpy as np
 from ..compare import close, tolerance
 from ..evidence import Evidence, Finding
 from ..exercise import Case
+
+#: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
+NEAR = 0.3
 
 
 def constant_factor(evidence: Evidence) -> Finding | None:
@@ -140,6 +144,25 @@ def imprecise(evidence: Evidence) -> Finding | None:
     return None
 
 
+def measured_on_draws(evidence: Evidence) -> Finding | None:
+    """Single numbers near the right ones, now above them and now below, as a mean over random draws is."""
+    offsets = []
+    if not evidence.all_of_kind("values"):
+        return None
+    for _, one in itertools.groupby(evidence.pairs(), key=lambda pair: id(pair[0])):
+        found = [(value, expected) for _, _, value, expected in one]
+        size = max(float(np.abs(expected).max()) for _, expected in found)
+        for value, expected in found:
+            if value.ndim or value.dtype.kind != "f":
+                return None
+            offsets.append(float(value - expected) / size if size else float(value))
+    above, below = sum(offset > 1e-6 for offset in offsets), sum(offset < -1e-6 for offset in offsets)
+    if min(above, below) >= 3 and max(map(abs, offsets)) < NEAR:
+        text = "Close, now above and now below: is it measured on random draws? Each of them gives other numbers. "
+        return Finding("measured-on-draws", text + "Work it out on paper, and calculate it from the arguments.")
+    return None
+
+
 def varying_factor(evidence: Evidence) -> Finding | None:
     """Right up to a factor in every case, but no power of one size: a rounded, fixed or mistaken divisor."""
     pairs = evidence.wrong_pairs()
@@ -228,6 +251,8 @@ def simple_function(evidence: Evidence) -> Finding | None:
     pairs = evidence.wrong_pairs()
     if not pairs or any(v.dtype.kind != "f" or e.dtype.kind != "f" for _, _, v, e in pairs):
         return None
+    if not any(value.any() for _, _, value, _ in pairs):
+        return None  # many steps lead to 0, so that it speaks for none of them
     for slug, (text, step) in steps.items():
         if all(close(value, step(expected), 10 * tolerance(case)) for case, _, value, expected in pairs):
             return Finding(slug, text)
