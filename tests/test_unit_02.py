@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from answers import ANSWERS
 from autograder.challenge import Challenge
 from autograder.local import judge_function
 from autograder.units import exercises
@@ -132,6 +133,29 @@ def test_some_cross_part_is_negative_and_some_mean_is(seed):
     challenge = Challenge(seed)
     assert any(outcome.value[1] < -1 for outcome in challenge.posed("derivation_terms").expected)
     assert any(outcome.value[0] < -0.05 for outcome in challenge.posed("score_statistics").expected)
+
+
+NAMED = {
+    "softmax_jacobian__wrong_broadcast": "squares-in-every-row",
+    "softmax_jacobian__wrong_transposed_vector": "squares-in-every-row",
+    "softmax_jacobian__wrong_identity_matrix": "identity-alone",
+    "dot_product_moments__wrong_simulated": "not-repeatable",
+    "dot_product_moments__wrong_simulated_with_seed": "measured-on-draws",
+    "derivation_terms__wrong_features_averaged": "features-averaged",
+    "derivation_terms__wrong_matrix_averaged": "averaged-over-features-and-over-pairs",
+    "score_statistics__wrong_seed_of_its_own": "generator-unused",
+    "score_statistics__wrong_fresh_generator": "not-repeatable",
+    "score_statistics__wrong_global_seed": "generator-unused",
+}
+
+
+@pytest.mark.parametrize("answer", NAMED)
+def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
+    name = answer.partition("__")[0]
+    wrong = {function.__name__: function for function in ANSWERS["02_scaled_scores"].WRONG[name]}[answer]
+    for seed in range(6):
+        verdict = judge_function(wrong, name, seed)
+        assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

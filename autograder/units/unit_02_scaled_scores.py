@@ -1304,6 +1304,11 @@ def _neighbours(t: Array, *_: Array) -> float:
     return 2 * (t[:, 1:] * t[:, :-1]).sum(axis=1).mean()
 
 
+FEATURES_AVERAGED = (
+    "Both parts were averaged over the features. Over i, and over i and j, the sums are plain: the mean runs over the "
+    "samples alone."
+)
+
 _DERIVATION_TERMS = Exercise(
     name="derivation_terms",
     unit=UNIT,
@@ -1337,6 +1342,16 @@ _DERIVATION_TERMS = Exercise(
             "mean-over-features-too",
             "The mean runs over the features too. They are summed; the mean runs over the samples.",
             _from_terms(lambda t, q, k: (t**2).mean(), lambda t, q, k: _cross(t) / t.shape[1]),
+        ),
+        Mistake(
+            "features-averaged",
+            FEATURES_AVERAGED,
+            _from_terms(lambda t, *_: (t**2).mean(), lambda t, *_: (t.mean(axis=1) ** 2).mean() - (t**2).mean()),
+        ),
+        Mistake(
+            "averaged-over-features-and-over-pairs",
+            FEATURES_AVERAGED,
+            _from_terms(lambda t, *_: (t**2).mean(), lambda t, *_: _cross(t) / max(t.shape[1] * (t.shape[1] - 1), 1)),
         ),
         Mistake(
             "diagonal-mean-over-features",
@@ -1555,6 +1570,7 @@ def _draw_statistics(rng: np.random.Generator) -> list[Case]:
         d, n_samples = _distinct(rng, 2, 4, 16)
         words = "scaled" if scaled else "not scaled"
         add("values", f"d = {d}, {n_samples} samples, {words}", d, n_samples, scaled)
+    add("values", "the sizes of the last case, and another generator", d, n_samples, scaled)
     add("values", "a negative mean", 3, int(rng.integers(4, 9)), False, negative=True)
     add("values", "1,000 samples, not scaled", int(rng.integers(3, 9)), 1_000, False)
     add("values", "1,000 samples, scaled", int(rng.integers(3, 9)), 1_000, True)
@@ -1942,6 +1958,18 @@ _SOFTMAX_JACOBIAN = Exercise(
     credit={"values": 0.8, "edge cases": 0.2},
     mistakes=(
         Mistake(
+            "squares-in-every-row",
+            "Beside the diagonal stand squares of one weight, where two different ones meet. Is it an outer product? "
+            "`p * p` and `p.T * p.T` have the shape (n,): broadcasting repeats them, or a factor p, in every row.",
+            lambda p: np.diag(p) - p * p,
+        ),
+        Mistake(
+            "identity-alone",
+            "This is the identity matrix, as if each output were its own input. Raising one input raises one output "
+            "and lowers the others, each by an amount that depends on the weights.",
+            lambda p: np.eye(len(p)),
+        ),
+        Mistake(
             "diagonal-only",
             "Only the diagonal is there. Raising one input also lowers all other outputs.",
             lambda p: np.diag(p * (1 - p)),
@@ -2012,11 +2040,6 @@ _SOFTMAX_JACOBIAN = Exercise(
             "squared-diagonal",
             "The diagonal part was squared.",
             lambda p: np.diag(p**2) - _outer(p),
-        ),
-        Mistake(
-            "column-scaled",
-            "δᵢⱼ - pⱼ was multiplied by the weight of the input, not of the output.",
-            lambda p: (np.eye(len(p)) - p[None, :]) * p[None, :],
         ),
         Mistake(
             "one-minus-on-diagonal",

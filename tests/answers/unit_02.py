@@ -1281,6 +1281,21 @@ def dot_product_moments__wrong_vectors(d, var_q=1.0, var_k=1.0):
     return np.zeros(d), np.full(d, var_q * var_k)
 
 
+def dot_product_moments__wrong_simulated(d, var_q=1.0, var_k=1.0):
+    """Measured on 10,000 fresh draws."""
+    q, k = (np.random.randn(10_000, d) * math.sqrt(variance) for variance in (var_q, var_k))
+    scores = (q * k).sum(axis=1)
+    return float(scores.mean()), float(scores.var())
+
+
+def dot_product_moments__wrong_simulated_with_seed(d, var_q=1.0, var_k=1.0):
+    """Measured on 2,000 draws of a fixed seed."""
+    rng = np.random.default_rng(7)
+    q, k = (rng.normal(0, math.sqrt(variance), (2_000, d)) for variance in (var_q, var_k))
+    scores = (q * k).sum(axis=1)
+    return float(scores.mean()), float(scores.var())
+
+
 # ---------------------------------------------------------------------------------------- dot_product_moments, right
 
 
@@ -1547,6 +1562,21 @@ def derivation_terms__wrong_hard_coded_three(q, k):
     t = (q * k)[:, :3]
     diagonal = (t**2).sum(axis=1).mean()
     return diagonal, (t.sum(axis=1) ** 2).mean() - diagonal
+
+
+def derivation_terms__wrong_features_averaged(q, k):
+    """mean(axis=1) for sum(axis=1) in both parts."""
+    t = q * k
+    squares = (t**2).mean(axis=1)
+    return squares.mean(), (t.mean(axis=1) ** 2 - squares).mean()
+
+
+def derivation_terms__wrong_matrix_averaged(q, k):
+    """Means of the entries on and beside the diagonal of E[ttᵀ]."""
+    t = q * k
+    products = t.T @ t / len(t)
+    beside = ~np.eye(len(products), dtype=bool)
+    return np.diag(products).mean(), products[beside].mean() if beside.any() else 0.0
 
 
 # ------------------------------------------------------------------------------------------- derivation_terms, right
@@ -1858,6 +1888,27 @@ def score_statistics__wrong_normalised_draws(d, n_samples, rng, scaled):
     return s.mean(), s.var()
 
 
+def _statistics_of(rng, d, n_samples, scaled):
+    q, k = rng.standard_normal((n_samples, d)), rng.standard_normal((n_samples, d))
+    scores = (q * k).sum(axis=1) / (math.sqrt(d) if scaled else 1.0)
+    return scores.mean(), scores.var()
+
+
+def score_statistics__wrong_seed_of_its_own(d, n_samples, rng, scaled):
+    """A generator of its own, with the seed 2024."""
+    return _statistics_of(np.random.default_rng(2024), d, n_samples, scaled)
+
+
+def score_statistics__wrong_fresh_generator(d, n_samples, rng, scaled):
+    """A generator of its own, without a seed."""
+    return _statistics_of(np.random.default_rng(), d, n_samples, scaled)
+
+
+def score_statistics__wrong_global_seed(d, n_samples, rng, scaled):
+    """NumPy's global generator, seeded."""
+    return _statistics_of(np.random.RandomState(1), d, n_samples, scaled)
+
+
 # ------------------------------------------------------------------------------------------- score_statistics, right
 
 
@@ -2133,6 +2184,16 @@ def softmax_jacobian__wrong_halved_cross(p):
     out = -0.5 * np.outer(p, p)
     np.fill_diagonal(out, p * (1 - p))
     return out
+
+
+def softmax_jacobian__wrong_transposed_vector(p):
+    """p.T of a vector is the vector."""
+    return p * np.eye(len(p)) - p.T * p.T
+
+
+def softmax_jacobian__wrong_identity_matrix(p):
+    """The identity matrix."""
+    return np.eye(len(p))
 
 
 # ------------------------------------------------------------------------------------------- softmax_jacobian, right
