@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from answers import ANSWERS
 from autograder.judge import judge
 from autograder.local import ask_here, judge_function
 from autograder.units.hand_made_circuits import build_circuit, run_circuit
@@ -154,6 +155,28 @@ def posed_circuit():
     from autograder.challenge import Challenge
 
     return Challenge(2).posed("build_induction_circuit")
+
+
+NAMED = {
+    "copying_score__wrong_always_zero": "constant",
+    "copying_score__wrong_always_one": "constant",
+    "copying_score__wrong_probability_half": "above-one-half",
+    "ablate_head__wrong_rescaled_without_guard": "rest-scaled",
+    "in_context_learning_score__wrong_ranges": "from-late-minus-before-early",
+    "in_context_learning_score__wrong_sorted": "positions-sorted",
+    "build_induction_circuit__wrong_large_random": "no-circuit",
+    "build_induction_circuit__wrong_zeros": "no-circuit",
+    "build_induction_circuit__wrong_half_context": "first-layer-at-some-positions",
+}
+
+
+@pytest.mark.parametrize("answer", NAMED)
+def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
+    name = answer.partition("__")[0]
+    wrong = {function.__name__: function for function in ANSWERS["08_induction_heads"].WRONG[name]}[answer]
+    for seed in range(6):
+        verdict = judge_function(wrong, name, seed)
+        assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -272,7 +272,13 @@ def _first_layer_slip(first: Tensor) -> str | None:
         return "first-layer-looks-at-itself"
     if float(two_before) > 0.6:
         return "first-layer-two-back"
-    return "first-layer-too-soft"
+    sharp = first[:, rows, rows - 1] >= 0.9
+    if float(sharp.double().mean()) >= 0.4:
+        return "first-layer-at-some-positions"
+    others = first[:, rows].clone()
+    others[:, rows - 1, rows - 1] = 0
+    most = first[:, rows, rows - 1] > others.amax(-1) + 1e-6
+    return "first-layer-too-soft" if float(most.double().mean()) > 0.6 else "no-circuit"
 
 
 def _with(**slips: Any) -> Any:
@@ -293,6 +299,21 @@ def _in_numpy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _in_numpy(item) for key, item in value.items()}
     return [_in_numpy(item) for item in value] if isinstance(value, list) else value.numpy()
+
+
+def _half_of_the_positions(weights: dict[str, Any]) -> dict[str, Any]:
+    half = len(weights["W_pos"]) // 2
+    weights["W_pos"][half:] = weights["W_pos"][max(half - 1, 0)].clone()
+    return weights
+
+
+def _drawn_weights(vocab_size: int, n_ctx: int) -> dict[str, Any]:
+    generator = torch.Generator().manual_seed(0)
+    drawn = build_circuit(vocab_size, n_ctx)
+    ends = [drawn["W_E"], drawn["W_pos"], drawn["W_U"]]
+    for matrix in ends + [W for block in drawn["blocks"] for W in block.values()]:
+        matrix.normal_(std=0.02, generator=generator)
+    return drawn
 
 
 CIRCUIT_MISTAKES = (
@@ -324,6 +345,18 @@ CIRCUIT_MISTAKES = (
         "Layer 1 spreads its attention over several positions. How large must a logit be to outweigh n − 1 others? "
         "Remember that scores are divided by √d_head, whatever the sizes.",
         _with(first_logit=1.0),
+    ),
+    Mistake(
+        "first-layer-at-some-positions",
+        "Layer 1 looks at the token before from some positions and not from others. Does W_pos tell all n_ctx "
+        "positions apart, and do queries and keys of layer 1 read all of it?",
+        _changed(_half_of_the_positions),
+    ),
+    Mistake(
+        "no-circuit",
+        "Layer 1 looks neither at the token before nor at any other fixed place, as with weights that are drawn or "
+        "left at 0. Set the weights of layer 1 first, look at its pattern, and go on to layer 2 when it is right.",
+        _drawn_weights,
     ),
     Mistake(
         "attends-to-the-match",

@@ -678,12 +678,19 @@ def _copying_score(ov: Tensor) -> float:
 
 def _draw_copying_score(rng: np.random.Generator) -> list[Case]:
     def circuit(vocab: int, copying: int) -> np.ndarray:
-        """The first `copying` tokens of a shuffled order copy themselves, the others do not."""
+        """The first `copying` tokens of a shuffled order copy themselves, two of them clearly; the others do not.
+
+        The last of all has the smallest logit for itself, so that no mistake answers 0 everywhere.
+        """
         ov = normal(rng, vocab, vocab)
         order = rng.permutation(vocab)
         for place, token in enumerate(order):
             others = np.delete(ov[token], token)
             ov[token, token] = others.max() + 0.5 if place < copying else others.max() - 0.5
+        for token in order[: min(copying, 2)]:
+            ov[token, token] += 3.0
+        if copying < vocab:
+            ov[order[-1], order[-1]] = np.delete(ov[order[-1]], order[-1]).min() - 0.5
         return ov
 
     def case(criterion: str, label: str, ov: np.ndarray) -> Case:
@@ -768,6 +775,11 @@ _COPYING_SCORE = Exercise(
             "mean-of-softmax",
             "Probabilities are averaged; count the tokens whose own logit is the largest.",
             lambda ov: ov.softmax(-1).diagonal().mean(),
+        ),
+        Mistake(
+            "above-one-half",
+            "Probabilities above ½ are counted. A token may copy itself with far less, if all others get less still.",
+            lambda ov: (ov.softmax(-1).diagonal() > 0.5).double().mean(),
         ),
         Mistake(
             "largest-in-size",
@@ -1133,8 +1145,9 @@ _ABLATE_HEAD = Exercise(
         Mistake("nothing-changed", "Nothing is ablated: the result is what came in.", lambda x, head: x.clone()),
         Mistake(
             "rest-scaled",
-            "The other heads are scaled up. They stay as they are.",
-            lambda x, head: _ablate_head(x, head) * (x.shape[1] / max(x.shape[1] - 1, 1) + 0.25),
+            "The other heads are scaled up, as dropout does it. They stay as they are: what the model does without "
+            "this head is to be seen.",
+            lambda x, head: _ablate_head(x, head) * (x.shape[1] / max(x.shape[1] - 1, 1)),
         ),
     ),
     library="torch",
@@ -1243,6 +1256,17 @@ _IN_CONTEXT_LEARNING_SCORE = Exercise(
             "late-half-minus-early-half",
             "The losses from `late` on and up to `early` are averaged; only those at the two positions count.",
             lambda x, e, t: x[:, t:].mean() - x[:, : e + 1].mean(),
+        ),
+        Mistake(
+            "from-late-minus-before-early",
+            "The losses from `late` on and those before `early` are averaged: `late:` and `:early` are ranges. Only "
+            "the losses at the two positions count.",
+            lambda x, e, t: x[:, t:].mean() - x[:, :e].mean(),
+        ),
+        Mistake(
+            "positions-sorted",
+            "The two positions are put in order first. Take them as they come: `late` may stand before `early`.",
+            lambda x, e, t: x[:, max(e, t)].mean() - x[:, min(e, t)].mean(),
         ),
         Mistake("early-only", "The loss at `early` is returned alone.", lambda x, e, t: x[:, e].mean()),
         Mistake("late-only", "The loss at `late` is returned alone.", lambda x, e, t: x[:, t].mean()),

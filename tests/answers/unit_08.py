@@ -1038,6 +1038,16 @@ def copying_score__wrong_symmetrised(ov):
     return copying_score__right_mask_diagonal((ov + ov.T) / 2)
 
 
+def copying_score__wrong_always_zero(ov):
+    """No token copies, whatever the circuit."""
+    return 0.0
+
+
+def copying_score__wrong_always_one(ov):
+    """All tokens copy, whatever the circuit."""
+    return torch.ones((), dtype=ov.dtype)
+
+
 # --------------------------------------------------------------------------------------------------- composition_score
 
 
@@ -1485,6 +1495,13 @@ def ablate_head__wrong_none(head_outputs, head):
     head_outputs[:, head] = 0
 
 
+def ablate_head__wrong_rescaled_without_guard(head_outputs, head):
+    """The rest times h / (h - 1), as dropout does; a single head divides by zero."""
+    kept = ablate_head__right_clone(head_outputs, head)
+    h = head_outputs.shape[1]
+    return kept * (h / (h - 1))
+
+
 # ------------------------------------------------------------------------------------------- in_context_learning_score
 
 
@@ -1675,6 +1692,11 @@ def in_context_learning_score__wrong_tuple(losses, early, late):
 def in_context_learning_score__wrong_print(losses, early, late):
     """Prints the score."""
     print(_icl(losses, early, late))
+
+
+def in_context_learning_score__wrong_ranges(losses, early, late):
+    """Everything from late on, less everything before early."""
+    return losses[:, late:].mean() - losses[:, :early].mean()
 
 
 # ---------------------------------------------------------------------------------------------- build_induction_circuit
@@ -2138,6 +2160,26 @@ def build_induction_circuit__wrong_kept(vocab_size, n_ctx):
     if not _built:
         _built.append(_circuit(vocab_size, n_ctx))
     return _built[0]
+
+
+def _random_weights(vocab_size, n_ctx, std):
+    generator = torch.Generator().manual_seed(3)
+
+    def draw(*shape):
+        return std * torch.randn(*shape, generator=generator)
+
+    blocks = [{"W_Q": draw(64, 16), "W_K": draw(64, 16), "W_V": draw(64, 16), "W_O": draw(16, 64)} for _ in range(2)]
+    return {"W_E": draw(vocab_size, 64), "W_pos": draw(n_ctx, 64), "W_U": draw(64, vocab_size), "blocks": blocks}
+
+
+def build_induction_circuit__wrong_large_random(vocab_size, n_ctx):
+    """Standard normal weights, whose attention is sharp and goes anywhere."""
+    return _random_weights(vocab_size, n_ctx, 1.0)
+
+
+def build_induction_circuit__wrong_zeros(vocab_size, n_ctx):
+    """Weights of the right shapes that were never filled in."""
+    return _random_weights(vocab_size, n_ctx, 0.0)
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
