@@ -259,6 +259,7 @@ def _grouped_with(
     mask: Tensor | None = None,
     *,
     check: bool = True,
+    one_group: bool = True,
     split: parts.Split = parts.split,
     merge: parts.Merge = parts.merge,
     keys: Callable[[Tensor, int], Tensor] = _repeat_kv,
@@ -273,6 +274,8 @@ def _grouped_with(
 ) -> Tensor:
     if check and n_heads % n_kv_heads:
         raise ValueError("the key/value heads do not divide the heads")
+    if n_kv_heads == 1 and not one_group:
+        raise ValueError("a single key/value head")
     if one_sequence:
         X = X[:1].expand_as(X)
     rep = -(-n_heads // n_kv_heads)
@@ -355,6 +358,12 @@ _GROUPED_QUERY_ATTENTION = Exercise(
                 "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
                 "PyTorch, is not what the docstring asks for.",
                 {"check": False},
+            ),
+            (
+                "refuses-one-group",
+                "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
+                "which.",
+                {"one_group": False},
             ),
             (
                 "root-of-key-width",
