@@ -1,7 +1,7 @@
 """One submission, from its transplanted cells to a verdict for every exercise of its unit.
 
-An `Exercise` draws its cases (challenge.py); they travel as a `Request` into the sandbox, where worker/calls.py asks the
-student's function; what comes back is an `Answer` (dialogue.py), which judge.py compares, recognise.py names, and
+An `Exercise` draws its cases (challenge.py); they travel as a `Request` into the sandbox, where worker/calls.py asks
+the student's function; what comes back is an `Answer` (dialogue.py), which judge.py compares, recognise.py names, and
 gradebook.py records.
 """
 
