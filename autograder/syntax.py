@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import threading
 from collections.abc import Iterator
 from functools import lru_cache
 
@@ -23,6 +24,8 @@ NOT_PYTHON = frozenset((
 #: Words before the Python in the line of a magic, such as `-n 10 -r 3`.
 OPTIONS_CAP = 8
 BODIES = ("body", "orelse", "finalbody")
+#: CPython 3.11 counts the depth of the tree that it builds in one place for all threads, and fails where two build.
+PARSING = threading.Lock()
 
 
 class Unread(Exception):
@@ -46,7 +49,8 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
         raise Unread
     python = _transformed(source)
     try:
-        tree = ast.parse(python)
+        with PARSING:
+            tree = ast.parse(python)
         if "get_ipython" in python:
             for node in ast.walk(tree):
                 _expand(node, depth)
@@ -55,7 +59,7 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
         # The notebook takes a single line that is no Python for a magic without its sign.
         alone = len(python.splitlines()) == 1 and re.match(r"[^\W\d]\w* ", python)
         return read("%" + python, depth + 1) if alone else []
-    except (RecursionError, MemoryError):
+    except (RecursionError, MemoryError, SystemError):
         raise Unread from None
 
 

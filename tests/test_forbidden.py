@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -295,3 +297,15 @@ def test_a_last_line_is_counted_as_the_notebook_counts_it():
     assert last_line("\n\n\ndef f(x):\n    return x\n\n1 / 0", "f") == 2
     assert last_line("%matplotlib inline\n# mine\ndef f(x):\n    return x\n%timeit f(1)", "f") == 4
     assert last_line("%time \\\n  x = 1\ndef f(x):\n    return x", "f") == 3
+
+
+def test_cells_are_read_side_by_side():
+    """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
+    gc.callbacks.append(lambda *_: sum(range(20_000)))
+    source = "\n".join(f"def f{i}(x):\n    return [x + {i}, (x, x)]" for i in range(2000))
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            counts = list(pool.map(lambda i: len(read(f"{source}\nx = {i}")), range(16)))
+    finally:
+        gc.callbacks.pop()
+    assert counts == [2001] * 16
