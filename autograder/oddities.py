@@ -17,6 +17,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from .submission import CODE_CAP, Unreadable, read_bytes, read_file
+from .syntax import statements
 
 #: Names by which Python code gets at what called it, at other objects, or at other processes.
 INNER_NAMES = frozenset(
@@ -113,13 +114,9 @@ def _reached(sources: list[str]) -> Iterator[str]:
     if sum(map(len, sources)) > CODE_CAP:
         return
     for source in filter(_is_worth_parsing, sources):
-        plain = "\n".join("" if line.lstrip().startswith(("%", "!")) else line for line in source.split("\n"))
-        try:
-            nodes = list(ast.walk(ast.parse(plain)))
-        except (SyntaxError, ValueError, RecursionError, MemoryError):
-            continue
-        for node in nodes:
-            yield from _named(node)
+        for statement in statements(source):
+            for node in ast.walk(statement):
+                yield from _named(node)
 
 
 def _is_worth_parsing(source: str) -> bool:
