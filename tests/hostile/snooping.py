@@ -55,7 +55,7 @@ for thing in gc.get_objects():
     kind = type(thing).__name__
     if kind in ("Case", "Posed", "Challenge", "Exercise", "Mistake", "Verdict", "Outcome"): loot.append(kind)
     if isinstance(thing, dict) and "expected" in thing and "reference" in thing: loot.append(list(thing))
-loot += [name for name in sys.modules if name.split(".")[0] in ("autograder", "nbgrader", "pytest")]
+loot += [name for name in sys.modules if name.split(".")[0] in ("auto" + "grader", "nb" + "grader", "pytest")]
 """,
     ),
     attack(
@@ -82,7 +82,8 @@ ATTACKS += (
         "imports the grader where it is installed",
         """
 import importlib
-for name in ("autograder", "autograder.units.unit_03_masking", "attention_course", "tests.answers.unit_03"):
+ours = "auto" + "grader"  # else the check for forbidden calls would find the name first
+for name in (ours, ours + ".units.unit_03_masking", "attention_course", "tests.answers.unit_03"):
     try: loot.append(importlib.import_module(name).__file__)
     except Exception: pass
 """,
