@@ -29,6 +29,8 @@ from pathlib import Path
 import nbformat
 import psutil
 
+# nbgrader starts `alembic` by name.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
 ROOT = Path(__file__).resolve().parents[1]
 UNITS = ("02_scaled_scores", "04_multi_head")
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.DOTALL)
