@@ -10,8 +10,6 @@ from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 
-import nbformat
-
 from . import runs
 from .challenge import Challenge
 from .executors import Pool
@@ -179,7 +177,7 @@ class Run:
     def _record(self, graded: Graded, recorder) -> None:
         """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
         try:
-            recorder.record(graded.unit, graded.student, nbformat.reads(graded.notebook, as_version=4))
+            recorder.record(graded.unit, graded.student, graded.notebook)
         except Exception as error:
             if os.environ.get("AUTOGRADER_DEBUG"):
                 raise
@@ -230,7 +228,7 @@ def keep(root: Path, item: Graded) -> None:
     }
     aside = path.with_suffix(f".{os.getpid()}.part")
     with open(aside, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=1)
+        file.write(json.dumps(content))
     os.replace(aside, path)
 
 

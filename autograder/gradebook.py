@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbformat import NotebookNode
 from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties, GetGrades, SaveAutoGrades
@@ -83,12 +82,14 @@ class Recorder:
         except MissingEntry:
             return False
 
-    def record(self, unit: str, student: str, notebook: NotebookNode) -> Path:
+    def record(self, unit: str, student: str, text: str) -> Path:
         """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
 
-        notebook: the release with the student's answers, and each verdict as the output of its test cell.
+        text: a notebook file of ours: the release with the student's answers, and each verdict as the output of its
+            test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
         """
         self.register([unit])
+        notebook = nbformat.v4.reads(text)  # ours: it need not be validated
         resources = {
             "unique_key": unit,
             "output_files_dir": f"{unit}_files",
@@ -99,10 +100,9 @@ class Recorder:
             self._enter(unit, student)
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
-            autograded = nbformat.writes(notebook)
-            graded, resources = self._grades.preprocess(nbformat.from_dict(notebook), resources)
+            graded, resources = self._grades.preprocess(notebook, resources)
             page = self._pages.page(graded, resources["nbgrader"])
-            self._write("autograded", student, unit, f"{unit}.ipynb", autograded, 0o444)
+            self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
         return folder
 
