@@ -133,7 +133,8 @@ class Recorder:
         session = self.gradebook.db
         commit, session.commit = session.commit, session.flush
         try:
-            yield
+            with session.no_autoflush:  # nbgrader says itself when, where it means to commit
+                yield
             commit()
         except BaseException:
             session.rollback()
