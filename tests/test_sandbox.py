@@ -131,6 +131,14 @@ def test_a_stand_in_is_not_moved_by_absurd_arguments(sandbox):
     assert "too large" in answers(sandbox, source, "f", stand_ins={"g": np.ones})[0].calls[0].value
 
 
+def test_a_cell_that_computes_with_several_threads_does_not_stop_the_exercises(sandbox):
+    """OpenMP hangs in a child of a process that has used its threads."""
+    product = "torch.ones(600, 600) @ torch.ones(600, 600)"
+    cell = f"import torch\ntorch.set_num_threads(2)\nsquare = {product}\n"
+    function = f"def f(x):\n    assert ({product} == square).all()\n    return x + torch.get_num_threads()\n"
+    assert np.array_equal(value(sandbox, cell + function), X + 1)
+
+
 def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
     source = "import numpy as np\ndef f(x):\n    np.multiply = np.add = np.exp = None\n    global g\n    g = None\n"
     source += "    open('left', 'w').close()\n    return 1\n" + DOUBLE

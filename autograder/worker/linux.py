@@ -25,6 +25,9 @@ PR_CAPBSET_DROP = 24
 PR_SET_NO_NEW_PRIVS = 38
 PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL = 47, 4
 
+MADV_COLLAPSE = 25
+HUGE_PAGE = 2 * 2**20
+
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES_CAP = 64
 
@@ -70,6 +73,22 @@ def set_seccomp(program: ctypes.Structure) -> None:
     """Install a filter program; see `seccomp.py`."""
     two = ctypes.c_ulong(2)  # SECCOMP_MODE_FILTER
     _check(_libc().prctl(ctypes.c_int(PR_SET_SECCOMP), two, ctypes.byref(program)), "seccomp")
+
+
+def use_huge_pages() -> None:
+    """Gather this process's own memory in huge pages where the kernel can (Linux 6.1): a fork copies the list of pages.
+
+    A child that writes to one gets a small page of its own, as before.
+    """
+    libc = _libc()
+    with open("/proc/self/maps", encoding="utf-8") as file:
+        mappings = [line.split() for line in file]
+    for addresses, access, _, _, _, *name in mappings:
+        if access == "rw-p" and (not name or name == ["[heap]"]):
+            start, end = (int(address, 16) for address in addresses.split("-"))
+            start, end = -(-start // HUGE_PAGE) * HUGE_PAGE, end // HUGE_PAGE * HUGE_PAGE
+            if start < end:  # what cannot be gathered stays as it is
+                libc.madvise(ctypes.c_void_p(start), ctypes.c_size_t(end - start), ctypes.c_int(MADV_COLLAPSE))
 
 
 def drop_bounding_set() -> None:

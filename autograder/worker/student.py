@@ -63,6 +63,7 @@ def run_cell(cell: dict[str, Any], namespace: dict[str, Any], transform: Any, se
     with contextlib.suppress(ValueError):  # a signal handler needs the main thread
         signal.signal(signal.SIGALRM, alarm)
         signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    one_thread()
     try:
         code = compile(transform(cell["source"]), f"<cell {cell['name']}>", "exec", dont_inherit=True)
         exec(code, namespace)
@@ -137,6 +138,7 @@ def _wait(child: int, deadline: float) -> int | None:
 def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> None:
     """Answer one exercise in this process."""
     reseed()
+    one_thread()
 
     def send(header: dict[str, Any], data: bytes) -> None:
         send_frame(reply, header, data)
@@ -169,3 +171,14 @@ def reseed() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)
+
+
+def one_thread() -> None:
+    """Take back what a notebook's first cell may have set, for its training: torch with several threads.
+
+    Here they would only wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a
+    process that has used them.
+    """
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)

@@ -80,6 +80,8 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     shell.user_ns["__name__"] = "__main__"
     gc.collect()
     gc.freeze()  # else the first collection in each forked process would write to, and so copy, all that is shared
+    if sys.platform == "linux":
+        linux.use_huge_pages()
     return shell.user_ns, shell.transform_cell
 
 
