@@ -52,6 +52,7 @@ def execute(path: Path) -> None:
         timeout=180,
         record_timing=False,
         store_widget_state=False,
+        coalesce_streams=True,  # one line for a progress bar, as one sees it
         resources={"metadata": {"path": path.parent}},
         extra_arguments=["--IPKernelApp.log_level=ERROR"],  # not a warning, for every notebook, of TCP on this machine
     )
