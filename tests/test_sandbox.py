@@ -45,6 +45,12 @@ def sandbox():
         yield opened
 
 
+@pytest.fixture(scope="module")
+def plain():
+    with open_sandbox(LIMITS, unsafe=True) as opened:
+        yield opened
+
+
 def answers(sandbox, source: str, *names: str, stand_ins=None) -> list[Answer]:
     with sandbox.session([CellSource("f", "answer", source)]) as session:
         return [session.ask(Request(name, [Case("values", "a case", (X,), {})], stand_ins)) for name in names]
@@ -166,10 +172,11 @@ LOOPS = {
 }
 
 
-def test_who_had_no_processor_is_asked_again_with_twice_the_time_once(sandbox):
+@pytest.mark.parametrize("kind", ["sandbox", "plain"])
+def test_who_had_no_processor_is_asked_again_with_twice_the_time_once(kind, request):
     """A function that sleeps looks like one on a busy machine."""
     slow = "import time\ndef {}(x):\n    time.sleep(0.9)\n    return 2 * x"
-    first, second = answers(sandbox, f"{slow.format('f')}\n{slow.format('g')}", "f", "g")
+    first, second = answers(request.getfixturevalue(kind), f"{slow.format('f')}\n{slow.format('g')}", "f", "g")
     assert (first.status, second.status) == ("answered", "timeout")
 
 
@@ -544,12 +551,6 @@ def test_a_kernel_that_refuses_namespaces_is_found_at_the_start(monkeypatch):
         pytest.skip("as an ordinary user there are no capabilities to take away")
     with pytest.raises(NoSandbox), open_sandbox(LIMITS):
         pass
-
-
-@pytest.fixture(scope="module")
-def plain():
-    with open_sandbox(LIMITS, unsafe=True) as opened:
-        yield opened
 
 
 def test_a_plain_process_answers_as_the_sandbox_does(plain):

@@ -12,6 +12,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 from typing import Any
 
@@ -20,6 +21,7 @@ from .frames import send_frame
 POLL_SECONDS = 0.05
 SWEEP_SECONDS = 2.0
 SWEEP = b"s"
+GONE = [b"X"] + 14 * [b"0"]
 
 
 def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bool) -> None:
@@ -37,7 +39,7 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
         if select.select([lifeline], [], [], POLL_SECONDS)[0]:
             if not lifeline.recv(1):
                 break  # the host has hung up
-            used = _cpu_seconds() if alone else None
+            used = _cpu_seconds(_processes() if alone else [student])
             swept = not alone or sweep(student)
             send_frame(lifeline, {"event": "swept", "excess": excess, "cpu": used})
             excess = []
@@ -90,13 +92,18 @@ def sweep(student: int) -> bool:
 
 def _living() -> list[int]:
     """The processes of this namespace that have not ended."""
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                if file.read().rpartition(b")")[2].split()[0] not in (b"Z", b"X"):
-                    found.append(int(name))
-    return found
+    return [pid for pid in _processes() if _status(pid)[0] not in (b"Z", b"X")]
+
+
+def _processes() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+
+
+def _status(pid: int) -> list[bytes]:
+    """What the kernel says of a process, from its state on; one that is gone is dead and has used nothing."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
+        return file.read().rpartition(b")")[2].split() or GONE
+    return GONE
 
 
 def _excess(order: dict[str, Any]) -> str | None:
@@ -110,14 +117,11 @@ def _excess(order: dict[str, Any]) -> str | None:
     return "memory" if sum(_proportional(pid) for pid in students) > limit else None
 
 
-def _cpu_seconds() -> float:
-    """Processor time of all processes of this namespace so far, those that have ended included."""
-    ticks = 0
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            with contextlib.suppress(OSError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
-                ticks += sum(map(int, file.read().rpartition(b")")[2].split()[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+def _cpu_seconds(pids: list[int]) -> float | None:
+    """Processor time of these processes and of their children that have ended; None where the system does not say."""
+    if sys.platform != "linux":
+        return None
+    return sum(int(ticks) for pid in pids for ticks in _status(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(pid: int) -> int:
