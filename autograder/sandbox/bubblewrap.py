@@ -26,9 +26,11 @@ ENVIRONMENT = {
     "MPLBACKEND": "Agg",
     "IPYTHONDIR": f"{SCRATCH}/ipython",
     "OMP_NUM_THREADS": "1",
+    "OMP_THREAD_LIMIT": "1",  # whatever a notebook asks for: OpenMP hangs in a child of a process that has used threads
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
+    "TORCH_COMPILE_DISABLE": "1",  # torch.compile changes no result, and takes longer than there is
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 
