@@ -7,6 +7,7 @@ gradebook.py records.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -22,7 +23,6 @@ from .forbidden import Survey, Tangled, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Transplanted, Unreadable, read, transplant
-from .syntax import last_line
 
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
@@ -114,19 +114,31 @@ def _before_asking(
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
         return None
+    if outcome.failure is not None and outcome.failure.type_name == "NotImplementedError":
+        return None
+    if outcome.defined:
+        submission.notes[name] = f"{submission.notes.get(name, '')} {_beside(name, outcome)}".strip()
+        return None
     if outcome.status == "timeout":
         return without_answer(posed, "timeout", f"The cell of {name} did not come to an end when it was run.")
     if outcome.status == "died":
         return without_answer(posed, "crashed", f"The cell of {name} ended the whole process when it was run.")
     failure = outcome.failure
-    if failure is None or failure.type_name == "NotImplementedError":
+    if failure is None:
         return None
-    end = last_line(submission.answers[name], name)
-    if end is not None and failure.line is not None and failure.line > end and failure.cell in ("", name):
-        note = f"What stands below the function in its cell does not run here, and does not count: {failure.type_name}"
-        submission.notes[name] = f"{submission.notes.get(name, '')} {note} in line {failure.line}.".strip()
-        return None
-    return without_answer(posed, "crashed", f"The cell of {name} does not run: {failure.described(name)}.")
+    text = f"The cell of {name} does not run: {failure.described(name)}."
+    if failure.type_name == "SyntaxError":  # it may be fine with a newer one
+        text += f" This is Python {sys.version_info.major}.{sys.version_info.minor}."
+    return without_answer(posed, "crashed", text)
+
+
+def _beside(name: str, outcome: CellOutcome) -> str:
+    """What is said of a cell that defines its function, and holds something else that fails here."""
+    if outcome.failure is None:
+        return "What stands below the function in its cell takes too long here, and does not count."
+    where = f" in line {outcome.failure.line}" if outcome.failure.line and outcome.failure.cell in ("", name) else ""
+    words = "What stands beside the function in its cell does not run here, and does not count"
+    return f"{words}: {outcome.failure.type_name}{where}."
 
 
 def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:

@@ -19,11 +19,12 @@ from nbformat import NotebookNode
 from .submission import CODE_CAP, Unreadable, read_bytes, read_file
 from .syntax import statements
 
-#: Names by which Python code gets at what called it, at other objects, or at other processes.
+#: Names by which Python code gets at what called it, at other objects, or at other processes. Starting a program is
+#: nothing odd: `!git clone` does, and the cell for Colab of docs/RUNNING.md.
 INNER_NAMES = frozenset(
     (
         *("_getframe", "_current_frames", "f_back", "f_locals", "f_globals", "get_objects", "get_referrers"),
-        *("settrace", "setprofile", "displayhook", "__builtins__", "ctypes", "subprocess", "socket", "fork", "execv"),
+        *("settrace", "setprofile", "displayhook", "__builtins__", "ctypes", "socket", "fork", "execv"),
         *("kill", "ptrace", "ast_transformers", "input_transformers_post", "input_transformers_cleanup"),
     )
 )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +17,18 @@ from nbformat import NotebookNode
 
 from .expected import Expected
 from .sandbox import CellSource
-from .syntax import definitions, escapes
+from .syntax import bound_names, definitions, escapes, statements
 from .text import printable
 
 SIZE_CAP = 20 * 2**20
 CELLS_CAP = 2_000
 #: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
 CODE_CAP = 200_000
+#: Statements by which a cell lends itself to other cells.
+GIVING = (
+    *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
+    *(ast.Assign, ast.AnnAssign),
+)
 #: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
 MAGICS_CAP = 300
 
@@ -173,6 +180,8 @@ def transplant(cells: list[CodeCell], release: NotebookNode, unit: str, name: st
     }
     for function in functions:
         _choose(result, function, sources[function], stubs[function])
+    _share(result, functions)
+    _release_parts(cells, role, result.answers, stubs)
     extras = _extras(cells, role, ours)
     _assemble(result, extras)
     return result
@@ -198,15 +207,28 @@ def _role(cell: CodeCell, functions: list[str], ours: dict[str, str]) -> tuple[s
 
 
 def _adopt_unmarked(cells: list[CodeCell], role: list[tuple[str, str]], stubs: dict[str, str]) -> None:
-    """Where a function's cell lost its marks, or was left as it came, the one unmarked cell that defines it answers."""
-    defined = [set(definitions(cell.source)) if r[0] == "extra" else set() for cell, r in zip(cells, role, strict=True)]
+    """Where a function's cell lost its marks, or was left as it came, the one other cell that defines it answers.
+
+    That is an unmarked one, or the one of its test: cells that are merged keep the marks of one of them.
+    """
     for function, stub in stubs.items():
         marked = [cell.source for cell, r in zip(cells, role, strict=True) if r == ("answer", function)]
         if any(source.strip() not in _untouched(stub) for source in marked):
             continue
-        found = [i for i, names in enumerate(defined) if role[i][0] == "extra" and function in names]
+        free = [i for i, r in enumerate(role) if r[0] == "extra" or r == ("ours", f"test_{function}")]
+        found = [i for i in free if function in cells[i].source and function in definitions(cells[i].source)]
         if len(found) == 1:
             role[found[0]] = ("answer", function)
+
+
+def _share(result: Transplanted, functions: list[str]) -> None:
+    """An answer cell that defines other functions too answers for those that have no cell of their own."""
+    for function in functions:
+        if function not in result.answers:
+            found = {source for source in result.answers.values() if function in definitions(source)}
+            if len(found) == 1:
+                result.answers[function] = found.pop()
+                result.notes.pop(function, None)
 
 
 def _untouched(stub: str) -> set[str]:
@@ -216,19 +238,35 @@ def _untouched(stub: str) -> set[str]:
 
 def _choose(result: Transplanted, function: str, sources: list[str], stub: str) -> None:
     written = [source for source in dict.fromkeys(sources) if source.strip() not in _untouched(stub)]
+    whole = [source for source in written if _gives(source, function)] if len(written) > 1 else []
     if not sources:
         result.notes[function] = f"The answer cell of {function} is missing from the notebook."
-    elif len(written) > 1:
+    elif len(whole) > 1 or (len(written) > 1 and not whole):
         result.notes[function] = f"There are {len(sources)} answer cells for {function}; the last one counts."
     if written:
-        result.answers[function] = written[-1]
+        result.answers[function] = (whole or written)[-1]
+
+
+def _gives(source: str, name: str) -> bool:
+    return any(name in bound_names(node) for node in statements(source))
+
+
+def _release_parts(
+    cells: list[CodeCell], role: list[tuple[str, str]], answers: dict[str, str], stubs: dict[str, str]
+) -> None:
+    """Of an answer cell that was split, both parts have the marks: the one without the function is an own cell."""
+    for index, (cell, (kind, name)) in enumerate(zip(cells, role, strict=True)):
+        if kind != "answer" or cell.source == answers.get(name) or cell.source.strip() in _untouched(stubs[name]):
+            continue
+        if _gives(answers[name], name) and not _gives(cell.source, name):
+            role[index] = ("extra", "")
 
 
 def _extras(cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, str]) -> dict[str | None, list[str]]:
     """The student's own code cells by the cell of ours or answer after which they stand (None: at the top).
 
-    A cell of ours that the student changed counts as an extra cell if it defines functions: helpers do get written
-    there. Otherwise the change is left behind.
+    What a student adds to a cell of ours counts as an extra cell if it defines or imports something: helpers do get
+    written there. Other changes are left behind.
     """
     extras: dict[str | None, list[str]] = {}
     anchor: str | None = None
@@ -239,10 +277,45 @@ def _extras(cells: list[CodeCell], role: list[tuple[str, str]], ours: dict[str, 
             continue
         anchor = name
         if kind == "ours" and not name.startswith("test_") and name in ours:
-            added = set(definitions(cell.source)) - set(definitions(ours[name]))
-            if added and cell.source.strip() != ours[name].strip():
-                extras.setdefault(anchor, []).append(cell.source)
+            added = _added(cell.source, name, ours)
+            if added:
+                extras.setdefault(anchor, []).append(added)
     return extras
+
+
+def _added(source: str, name: str, ours: dict[str, str]) -> str:
+    """What a student added to a cell of ours, if it gives a meaning to names that our cells do not know."""
+    if source.strip() == ours[name].strip():
+        return ""
+    same = {_form(node) for node in statements(ours[name])}
+    nodes = [node for node in statements(source) if _form(node) not in same]
+    given = {bound for node in nodes if isinstance(node, GIVING) for bound in bound_names(node)}
+    if given <= _known(tuple(ours.values())):
+        return ""
+    if escapes(source):
+        return source  # its lines are not those of its statements
+    lines = source.splitlines(keepends=True)
+    return "".join(_text(node, lines) for node in nodes)
+
+
+def _form(node: ast.stmt) -> str:
+    """What a statement says, however it is written; "" for one too deeply nested to tell, which is none of ours."""
+    try:
+        return ast.dump(node)
+    except RecursionError:
+        return ""
+
+
+@lru_cache(maxsize=16)
+def _known(sources: tuple[str, ...]) -> frozenset[str]:
+    names = (name for source in sources for node in statements(source) for name in bound_names(node))
+    return frozenset(names) - {"*"}
+
+
+def _text(node: ast.stmt, lines: list[str]) -> str:
+    """A statement as it was written, with its decorators."""
+    first = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
+    return "".join(lines[first - 1 : node.end_lineno]).rstrip("\n") + "\n"
 
 
 def _assemble(result: Transplanted, extras: dict[str | None, list[str]]) -> None:
@@ -269,6 +342,9 @@ def _assemble(result: Transplanted, extras: dict[str | None, list[str]]) -> None
                 result.cells.append(CellSource(name, "answer", cell.source))
         else:
             name = cell.id
+            tested = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("test_")
+            if tested in result.answers:
+                result.cells[-1] = replace(result.cells[-1], tested=tested)
             if "given" in cell.metadata.get("tags", []):
                 result.cells.append(CellSource(name, "given", cell.source))
         add_extras(extras.get(name, ()))

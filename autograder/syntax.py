@@ -141,17 +141,6 @@ def definitions(source: str) -> list[str]:
     return [node.name for node in statements(source) if isinstance(node, kinds)]
 
 
-def last_line(source: str, function: str) -> int | None:
-    """The last line of the last definition of `function` at the top of a cell, counted from 1; None without one.
-
-    Lines are counted as the notebook counts them when it runs the cell: without empty ones before the first.
-    """
-    ends = [
-        node.end_lineno for node in statements(source) if isinstance(node, ast.FunctionDef) and node.name == function
-    ]
-    return ends[-1] if ends else None
-
-
 def bound_names(node: ast.stmt) -> Iterator[str]:
     """The names that a statement gives a meaning to."""
     if isinstance(node, ast.ClassDef):

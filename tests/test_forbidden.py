@@ -11,7 +11,7 @@ import pytest
 
 from autograder import forbidden as forbidden_module
 from autograder.forbidden import Survey, Tangled, find_forbidden
-from autograder.syntax import definitions, last_line, read, statements
+from autograder.syntax import definitions, read, statements
 from autograder.units import exercises, find_exercise, unit_names
 from hostile.attack import solutions
 
@@ -291,12 +291,6 @@ def test_a_cell_is_read_as_the_notebook_runs_it():
     assert definitions("%%time\n" * 20 + "def f(x): pass") == []
     assert definitions("%%writefile a.py\ndef f(x): pass") == ["f"]
     assert read("%pip install scipy") == read("def f(:") == []
-
-
-def test_a_last_line_is_counted_as_the_notebook_counts_it():
-    assert last_line("\n\n\ndef f(x):\n    return x\n\n1 / 0", "f") == 2
-    assert last_line("%matplotlib inline\n# mine\ndef f(x):\n    return x\n%timeit f(1)", "f") == 4
-    assert last_line("%time \\\n  x = 1\ndef f(x):\n    return x", "f") == 3
 
 
 def test_cells_are_read_side_by_side():

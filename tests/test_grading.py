@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -63,11 +64,90 @@ def test_the_solutions_get_full_marks(graded):
     assert {verdict.verdict for verdict in graded().values()} == {"right"}
 
 
+def test_what_stands_between_an_answer_and_its_test_counts(sandbox, challenge, right):
+    cells = [CodeCell(name, None, source) for name, source in right.items()]
+    at = list(right).index("softmax")
+    cells[at : at + 1] = [
+        CodeCell("softmax", None, "def softmax(z, axis=-1):\n    return 'a draft'"),
+        CodeCell(None, None, right["softmax"]),
+    ]
+    submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
+    assert {verdict.verdict for verdict in grade_submission(submission, challenge, sandbox)} == {"right"}
+
+
 def test_a_line_below_the_function_costs_nothing(graded, right):
     verdict = graded(softmax=right["softmax"] + "\n%timeit softmax(z)\nprint(softmax(from_a_test_cell))")["softmax"]
     assert verdict.verdict == "right" and "does not count" in verdict.message, verdict
-    verdict = graded(softmax="1 / 0\n" + right["softmax"])["softmax"]
+    verdict = graded(softmax="@not_there\n" + right["softmax"])["softmax"]
     assert (verdict.verdict, verdict.score) == ("crashed", 0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "import a_library_of_my_own",
+        "%load_ext an_extension_of_my_own",
+        "!pip install einops",
+        "name = input('Who are you? ')",
+        "print(softmax(a_name_of_a_test_cell))",
+        "plt.savefig('/home/me/figure.png')",
+    ],
+)
+def test_what_fails_here_alone_does_not_stop_the_rest_of_its_cell(graded, right, line):
+    verdicts = graded(
+        before=(f"{line}\ndef helper(x):\n    return x",),
+        softmax=f"{line}\n{right['softmax']}",
+        attention_scores="def attention_scores(Q, K):\n    return helper(Q @ K.T)",
+    )
+    assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
+    assert "does not run here, and does not count" in verdicts["softmax"].message
+
+
+def test_what_stands_below_a_line_that_the_student_raises_stays_off(graded):
+    verdict = graded(softmax="raise RuntimeError('later')\ndef softmax(z):\n    return z")["softmax"]
+    assert verdict.verdict == "crashed" and "RuntimeError: later" in verdict.message
+
+
+def test_a_cell_that_takes_too_long_still_defines_its_functions(challenge, right):
+    course = "import time\ntime.sleep(60)\ndef helper(x):\n    return x"
+    answers = {**right, "softmax": right["softmax"] + "\nimport time\ntime.sleep(60)"}
+    answers["attention_scores"] = "def attention_scores(Q, K):\n    return helper(Q @ K.T)"
+    cells = [CodeCell(None, None, course), *(CodeCell(name, None, source) for name, source in answers.items())]
+    submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
+    with open_sandbox(Limits(seconds_per_cell=1)) as impatient:
+        verdicts = {verdict.function: verdict for verdict in grade_submission(submission, challenge, impatient)}
+    assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
+    assert "takes too long here, and does not count" in verdicts["softmax"].message
+
+
+def test_a_syntax_that_is_not_known_here_is_told_the_version(graded):
+    verdict = graded(softmax="def softmax(z):\n    return ?z")["softmax"]
+    assert f"This is Python 3.{sys.version_info.minor}." in verdict.message
+
+
+def test_a_cell_may_do_what_a_notebook_allows(graded, right):
+    """Awaiting at the top, annotations that are never looked at, reading one's own source."""
+    reads = "import inspect\nassert 'attention_scores' in inspect.getsource(attention_scores)"
+    written = "%%writefile kept.py\ndef helper(x):\n    return x"
+    verdicts = graded(
+        before=("from __future__ import annotations", written),
+        attention_scores=f"def attention_scores(Q: Matrix, K: Matrix) -> Matrix:\n    return Q @ K.T\n{reads}",
+        softmax=right["softmax"] + "\nimport asyncio\nawait asyncio.sleep(0)",
+        softmax_jacobian="from kept import helper\ndef softmax_jacobian(p):\n    return helper(np.diag(p) - np.outer(p, p))",
+    )
+    assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
+    assert not any("does not count" in verdict.message for verdict in verdicts.values())
+
+
+def test_a_name_that_a_later_cell_uses_again_is_not_lost(graded, right):
+    """The tests that the student saw ran before."""
+    last = "softmax = softmax(np.ones(3))\nhelper = math = None\ndef attention(Q, K, V):\n    return 'an experiment'"
+    verdicts = graded(
+        before=("import math\ndef helper(x):\n    return x / math.sqrt(x.shape[-1])",),
+        scaled_scores="def scaled_scores(Q, K):\n    return helper(Q) @ K.T",
+        behind=(last,),
+    )
+    assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
 
 
 def test_empty_lines_above_do_not_shift_what_stands_below(graded, right):
@@ -136,10 +216,13 @@ def test_an_answer_in_an_own_cell_counts_where_the_stub_was_left(graded, right, 
 
 def test_a_name_that_an_own_cell_was_to_define_is_explained(graded):
     verdict = graded(
-        before=("import seaborn_is_not_here\ndef root(x):\n    return x ** 0.5",),
+        before=("from seaborn_is_not_here import root",),
         softmax="def softmax(z):\n    return root(z)",
     )["softmax"]
-    assert "Your cell that begins `import seaborn_is_not_here` does not run here: ModuleNotFound" in verdict.message
+    assert (
+        "Your cell that begins `from seaborn_is_not_here import root` does not run here: ModuleNotFound"
+        in verdict.message
+    )
     verdict = graded(softmax="def softmax(z):\n    return math.exp(z)")["softmax"]
     assert "Write `import math` into the cell of softmax." in verdict.message
 

@@ -305,6 +305,14 @@ def test_code_that_reaches_further_is_named(tmp_path, release, source, found):
     assert found in text
 
 
+def test_the_cell_for_colab_is_nothing_odd(tmp_path, release):
+    guide = (Path(__file__).parents[1] / "docs" / "RUNNING.md").read_text(encoding="utf-8")
+    own = nbformat.from_dict(release)
+    own.cells.insert(0, nbformat.v4.new_code_cell(guide.partition("```python\n")[2].partition("```")[0]))
+    assert "subprocess" in own.cells[0].source
+    assert words(tmp_path / "a.ipynb", own, release) == {"cells": [], "code": []}
+
+
 def test_looking_takes_time_in_proportion_to_the_code():
     def seconds(source: str) -> float:
         found = []

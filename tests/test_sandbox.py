@@ -145,6 +145,36 @@ def test_a_cell_that_computes_with_several_threads_does_not_stop_the_exercises(s
     assert np.array_equal(value(sandbox, cell + function), X + 1)
 
 
+def test_a_function_that_asks_for_threads_of_its_own_gets_none(sandbox):
+    """After a cell that has used them it would hang."""
+    product = "torch.ones(600, 600) @ torch.ones(600, 600)"
+    function = f"def f(x):\n    torch.set_num_threads(2)\n    return x + torch.linalg.solve(torch.eye(600), {product})[0, 0].item()\n"
+    assert np.array_equal(value(sandbox, f"import torch\n{function}f(0)"), X + 600)
+
+
+def test_a_thread_that_prints_while_exercises_fork_stops_none(sandbox):
+    source = """
+import signal, sys, threading
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+def beat():
+    while True:
+        print("beat " * 1000)
+        sys.stdout.flush()
+threading.Thread(target=beat, daemon=True).start()
+def f(x):
+    print("asked " * 1000)
+    return 2 * x
+"""
+    for answer in answers(sandbox, source, *"ffffff"):
+        assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
+
+
+def test_torch_compile_takes_no_time_that_counts(sandbox):
+    source = "import torch\n@torch.compile\ndef double(x):\n    return 2 * x\n"
+    source += "def f(x):\n    return double(torch.from_numpy(x)).numpy()"
+    assert np.array_equal(value(sandbox, source), 2 * X)
+
+
 def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
     source = "import numpy as np\ndef f(x):\n    np.multiply = np.add = np.exp = None\n    global g\n    g = None\n"
     source += "    open('left', 'w').close()\n    return 1\n" + DOUBLE

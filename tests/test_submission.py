@@ -209,6 +209,18 @@ def test_helpers_written_into_a_cell_of_ours_come_along():
     assert len(sources) == 1 and "my_helper" in sources[0]
 
 
+@pytest.mark.parametrize(
+    "line", ["import functools", "from itertools import *", "EPS: float = 1e-9", "def my_helper(x):\n    return x"]
+)
+def test_of_a_cell_of_ours_what_was_added_comes_along_alone(line):
+    doc = document()
+    given = next(cell for cell in doc["cells"] if cell.get("id") == "imports")
+    given["source"] = "".join(given["source"]) + f"\n\n{line}\nnp = None  # changed\n"
+    solve(doc)
+    sources = [cell.source for cell in opened(doc).cells if cell.kind == "extra"]
+    assert sources == [f"{line}\nnp = None  # changed\n"]
+
+
 def test_deleted_test_cells_come_back():
     doc = document()
     solve(doc)
@@ -240,6 +252,45 @@ def test_duplicate_answer_cells_are_named_and_the_last_counts():
     result = opened(doc)
     assert result.answers[FIRST] == again["source"]
     assert "2 answer cells" in result.notes[FIRST] and list(result.notes) == [FIRST]
+
+
+def test_both_parts_of_a_split_answer_cell_come_along():
+    """JupyterLab gives the marks to both."""
+    doc = document()
+    parts = ["EPS = 0", f"def {FIRST}(*args):\n    return EPS", f"print({FIRST}())"]
+    at = doc["cells"].index(answer_cell(doc))
+    cells = [copy.deepcopy(doc["cells"][at]) for _ in parts]
+    for cell, source in zip(cells, parts, strict=True):
+        cell["source"] = source
+    doc["cells"][at : at + 1] = cells
+    result = opened(doc)
+    assert result.answers == {FIRST: parts[1]} and result.notes == {}
+    run = [cell.source for cell in result.cells if cell.kind != "given"]
+    assert run == parts
+
+
+def test_an_answer_merged_with_its_test_counts():
+    doc = document()
+    answer = solve(doc)
+    test = next(cell for cell in doc["cells"] if marks(cell).get("grade_id") == f"test_{FIRST}")
+    test["source"] = answer["source"] + "\n\n" + "".join(test["source"])
+    doc["cells"].remove(answer)
+    result = opened(doc)
+    assert result.answers == {FIRST: test["source"]} and result.notes == {}
+
+
+@pytest.mark.parametrize("left", ["stub", "empty", "nothing"])
+def test_a_cell_with_several_answers_answers_for_all(left):
+    doc = document()
+    source = f"def {FIRST}(x):\n    return x\n\n\ndef {FUNCTIONS[1]}(x):\n    return x"
+    solve(doc, source=source)
+    other = answer_cell(doc, FUNCTIONS[1])
+    if left == "empty":
+        other["source"] = ""
+    elif left == "nothing":
+        doc["cells"].remove(other)
+    result = opened(doc)
+    assert result.answers == {FIRST: source, FUNCTIONS[1]: source} and result.notes == {}
 
 
 def test_a_copied_stub_or_a_copy_of_the_same_is_no_duplicate():

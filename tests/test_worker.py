@@ -16,6 +16,7 @@ from autograder.dialogue import Request, Transcript, read_failure
 from autograder.exercise import Case
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
+from autograder.worker.moment import Moment
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode
 
 
@@ -206,3 +207,17 @@ def test_the_line_of_an_error_is_that_of_the_cell() -> None:
     assert error_of(
         "class M(type):\n    __name__ = property(lambda c: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E"
     )
+
+
+def test_torch_is_asked_with_the_settings_that_an_answer_was_tried_with() -> None:
+    torch = pytest.importorskip("torch")
+    namespace: dict[str, Any] = {"f": len}
+    moment = Moment("f", namespace)
+    try:
+        torch.set_grad_enabled(False)
+        torch.set_default_dtype(torch.float64)
+        moment.bring_back_rest(namespace)
+        assert torch.is_grad_enabled() and torch.get_default_dtype() == torch.float32
+    finally:
+        torch.set_grad_enabled(True)
+        torch.set_default_dtype(torch.float32)

@@ -29,6 +29,7 @@ ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "NUMEXPR_NUM_THREADS": "1",
+    "TORCH_COMPILE_DISABLE": "1",  # torch.compile changes no result, and takes longer than there is
     "PYTHONDONTWRITEBYTECODE": "1",
 }
 

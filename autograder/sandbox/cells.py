@@ -9,17 +9,25 @@ from ..dialogue import Failure
 
 @dataclass(frozen=True)
 class CellSource:
-    """A cell to run. kind: "given" (ours), "answer" or "extra" (the student's)."""
+    """A cell to run. kind: "given" (ours), "answer" or "extra" (the student's).
+
+    tested: the function whose test stands next in the notebook: as this cell leaves it, so it is judged.
+    """
 
     name: str
     kind: str
     source: str
+    tested: str = ""
 
 
 @dataclass(frozen=True)
 class CellOutcome:
-    """How a cell went. status: "ran", "failed", "timeout", "died", or "skipped" when it was never reached."""
+    """How a cell went. status: "ran", "failed", "timeout", "died", or "skipped" when it was never reached.
+
+    defined: whether it gave its name to a function all the same, by the word of the student's process.
+    """
 
     name: str
     status: str
     failure: Failure | None = None
+    defined: bool = False

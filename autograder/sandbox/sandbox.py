@@ -67,8 +67,8 @@ class Sandbox:
         with theirs:
             if self.mode == "plain":
                 line = bubblewrap.start_line(str(bubblewrap.WORKER.parent), theirs.fileno(), "plain")
-                threads = {name: value for name, value in bubblewrap.ENVIRONMENT.items() if "THREADS" in name}
-                environment = {**os.environ, **threads, "MPLBACKEND": "Agg"}
+                wanted = {k: v for k, v in bubblewrap.ENVIRONMENT.items() if "THREAD" in k or "TORCH" in k}
+                environment = {**os.environ, **wanted, "MPLBACKEND": "Agg"}
             else:
                 line, environment = bubblewrap.command(theirs.fileno(), self.mode), {}
             # A pipe that nobody reads could fill up and block the zygote.

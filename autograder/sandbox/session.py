@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..dialogue import Answer, Request, Transcript, read_failure
+from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from ..worker.keeper import SWEEP
-from ..worker.student import STUCK
 from ..worker.values import BadValue
 from .cells import CellOutcome, CellSource
 from .groups import Group
@@ -91,7 +91,8 @@ class Session:
     def _run_through(self, outcomes: dict[int, CellOutcome]) -> _Culprit | None:
         """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
-        cells = [{"name": self._sources[index].name, "source": self._sources[index].source} for index in wanted]
+        sources = [self._sources[index] for index in wanted]
+        cells = [{"name": c.name, "source": c.source, "tested": c.tested} for c in sources]
         begun, current = False, None
         try:
             spawned = self._sandbox.spawn()
@@ -289,4 +290,5 @@ def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:
     status = header.get("status")
     if status not in ("ran", "failed", "timeout"):
         raise BadFrame("status")
-    return CellOutcome(name, status, read_failure(header.get("error")) if status == "failed" else None)
+    failure = read_failure(header.get("error")) if status == "failed" else None
+    return CellOutcome(name, status, failure, header.get("defined") is True)

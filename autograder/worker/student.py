@@ -20,22 +20,22 @@ import numpy as np
 
 from . import linux
 from .calls import answer_of_host, describe_error, host_function, perform
+from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-
-STUCK = 97  # exit status of a process whose cell would not stop
-
-
-class CellTimeout(BaseException):
-    """A cell ran longer than it may. No `except Exception` of the student's catches it."""
+from .moment import Moment
 
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
     reseed()
     order, _ = receive_frame(channel)
+    cells, moments = Cells(namespace, transform), {}
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
-        report = run_cell(cell, namespace, transform, float(order["seconds_per_cell"]))
+        report = cells.run(cell, float(order["seconds_per_cell"]))
+        tested = str(cell["tested"])
+        if callable(namespace.get(tested)):
+            moments[tested] = Moment(tested, namespace)
         send_frame(channel, {"event": "cell", "index": index, **report})
     send_frame(channel, {"event": "ready"})
     while True:
@@ -45,41 +45,20 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, channel, reply, namespace)
+            how = answer(request, payload, channel, reply, namespace, moments)
         send_frame(channel, {"event": "ended", "how": how})
 
 
-def run_cell(cell: dict[str, Any], namespace: dict[str, Any], transform: Any, seconds: float) -> dict[str, Any]:
-    """Run one cell as a notebook would; the report says how it went."""
-    alarms = 0  # a cell that swallows the exception is sent another; in the end its process is ended
-
-    def alarm(*_: Any) -> None:
-        nonlocal alarms
-        alarms += 1
-        if alarms > 3:
-            os._exit(STUCK)
-        raise CellTimeout
-
-    with contextlib.suppress(ValueError):  # a signal handler needs the main thread
-        signal.signal(signal.SIGALRM, alarm)
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
-    one_thread()
-    try:
-        code = compile(transform(cell["source"]), f"<cell {cell['name']}>", "exec", dont_inherit=True)
-        exec(code, namespace)
-        return {"status": "ran"}
-    except CellTimeout:
-        return {"status": "timeout"}
-    except BaseException as error:
-        return {"status": "failed", "error": describe_error(error)}
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-
-
 def answer(
-    request: dict[str, Any], payload: bytes, channel: socket.socket, reply: socket.socket, namespace: dict[str, Any]
+    request: dict[str, Any],
+    payload: bytes,
+    channel: socket.socket,
+    reply: socket.socket,
+    namespace: dict[str, Any],
+    moments: dict[str, Moment],
 ) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
     try:
         child = os.fork()
     except OSError:  # the cells left too many processes behind
@@ -91,7 +70,7 @@ def answer(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            answer_here(request, payload, reply, namespace)
+            answer_here(request, payload, reply, namespace, moments)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
             pass  # the host has heard enough
@@ -135,10 +114,20 @@ def _wait(child: int, deadline: float) -> int | None:
                 pause = min(2 * pause, 0.01)
 
 
-def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, namespace: dict[str, Any]) -> None:
+def answer_here(
+    request: dict[str, Any],
+    payload: bytes,
+    reply: socket.socket,
+    namespace: dict[str, Any],
+    moments: dict[str, Moment],
+) -> None:
     """Answer one exercise in this process."""
     reseed()
-    one_thread()
+    name = str(request["function"])
+    for moment in moments.values():
+        moment.bring_back_function(namespace)
+    if name in moments:
+        moments[name].bring_back_rest(namespace)
 
     def send(header: dict[str, Any], data: bytes) -> None:
         send_frame(reply, header, data)
@@ -147,7 +136,6 @@ def answer_here(request: dict[str, Any], payload: bytes, reply: socket.socket, n
         send_frame(reply, header, data)
         return answer_of_host(*receive_frame(reply))
 
-    name = str(request["function"])
     for stand_in in request["stand_ins"]:
         namespace[stand_in] = host_function(stand_in, ask, request.get("library") == "torch")
     function = namespace.get(name)
@@ -171,14 +159,3 @@ def reseed() -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.manual_seed(seed)
-
-
-def one_thread() -> None:
-    """Take back what a notebook's first cell may have set, for its training: torch with several threads.
-
-    Here they would only wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a
-    process that has used them.
-    """
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import io
 import json
 import os
 import signal
@@ -64,6 +65,7 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
         import torch
 
         torch.set_num_threads(1)
+        torch.set_num_threads = keep_one_thread
     with contextlib.suppress(ImportError):
         import matplotlib
 
@@ -83,6 +85,14 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     if sys.platform == "linux":
         linux.use_huge_pages()
     return shell.user_ns, shell.transform_cell
+
+
+def keep_one_thread(int_: int, /) -> None:
+    """In the place of torch.set_num_threads, by which a notebook's first cell asks for several, for its training.
+
+    Here they would wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a process
+    that has used them. (Its own limit, OMP_THREAD_LIMIT, makes torch.linalg.solve wait for a thread for ever.)
+    """
 
 
 def live(
@@ -175,7 +185,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = open(0), unlocked(1), unlocked(2)  # noqa: SIM115
     if mode == USER:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -184,6 +194,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
     if mode == PLAIN:
         return
     os.chdir(SCRATCH)
+    sys.path.append("")  # what a notebook wrote with %%writefile can be imported
     linux.drop_bounding_set()
     if mode == ROOT:
         os.setgroups([])
@@ -192,6 +203,14 @@ def confine(order: dict[str, Any], mode: str) -> None:
     linux.drop_capabilities()
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     seccomp.install()
+
+
+def unlocked(descriptor: int) -> io.TextIOWrapper:
+    """A text stream without a buffer, and so without its lock.
+
+    A thread of the student's that prints may hold that lock when an exercise forks, and nobody would ever release it.
+    """
+    return io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
 
 
 def countable_processes(order: dict[str, Any], mode: str) -> int | None:

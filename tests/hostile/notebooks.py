@@ -127,8 +127,7 @@ ATTACKS = (
     Attack("a huge number", "names a format of a million digits", solved=False, place=huge_number),
     Attack("many objects", "hands in six million empty objects", place=many_lists, solved=True),
     Attack("two lists of cells", "has two lists of cells, one of them empty", place=twins, solved=False),
-    Attack("letters that look alike", "defines a function of full-width letters", edit=unicode_names,
-           earns={"causal_mask": 0}),
+    Attack("letters that look alike", "defines a function of full-width letters below all tests", edit=unicode_names),
     Attack(
         "a large cell",
         "hands in 6 MB of code, which take gigabytes when their syntax is read",

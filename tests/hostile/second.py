@@ -196,9 +196,9 @@ class Small(int):
         """
 student = sys.modules["worker.student"]
 learnt = []
-def answer(request, payload, channel, reply, namespace):
+def answer(request, payload, channel, reply, namespace, moments):
     learnt.append(request)
-    try: student.answer_here(request, payload, reply, namespace)
+    try: student.answer_here(request, payload, reply, namespace, moments)
     finally: reply.shutdown(socket.SHUT_RDWR)
     return "exit 0"
 student.answer = answer
@@ -581,7 +581,7 @@ ATTACKS += (
     Attack("millions of keys", "hands in 18 MB of objects with a key", place=many_keys),
     Attack("wide letters", "hands in 18 MB of letters that take four times their room", place=wide_text),
     Attack("marks with letters unseen", "marks a second answer by the same name with a letter that nobody sees",
-           edit=hidden_letters, earns={"causal_mask": 0}),
+           edit=hidden_letters),
     Attack("the same by its id", "names its own cells by the ids of answers and tests", edit=twice_by_id,
            earns={"causal_mask": 0}),
     Attack("odd line ends", "ends its lines by every letter that may end one", edit=odd_lines),

@@ -288,9 +288,8 @@ ATTACKS += (
     ),
     Attack(
         "changed afterwards",
-        "defines each function rightly, then everything again, wrongly, in a last cell",
+        "defines each function rightly, then everything again, wrongly, in a last cell, below all tests",
         end="\n".join(f"def {name}(*args, **kwargs): return 0" for name in ALL),
-        earns=dict.fromkeys(ALL, 0),
     ),
     Attack(
         "an array without memory",

@@ -1,0 +1,109 @@
+"""Runs cells as a notebook would, and goes on where a notebook would stop.
+
+Much that runs at a student's fails here: there is no network, terminal or keyboard, no file but those of this run, no
+library of their own, and no cell of ours that only shows or tests something. What stands below in the same cell may
+be what an answer needs.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import asyncio
+import contextlib
+import inspect
+import linecache
+import os
+import signal
+from collections.abc import Iterator
+from typing import Any
+
+from .calls import describe_error
+
+STUCK = 97  # exit status of a process whose cell would not stop
+DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+FUTURES = tuple(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+
+
+class CellTimeout(BaseException):
+    """A cell ran longer than it may. No `except Exception` of the student's catches it."""
+
+
+class Cells:
+    """Runs the cells of one notebook, in their order.
+
+    transform: makes Python of a cell with magics.
+    """
+
+    def __init__(self, namespace: dict[str, Any], transform: Any) -> None:
+        self._namespace, self._transform = namespace, transform
+        self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
+
+    def run(self, cell: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Run one cell; the report says how it went, and whether it gave its name to a function."""
+        name = str(cell["name"])
+        before = self._namespace.get(name)
+        with alarms(seconds):
+            report = self._statement_by_statement(cell["source"], f"<cell {name}>")
+        after = self._namespace.get(name)
+        return {**report, "defined": callable(after) and after is not before}
+
+    def _statement_by_statement(self, source: str, file: str) -> dict[str, Any]:
+        failures: list[dict[str, Any]] = []
+        left: list[ast.stmt] = []
+        try:
+            text = self._transform(source)
+            # torch.jit.script and inspect.getsource read a function's source there.
+            linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+            left = compile(text, file, "exec", self._flags | ast.PyCF_ONLY_AST, dont_inherit=True).body
+            while left:
+                statement = left.pop(0)
+                try:
+                    self._execute(statement, file)
+                except Exception as error:
+                    failures.append(describe_error(error))
+                    if isinstance(statement, ast.Raise):
+                        break  # the student's own wish
+        except CellTimeout:
+            self._define(left, file)
+            return {"status": "timeout"}
+        except BaseException as error:
+            failures.append(describe_error(error))
+        return {"status": "failed", "error": failures[0]} if failures else {"status": "ran"}
+
+    def _execute(self, statement: ast.stmt, file: str) -> None:
+        code = compile(ast.Module([statement], []), file, "exec", self._flags, dont_inherit=True)
+        for flag in FUTURES:
+            self._flags |= code.co_flags & flag  # holds for the cells below as well
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(eval(code, self._namespace))
+        else:
+            exec(code, self._namespace)
+
+    def _define(self, statements: list[ast.stmt], file: str) -> None:
+        """Run the definitions that stand below a statement that took too long."""
+        for statement in statements:
+            if isinstance(statement, DEFINITIONS):
+                with contextlib.suppress(BaseException):
+                    self._execute(statement, file)
+
+
+@contextlib.contextmanager
+def alarms(seconds: float) -> Iterator[None]:
+    """Raise CellTimeout when `seconds` have passed; who swallows it gets another, and in the end the process ends."""
+    sent = 0
+
+    def alarm(*_: Any) -> None:
+        nonlocal sent
+        sent += 1
+        if sent > 3:
+            os._exit(STUCK)
+        raise CellTimeout
+
+    with contextlib.suppress(ValueError):  # a signal handler needs the main thread
+        signal.signal(signal.SIGALRM, alarm)
+        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
