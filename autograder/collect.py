@@ -7,6 +7,7 @@ names in it, and everything has a limit.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -133,7 +134,7 @@ def _by_sender(source: Path, result: Collected) -> dict[Sender, list[File]]:
 def _files(source: Path) -> Iterator[File]:
     """Each file of a folder or zip file."""
     if source.is_dir():
-        for path in sorted(source.rglob("*")):
+        for path in sorted(_below(source)):
             name = path.relative_to(source).as_posix()
             if not path.is_dir() and _wanted(name):
                 yield File(name, partial(read_file, path))
@@ -146,6 +147,18 @@ def _files(source: Path) -> Iterator[File]:
         raise NotUsable(str(error)) from None
     except (OSError, zipfile.BadZipFile) as error:
         raise NotUsable(f"{source}: neither a folder nor a zip file that can be read ({error})") from None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All below a folder but folders, however deep; links are not followed, and what is closed is passed over."""
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    yield Path(entry.path)
 
 
 def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:

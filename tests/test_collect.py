@@ -294,6 +294,22 @@ def test_a_small_zip_file_takes_little_memory(tmp_path, content):
         tracemalloc.stop()
 
 
+def test_a_folder_may_be_deeper_than_python_calls(course, capsys, tmp_path):
+    source, here = tmp_path / "all", os.getcwd()
+    for name in ("ada_1_9_x.ipynb", "ben_2_9_x.ipynb"):
+        source.mkdir(exist_ok=True)
+        (source / name).write_bytes(ONE)
+    os.chdir(source)
+    try:
+        for _ in range(1_200):
+            os.mkdir("d")
+            os.chdir("d")
+    finally:
+        os.chdir(here)
+    assert collect(course, capsys, source)[::2] == (0, [])
+    assert set(handed_in(course)) == {"ada-1", "ben-2"}
+
+
 def test_of_one_notebook_handed_in_again_on_canvas_the_last_counts(course, capsys):
     names = (f"ada_1_8_{UNIT}-10.ipynb", f"ada_1_7_{UNIT}-9.ipynb", f"ada_1_9_{UNIT}.ipynb")
     source = pack(course, **dict(zip(names, (TWO, ONE, ONE), strict=True)))

@@ -149,6 +149,15 @@ def test_it_is_not_imagined(sources):
         [f"import pkgutil\nbmm_attention = pkgutil.resolve_name('torch.nn.functional:{X}')"],
         ["def bmm_attention(*a):\n    return torch._C._jit_get_operation('aten::" + X + "')[0](*a)"],
         [f"def bmm_attention(*a):\n    return eval('F.{X}(*a)')"],
+        [f"exec(b'bmm_attention = lambda *a: F.{X}(*a)')"],
+        [f"import pickle\nbmm_attention = pickle.loads(b'ctorch.nn.functional\\n{X}\\n.')"],
+        [f"import ctypes\nbmm_attention = ctypes.pythonapi.PyObject_GetAttrString(F, b'{X}')"],
+        [f"def bmm_attention(*a):\n    '{X}'\n    return getattr(F, bmm_attention.__doc__)(*a)"],
+        [f"g = torch.overrides.get_testing_overrides()\nbmm_attention, = [f for f in g if f.__name__ == '{X}']"],
+        [f"import inspect\nbmm_attention = dict(inspect.getmembers_static(F))['{X}']"],
+        [f"import unittest.mock as m\nbmm_attention = m._importer('torch.nn.functional.{X}')"],
+        [OTHER, "import __main__ as m\ndef bmm_attention(*a):\n    return m.other(*a)"],
+        [OTHER, "def bmm_attention(*a):\n    from __main__ import other as o\n    return o(*a)"],
         ["def bmm_attention(*a):\n    return nn.Transformer(8)(*a)"],
         [f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 5000 + "1"],
         [OWN, f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 2500 + "1"],
@@ -206,6 +215,11 @@ def test_no_norm_of_torchs_does_the_work_of_another(name):
                  "torch.native_group_norm", "nn.SyncBatchNorm(3)", "torch._refs._normalize", "F.batch_norm"):  # fmt: skip
         assert find_forbidden(name, [f"def {name}(x):\n    return {call}(x)"], rules), call
     assert find_forbidden(name, [own, "def layer_norm(x):\n    return x - x.mean(-1, keepdim=True)"], rules) is None
+
+
+def test_a_given_function_is_found_as_an_attribute_of_the_notebook():
+    for source in ("import __main__ as m\ndef f(x):\n    return m.helper(x)", "from __main__ import helper as f"):
+        assert find_forbidden("f", [source], ["helper"]), source
 
 
 def test_a_module_that_holds_torch_is_torch():
