@@ -82,6 +82,7 @@ def test_an_integer_that_no_float_holds_is_described():
         ("kv_cache_bytes", (39, 4096, 109, "x", 4, 8)),
         ("repeat_kv", (Tensor(np.zeros((1, 40, 20, 30))), 4096)),
         ("repeated_sequences", (4096, 4096, 4096, 4096, None)),
+        ("build_induction_circuit", (3000, 3000)),
         ("causal_mask", (np.array(20_000),)),
         ("dot_product_moments", (np.array(1e6),)),
         ("embed", (np.array([2**40]), np.zeros((1, 2)))),
