@@ -7,6 +7,7 @@ names in it, and everything has a limit.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -31,6 +32,10 @@ from .units import exercises
 CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?:\d+_.+|(?:text|link)\.html)")
 MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?.*")
 ENTRIES_CAP = 50_000
+#: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: What stands before each name in the list at the end of a zip file.
+LISTED = b"PK\1\2"
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
 
@@ -129,7 +134,7 @@ def _by_sender(source: Path, result: Collected) -> dict[Sender, list[File]]:
 def _files(source: Path) -> Iterator[File]:
     """Each file of a folder or zip file."""
     if source.is_dir():
-        for path in sorted(source.rglob("*")):
+        for path in sorted(_below(source)):
             name = path.relative_to(source).as_posix()
             if not path.is_dir() and _wanted(name):
                 yield File(name, partial(read_file, path))
@@ -142,6 +147,18 @@ def _files(source: Path) -> Iterator[File]:
         raise NotUsable(str(error)) from None
     except (OSError, zipfile.BadZipFile) as error:
         raise NotUsable(f"{source}: neither a folder nor a zip file that can be read ({error})") from None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All below a folder but folders, however deep; links are not followed, and what is closed is passed over."""
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    yield Path(entry.path)
 
 
 def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
@@ -165,6 +182,8 @@ def _wanted(name: str) -> bool:
 
 
 def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytes:
+    if entry.compress_type not in PACKED:
+        raise Unreadable(f"{name}: not packed as zip files usually are; ask for it again, not packed at all")
     try:
         with archive.open(entry) as file:
             data = file.read(SIZE_CAP + 1)
@@ -262,7 +281,10 @@ def _notebooks(files: Sequence[File], unit: str) -> list[File]:
 def _unpacked(file: File, unit: str) -> list[File]:
     """The files in a student's zip file. A zip file among them stays shut."""
     try:
-        return list(_entries(io.BytesIO(file.read()), file.name))
+        data = file.read()
+        if data.count(LISTED) > ENTRIES_CAP:  # to read so long a list takes seconds
+            raise Unreadable(f"{file.name}: has more than {ENTRIES_CAP} entries; ask for {unit}.ipynb")
+        return list(_entries(io.BytesIO(data), file.name))
     except Unreadable:
         raise
     except Exception as error:  # what a stranger's zip file can be is not ours to list

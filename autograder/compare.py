@@ -230,8 +230,8 @@ def _is_many(value: Any) -> bool:
     return isinstance(value, (tuple, list))
 
 
-def describe(value: Any) -> str:
-    """The type of an answer, in words."""
+def describe(value: Any, deep: int = 2) -> str:
+    """The type of an answer, in words; of tuples in tuples, so many levels of them."""
     if value is None:
         return "None"
     if isinstance(value, np.ndarray):
@@ -241,7 +241,8 @@ def describe(value: Any) -> str:
     if isinstance(value, Foreign):
         return f"an object of type {value.type_name[:60]}"
     if isinstance(value, tuple):
-        inner = f" ({', '.join(map(describe, value))})" if len(value) < 5 and any(_is_many(v) for v in value) else ""
+        told = deep and len(value) < 5 and any(_is_many(item) for item in value)
+        inner = f" ({', '.join(describe(item, deep - 1) for item in value)})" if told else ""
         return f"a tuple of {len(value)}{inner}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"
     return f"{article} {type(value).__name__}"

@@ -169,6 +169,8 @@ def _refuse_excess(values: list[Any]) -> None:
     for value in values:
         if isinstance(value, (int, float)) and abs(value) > 1:
             product *= abs(value)
+    for value in leaves(values):
+        product *= _count(value)
     repeated = sum(len(value) for value in values if isinstance(value, (str, list, tuple)))
     if repeated and product > 1 and not repeated * product <= REPEATED_CAP:  # a list times a number is a longer list
         raise ValueError("these arguments together are too large for this function")
@@ -186,6 +188,20 @@ def _refuse_excess(values: list[Any]) -> None:
             entries += 1
     if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
         raise ValueError("these arguments together are too large for this function")
+
+
+def _count(value: Any) -> float:
+    """The largest number in an array that can stand where a count is due: one of integers, or of a single number."""
+    array = value.array if isinstance(value, Tensor) else value
+    if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind == "b":
+        return 1.0
+    if array.ndim and array.dtype.kind not in "iu":
+        return 1.0
+    with np.errstate(all="ignore"):
+        largest = float(np.abs(array.astype(np.complex128)).max())
+    if not largest <= NUMBER_CAP:
+        raise ValueError(f"{largest:g} is too large for this function")
+    return max(largest, 1.0)
 
 
 class Transcript:

@@ -18,7 +18,7 @@ from .worker.values import leaves
 CONDUCT_SHARE = 0.1
 
 #: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
-NOT_IN_NUMPY_UNITS = ("torch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
+NOT_IN_NUMPY_UNITS = ("torch", "functorch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
 #: What torch's own calls are made of; the names differ between versions and devices.
 KERNELS = (
     "scaled_dot_product_attention",
@@ -38,6 +38,18 @@ KERNELS = (
     "_triton_multi_head_attention",
     "_triton_scaled_dot_attention",
 )
+#: Where torch keeps second versions of its calls, attention and norms among them, for compilers and other formats.
+INNER_ROOMS = (
+    "torch.ops",
+    "torch.onnx",
+    "torch.nested",
+    "torch._refs",
+    "torch._prims",
+    "torch._decomp",
+    "torch._inductor",
+    "torch._VF",
+    "_C._nn",
+)
 #: Calls that do all of an attention, which no torch answer may use.
 NOT_IN_TORCH_UNITS = (
     "F.scaled_dot_product_attention",
@@ -54,6 +66,8 @@ NOT_IN_TORCH_UNITS = (
     "flex_attention.flex_attention",
     "varlen.varlen_attn",
     *(f"aten.{kernel}" for kernel in KERNELS),
+    *INNER_ROOMS,
+    "functorch",
     "autograder",
 )
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?

@@ -16,7 +16,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from .mentions import UNKNOWN, WORK_CAP, Mentions, Tangled, aliases, mentions, resolved
+from .mentions import NAME, UNKNOWN, WORK_CAP, Mentions, Tangled, aliases, mentions, resolved
 from .syntax import Unread, bound_names, escapes, read, statements
 
 __all__ = ["Survey", "Tangled", "find_forbidden"]
@@ -24,8 +24,8 @@ __all__ = ["Survey", "Tangled", "find_forbidden"]
 PLAIN = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 #: A name that nobody gives to anything else by chance, such as scaled_dot_product_attention or LayerNorm.
 TELLING = re.compile(r"[^_]_[^_]|[a-z][A-Z]")
-#: A text that is a name or a dotted name, as Python, `resolve_name` and torch's own tables write it.
-NAME = re.compile(r"\w+(?:(?:\.|::?)\w+)*")
+#: The notebook itself, as a module that it may import.
+NOTEBOOK = "__main__."
 #: Letters of a name that a message quotes.
 QUOTED = 100
 
@@ -147,6 +147,12 @@ class Survey:
             self.spend(self._mentions[id(node)].work)
         return self._mentions[id(node)]
 
+    def leads_to(self, node: ast.stmt) -> set[str]:
+        """The notebook's names that a statement reads, as names or as attributes of the notebook."""
+        mentioned = self.mentions(node)
+        dotted = (resolved(name, self.meaning) for name in mentioned.dotted if "." in name or name in self.meaning)
+        return mentioned.names | {name.split(".")[1] for name in dotted if name.startswith(NOTEBOOK)}
+
     def spend(self, work: int) -> None:
         """Count what reading takes, in nodes. Raises Tangled."""
         self.work += work
@@ -189,7 +195,7 @@ class Survey:
 
     def _use(self, name: str, names: Collection[str], rules: Rules) -> str | None:
         """The forbidden call that `name` stands for, or None. names: those of the notebook's that stand beside it."""
-        dotted = resolved(name, self.meaning)
+        dotted = resolved(name, self.meaning).removeprefix(NOTEBOOK)
         root, *parts = dotted.split(".")
         if root == UNKNOWN or (root in self.own and root not in self.meaning):
             return dotted if rules.inside(dotted) and parts[-1] not in self.made else None
@@ -219,7 +225,7 @@ class Walk:
                 node = self._nodes.pop()
                 if id(node) not in self._seen:
                     self._seen.add(id(node))
-                    self._names.extend(self.survey.mentions(node).names - self.names)
+                    self._names.extend(self.survey.leads_to(node) - self.names)
                     yield node
                 continue
             name = self._names.pop()

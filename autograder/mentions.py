@@ -6,6 +6,7 @@ Each node is visited once, whatever its depth, and no node calls itself: strange
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -13,6 +14,8 @@ from .syntax import bound_here
 
 #: Stands before the first dot where what stands there is no name of the notebook.
 UNKNOWN = "?"
+#: A text that is a name or a dotted name, as Python, `resolve_name` and torch's own tables write it.
+NAME = re.compile(r"\w+(?:(?:\.|::?)\w+)*")
 #: Of a dotted name that another stands for: so many parts from its end, and so many letters of each.
 PARTS_CAP, LETTERS_CAP = 10, 60
 #: A name for a name for a name: followed so far.
@@ -34,7 +37,10 @@ WRITERS = frozenset(("CompilationUnit", "run_module", "run_path", "write", "writ
 LOOKUPS = NAMESPACES | RUNNERS | {
     "getattr", "getattr_static", "vars", "globals", "locals", "__import__", "import_module", "__dict__",
     "__getattribute__", "__getattr__", "attrgetter", "methodcaller", "resolve_name", "locate", "find_spec",
-    "find_loader", "load_module", "module_from_spec", "getmembers", "_jit_get_operation",
+    "find_loader", "load_module", "module_from_spec", "getmembers", "getmembers_static", "_jit_get_operation",
+    "loads", "Unpickler", "find_class", "get_objects", "get_referents", "get_referrers", "call_function", "call_method",
+    "get_testing_overrides", "get_overridable_functions", "pythonapi", "_importer", "resolve", "get_field",
+    "resolve_dotted_attribute",
 }  # fmt: skip
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
@@ -53,7 +59,7 @@ class Mentions:
 
     names: the notebook's names that it reads. dotted: what it reads, such as "torch.nn.functional.gelu", by the names
         that it itself imports or assigns them to; the first part may be a name of the notebook's.
-    texts: its string constants, apart from docstrings and the messages of exceptions.
+    texts: its string constants, apart from the messages of exceptions, and from docstrings that are more than a name.
     alters: names whose objects it changes, or that it binds out of sight. made: attributes and methods of its own.
     sets: puts something where names live. work: what reading it took, in nodes.
     """
@@ -199,6 +205,15 @@ def _text(node: ast.AST) -> str:
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
+def _texts(node: ast.Constant) -> Iterator[str]:
+    """The text of a constant; of bytes, which are run and unpickled too, their words as well."""
+    text = node.value.decode(errors="replace") if isinstance(node.value, bytes) else _text(node)
+    if text:
+        yield text
+    if isinstance(node.value, bytes):
+        yield from re.findall(r"\w+", text)
+
+
 def mentions(statement: ast.AST) -> Mentions:
     """What `statement` mentions."""
     return _Reader(statement).found
@@ -233,9 +248,10 @@ class _Reader:
             self._later([first.target, *first.ifs, *others], inner)
             self._later((getattr(node, part, None) for part in ("elt", "key", "value")), inner)
         elif isinstance(node, ast.Constant):
-            found.texts.update([_text(node)] if _text(node) else ())
+            found.texts.update(_texts(node))
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            pass  # a docstring
+            doc = _text(node.value)
+            found.texts.update([doc] if NAME.fullmatch(doc) else ())  # nobody is told anything by a mere name
         elif isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
             told = (arg for arg in node.exc.args if not isinstance(arg, ast.Constant))
             self._later([node.exc.func, *told, *node.exc.keywords, node.cause], local)

@@ -140,9 +140,18 @@ def _named(node: ast.AST) -> Iterator[str]:
     elif isinstance(node, (ast.Assign, ast.AugAssign)):
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
         for target in targets:
-            name = ast.unparse(target) if isinstance(target, ast.Attribute) else ""
+            name = _dotted(target) if isinstance(target, ast.Attribute) else ""
             if name.partition(".")[0] in LIBRARIES and not name.startswith("torch.backends."):
                 yield f"{name} = …"
+
+
+def _dotted(node: ast.expr) -> str:
+    """An attribute as it is written, however long its chain is; its indices are left out."""
+    parts: list[str] = []
+    while isinstance(node, (ast.Attribute, ast.Subscript)):
+        parts.append(f".{node.attr}" if isinstance(node, ast.Attribute) else "[…]")
+        node = node.value
+    return "".join([node.id, *reversed(parts)]) if isinstance(node, ast.Name) else ""
 
 
 __all__ = ["odd_things"]

@@ -9,6 +9,8 @@ import unicodedata
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 #: Letters that no terminal or page is to act on: controls, marks of direction, lone surrogates, line separators.
 UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
+#: Letters of other kinds that leave no mark, or only a gap; those that choose the form of a sign before may stay.
+BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | set(map(chr, range(0xE0100, 0xE01F0)))
 #: Letters that have to be looked at: all but ASCII's own, line ends and tabs.
 ODD = re.compile(r"[^ -~\n\t]")
 
@@ -23,7 +25,7 @@ def printable(text: str) -> str:
 def _seen(letter: str) -> str:
     if letter in "\n\r\t":
         return " "
-    if unicodedata.category(letter) not in UNSEEN:
+    if unicodedata.category(letter) not in UNSEEN and letter not in BLANKS:
         return letter
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
 

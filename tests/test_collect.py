@@ -8,6 +8,9 @@ import json
 import os
 import shutil
 import stat
+import struct
+import subprocess
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -15,10 +18,11 @@ import pytest
 
 from autograder.classroom import NotUsable
 from autograder.cli import main
-from autograder.collect import _sender
+from autograder.collect import File, _notebooks, _sender
 from autograder.export import Student, table, write
 from autograder.gradebook import Gradebook
 from autograder.roster import Roster, plain_id, read_roster
+from autograder.submission import Unreadable
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
@@ -68,9 +72,9 @@ def pack(folder: Path, **files: bytes) -> Path:
     return path
 
 
-def packed(files: dict[str, bytes]) -> bytes:
+def packed(files: dict[str, bytes], way: int = zipfile.ZIP_DEFLATED) -> bytes:
     memory = io.BytesIO()
-    with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED) as archive:
+    with zipfile.ZipFile(memory, "w", way) as archive:
         for name, content in files.items():
             archive.writestr(name, content)
     return memory.getvalue()
@@ -248,7 +252,19 @@ def test_a_zip_file_of_a_student_is_opened(course, capsys):
     assert handed_in(course) == {"ada-1": ONE, "ben-2": TWO, "cara-3": ONE}
 
 
+def long_list(entries: int) -> bytes:
+    """A zip file that lists so many entries, and holds none."""
+    entry = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 20, 3, 20, *[0] * 8, 1, *[0] * 6) + b"a"
+    size = len(entry) * entries
+    end = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, entries, entries, size, 0)
+    end += struct.pack("<4sLQL", b"PK\6\7", 0, size, 1)
+    return entry * entries + end + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[2**16 - 1] * 2, *[2**32 - 1] * 2, 0)
+
+
 ODD_ZIPS = {
+    "bzip2": packed({"a.ipynb": b" " * (90 << 20)}, zipfile.ZIP_BZIP2),
+    "lzma": packed({"a.ipynb": ONE}, zipfile.ZIP_LZMA),
+    "a long list": long_list(60_000),
     "nested": packed({"inner.zip": packed({"a.ipynb": ONE})}),
     "cut off": packed({"a.ipynb": ONE})[:60],
     "none": b"PK",
@@ -265,6 +281,36 @@ def test_a_zip_file_that_gives_no_notebook_costs_its_student_alone(course, capsy
     status, _, (line,) = collect(course, capsys, source)
     assert status == 2 and "ada_1_9_x.zip" in line
     assert handed_in(course) == {"ben-2": TWO}
+
+
+@pytest.mark.parametrize("content", [ODD_ZIPS["bzip2"], ODD_ZIPS["a long list"]], ids=["bzip2", "a long list"])
+def test_a_small_zip_file_takes_little_memory(tmp_path, content):
+    file = File("x.zip", lambda: content)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable):
+            _notebooks([file], UNIT)[0].read()
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_folder_may_be_deeper_than_python_calls(course, capsys, tmp_path):
+    source, here = tmp_path / "all", os.getcwd()
+    for name in ("ada_1_9_x.ipynb", "ben_2_9_x.ipynb"):
+        source.mkdir(exist_ok=True)
+        (source / name).write_bytes(ONE)
+    os.chdir(source)
+    try:
+        for _ in range(1_200):
+            os.mkdir("d")
+            os.chdir("d")
+        os.chdir(here)
+        assert collect(course, capsys, source)[::2] == (0, [])
+    finally:
+        os.chdir(here)
+        subprocess.run(["rm", "-rf", source], check=True)  # what Python cannot remove either
+    assert set(handed_in(course)) == {"ada-1", "ben-2"}
 
 
 def test_of_one_notebook_handed_in_again_on_canvas_the_last_counts(course, capsys):

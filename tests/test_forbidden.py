@@ -16,6 +16,7 @@ from autograder.units import exercises, find_exercise, unit_names
 from hostile.attack import solutions
 
 FORBIDDEN = ("scipy", "torch", "autograder")
+NUMPY = find_exercise("softmax").forbidden
 TORCH = find_exercise("bmm_attention").forbidden
 NORM = find_exercise("layer_norm").forbidden
 X = "scaled_dot_product_attention"
@@ -129,6 +130,13 @@ def test_it_is_not_imagined(sources):
         ["def bmm_attention(*a):\n    return torch.ops.aten._scaled_dot_product_attention_math(*a)[0]"],
         ["def bmm_attention(*a):\n    return torch._C._nn." + X + "(*a)"],
         ["def bmm_attention(*a):\n    return torch._native_multi_head_attention(*a)"],
+        ["def bmm_attention(*a):\n    return torch.onnx.ops._impl.attention_23(*a)[0]"],
+        ["def bmm_attention(*a):\n    return torch.ops.onnx.Attention.opset23(*a)[0]"],
+        ["from torch.onnx.ops import _impl\ndef bmm_attention(*a):\n    return _impl.attention_23(*a)[0]"],
+        ["from torch._decomp import decompositions as d\ndef bmm_attention(*a):\n    return d.scaled_dot(*a)[0]"],
+        ["from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1 as bmm_attention"],
+        ["def bmm_attention(*a):\n    return torch.nested._internal.sdpa.jagged(*a)"],
+        ["import functorch\ndef bmm_attention(*a):\n    return functorch.torch.nn.attention.x(*a)"],
         ["from torch.nn.attention.flex_attention import flex_attention as g\ndef bmm_attention(*a):\n    return g(*a)"],
         ["import torch.nn.attention.flex_attention as m\ndef bmm_attention(*a):\n    return m.flex_attention(*a)"],
         [f"def bmm_attention(*a):\n    return getattr(F, '{X}')(*a)"],
@@ -141,6 +149,15 @@ def test_it_is_not_imagined(sources):
         [f"import pkgutil\nbmm_attention = pkgutil.resolve_name('torch.nn.functional:{X}')"],
         ["def bmm_attention(*a):\n    return torch._C._jit_get_operation('aten::" + X + "')[0](*a)"],
         [f"def bmm_attention(*a):\n    return eval('F.{X}(*a)')"],
+        [f"exec(b'bmm_attention = lambda *a: F.{X}(*a)')"],
+        [f"import pickle\nbmm_attention = pickle.loads(b'ctorch.nn.functional\\n{X}\\n.')"],
+        [f"import ctypes\nbmm_attention = ctypes.pythonapi.PyObject_GetAttrString(F, b'{X}')"],
+        [f"def bmm_attention(*a):\n    '{X}'\n    return getattr(F, bmm_attention.__doc__)(*a)"],
+        [f"g = torch.overrides.get_testing_overrides()\nbmm_attention, = [f for f in g if f.__name__ == '{X}']"],
+        [f"import inspect\nbmm_attention = dict(inspect.getmembers_static(F))['{X}']"],
+        [f"import unittest.mock as m\nbmm_attention = m._importer('torch.nn.functional.{X}')"],
+        [OTHER, "import __main__ as m\ndef bmm_attention(*a):\n    return m.other(*a)"],
+        [OTHER, "def bmm_attention(*a):\n    from __main__ import other as o\n    return o(*a)"],
         ["def bmm_attention(*a):\n    return nn.Transformer(8)(*a)"],
         [f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 5000 + "1"],
         [OWN, f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 2500 + "1"],
@@ -189,6 +206,28 @@ def test_labels_keys_and_warnings_are_no_calls():
     gelu = find_exercise("gelu").forbidden
     for call in ("getattr(F, 'gelu')", "vars(nn)['GELU']()", "torch.ops.aten.gelu", "H.gelu", "torch._C._nn.gelu"):
         assert find_forbidden("gelu", [f"H = F\ndef gelu(x):\n    return {call}(x)"], gelu), call
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "batch_norm"])
+def test_no_norm_of_torchs_does_the_work_of_another(name):
+    rules, own = find_exercise(name).forbidden, "def batch_norm(x):\n    return layer_norm(x.T).T\n"
+    for call in ("F.instance_norm", "nn.RMSNorm(1)", "torch._fused_rms_norm", "nn.InstanceNorm1d(1)", "F.layer_norm",
+                 "torch.native_group_norm", "nn.SyncBatchNorm(3)", "torch._refs._normalize", "F.batch_norm"):  # fmt: skip
+        assert find_forbidden(name, [f"def {name}(x):\n    return {call}(x)"], rules), call
+    assert find_forbidden(name, [own, "def layer_norm(x):\n    return x - x.mean(-1, keepdim=True)"], rules) is None
+
+
+def test_a_given_function_is_found_as_an_attribute_of_the_notebook():
+    for source in ("import __main__ as m\ndef f(x):\n    return m.helper(x)", "from __main__ import helper as f"):
+        assert find_forbidden("f", [source], ["helper"]), source
+
+
+def test_a_module_that_holds_torch_is_torch():
+    for source in (
+        "import functorch\ndef f(z):\n    return functorch.torch.exp(z)",
+        "from functorch import torch as f",
+    ):
+        assert find_forbidden("f", [source], NUMPY)
 
 
 def test_one_import_of_several_is_one_use():

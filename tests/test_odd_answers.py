@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from autograder.challenge import Challenge
+from autograder.compare import describe
 from autograder.dialogue import Answer, Call, Request
 from autograder.judge import judge
 from autograder.units import exercises, find_exercise, unit_names
@@ -81,18 +82,43 @@ def test_an_integer_that_no_float_holds_is_described():
         ("kv_cache_bytes", (39, 4096, 109, "x", 4, 8)),
         ("repeat_kv", (Tensor(np.zeros((1, 40, 20, 30))), 4096)),
         ("repeated_sequences", (4096, 4096, 4096, 4096, None)),
+        ("build_induction_circuit", (3000, 3000)),
+        ("causal_mask", (np.array(20_000),)),
+        ("dot_product_moments", (np.array(1e6),)),
+        ("embed", (np.array([2**40]), np.zeros((1, 2)))),
+        ("pool_kv_heads", (Tensor(np.zeros((8, 8))), Tensor(np.array(10**8)), Tensor(np.array(10**8)))),
+        ("pool_kv_heads", (Tensor(np.zeros((8, 8))), Tensor(np.array([4000])), 4000)),
+        ("repeat_kv", (Tensor(np.zeros((1, 40, 20, 30))), Tensor(np.full(40, 4000)))),
+        ("attention_flops", ([0] * 4000, Tensor(np.array(99)), np.array(99), 99)),
     ],
 )
 def test_what_runs_outside_refuses_arguments_that_would_grow(function, args):
     exercise = find_exercise(function)
     request = Request("f", [], {function: exercise.reference}, exercise.library)
-    encoder = Encoder("torch")
+    encoder = Encoder(exercise.library)
     plain = map_leaves(list(args), lambda leaf: leaf.array if isinstance(leaf, Tensor) else leaf)
     header = {"id": function, "args": encoder.encode(tuple(plain)), "kwargs": encoder.encode({})}
     started = time.monotonic()
     reply, _ = request.reply(header, encoder.payload())
     assert "too large" in reply.get("message", ""), reply.keys()
     assert time.monotonic() - started < 1
+
+
+def test_what_runs_outside_takes_small_numbers_in_any_form():
+    exercise = find_exercise("causal_mask")
+    for number in (3, np.int64(3), np.array(3)):
+        encoder = Encoder()
+        header = {"id": "causal_mask", "args": encoder.encode((number,)), "kwargs": encoder.encode({})}
+        reply, _ = Request("f", [], {"causal_mask": exercise.reference}).reply(header, encoder.payload())
+        assert "value" in reply, (number, reply)
+
+
+def test_tuples_in_tuples_are_told_in_few_words():
+    value: Any = 1
+    for _ in range(8):
+        value = (value,) * 4
+    assert describe(((1, 2), 3)) == "a tuple of 2 (a tuple of 2, an int)"
+    assert len(describe(value)) < 500
 
 
 def test_yes_and_no_come_in_another_order_every_time():

@@ -295,6 +295,8 @@ def test_odd_worksheets_do_not_stop_it(tmp_path, release, sheets):
         ("import sys\nframe = sys._getframe()", "_getframe"),
         ("from ctypes import pythonapi", "import ctypes"),
         ("np.allclose = lambda *a: True", "np.allclose = …"),
+        ("np.x[0].y = 1", "np.x[…].y = …"),
+        ("np" + ".a" * 900 + " = 1", "np.a.a"),
         ("open('../solutions/03_masking/03_masking.ipynb')", "solutions/"),
     ],
 )

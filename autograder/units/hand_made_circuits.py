@@ -45,6 +45,8 @@ def build_circuit(
     """
     v, n = vocab_size, n_ctx
     d_model = 3 * v + n
+    if d_model > WIDTH_CAP:
+        raise ValueError(f"weights of width {d_model} are too large to be run")
     starts = {"token": 0, "position": v, "noted": v + n, "prediction": 2 * v + n}
 
     def part(name: str) -> slice:

@@ -20,6 +20,19 @@ UNIT = "07_transformer_block"
 Params = dict[str, Any]
 
 
+#: torch's norms; turned round, each does the work of the other.
+_ALONG_A_TOKEN = (
+    *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
+    *("rms_norm", "RMSNorm", "_fused_rms_norm"),
+)
+_ALONG_THE_BATCH = (
+    *("batch_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "native_batch_norm"),
+    *("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "cudnn_batch_norm", "_batch_norm_impl_index"),
+    *("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"),
+    *("instance_norm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
+)
+
+
 def _not(*calls: str) -> tuple[str, ...]:
     """What an attention may not use, and these calls of torch, however they are reached."""
     return (*NOT_IN_TORCH_UNITS, *(f"{room}.{call}" for call in calls for room in ("F", "functional", "nn", "torch")))
@@ -318,7 +331,7 @@ _LAYER_NORM = Exercise(
         Mistake("default-eps-1e-6", "The default of eps is 1e-5.", _default_eps(_layer_norm, 1e-6)),
         Mistake("default-eps-1e-8", "The default of eps is 1e-5.", _default_eps(_layer_norm, 1e-8)),
     ),
-    forbidden=_not("layer_norm", "LayerNorm", "native_layer_norm", "rms_norm", "group_norm", "GroupNorm"),
+    forbidden=_not(*_ALONG_A_TOKEN, *_ALONG_THE_BATCH),
     library="torch",
 )
 
@@ -389,7 +402,7 @@ _BATCH_NORM = Exercise(
             ),
         ),
     ),
-    forbidden=_not("batch_norm", "BatchNorm1d", "BatchNorm2d", "native_batch_norm", "instance_norm"),
+    forbidden=_not(*_ALONG_THE_BATCH, *_ALONG_A_TOKEN),
     library="torch",
 )
 
@@ -484,7 +497,7 @@ _GELU = Exercise(
             lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
         ),
     ),
-    forbidden=_not("gelu", "GELU"),
+    forbidden=_not("gelu", "gelu_", "GELU", "_get_activation_fn"),
     library="torch",
 )
 

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from . import death, exhaustion, feedback, files, network, notebooks, numeric, persistence, second, snooping, tampering
+from . import (
+    death,
+    exhaustion,
+    feedback,
+    files,
+    network,
+    notebooks,
+    numeric,
+    persistence,
+    second,
+    snooping,
+    tampering,
+    third,
+)
 from .attack import CANARY, MARK, ROOT, Attack
 
 #: Kinds whose attacks cannot reach the other answers of their notebook: these are left out, which saves much time.
@@ -18,7 +31,8 @@ def _alone(attack: Attack) -> Attack:
 KINDS = {
     module.__name__.rpartition(".")[2]: tuple(map(_alone, module.ATTACKS)) if module in QUICK else module.ATTACKS
     for module in (
-        tampering, snooping, exhaustion, death, persistence, network, notebooks, files, feedback, numeric, second
+        tampering, snooping, exhaustion, death, persistence, network, notebooks, files, feedback, numeric, second,
+        third,
     )
 }  # fmt: skip
 
