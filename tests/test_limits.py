@@ -164,10 +164,23 @@ def test_reply_bytes_bind(sandbox, tmp_path):
 
 
 @needs_a_sandbox
+def test_ones_own_cells_leave_time_for_the_exercises(sandbox, tmp_path):
+    """Who trains in one cell after another has an answer all the same, and what these cells define."""
+    text = "[limits]\nseconds_per_cell = 2\nseconds_per_submission = 12"
+    sandbox.limits = Limits.from_course(course(tmp_path, text))
+    slow = [CellSource(f"c{n}", "extra", f"import time\ntime.sleep(60)\ndef g{n}(): return {n}") for n in range(8)]
+    answer = CellSource("f", "answer", "def f(x): return x + g7()")
+    with sandbox.session([*slow, answer]) as session:
+        assert {cell.status for cell in session.cells} == {"timeout", "ran"}
+        found = session.ask(Request("f", [Case("values", "a call", (1,))]))
+    assert found.calls[0].value == 8
+
+
+@needs_a_sandbox
 def test_seconds_per_cell_and_per_submission_bind(sandbox, tmp_path):
     text = "[limits]\nseconds_per_cell = 1\nseconds_per_submission = 2"
     sandbox.limits = Limits.from_course(course(tmp_path, text))
-    cells = [CellSource(f"c{number}", "extra", LOOP) for number in range(9)]
+    cells = [CellSource(f"c{number}", "answer", LOOP) for number in range(9)]
     started = time.monotonic()
     with sandbox.session(cells) as session:
         assert session.cells[0].status == "timeout"

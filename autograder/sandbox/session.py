@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from .sandbox import Sandbox
 
 RESTARTS = 3
+#: The share of a submission's time for cells of the student's own, which may train: the exercises need the rest.
+OWN_CELLS = 1 / 3
 GRACE_SECONDS = 5.0
 HEADER_CAP = 2**20
 OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
@@ -92,14 +94,18 @@ class Session:
         """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
         sources = [self._sources[index] for index in wanted]
-        cells = [{"name": c.name, "source": c.source, "tested": c.tested} for c in sources]
+        cells = [{"name": c.name, "source": c.source, "tested": c.tested, "own": c.kind == "extra"} for c in sources]
+        seconds = {
+            "seconds_per_cell": self._limits.seconds_per_cell,
+            "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,
+        }
         begun, current = False, None
         try:
             spawned = self._sandbox.spawn()
             self._channel, self._lifeline, self._group = spawned.channel, spawned.lifeline, spawned.group
             self._memory_deaths, self._cpu_seconds = 0, 0.0
             self._channel.settimeout(GRACE_SECONDS)
-            send_frame(self._channel, {"cells": cells, "seconds_per_cell": self._limits.seconds_per_cell})
+            send_frame(self._channel, {"cells": cells, **seconds})
             for position, index in enumerate(wanted):
                 self._hear("begin", position, self._deadline(GRACE_SECONDS))
                 begun, current = True, index

@@ -24,15 +24,21 @@ from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .moment import Moment
 
+#: What a cell of the student's own gets when the cells before it have used up the time of all.
+LEAST_SECONDS = 0.5
+
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
     reseed()
     order, _ = receive_frame(channel)
-    cells, moments = Cells(namespace, transform), {}
+    cells, moments, left = Cells(namespace, transform), {}, float(order["seconds_for_own_cells"])
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
-        report = cells.run(cell, float(order["seconds_per_cell"]))
+        started, seconds = time.monotonic(), float(order["seconds_per_cell"])
+        report = cells.run(cell, min(seconds, max(left, LEAST_SECONDS)) if cell["own"] else seconds)
+        if cell["own"]:
+            left -= time.monotonic() - started
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             moments[tested] = Moment(tested, namespace)
