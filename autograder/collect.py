@@ -119,8 +119,10 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
 def _by_sender(source: Path, result: Collected) -> dict[Sender, list[File]]:
     """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
     found: dict[Sender, list[File]] = {}
-    for file in _files(source):
-        sender = _sender(file.name)
+    files = list(_files(source))
+    plain = any(_is_plain(file.name) for file in files if file.ends((".ipynb", ".zip")))
+    for file in files:
+        sender = _sender(file.name, plain)
         if sender is not None:
             found.setdefault(sender, []).append(file)
         elif file.ends(".ipynb"):
@@ -194,9 +196,30 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
     return data
 
 
-def _sender(name: str) -> Sender | None:
-    """Who handed the file in. The end of a name is the student's own choice: what the system put first decides."""
+def _sender(name: str, plain: bool = False) -> Sender | None:
+    """Who handed the file in. The end of a name is the student's own choice: what the system put first decides.
+
+    plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
+    choice; elsewhere a folder may have been put around the system's names.
+    """
+    folders, last = _parts(name)
+    if plain and folders:
+        folders, last = folders[:1], ""
+    return _named(folders, last) or (Sender(plain_id(folders[0])) if folders and plain_id(folders[0]) else None)
+
+
+def _is_plain(name: str) -> bool:
+    folders, last = _parts(name)
+    return bool(folders) and _named(folders, last) is None
+
+
+def _parts(name: str) -> tuple[list[str], str]:
     *folders, last = PurePosixPath(name.replace("\\", "/")).parts
+    return folders, last
+
+
+def _named(folders: Sequence[str], last: str) -> Sender | None:
+    """Whom a learning-management system has named in a path."""
     for part in folders:
         match = MOODLE.fullmatch(part)
         if match:
@@ -207,8 +230,7 @@ def _sender(name: str) -> Sender | None:
     match = MOODLE.fullmatch(last)
     if match:
         return Sender(plain_id(match["name"]), match["number"], match["name"])
-    student = plain_id(folders[0]) if folders else ""
-    return Sender(student) if student else None
+    return None
 
 
 def _known(sender: Sender, roster: Roster | None) -> Sender:

@@ -92,6 +92,16 @@ def handed_in(course: Path) -> dict[str, bytes]:
     return {path.parts[-3]: path.read_bytes() for path in course.glob(f"grading/submitted/*/{UNIT}/{UNIT}.ipynb")}
 
 
+def test_nobody_is_another_by_the_names_in_a_folder_of_ones_own(course, capsys, tmp_path):
+    files = {
+        f"bob/{UNIT}.ipynb": ONE,
+        f"mallory/Bob_12_assignsubmission_file_/{UNIT}.ipynb": TWO,
+        f"eve/adalovelace_4711_1_{UNIT}.ipynb": TWO,
+    }
+    collect(course, capsys, pack(tmp_path, **files))
+    assert handed_in(course) == {"bob": ONE, "mallory": TWO, "eve": TWO}
+
+
 @pytest.mark.parametrize(
     "name, student, number",
     [
