@@ -169,12 +169,12 @@ def _refuse_excess(values: list[Any]) -> None:
     for value in values:
         if isinstance(value, (int, float)) and abs(value) > 1:
             product *= abs(value)
-    for value in leaves(values):
         product *= _count(value)
     repeated = sum(len(value) for value in values if isinstance(value, (str, list, tuple)))
     if repeated and product > 1 and not repeated * product <= REPEATED_CAP:  # a list times a number is a longer list
         raise ValueError("these arguments together are too large for this function")
     for value in leaves(values):
+        _count(value)
         if isinstance(value, np.ndarray):
             entries += value.size
             product *= max(value.size, 1)
@@ -191,7 +191,10 @@ def _refuse_excess(values: list[Any]) -> None:
 
 
 def _count(value: Any) -> float:
-    """The largest number in an array that can stand where a count is due: one of integers, or of a single number."""
+    """The largest number in an array that can stand where a count is due: one of integers, or of a single number.
+
+    Raises ValueError where it is above NUMBER_CAP.
+    """
     array = value.array if isinstance(value, Tensor) else value
     if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind == "b":
         return 1.0
