@@ -11,8 +11,9 @@ from .challenge import Challenge
 from .grading import Course, grade_submission
 from .judge import Verdict
 from .sandbox import Limits, open_sandbox
-from .submission import CodeCell, Transplanted, Unreadable, answer_names, read, transplant
+from .submission import CodeCell, Unreadable, read
 from .text import printable
+from .transplant import Transplanted, answer_names, transplant
 from .units import unit_names
 
 

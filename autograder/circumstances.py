@@ -9,8 +9,8 @@ from dataclasses import replace
 
 from .judge import Verdict
 from .sandbox import CellOutcome, CellSource
-from .submission import Transplanted
 from .syntax import bound_names, definitions, statements
+from .transplant import Transplanted
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")
 #: Short names that a cell uses without importing them -> what the import says.

@@ -165,10 +165,8 @@ def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _refuse_excess(values: list[Any]) -> None:
-    product, entries, in_tensors = 1, 0, 0
+    product, entries, in_tensors = 1.0, 0, 0
     for value in values:
-        if isinstance(value, (int, float)) and abs(value) > 1:
-            product *= abs(value)
         product *= _count(value)
     repeated = sum(len(value) for value in values if isinstance(value, (str, list, tuple)))
     if repeated and product > 1 and not repeated * product <= REPEATED_CAP:  # a list times a number is a longer list
@@ -182,8 +180,6 @@ def _refuse_excess(values: list[Any]) -> None:
             in_tensors += value.array.size
             if value.array.ndim > AXES_CAP or max(value.array.shape, default=0) > AXIS_CAP:
                 raise ValueError(f"a tensor of shape {value.array.shape} is too large for this function")
-        elif isinstance(value, (int, float)) and not isinstance(value, bool) and not abs(value) <= NUMBER_CAP:
-            raise ValueError(f"{value} is too large for this function")
         else:
             entries += 1
     if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
@@ -191,20 +187,21 @@ def _refuse_excess(values: list[Any]) -> None:
 
 
 def _count(value: Any) -> float:
-    """The largest number in an array that can stand where a count is due: one of integers, or of a single number.
+    """The largest number in what can stand where a count is due: a number, an array of one, or one of integers.
 
-    Raises ValueError where it is above NUMBER_CAP.
+    At least 1. Raises ValueError where it is above NUMBER_CAP.
     """
     array = value.array if isinstance(value, Tensor) else value
-    if not isinstance(array, np.ndarray) or not array.size or array.dtype.kind == "b":
+    if isinstance(array, (int, float)):
+        largest = abs(array)
+    elif not isinstance(array, np.ndarray) or not array.size or (array.ndim and array.dtype.kind not in "iu"):
         return 1.0
-    if array.ndim and array.dtype.kind not in "iu":
-        return 1.0
-    with np.errstate(all="ignore"):
-        largest = float(np.abs(array.astype(np.complex128)).max())
+    else:
+        with np.errstate(all="ignore"):
+            largest = np.abs(array.astype(np.complex128)).max()
     if not largest <= NUMBER_CAP:
-        raise ValueError(f"{largest:g} is too large for this function")
-    return max(largest, 1.0)
+        raise ValueError(f"{largest} is too large for this function")
+    return max(float(largest), 1.0)
 
 
 class Transcript:

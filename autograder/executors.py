@@ -98,8 +98,8 @@ class Pool:
 
     def _start_processes(self) -> None:
         context = multiprocessing.get_context("fork")
-        begin = (os.getpid(), *self._settings)
-        self._executor = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=begin)
+        settings = (os.getpid(), *self._settings)
+        self._executor = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=settings)
         self._executor.submit(int)  # this starts them all
 
     def _submit(self, job: Job) -> Future[Graded]:

@@ -22,7 +22,8 @@ from .dialogue import Request
 from .forbidden import Survey, Tangled, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
-from .submission import Transplanted, Unreadable, read, transplant
+from .submission import Unreadable, read
+from .transplant import Transplanted, transplant
 
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")

@@ -22,7 +22,8 @@ from .challenge import Challenge
 from .grading import grade_submission, nothing_to_grade
 from .judge import Verdict
 from .sandbox import Limits, Lost, NoSandbox, Sandbox, open_sandbox
-from .submission import Transplanted, Unreadable, for_the_student, read_bytes, transplant
+from .submission import Unreadable, for_the_student, read_bytes
+from .transplant import Transplanted, transplant
 
 #: Under this name a recorded notebook says, in its metadata, what the feedback page needs.
 MARK = "autograder"

@@ -30,8 +30,9 @@ from .jobs import MARK, with_outputs
 from .judge import Verdict
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import CodeCell, Unreadable, for_the_student, transplant
+from .submission import CodeCell, Unreadable, for_the_student
 from .timestamps import mistrust
+from .transplant import transplant
 from .units import unit_names
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.

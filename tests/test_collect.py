@@ -18,7 +18,8 @@ import pytest
 
 from autograder.classroom import NotUsable
 from autograder.cli import main
-from autograder.collect import File, _notebooks, _sender
+from autograder.collect import _notebooks
+from autograder.downloads import File, sender_of
 from autograder.export import Student, table, write
 from autograder.gradebook import Gradebook
 from autograder.roster import Roster, plain_id, read_roster
@@ -124,7 +125,7 @@ def test_nobody_is_another_by_the_names_in_a_folder_of_ones_own(course, capsys, 
     ],
 )
 def test_names_say_who_it_was(name, student, number):
-    sender = _sender(name)
+    sender = sender_of(name)
     assert (sender.id if sender else None, sender.number if sender else "") == (student, number)
 
 

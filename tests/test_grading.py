@@ -14,7 +14,8 @@ from autograder.grading import Course, grade_submission
 from autograder.judge import Verdict
 from autograder.sandbox import Limits, Sandbox, open_sandbox
 from autograder.sandbox.sandbox import preflight
-from autograder.submission import CodeCell, transplant
+from autograder.submission import CodeCell
+from autograder.transplant import transplant
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = "02_scaled_scores"

@@ -19,7 +19,8 @@ from nbgrader.api import Gradebook
 
 from autograder import nbgrader_plugin
 from autograder.sandbox.sandbox import preflight
-from autograder.submission import answer_names, for_the_student
+from autograder.submission import for_the_student
+from autograder.transplant import answer_names
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]

@@ -11,7 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.submission import SIZE_CAP, CodeCell, Unreadable, answer_names, read, read_bytes, transplant
+from autograder.submission import SIZE_CAP, CodeCell, Unreadable, read, read_bytes
+from autograder.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
