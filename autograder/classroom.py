@@ -11,16 +11,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from . import runs
+from .assignment import TESTS
 from .challenge import Challenge
+from .course import Course
 from .executors import Pool
 from .expected import Expected
-from .grading import Course
 from .jobs import Graded, Job, recorded_form
 from .judge import Criterion, Verdict
 from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, read_file
-from .units import digest, exercises, unit_names
+from .units import digest
 
 Done = Callable[[Graded], None]
 
@@ -31,9 +32,7 @@ class NotUsable(Expected):
 
 def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> Survey:
     """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
-    folder = root / "grading" / "submitted"
-    for unit in units:
-        exercises(unit)  # raises UnknownUnit
+    folder, known = root / "grading" / "submitted", Course(root).units()
     try:
         names = sorted(os.listdir(folder)) if folder.is_dir() else []
     except OSError as error:
@@ -42,7 +41,7 @@ def look_through(root: Path, units: Sequence[str] = (), student: str | None = No
         raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
     if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
         raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
-    found = survey(folder, units, student)
+    found = survey(folder, known, units, student)
     if not found.notebooks:
         wanted = f"{folder}/{student or '*'}/{' or '.join(units) or 'UNIT'}"
         why = "".join(f"; {line}" for line in [*found.closed, *found.remarks][:1])
@@ -61,9 +60,24 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         content, problem = read_file(item.path), None
     except Unreadable as error:
         content, problem = None, item.problem or str(error)
-    release = course.release_text(item.unit)
-    name, code = str(item.path), digest(item.unit)
-    return Job(item.student, item.unit, name, content, problem, release, seed, limits, unsafe, code)
+    asked = course.assignment(item.unit)
+    tests = tuple((question.cell, question.source) for question in asked.of_kind(TESTS))
+    dropped = tuple(question.name for question in asked.questions if question.dropped)
+    return Job(
+        item.student,
+        item.unit,
+        str(item.path),
+        content,
+        problem,
+        asked.text,
+        seed,
+        limits,
+        unsafe,
+        tests,
+        dropped,
+        asked.fingerprint,
+        digest(asked.exercises, item.unit),
+    )
 
 
 def grade_class(
@@ -83,7 +97,7 @@ def grade_class(
     """
     course, challenge = Course(root), challenge or Challenge()
     for unit in dict.fromkeys(item.unit for item in handed):
-        course.release(unit)
+        course.assignment(unit)
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
@@ -124,7 +138,7 @@ class Run:
         from .gradebook import Recorder
 
         for unit in dict.fromkeys(item.unit for item in handed):
-            self._course.release(unit)
+            self._course.assignment(unit)
         if not self._unsafe and scheduler is None and preflight() is not None:
             raise NoSandbox(preflight())  # before anything is written
         runs.begun(self.root, self._challenge.seed, "autograder grade")
@@ -252,8 +266,7 @@ def _kept_path(root: Path, unit: str, student: str) -> Path:
 
 def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
     """The verdicts kept by earlier runs, unit by unit."""
-    for unit in units or unit_names():
-        exercises(unit)
+    for unit in units or Course(root).units():
         for path in sorted((root / "grading" / "verdicts" / unit).glob("*.json")):
             found = read_kept(root, unit, path.stem)
             if found is not None:

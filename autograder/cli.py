@@ -15,6 +15,7 @@ from .expected import Expected
 from .text import printable
 
 if TYPE_CHECKING:
+    from .course import Course
     from .jobs import Graded
 
 GRADED, FAILED, UNUSABLE = 0, 1, 2
@@ -110,12 +111,17 @@ def _parser() -> argparse.ArgumentParser:
 
 def _name_units(options: argparse.Namespace) -> None:
     """Give units their whole names where a part was typed."""
-    from .units import find_unit
-
-    if "units" in options:
-        options.units = list(dict.fromkeys(map(find_unit, options.units)))
+    if getattr(options, "units", None):
+        find = _known(options).find
+        options.units = list(dict.fromkeys(map(find, options.units)))
     if "unit" in options:
-        options.unit = find_unit(options.unit)
+        options.unit = _known(options).find(options.unit)
+
+
+def _known(options: argparse.Namespace) -> Course:
+    from .course import Course
+
+    return Course(_course(options))
 
 
 def _course(options: argparse.Namespace) -> Path:
@@ -191,16 +197,13 @@ def _say_what_was_changed(root: Path, graded: Sequence[Graded]) -> None:
 
 def _release(options: argparse.Namespace) -> int:
     from . import release
-    from .units import exercises, unit_names
 
     root = _course(options)
-    for unit in options.units:
-        exercises(unit)
     if options.check:
         different = release.out_of_step(root, options.units)
         for name in different:
             unit = name.split("/")[1]
-            remedy = f"run `make notebooks ARGS={unit}`" if unit in unit_names() else "run `make notebooks`"
+            remedy = "run `make notebooks`" if unit.endswith(".ipynb") else f"run `make notebooks ARGS={unit}`"
             print(f"autograder: {name} is not what solutions/ gives; {remedy}", file=sys.stderr)
         return FAILED if different else GRADED
     changed = release.release(root, options.units)
@@ -263,13 +266,16 @@ def _bundle(options: argparse.Namespace) -> int:
 
 
 def _export(options: argparse.Namespace) -> int:
+    from .course import Course
     from .export import students, table, write
     from .roster import read_roster
 
     root = _course(options)
+    course = Course(root)
+    points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
     roster = read_roster(options.roster) if options.roster else None
     found = students(root, options.units)
-    made = table(options.format, found, options.units, roster)
+    made = table(options.format, found, points, options.units, roster)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
     print(f"Marks of {_students(made.students)}: {path}")

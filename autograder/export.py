@@ -9,14 +9,14 @@ import csv
 import io
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from .classroom import NotUsable, check_gradebook
+from .course import Course
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
 from .text import spreadsheet_safe
-from .units import exercises, unit_names
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
@@ -44,8 +44,6 @@ class Student:
 
 def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
     """All students who have a mark in one of the units (none named: in any). Raises NotUsable where nobody has."""
-    for unit in units:
-        exercises(unit)  # raises UnknownUnit
     if not (root / "grading" / "gradebook.db").exists():
         raise NotUsable("nothing has been graded yet; run `autograder grade` first")
     check_gradebook(root)
@@ -54,14 +52,14 @@ def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
 
     from .nbgrader_plugin import load_config
 
-    course = CourseDirectory(config=load_config(root))
+    course, known = CourseDirectory(config=load_config(root)), Course(root).units()
     found = []
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for student in gradebook.students:
             marks = {
                 submission.name: max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
                 for submission in student.submissions
-                if submission.name in (units or unit_names()) and submission.notebooks
+                if submission.name in (units or known) and submission.notebooks
             }
             names = (student.first_name or "", student.last_name or "", student.email or "", student.lms_user_id or "")
             if marks:
@@ -84,10 +82,11 @@ class Table:
     problems: list[str] = field(default_factory=list)
 
 
-def table(kind: str, found: Sequence[Student], units: Sequence[str], roster: Roster | None) -> Table:
-    """The marks in the form of one system. Raises NotUsable."""
-    units = [unit for unit in units or unit_names() if any(unit in student.marks for student in found)]
-    points = {unit: sum(exercise.points for exercise in exercises(unit).values()) for unit in units}
+def table(
+    kind: str, found: Sequence[Student], points: Mapping[str, float], units: Sequence[str], roster: Roster | None
+) -> Table:
+    """The marks in the form of one system; `points` are those of each unit in all. Raises NotUsable."""
+    units = [unit for unit in units or points if any(unit in student.marks for student in found)]
     problems: list[str] = []
     if roster is None:
         people = [(_canvas(student) if kind == "canvas" else _moodle(student), student.marks) for student in found]

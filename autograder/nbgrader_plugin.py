@@ -25,7 +25,8 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from .challenge import Challenge
-from .grading import Course, grade_submission, nothing_to_grade
+from .course import Course
+from .grading import grade_submission, nothing_to_grade
 from .jobs import MARK, with_outputs
 from .judge import Verdict
 from .runs import begun
@@ -33,7 +34,6 @@ from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import CodeCell, Unreadable, for_the_student
 from .timestamps import mistrust
 from .transplant import transplant
-from .units import unit_names
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -111,8 +111,9 @@ def register_unit(root: Path, unit: str, db_url: str) -> None:
                 return  # else somebody has only given the unit a due date
         except MissingEntry:
             pass
-    if unit not in unit_names():
-        raise NbGraderException(f"there is no unit {unit!r}; the units are {', '.join(unit_names())}")
+    units = Course(root).units()
+    if unit not in units:
+        raise NbGraderException(f"there is no unit {unit!r}; the units are {', '.join(units)}")
     import tempfile
 
     with tempfile.TemporaryDirectory() as aside:
@@ -131,12 +132,12 @@ class RecordVerdicts(NbGraderPreprocessor):
         run = _run(Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd())
         mark = nb.metadata.get(MARK, {})
         if mark.get("unreadable"):
-            return nothing_to_grade(run.challenge, unit, mark["unreadable"])
+            return nothing_to_grade(run.course.assignment(unit), mark["unreadable"])
         cells = [cell for cell in map(_as_handed_in, nb.cells) if cell is not None]
         submission = transplant(cells, run.course.release(unit), unit, unit)
         submission.notes.update(mark.get("notes", {}))
         try:
-            return grade_submission(submission, run.challenge, run.sandbox())
+            return grade_submission(submission, run.course.assignment(unit), run.challenge, run.sandbox())
         except NoSandbox as error:
             self.log.error("%s", error)
             raise NbGraderException(str(error)) from error

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-from .grading import Course
+from .course import Course
 from .jobs import Graded
 from .judge import FIRST_SEEN, Verdict
 from .oddities import odd_things
 from .text import printable
-from .units import exercises
+from .units import find_exercise, is_exercise
 
 #: What an answer can come to, the best first.
 OUTCOMES = ("right", "partly", "wrong", "missing")
@@ -205,8 +205,8 @@ def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
 
 def _advice(verdicts: Sequence[Verdict]) -> str:
     """The exercise's own sentence about a mistake; else the words that its students were told most often."""
-    exercise = exercises(verdicts[0].unit).get(verdicts[0].function)
-    for mistake in exercise.mistakes if exercise else ():
+    function, unit = verdicts[0].function, verdicts[0].unit
+    for mistake in find_exercise(function, unit).mistakes if is_exercise(function, unit) else ():
         if mistake.slug == verdicts[0].mistake:
             return mistake.advice
     told = Counter(verdict.advice or verdict.message.partition(f" {FIRST_SEEN}")[0] for verdict in verdicts)

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from asked import points_of
 
 from autograder.cli import main
 from autograder.sandbox import sandbox as room
-from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
 SOLUTION = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
 RELEASE = ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb"
-POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+POINTS = points_of(UNIT)
 KEYS = ["student", "unit", "function", "points", "score", "verdict", "mistake", "message"]
 VERDICTS = {"right", "wrong", "missing", "crashed", "timeout", "forbidden"}
 
