@@ -95,13 +95,17 @@ def read_assignment(
         found.append(
             Question(question.name, question.cell, question.kind, 0.0 if out else question.points, source, out)
         )
-    cells = {question.cell for question in found if question.dropped}
-    for cell in release.cells:
+    take_out(release, {question.cell for question in found if question.dropped})
+    return Assignment(name, text, release, tuple(found))
+
+
+def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
+    """Have these cells carry no points any more."""
+    for cell in notebook.cells:
         if _marks(cell).get("grade_id") in cells:
             marks = cell.metadata.nbgrader
             marks.update(grade=False, task=False, locked=not marks.solution)
             marks.pop("points", None)
-    return Assignment(name, text, release, tuple(found))
 
 
 def questions_of(name: str, notebook: NotebookNode) -> list[Question]:
