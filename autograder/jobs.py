@@ -65,8 +65,9 @@ class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
     fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: whether the
-        gradebook and the feedback page have it.
+    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
+        that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
+    penalty: what lateness costs.
     """
 
     student: str
@@ -76,7 +77,14 @@ class Graded:
     fault: str | None = None
     fingerprint: str = ""
     notebook: str | None = None
-    recorded: bool = False
+    recorded: str = ""
+    page: str = ""
+    penalty: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """What counts: never below 0."""
+        return max(0.0, round(sum(verdict.score for verdict in self.verdicts) - self.penalty, 2))
 
     def as_json(self) -> list[dict[str, Any]]:
         return [verdict.as_json(self.student) for verdict in self.verdicts]
