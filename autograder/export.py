@@ -84,8 +84,8 @@ def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
     for (unit, student), each in wanted.items():
-        if each.raw > each.points + 1e-9:
-            lines.append(f"{student}: {each.raw:g} of {each.points:g} points of {unit}; correct it in the formgrader")
+        if each.score > each.points + 1e-9:
+            lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
     return lines
 
 

@@ -61,7 +61,7 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
 
 def _print_course(console: Console, course: Course, best: dict[str, dict[str, Verdict]]) -> None:
     counts, scores = [0, 0], [0.0, 0.0]
-    for unit in (unit for unit in course.units() if unit in best or course.has(unit)):
+    for unit in (unit for unit in course.units() if unit in best or (unit in unit_names() and course.has(unit))):
         wanted, verdicts = course.assignment(unit).points, best.get(unit, {}).values()
         right = sum(verdict.verdict == "right" for verdict in verdicts)
         score, points = sum(verdict.score for verdict in verdicts), sum(wanted.values())
