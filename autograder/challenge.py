@@ -38,11 +38,13 @@ _one_at_a_time = threading.RLock()
 class Outcome:
     """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned.
 
+    said: the exception's message.
     made: in a case that watches them, the tensors it made on the way, and once looked at what is wrong with them.
     """
 
     value: Any = None
     failure: str | None = None
+    said: str = ""
     warned: bool = False
     made: Any = None
 
@@ -202,7 +204,7 @@ def _call_ours(function: Callable[..., Any], case: Case, precise: bool, library:
                     return _outcome_in_torch(function, case, tensors.to_torch(args), tensors.to_torch(kwargs))
             value = copy.deepcopy(function(*args, **kwargs))
         except Exception as error:
-            return Outcome(failure=type(error).__name__)
+            return Outcome(failure=type(error).__name__, said=str(error))
     return Outcome(value, warned=any(issubclass(item.category, RuntimeWarning) for item in caught))
 
 
