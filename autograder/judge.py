@@ -103,6 +103,8 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
 
     problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
+    if any(problems) and posed.weigh():
+        problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
     whole = _is_whole(posed, answer)
     misconduct = _misconduct(posed, calls) if whole else None
     criteria = _criteria(posed, problems, whole and misconduct is None)

@@ -2,6 +2,7 @@
 
 .venv/bin/python tools/draws.py [--draws 2000] [--first 0] [--workers 1] [--published] [UNIT|FUNCTION ...]
 
+Each case is asked once: what shows when it is asked again does not hang on the draw.
 Right answers are the published solution of every exercise and the functions `function__right_what` of tests/answers/.
 Prints how many draws each passed, and each rejection with its seed and message. Exit status 1 if there was one.
 """
@@ -18,7 +19,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 
 import nbformat  # noqa: E402 (threads are counted when NumPy is first imported)
 
-from autograder.challenge import Challenge  # noqa: E402
-from autograder.judge import judge  # noqa: E402
-from autograder.local import ask_here  # noqa: E402
+from autograder.challenge import Challenge, Posed  # noqa: E402
+from autograder.dialogue import Request  # noqa: E402
+from autograder.judge import Verdict, judge  # noqa: E402
+from autograder.tensors import one_thread  # noqa: E402
 from autograder.units import UnknownUnit, exercises, find_exercise, find_unit, unit_names  # noqa: E402
+from autograder.worker.calls import answer_of_host, perform  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = "published"
@@ -75,15 +78,49 @@ def right_answers(function: str, only_published: bool = False) -> dict[str, Call
     return found
 
 
+class _Heard(Exception):
+    """Every case has been answered."""
+
+
+def posed_once(function: str, seed: int) -> Posed:
+    """The cases of one draw, each to be asked once."""
+    posed = Challenge(seed).posed(function)
+    posed.cases = [replace(case, once=True) for case in posed.cases]
+    return posed
+
+
+def judged_once(answer: Callable[..., Any], posed: Posed) -> Verdict:
+    """The verdict on one right answer, by the same route as in the sandbox, without the repetitions."""
+    request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
+    transcript = request.transcript()
+
+    def ask(header: dict[str, Any], payload: bytes) -> Any:
+        return answer_of_host(*request.reply(header, payload))
+
+    def hear(header: dict[str, Any], payload: bytes) -> None:
+        transcript.take(header, payload)
+        if len(transcript.answer.calls) == len(posed.cases):
+            raise _Heard
+
+    with contextlib.ExitStack() as stack:
+        if posed.exercise.library == "torch":
+            stack.enter_context(one_thread())
+        stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
+        stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        stack.enter_context(contextlib.suppress(_Heard))
+        perform(answer, request.calls, request.payload, hear, ask)
+    return judge(posed, transcript.answer)
+
+
 def put_through(function: str, seeds: range, only_published: bool = False) -> dict[str, Tally]:
     """Every right answer to `function` on the cases of every seed."""
     answers = right_answers(function, only_published)
     tallies = {name: Tally() for name in answers}
     for seed in seeds:
-        posed = Challenge(seed).posed(function)
+        posed = posed_once(function, seed)
         for name, answer in answers.items():
             tally, started = tallies[name], time.process_time()
-            verdict = judge(posed, ask_here(answer, posed))
+            verdict = judged_once(answer, posed)
             tally.draws, tally.seconds = tally.draws + 1, tally.seconds + time.process_time() - started
             if verdict.verdict != "right":
                 tally.rejected.append((seed, verdict.message))
