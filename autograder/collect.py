@@ -16,14 +16,13 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from .classroom import NotUsable
+from .course import Course
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
-from .grading import Course
 from .placement import NOTES
 from .roster import Roster
 from .submission import Unreadable, read_bytes, read_file
 from .text import printable
 from .transplant import transplant
-from .units import exercises
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -50,7 +49,6 @@ class Collected:
 
 def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -> Collected:
     """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
-    exercises(unit)  # raises UnknownUnit
     place = _Place(root, unit, Course(root).release(unit))
     result = Collected()
     found = _by_sender(source, result)

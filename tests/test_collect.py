@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from asked import points_of
 
 from autograder.classroom import NotUsable
 from autograder.cli import main
@@ -28,7 +29,7 @@ from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-FULL = sum(exercise.points for exercise in exercises(UNIT).values())
+FULL = sum(points_of(UNIT).values())
 OTHER = "01_projections"
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section\n    Points Possible,,,,\n"
 WORKSHEET = (
