@@ -288,10 +288,8 @@ def _raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> 
 
 
 def _first_raised(posed: Posed, problems: list[Problem | None]) -> int | None:
-    raised = (
-        p is not None and p.kind == "raised" and c.raises is None for p, c in zip(problems, posed.cases, strict=True)
-    )
-    return next((index for index, it in enumerate(raised) if it), None)
+    ended = (index for index, problem in enumerate(problems) if problem is not None and problem.kind == "raised")
+    return next((index for index in ended if posed.cases[index].raises is None), None)
 
 
 def _first(problems: list[Problem | None]) -> int | None:
@@ -309,10 +307,8 @@ def _diagnose(
         return misconduct, ""  # what differs from call to call is explained by no fixed mistake
     ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
     if misconduct is not None and not ordinary:
-        return (
-            misconduct,
-            "",
-        )  # an input that asks for a gradient cannot be written to: that follows from the misconduct
+        # An input that asks for a gradient cannot be written to: that follows from the misconduct.
+        return misconduct, ""
     finding = _recognised(posed, calls, problems) or misconduct or Finding(None, "")
     if _raised(posed, calls, problems):
         return finding, f"{FIRST_SEEN} “{posed.cases[raised].label}”."

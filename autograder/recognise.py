@@ -48,6 +48,8 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_gradients(problems[failing[0]])
     if posed.exercise.examine is not None:
         return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
+    if _slips(posed, calls, failing):
+        return _of_relations(posed, calls[:count], problems[:count])
     known = (
         _known(posed, calls, problems, list(everywhere), strict=True)
         or _of_errors(posed, calls, failing)
@@ -60,8 +62,6 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     finding = _of_relations(posed, calls[:count], problems[:count])
     if finding is not None:
         return finding
-    if _slips(posed, calls, failing):
-        return None
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return _known(posed, calls, problems, telling, strict=False) if telling else None
@@ -150,14 +150,12 @@ def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: l
     """Calls that agree with a known mistake: do they say more than that both raise?
 
     They do where a wrong value agrees, where both raise the same words each time, or where most cases do not raise:
-    to fail in just these few tells much. A slip of the pen in the core tells nothing.
+    to fail in just these few tells much.
     """
     raised = [i for i in indices if calls[i].failure is not None and posed.cases[i].raises is None]
     returned = [i for i in indices if calls[i].failure is None]
     if not raised:
         return True
-    if _slips(posed, calls, raised):
-        return False
     if any(_is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
         return True
     return all(calls[i].failure.message == outcomes[i].said != "" for i in raised)
