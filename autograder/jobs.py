@@ -166,7 +166,7 @@ def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
-    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
+    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
     score.metadata[MARK] = {**noted, "dropped": dropped}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
