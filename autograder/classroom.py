@@ -21,6 +21,7 @@ from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, read_file
 from .units import digest, exercises, unit_names
+from .unseen import unseen
 
 Done = Callable[[Graded], None]
 
@@ -62,8 +63,8 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
     except Unreadable as error:
         content, problem = None, item.problem or str(error)
     release = course.release_text(item.unit)
-    name, code = str(item.path), digest(item.unit)
-    return Job(item.student, item.unit, name, content, problem, release, seed, limits, unsafe, code)
+    name, code, hidden = str(item.path), digest(item.unit), unseen(course.root)
+    return Job(item.student, item.unit, name, content, problem, release, seed, limits, unsafe, code, hidden)
 
 
 def grade_class(
@@ -87,7 +88,7 @@ def grade_class(
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler, limits, unsafe) as pool:
+    with Pool(workers, scheduler, limits, unsafe, unseen(root)) as pool:
         meanwhile()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):

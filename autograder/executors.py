@@ -36,12 +36,14 @@ class Pool:
     """Does jobs side by side. Use as a context manager.
 
     workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
-    limits, unsafe: those of the jobs, so that sandboxes can start at once.
+    limits, unsafe, hidden: those of the jobs, so that sandboxes can start at once.
     Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
     """
 
-    def __init__(self, workers: int, scheduler: str | None, limits: Limits, unsafe: bool) -> None:
-        self._workers, self._scheduler, self._settings = workers, scheduler, (limits, unsafe)
+    def __init__(
+        self, workers: int, scheduler: str | None, limits: Limits, unsafe: bool, hidden: tuple[str, ...] = ()
+    ) -> None:
+        self._workers, self._scheduler, self._settings = workers, scheduler, (limits, unsafe, hidden)
         self._stack = ExitStack()
         self._executor: Executor | None = None
 
@@ -111,13 +113,13 @@ class Pool:
             return self._executor.submit(run, job)
 
 
-def _begin(parent: int, limits: Limits, unsafe: bool) -> None:
+def _begin(parent: int, limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> None:
     """Have the kernel end this process with its parent (one that is killed ends nobody itself), and get ready."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the kernel was told
-    begin(limits, unsafe)
+    begin(limits, unsafe, hidden)
 
 
 def _worker_died(error: BaseException) -> bool:

@@ -19,7 +19,7 @@ import pytest
 
 from autograder.dialogue import Answer, Request
 from autograder.exercise import Case
-from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox
+from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox, view
 from autograder.sandbox import sandbox as room
 from autograder.units import unit_names
 
@@ -379,7 +379,7 @@ def f(x):
         except OSError: pass
     return seen
 """
-    inside = [str(Path(name)) for name in room.bubblewrap.interpreter_folders()]
+    inside = view.visible()
     seen = value(sandbox, source)
     assert [path for path in seen if not any(name.startswith(path + "/") for name in inside)] == []
 

@@ -76,6 +76,7 @@ def answer(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+                linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
             answer_here(request, payload, reply, namespace, moments)
             status = 0
         except (BrokenPipeError, ConnectionResetError):

@@ -200,7 +200,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
         os.setgroups([])
         os.setresgid(order["uid"], order["uid"], order["uid"])
         os.setresuid(order["uid"], order["uid"], order["uid"])
-    linux.drop_capabilities()
+    linux.drop_capabilities(marked=mode == USER)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     seccomp.install()
 
