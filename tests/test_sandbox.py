@@ -348,6 +348,26 @@ def test_many_arrays_out_of_few_bytes_are_refused():
     assert decode(node, bytes(8000)).shape == (1000,)
     with pytest.raises(BadValue):
         decode({"t": "tuple", "items": [node, node]}, bytes(8000))
+    lying = {**node, "items": []}  # says that it holds others, and is an array all the same
+    with pytest.raises(BadValue):
+        decode({"t": "list", "items": [lying] * 300}, bytes(8000))
+    deep = {"t": "list", "items": [node, node]}
+    for _ in range(20):  # as deep as a value may be
+        deep = {"t": "list", "items": [deep]}
+    with pytest.raises(BadValue):
+        decode(deep, bytes(8000))
+
+
+def test_all_that_one_frame_holds_shares_its_bytes():
+    from autograder.dialogue import Transcript
+    from autograder.worker.values import BadValue
+
+    node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
+    frame = {"event": "call", "index": 0, "outcome": "returned", "value": node}
+    assert not Transcript(1).take(frame, bytes(8000))
+    for more in ({"inputs_after": [node]}, {"made": [node]}):
+        with pytest.raises(BadValue):
+            Transcript(1).take({**frame, **more}, bytes(8000))
 
 
 def test_there_is_no_network(sandbox):

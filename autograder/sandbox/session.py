@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dialogue import Answer, Request, Transcript, read_failure
 from ..worker.cells import STUCK
-from ..worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
+from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.keeper import SWEEP
 from ..worker.values import BadValue
 from .cells import CellOutcome, CellSource
@@ -190,10 +190,11 @@ class Session:
         """Take frames until the exercise is over; returns how it ended."""
         left = self._limits.reply_bytes
         while True:
-            header, payload = receive_frame(ours, deadline, HEADER_CAP)
-            left -= len(payload) + 1_000
+            text, payload = receive_bytes(ours, deadline, HEADER_CAP)
+            left -= len(text) + len(payload) + 1_000
             if left < 0:
                 return "flood"
+            header = read_header(text)
             event = header.get("event")
             if event in ("absent", "broken"):
                 return str(event)
