@@ -257,17 +257,19 @@ def _words(value: Any, cap: int) -> str:
 
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     warned = header.get("warnings")
-    inputs = header.get("inputs_after")
-    made = header.get("made")
     budget = Budget(len(payload))
+
+    def decoded(values: Any) -> tuple[Any, ...]:
+        return decode({"t": "tuple", "items": values if isinstance(values, list) else []}, payload, budget=budget)
+
     call = Call(
         numerical_warnings=tuple(
             _words(item.get("message"), 200)
             for item in (warned if isinstance(warned, list) else [])[:100]
             if isinstance(item, dict) and item.get("numerical") is True
         ),
-        inputs_after=decode({"t": "tuple", "items": inputs if isinstance(inputs, list) else []}, payload, budget=budget),
-        made=decode({"t": "tuple", "items": made if isinstance(made, list) else []}, payload, budget=budget),
+        inputs_after=decoded(header.get("inputs_after")),
+        made=decoded(header.get("made")),
     )
     if header.get("outcome") == "returned":
         call.value = decode(header.get("value"), payload, budget=budget)

@@ -44,6 +44,24 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
             resource.setrlimit(kind, (value, most))
 
 
+def bound_data(size: int) -> None:
+    """Let this process's own memory grow by `size` bytes; what it starts may lift that again by `unbound_data`."""
+    if resource is None or not os.path.exists("/proc/self/statm"):
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        present = int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (present + size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def unbound_data() -> None:
+    """Lift the bound on this process's own memory as far as it may."""
+    if resource is not None:
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
+
+
 def address_space() -> int | None:
     """Bytes of this process's address space, or None where the system does not tell."""
     try:

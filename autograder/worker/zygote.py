@@ -31,6 +31,7 @@ INSIDE_ID = 1000  # the student's user and group id in a user namespace of its o
 
 def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
+    limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
