@@ -26,6 +26,7 @@ LIMITS = Limits(
     seconds_per_exercise=2.0,
     seconds_per_cell=1.0,
     seconds_per_submission=60.0,
+    wall_clock_factor=2.0,
     memory_bytes=256 * 2**20,
     processes=12,
     scratch_bytes=4 * 2**20,

@@ -129,10 +129,13 @@ class Sandbox:
         """A submission's process, with its cells run. Use as a context manager."""
         return Session(self, list(cells))
 
-    def spawn(self) -> Spawned:
-        """A fresh process for a submission. Raises Lost when the zygote is gone."""
-        to_live = self.limits.seconds_per_submission + SPARE_SECONDS
-        order = {**asdict(self.limits), "seconds_to_live": to_live, "uid": _user_id()}
+    def spawn(self, cpu_seconds: float) -> Spawned:
+        """A fresh process for a submission. Raises Lost when the zygote is gone.
+
+        cpu_seconds: the processor time that it and all that it starts may have together.
+        """
+        to_live = self.limits.seconds_per_submission * self.limits.wall_clock_factor + SPARE_SECONDS
+        order = {**asdict(self.limits), "seconds_to_live": to_live, "cpu_to_live": cpu_seconds, "uid": _user_id()}
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             channel, their_channel = socket.socketpair()
             lifeline, their_lifeline = socket.socketpair()
