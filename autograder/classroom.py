@@ -21,6 +21,7 @@ from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, read_file
 from .units import digest
+from .unseen import unseen
 
 if TYPE_CHECKING:
     from .gradebook import Recorder
@@ -79,6 +80,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         dropped,
         asked.fingerprint,
         digest(asked.exercises, item.unit),
+        unseen(course.root),
     )
 
 
@@ -103,7 +105,7 @@ def grade_class(
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler, limits, unsafe) as pool:
+    with Pool(workers, scheduler, limits, unsafe, unseen(root)) as pool:
         meanwhile()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import apart
 from .expected import Expected
 from .syntax import escapes
 from .text import printable
@@ -49,6 +50,7 @@ def read(path: Path) -> list[CodeCell]:
 
 def read_bytes(data: bytes, name: str) -> list[CodeCell]:
     """The code cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+    apart.begin()
     remedy = "open it in JupyterLab, save it, and hand it in again"
     try:
         document = json.loads(data.decode("utf-8-sig"))

@@ -15,8 +15,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.classroom import NotUsable
 from autograder.cli import main
 from autograder.collect import _notebooks

@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.sandbox.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
