@@ -12,11 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .text import printable
+from .text import NO_ID, is_student_id, printable
 from .units import unit_names
 
-#: What nbgrader's exchange puts beside a notebook.
-NOTES = ("timestamp.txt", "submission_secret.txt")
+#: What `autograder collect` puts beside a notebook: the words of a learning-management system.
+SAID = "lms.json"
+#: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
+NOTES = ("timestamp.txt", "submission_secret.txt", SAID)
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,11 @@ def survey(folder: Path, units: Sequence[str] = (), student: str | None = None) 
     found: dict[str, list[HandedIn]] = {unit: [] for unit in units or unit_names()}
     strange: dict[str, list[str]] = defaultdict(list)
     for name in students if student is None else [student]:
+        if not is_student_id(name):
+            if name.startswith("."):
+                continue
+            result.closed.append(f"{shlex.quote(name)}: not graded, {NO_ID}")
+            continue
         try:
             folders, files = _listing(folder / name)
         except OSError as error:
@@ -127,4 +134,4 @@ def _some(names: Sequence[str], quote: str = "'") -> str:
     return ", ".join(f"{quote}{name}{quote}" for name in names[:3]) + more
 
 
-__all__ = ["NOTES", "HandedIn", "Survey", "survey"]
+__all__ = ["NOTES", "SAID", "HandedIn", "Survey", "survey"]
