@@ -19,12 +19,11 @@ from traitlets.config import Config
 from .classroom import NotUsable
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
 from .grading import Course
-from .hand_in import Said, note, store
+from .hand_in import Said, fault_of, note, store
 from .roster import HANDED_IN, Person, Roster
-from .submission import Unreadable, read_bytes, read_file
+from .submission import Unreadable, read_file
 from .text import is_plain_text, printable
 from .timestamps import local_time
-from .transplant import transplant
 from .units import exercises
 
 #: Notebooks of one student that are read to find the right one.
@@ -147,14 +146,7 @@ class _Place:
 
     def fault(self, data: bytes, name: str) -> tuple[str, bool]:
         """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
-        whole = False
-        try:
-            cells = read_bytes(data, name)
-            whole = True
-            transplant(cells, self.release, self.unit, name)
-        except Unreadable as error:
-            return str(error), whole
-        return "", False
+        return fault_of(data, name, self.unit, self.release)
 
 
 def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:

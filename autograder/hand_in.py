@@ -12,7 +12,11 @@ from dataclasses import asdict, dataclass
 from itertools import count
 from pathlib import Path
 
+from nbformat import NotebookNode
+
 from .placement import NOTES, SAID
+from .submission import Unreadable, read_bytes
+from .transplant import transplant
 
 TIMESTAMP = "timestamp.txt"
 
@@ -27,6 +31,22 @@ class Said:
     by: str
     late: bool
     time: str | None = None
+
+
+def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
+    """Why a notebook cannot be graded, or "", and whether it is a whole notebook of something else.
+
+    release: the unit's own notebook; where there is none it is not asked whether this one belongs to it.
+    """
+    whole = False
+    try:
+        cells = read_bytes(data, name)
+        whole = True
+        if release is not None:
+            transplant(cells, release, unit, name)
+    except Unreadable as error:
+        return str(error), whole
+    return "", False
 
 
 def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[str] = NOTES) -> bool:
@@ -77,4 +97,4 @@ def read_said(place: Path) -> Said | None:
         return None
 
 
-__all__ = ["TIMESTAMP", "Said", "note", "read_said", "store"]
+__all__ = ["TIMESTAMP", "Said", "fault_of", "note", "read_said", "store"]
