@@ -53,10 +53,10 @@ def spreadsheet_safe(text: str) -> str:
     return f"'{line}" if bare.startswith(FORMULA_STARTS) and not PLAIN_SIGNED.fullmatch(bare) else line
 
 
-def csv_line(cells: Iterable[str]) -> str:
+def csv_line(cells: Iterable[str], end: str = "\r\n") -> str:
     """One line of a CSV file. Quoted is what any separator stands in, for not every program separates at commas."""
     quoted = ('"' + cell.replace('"', '""') + '"' if CELL_ENDS.search(cell) else cell for cell in cells)
-    return ",".join(quoted) + "\r\n"
+    return ",".join(quoted) + end
 
 
 def is_student_id(name: str) -> bool:
@@ -74,8 +74,9 @@ def _is_word(letter: str) -> bool:
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether a text holds no markup, and no letter that cannot be seen."""
-    return not MARKUP.search(text) and printable(text) == text
+    """Whether a text holds no markup, and no letter that cannot be seen but the joiners of Persian and emoji."""
+    seen = text.replace("\u200c", "").replace("\u200d", "")
+    return not MARKUP.search(text) and printable(seen) == seen
 
 
 __all__ = ["NO_ID", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]
