@@ -657,9 +657,7 @@ def test_what_any_separator_stands_in_is_quoted(cell):
     assert csv_line([cell]).startswith('"') and csv_line(["a b", "-"]) == "a b,-\r\n"
 
 
-def test_a_place_that_cannot_be_written_is_one_line(course, capsys):
-    with Gradebook(f"sqlite:///{course / 'grading' / 'gradebook.db'}", "attention") as book:
-        book.add_student("ada")
+def test_a_place_that_cannot_be_written_is_one_line(course):
     (course / "file").write_text("")
     with pytest.raises(NotUsable, match=r"cannot be written .*--out"):
         write([["a"]], course / "file" / "marks.csv")
