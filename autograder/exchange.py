@@ -11,6 +11,7 @@ line.
 from __future__ import annotations
 
 import contextlib
+import datetime
 import glob
 import os
 import re
@@ -22,12 +23,12 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
-from nbgrader.utils import notebook_hash
+from nbgrader.utils import notebook_hash, parse_utc
 from traitlets import Bool
 
 from .grading import Course
 from .hand_in import TIMESTAMP, fault_of, store
-from .inbound import Arrived, Refused, look_at, names_of, opened, read
+from .inbound import Arrived, Refused, account, look_at, names_of, opened, read
 from .submission import Unreadable, read_file
 from .text import printable
 from .timestamps import read_timestamp
@@ -41,6 +42,8 @@ SECRET_CAP = 1_000
 ATTEMPTS_CAP = 20
 #: Lines about what is refused: anybody may put any number of folders there.
 LINES_CAP = 50
+#: Between the time in a folder's name and its last change, where nobody touched it.
+A_WHILE = datetime.timedelta(minutes=10)
 
 
 class Collect(ExchangeCollect):
@@ -67,8 +70,10 @@ class Collect(ExchangeCollect):
     def copy_files(self) -> None:
         unit = self.coursedir.assignment_id
         self._refused: dict[str, list[str]] = defaultdict(list)
+        self._other_time: list[str] = []
         try:
             with opened(self.inbound_path) as inbound:
+                self._whose(os.fstat(inbound).st_uid)
                 found = self._arrived(inbound, unit)
                 self.log.info("Processing hand-ins of %d students for %s", len(found), unit)
                 for student, arrived in found.items():
@@ -80,6 +85,17 @@ class Collect(ExchangeCollect):
         except OSError as error:
             self.fail(f"{self.inbound_path}: cannot be opened ({error.strerror}); is the course released there?")
         self._say_refused()
+        if self._other_time:
+            names = _some(self._other_time)
+            line = (
+                "%s: the folder's name has another time than the file system, whose counts; was it copied or restored?"
+            )
+            self.log.warning(line, names)
+
+    def _whose(self, owner: int) -> None:
+        if owner not in (0, os.getuid()) and not self.coursedir.groupshared:
+            line = "%s is owned by %s, who can rename and remove what others hand in; is it the course's?"
+            self.log.warning(line, self.inbound_path, account(owner))
 
     def _arrived(self, inbound: int, unit: str) -> dict[str, list[Arrived]]:
         """The hand-ins of each student that may be read, in the order in which they count."""
@@ -117,6 +133,8 @@ class Collect(ExchangeCollect):
         if fault and self._is_good(place, unit):
             self.log.error("%s (not taken: the earlier one of %s stays)", fault, student)
             return
+        if not _about(chosen.when, chosen.claimed):
+            self._other_time.append(student)
         store(
             Path(self.coursedir.root), place, files | {TIMESTAMP: f"{chosen.when:%Y-%m-%d %H:%M:%S.%f} UTC\n".encode()}
         )
@@ -213,6 +231,18 @@ class Collect(ExchangeCollect):
         rest = sum(map(len, list(self._refused.values())[LINES_CAP:]))
         if rest:
             self.log.error("%d more folders are refused", rest)
+
+
+def _about(when: datetime.datetime, claimed: str) -> bool:
+    """Whether somebody says the same time, but for what it takes to hand in."""
+    try:
+        return abs(parse_utc(claimed) - when) < A_WHILE
+    except Exception:  # what a stranger's words do to a parser is not ours to list
+        return False
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if names[5:] else "")
 
 
 class ReleaseFeedback(ExchangeReleaseFeedback):

@@ -43,12 +43,14 @@ class Arrived:
 
     when: when the folder or a notebook in it last changed, in UTC, by the clock of the file system. Other times of a
         file can be set by its owner, this one cannot.
+    claimed: the time in the folder's name, as far as it is one: its sender's word.
     notebooks: the names of what may be taken.
     """
 
     name: str
     student: str
     when: datetime.datetime
+    claimed: str
     notebooks: tuple[str, ...]
 
 
@@ -97,7 +99,8 @@ def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_
         for file in notebooks:
             changed.append(_regular(folder, file, owner, SIZE_CAP).st_ctime_ns)
     when = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=max(changed) // 1_000)
-    return Arrived(name, student, when, tuple(notebooks))
+    claimed = name.removeprefix(f"{student}+").split("+")[1]
+    return Arrived(name, student, when, claimed, tuple(notebooks))
 
 
 def read(inbound: int, arrived: Arrived, file: str, cap: int = SIZE_CAP) -> bytes | None:

@@ -203,10 +203,18 @@ def test_the_time_is_the_file_systems(world):
     (folder / "timestamp.txt").write_text("1990-01-01 00:00:00 UTC")
     for path in (folder / FILE, folder / "timestamp.txt", folder):
         os.utime(path, (0, 0))
-    world.run()
+    words = world.run()
+    assert "lp: the folder's name has another time than the file system" in words
     said = read_timestamp(world.place(HONEST) / "timestamp.txt")
     changed = max(os.stat(path).st_ctime_ns // 1_000 for path in (folder, folder / FILE))
     assert (said - datetime.datetime(1970, 1, 1)) // datetime.timedelta(microseconds=1) == changed
+
+
+def test_who_hands_in_by_the_command_is_asked_nothing(shared):
+    now = datetime.datetime.now(datetime.UTC)
+    folder = shared.exchange.hand_in(HONEST)
+    folder.rename(folder.with_name(f"{HONEST}+{UNIT}+{now:%Y-%m-%d %H:%M:%S.%f} UTC+abc"))
+    assert "file system" not in shared.run() and HONEST in shared.collected()
 
 
 def test_a_notebook_that_is_written_over_is_as_late_as_that(shared):
