@@ -435,7 +435,7 @@ def test_moodles_times_are_of_the_zone_that_is_set(course, capsys):
 
 
 @pytest.mark.parametrize(
-    "words", ["Freitag, 20. Februar 2026, 17:00", "05/06/2026, 17:00", "Friday", "20 February 2026"]
+    "words", ["venerdì, 20 febbraio 2026, 17:00", "05/06/2026, 17:00", "Friday", "20 February 2026"]
 )
 def test_a_time_that_is_none_is_said_and_not_guessed(course, capsys, words):
     source = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
