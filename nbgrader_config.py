@@ -31,6 +31,10 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
 
+# The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
+# that give each a container, hand-ins are refused until you set c.ExchangeCollect.check_owner = False: then anybody can
+# hand in under another's name (docs/THREATS.md).
+c.ExchangeFactory.collect = "autograder.exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
 

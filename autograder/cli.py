@@ -306,7 +306,7 @@ def _export(options: argparse.Namespace) -> int:
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
     print(f"Marks of {counted(made.students, 'student')}: {path}")
-    for problem in made.problems:
+    for problem in [*made.notes, *made.problems]:
         print(f"autograder: {printable(problem)}", file=sys.stderr)
     return UNUSABLE if made.problems else GRADED
 
