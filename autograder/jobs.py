@@ -65,8 +65,9 @@ class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
     fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: whether the
-        gradebook and the feedback page have it.
+    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
+        that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
+    penalty: what lateness costs.
     """
 
     student: str
@@ -76,7 +77,14 @@ class Graded:
     fault: str | None = None
     fingerprint: str = ""
     notebook: str | None = None
-    recorded: bool = False
+    recorded: str = ""
+    page: str = ""
+    penalty: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """What counts: never below 0."""
+        return max(0.0, round(sum(verdict.score for verdict in self.verdicts) - self.penalty, 2))
 
     def as_json(self) -> list[dict[str, Any]]:
         return [verdict.as_json(self.student) for verdict in self.verdicts]
@@ -150,17 +158,17 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bo
         marks = cell.metadata.get("nbgrader", {})
         verdict = by_cell.get(marks.get("grade_id"))
         if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
-            cell.outputs = outputs_of(verdict)
+            cell.outputs = outputs_of(verdict, dropped=not marks.get("grade"))
             cell.execution_count = 1
     return notebook
 
 
-def outputs_of(verdict: Verdict) -> list[NotebookNode]:
+def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
-    score.metadata[MARK] = noted
+    score.metadata[MARK] = {**noted, "dropped": dropped}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 

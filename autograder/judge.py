@@ -54,6 +54,7 @@ class Verdict:
     advice: the message without its first case, counts and what else is told of this one notebook.
     share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
     cell: the `grade_id` of the cell that carries the points.
+    by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
     """
 
     unit: str
@@ -67,6 +68,8 @@ class Verdict:
     advice: str = ""
     share: float | None = None
     cell: str = ""
+    by_hand: bool = False
+    outdated: bool = False
 
     def __post_init__(self) -> None:
         if self.share is None:

@@ -73,7 +73,7 @@ def _exercise(cell: NotebookNode, place: str, function: str, answers: list[str])
     elif any(JUDGE in each for each in shown):
         yield f"cell {place!r} calls {JUDGE} outside of its hidden part, where students see it; take that line out"
     elif function not in answers:
-        yield f"cell {place!r} tests the course's exercise {function}, whose answer cell is missing: name it {function!r}"
+        yield f"cell {place!r} tests an exercise of the course without an answer cell {function!r}; name that so"
 
 
 def _own_test(cell: NotebookNode, place: str, answers: list[str], seen: list[str]) -> Iterator[str]:
