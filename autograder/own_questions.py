@@ -157,7 +157,8 @@ def _judged(assignment: Assignment, question: Question, shown: Answer, whole: An
     if kind == "NotImplementedError":
         return _verdict(assignment, question, "missing", "It is not written yet: it raises NotImplementedError.")
     first = shown.calls[0] if shown.status == "answered" and shown.calls else None
-    name = "wrong" if kind == "AssertionError" else "crashed"
+    in_test = call.failure.cell == question.cell and kind != "NameError"  # it met with an answer of another kind
+    name = "wrong" if kind == "AssertionError" or in_test else "crashed"
     if first is not None and first.failure is not None:
         return _verdict(assignment, question, name, _said(assignment, question, first.failure))
     return _verdict(assignment, question, name, f"{HIDDEN} ({kind if kind in KNOWN else 'an exception'}).")
