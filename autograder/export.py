@@ -222,7 +222,7 @@ def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, ro
                 most = float(person.cell("Maximum grade").replace(",", "."))
             except ValueError:
                 most = points[unit]
-            grade = f"{marks[unit] * most / points[unit]:.2f}"
+            grade = f"{marks[unit] * most / points[unit] if points[unit] else 0:.2f}"
             heads = map(str.casefold, roster.columns)
             row = [grade if head == "grade" else cell for head, cell in zip(heads, row, strict=True)]
         rows.append(row)

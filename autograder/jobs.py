@@ -155,11 +155,12 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bo
     """
     if unreadable:
         notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
-    by_cell = {verdict.cell: verdict for verdict in verdicts if verdict.verdict != "waiting"}
+    by_cell = {verdict.cell: verdict for verdict in verdicts}
     for cell in notebook.cells:
-        verdict = by_cell.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-        if verdict is not None and cell.cell_type == "code":
-            cell.outputs = outputs_of(verdict, dropped=not cell.metadata.nbgrader.get("grade"))
+        marks = cell.metadata.get("nbgrader", {})
+        verdict = by_cell.get(marks.get("grade_id"))
+        if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
+            cell.outputs = outputs_of(verdict, dropped=not marks.get("grade"))
             cell.execution_count = 1
     return notebook
 
