@@ -30,6 +30,7 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
+c.GenerateAssignment.exporter_class = "autograder.release_exporter.ReleaseExporter"
 
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
