@@ -24,7 +24,7 @@ from .grading import grade_submission
 from .judge import Verdict
 from .own_release import own_release
 from .sandbox import Limits, open_sandbox
-from .submission import CodeCell, Unreadable, read_bytes, read_file
+from .submission import CodeCell, Unreadable, bounded, read_bytes, read_file
 from .text import printable
 from .transplant import Transplanted, answer_names, transplant
 from .units import UnknownUnit, exercises, find_unit, unit_names
@@ -115,7 +115,7 @@ def whose_judge(root: Path | None, checked: Sequence[Checked]) -> str:
 
 def _open(course: Course | None, path: Path, remarks: list[str]) -> tuple[Transplanted, Assignment]:
     real = Path(os.path.realpath(path))  # one's own notebook may be a link
-    data = read_file(real)
+    data = bounded(read_file(real), str(real))
     cells = read_bytes(data, str(real))
     text = data.decode("utf-8-sig")
     metadata = json.loads(text).get("metadata")
