@@ -19,7 +19,7 @@ from .jobs import Graded, Job, recorded_form
 from .kept import keep, read_kept
 from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
-from .submission import Unreadable, read_file
+from .submission import Unreadable, bounded, read_file
 from .units import digest
 from .unseen import unseen
 
@@ -60,7 +60,7 @@ def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None)
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
     """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
     try:
-        content, problem = read_file(item.path), None
+        content, problem = bounded(read_file(item.path), str(item.path)), None
     except Unreadable as error:
         content, problem = None, item.problem or str(error)
     asked = course.assignment(item.unit)
