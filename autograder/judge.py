@@ -108,7 +108,10 @@ def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None
 def judge(posed: Posed, answer: Answer) -> Verdict:
     """Judge one answer against one posed exercise, as if it were worth one point."""
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
-        return _judge(posed, answer)
+        try:
+            return _judge(posed, answer)
+        except MemoryError:
+            return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
 
 
 def _judge(posed: Posed, answer: Answer) -> Verdict:
