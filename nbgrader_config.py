@@ -42,8 +42,9 @@ c.Autograde.exporter_class = "autograder.nbgrader_plugin.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]
 c.Autograde.autograde_preprocessors = [
     "autograder.nbgrader_plugin.RecordVerdicts",
-    "nbgrader.preprocessors.SaveAutoGrades",
+    "autograder.saving.SaveMarks",
     "nbgrader.preprocessors.AssignLatePenalties",
+    "autograder.nbgrader_plugin.KeepResult",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 

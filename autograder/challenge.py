@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import tensors
+from .assignment import Assignment
 from .compare import flat, tolerance
 from .exercise import GRADIENTS, Activation, Case, Device, DevicePart, Exercise, HostFunction, Leaf, Rng
 from .units import exercises, find_exercise
@@ -99,14 +100,20 @@ class Challenge:
         self.seed = secrets.randbits(128) if seed is None else seed
         self._posed: dict[str, Posed] = {}
 
-    def posed(self, function: str) -> Posed:
+    def posed(self, function: str, unit: str = "") -> Posed:
+        """One exercise; `unit` is where to look for it first."""
         if function not in self._posed:
-            self._posed[function] = Posed(find_exercise(function), self.seed)
+            self._posed[function] = Posed(find_exercise(function, unit), self.seed)
         return self._posed[function]
 
     def unit(self, unit: str) -> list[Posed]:
-        """The posed exercises of `unit`, in the order of its notebook."""
-        return [self.posed(function) for function in exercises(unit)]
+        """The posed exercises of a unit of the course."""
+        return [self.posed(function, unit) for function in exercises(unit)]
+
+    def draw(self, assignment: Assignment) -> None:
+        """Draw whatever an assignment asks, before anything is asked."""
+        for function in assignment.exercises:
+            self.posed(function, assignment.name)
 
 
 def _with_twin(cases: list[Case], reference: Callable[..., Any]) -> list[Case]:

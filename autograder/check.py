@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .challenge import Challenge
-from .grading import Course, grade_submission
+from .course import Course
+from .grading import grade_submission
 from .judge import Verdict
 from .sandbox import Limits, open_sandbox
 from .submission import CodeCell, Unreadable, read
 from .text import printable
 from .transplant import Transplanted, answer_names, transplant
-from .units import unit_names
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,9 @@ def own_notebooks(root: Path, here: Path) -> list[Path]:
 
     Only a file with the name of its unit counts: copies and drafts beside it are left alone. Raises Unreadable.
     """
+    units = Course(root).units()
     for folder in (here, root / "notebooks"):
-        places = [place / f"{unit}.ipynb" for unit in unit_names() for place in (folder, folder / unit)]
+        places = [place / f"{unit}.ipynb" for unit in units for place in (folder, folder / unit)]
         found = [path for path in places if path.is_file()]
         if found:
             return found
@@ -51,7 +52,9 @@ def check_notebooks(root: Path, paths: Sequence[Path]) -> tuple[list[Checked], l
     if ready:
         with open_sandbox(Limits.from_course(root), unsafe=True) as sandbox:
             for path, submission in ready:
-                checked.append(Checked(path, submission.unit, grade_submission(submission, challenge, sandbox)))
+                asked = course.assignment(submission.unit)
+                verdicts = grade_submission(submission, asked, challenge, sandbox)
+                checked.append(Checked(path, submission.unit, verdicts))
     return checked, problems
 
 
@@ -66,7 +69,7 @@ def _unit_of(course: Course, cells: list[CodeCell], path: Path) -> str:
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     counts = {
         unit: (len(marks & set(answer_names(course.release(unit)))), unit == path.stem)
-        for unit in unit_names()
+        for unit in course.units()
         if course.has(unit)
     }
     best = max(counts, key=lambda unit: counts[unit], default="")

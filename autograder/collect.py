@@ -17,14 +17,13 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from .classroom import NotUsable
+from .course import Course
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
-from .grading import Course
 from .hand_in import Said, fault_of, note, store
 from .roster import HANDED_IN, Person, Roster
 from .submission import Unreadable, read_file
 from .text import is_plain_text, printable
 from .timestamps import local_time
-from .units import exercises
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -55,7 +54,6 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
     from .nbgrader_plugin import load_config
 
-    exercises(unit)  # raises UnknownUnit
     config = load_config(root)
     place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))
     result = Collected()

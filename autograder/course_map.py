@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 
+from .assignment import EXERCISE as JUDGED
+from .assignment import Question, questions_of
 from .expected import Expected
-from .units import exercises, unit_names
+from .units import unit_names
 
 EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · ([●○]+) · (\d+) min")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)
@@ -66,11 +68,12 @@ def unit_of_map(name: str, release: NotebookNode) -> UnitOfMap:
         raise NoMap(f"{name}: its first Markdown cell lacks {' and '.join(missing)}")
     title, minutes, builds_on = wanted.values()
     before = tuple(dict.fromkeys(re.findall(r"(\d\d_\w+)\.ipynb", builds_on[1])))
-    return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells))
+    wanted = {question.name: question for question in questions_of(name, release) if question.kind == JUDGED}
+    return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells, wanted))
 
 
-def _places(unit: str, cells: Sequence[str]) -> tuple[Place, ...]:
-    wanted, found = exercises(unit), []
+def _places(unit: str, cells: Sequence[str], wanted: Mapping[str, Question]) -> tuple[Place, ...]:
+    found = []
     section = ""
     for cell in cells:
         marks = [*HEADING.finditer(cell), *EXERCISE.finditer(cell)]

@@ -1,7 +1,7 @@
-"""What a graded function is: its cases, its reference, its known mistakes and its worth.
+"""What a graded function is: its cases, its reference, its known mistakes and its credit.
 
 A unit module builds one `Exercise` per graded function. Nothing in this file runs a student's code: it only
-describes what to ask of it and what to expect.
+describes what to ask of it and what to expect. What an answer is worth stands in the notebook.
 """
 
 from __future__ import annotations
@@ -210,7 +210,6 @@ class Exercise:
 
     name: the function's name, unique in the course, and the `grade_id` of its answer cell.
     unit: the unit's folder, such as "02_scaled_scores".
-    points: what a right answer earns; equal to the points of the test cell in the notebook.
     returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest.
     reference: what the field trusts, called with float64 inputs.
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
@@ -227,7 +226,6 @@ class Exercise:
 
     name: str
     unit: str
-    points: float
     returns: Leaf | tuple[Any, ...]
     reference: Callable[..., Any]
     draw: Callable[[np.random.Generator], Sequence[Case]]

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections import defaultdict
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .classroom import NotUsable, check_gradebook
+from .classroom import NotUsable, Run, check_gradebook, handed_in
+from .course import Course
+from .following import disagreements
+from .marks import read_marks, read_names
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
 from .text import csv_line, spreadsheet_safe
-from .units import exercises, unit_names
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
@@ -43,32 +45,46 @@ class Student:
 
 def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
     """All students who have a mark in one of the units (none named: in any). Raises NotUsable where nobody has."""
-    for unit in units:
-        exercises(unit)  # raises UnknownUnit
-    if not (root / "grading" / "gradebook.db").exists():
-        raise NotUsable("nothing has been graded yet; run `autograder grade` first")
     check_gradebook(root)
-    from nbgrader.api import Gradebook
-    from nbgrader.coursedir import CourseDirectory
+    known = units or Course(root).units()
+    marks: dict[str, Marks] = defaultdict(dict)
+    for (unit, student), found in read_marks(root).items():
+        if unit in known and found.by_cell:
+            marks[student][unit] = round(found.score, 2)
+    if not marks:
+        what = f"no marks of {' or '.join(units)} in the gradebook" if units else "nothing has been graded yet"
+        raise NotUsable(f"{what}; run `autograder grade` first")
+    names = read_names(root)
+    return [Student(student, *names.get(student, ("",) * 4), marks[student]) for student in sorted(marks)]
 
-    from .nbgrader_plugin import load_config
 
-    course = CourseDirectory(config=load_config(root))
-    found = []
-    with Gradebook(course.db_url, course.course_id) as gradebook:
-        for student in gradebook.students:
-            marks = {
-                submission.name: max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
-                for submission in student.submissions
-                if submission.name in (units or unit_names()) and submission.notebooks
-            }
-            names = (student.first_name or "", student.last_name or "", student.email or "", student.lms_user_id or "")
-            if marks:
-                found.append(Student(student.id, *names, marks))
-    if not found:
-        wanted = " or ".join(units) or "any unit"
-        raise NotUsable(f"no marks of {wanted} in the gradebook; run `autograder grade` first")
-    return sorted(found, key=lambda student: student.id)
+def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
+    """Why these marks should not leave the house yet: a line with the remedy for each reason."""
+    course, marks = Course(root), read_marks(root)
+    wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
+    lines = list(disagreements(course, marks, units))
+    with contextlib.suppress(NotUsable):
+        handed = handed_in(root, units)
+        for unit, number in Counter(item.unit for item in Run(root).waiting(handed)).items():
+            remedy = f"run `autograder grade {unit}`"
+            are = "notebook is" if number == 1 else "notebooks are"
+            lines.append(f"{unit}: {number} {are} new or changed, or due otherwise, since they were graded; {remedy}")
+    remedies = {"outdated": "decide with `autograder marks`", "waiting": "mark them in nbgrader's formgrader"}
+    for kind, remedy in remedies.items():
+        found = [
+            f"{student} ({unit}, {mark.cell})"
+            for (unit, student), each in wanted.items()
+            for mark in each.by_cell.values()
+            if getattr(mark, kind) and (kind == "outdated" or not mark.outdated)
+        ]
+        if found:
+            what = "given by hand for another answer" if kind == "outdated" else "waiting for a person's mark"
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
+    for (unit, student), each in wanted.items():
+        if each.raw > each.points + 1e-9:
+            lines.append(f"{student}: {each.raw:g} of {each.points:g} points of {unit}; correct it in the formgrader")
+    return lines
 
 
 @dataclass
@@ -84,10 +100,11 @@ class Table:
     notes: list[str] = field(default_factory=list)
 
 
-def table(kind: str, found: Sequence[Student], units: Sequence[str], roster: Roster | None) -> Table:
-    """The marks in the form of one system. Raises NotUsable."""
-    units = [unit for unit in units or unit_names() if any(unit in student.marks for student in found)]
-    points = {unit: sum(exercise.points for exercise in exercises(unit).values()) for unit in units}
+def table(
+    kind: str, found: Sequence[Student], points: Mapping[str, float], units: Sequence[str], roster: Roster | None
+) -> Table:
+    """The marks in the form of one system; `points` are those of each unit in all. Raises NotUsable."""
+    units = [unit for unit in units or points if any(unit in student.marks for student in found)]
     problems: list[str] = []
     if roster is None:
         people = [(_canvas(student) if kind == "canvas" else _moodle(student), student.marks) for student in found]

@@ -34,6 +34,7 @@ WORDS = {
     "crashed": ("!", "crashed"),
     "timeout": ("∞", "no end"),
     "forbidden": ("✗", "forbidden"),
+    "dropped": ("–", "does not count"),
 }
 
 
@@ -109,6 +110,11 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
     for cell in notebook.cells:
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
+            verdict = _verdict(cell)
+            if verdict.get("dropped"):
+                place, words = told["grade_id"], "Taken out of the marks, for everybody."
+                name = place.removeprefix("test_")
+                yield Mark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
             continue
         place, score, points = told["grade_id"], float(told["score"]), float(told["points"])
         name, verdict = place.removeprefix("test_"), _verdict(cell)
@@ -116,9 +122,13 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
         outcome = verdict.get("verdict", "")
         if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
             outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
-        advice = "" if outcome == "right" else verdict.get("advice") or verdict.get("message", "")
+        advice, message = verdict.get("advice") or verdict.get("message", ""), verdict.get("message", "")
+        if outcome == "right" or verdict.get("verdict") == "right":
+            advice = ""
+        if by_hand and message:
+            message = f"Before that, judged: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
-        yield Mark(place, name, score, points, outcome, advice, verdict.get("message", ""), by_hand, comment)
+        yield Mark(place, name, score, points, outcome, advice, message, by_hand, comment)
 
 
 def _verdict(cell: NotebookNode) -> dict[str, Any]:

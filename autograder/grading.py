@@ -10,85 +10,60 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
-import nbformat
-from nbformat import NotebookNode
-
+from .assignment import Assignment, Question
 from .challenge import Challenge, Posed
 from .circumstances import with_circumstances
 from .dialogue import Request
 from .forbidden import Survey, Tangled, find_forbidden
 from .judge import Verdict, judge, without_answer
 from .sandbox import CellOutcome, Sandbox, Session
-from .submission import Unreadable, read
-from .transplant import Transplanted, transplant
+from .submission import Unreadable
+from .transplant import Transplanted
 
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
 
 
-class Course:
-    """The release notebooks of a course folder, read once."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self._releases: dict[str, NotebookNode] = {}
-        self._texts: dict[str, str] = {}
-
-    def has(self, unit: str) -> bool:
-        """Whether the release of `unit` has been made."""
-        return self._path(unit).is_file()
-
-    def _path(self, unit: str) -> Path:
-        return self.root / "notebooks" / unit / f"{unit}.ipynb"
-
-    def release(self, unit: str) -> NotebookNode:
-        """The student's version of a unit. Raises FileNotFoundError with the remedy."""
-        if unit not in self._releases:
-            self._releases[unit] = nbformat.reads(self.release_text(unit), as_version=4)
-        return self._releases[unit]
-
-    def release_text(self, unit: str) -> str:
-        """The same as the text of its file."""
-        if unit not in self._texts:
-            path = self._path(unit)
-            if not self.has(unit):
-                raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
-            self._texts[unit] = path.read_text(encoding="utf-8")
-        return self._texts[unit]
-
-    def open(self, path: Path, unit: str) -> Transplanted:
-        """Read a submission and put its answers into our notebook. Raises Unreadable."""
-        return transplant(read(path), self.release(unit), unit, str(path))
-
-
-def grade_submission(submission: Transplanted, challenge: Challenge, sandbox: Sandbox) -> list[Verdict]:
+def grade_submission(
+    submission: Transplanted, assignment: Assignment, challenge: Challenge, sandbox: Sandbox
+) -> list[Verdict]:
     """The verdicts on one submission, in the order of its notebook."""
     verdicts: dict[str, Verdict] = {}
     ours = [cell.source for cell in submission.cells if cell.kind == "given"]
     survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"], ours)
     with sandbox.session(submission.cells) as session:
         outcomes = {outcome.name: outcome for outcome in session.cells}
-        for posed in challenge.unit(submission.unit):
-            name = posed.exercise.name
+        for name in assignment.exercises:
+            posed = challenge.posed(name, assignment.name)
             verdict = _before_asking(posed, submission, survey, outcomes, verdicts)
             if verdict is None:
                 verdict = _asked(posed, challenge, session, survey, verdicts)
             verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
-    return list(verdicts.values())
+    return [_on(question, assignment, verdicts.get(question.name)) for question in assignment.questions]
+
+
+def _on(question: Question, assignment: Assignment, verdict: Verdict | None) -> Verdict:
+    """The verdict on a question in its points; one that only a person can mark waits for that."""
+    if verdict is None:
+        words = "Waits for your instructor."
+        verdict = Verdict(assignment.name, question.name, question.points, 0.0, "waiting", None, words)
+    return verdict.worth(question, assignment.name)
 
 
 def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:
     return Request(posed.exercise.name, posed.cases, stand_ins, posed.exercise.library)
 
 
-def nothing_to_grade(challenge: Challenge, unit: str, reason: Unreadable | str) -> list[Verdict]:
-    """The verdicts on a notebook that could not be read: every exercise is missing, for the same reason."""
-    return [without_answer(posed, "missing", str(reason)) for posed in challenge.unit(unit)]
+def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[Verdict]:
+    """The verdicts on a notebook that could not be read: every question is missing, for the same reason."""
+    nothing = Verdict(assignment.name, "", 1.0, 0.0, "missing", None, str(reason))
+    return [
+        replace(nothing, function=question.name).worth(question, assignment.name) for question in assignment.questions
+    ]
 
 
 def _before_asking(

@@ -18,6 +18,7 @@ from typing import Any
 import nbformat
 from nbformat import NotebookNode
 
+from .assignment import Assignment, read_assignment
 from .challenge import Challenge
 from .grading import grade_submission, nothing_to_grade
 from .judge import Verdict
@@ -34,7 +35,8 @@ class Job:
     """Everything that grading one submission needs.
 
     name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
-    release: our notebook of the unit, as text. exercises: a digest of the code of its exercises.
+    release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source. dropped: questions
+        that are out of the marks. asked: a digest of what is asked by all these. code: one of what judges it.
     """
 
     student: str
@@ -46,13 +48,16 @@ class Job:
     seed: int
     limits: Limits = field(default_factory=Limits)
     unsafe: bool = False
-    exercises: str = ""
+    tests: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    asked: str = ""
+    code: str = ""
 
     @property
     def fingerprint(self) -> str:
-        """What was handed in, for which release, and for which exercises: the same needs no second grading."""
+        """Of all that the verdicts depend on, but for the secret cases: the same needs no second grading."""
         content = self.content if self.content is not None else (self.problem or "").encode()
-        return hashlib.sha256(f"{self.exercises}\0{self.release}\0".encode() + content).hexdigest()
+        return hashlib.sha256(f"{self.code}\0{self.asked}\0{self.limits}\0".encode() + content).hexdigest()
 
 
 @dataclass
@@ -60,8 +65,9 @@ class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
     fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: whether the
-        gradebook and the feedback page have it.
+    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
+        that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
+    penalty: what lateness costs.
     """
 
     student: str
@@ -71,7 +77,14 @@ class Graded:
     fault: str | None = None
     fingerprint: str = ""
     notebook: str | None = None
-    recorded: bool = False
+    recorded: str = ""
+    page: str = ""
+    penalty: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """What counts: never below 0."""
+        return max(0.0, round(sum(verdict.score for verdict in self.verdicts) - self.penalty, 2))
 
     def as_json(self) -> list[dict[str, Any]]:
         return [verdict.as_json(self.student) for verdict in self.verdicts]
@@ -84,7 +97,7 @@ class _Here(threading.local):
         self.sandbox: Sandbox | None = None
         self.settings: tuple[Limits, bool] | None = None
         self.warm = False
-        self.releases: dict[str, NotebookNode] = {}
+        self.assignments: dict[tuple, Assignment] = {}
 
 
 _here = _Here()
@@ -107,19 +120,20 @@ def run(job: Job) -> Graded:
     challenge = challenge_of(job.seed)
     submission = None
     try:
+        assignment = _assignment(job)
         with _drawing:  # references are computed when a unit is first asked for
-            challenge.unit(job.unit)
+            challenge.draw(assignment)
         try:
             submission = _opened_notebook(job)
-            verdicts, problem = grade_submission(submission, challenge, _sandbox(job)), None
+            verdicts, problem = grade_submission(submission, assignment, challenge, _sandbox(job)), None
         except Unreadable as error:
             problem = str(error)
-            verdicts = nothing_to_grade(challenge, job.unit, for_the_student(problem, job.name))
+            verdicts = nothing_to_grade(assignment, for_the_student(problem, job.name))
     except (NoSandbox, Lost):
         raise  # the next student would fare no better
     except Exception as error:
         return at_fault(job.student, job.unit, error)
-    notebook = submission.notebook if submission is not None else nbformat.from_dict(_release(job))
+    notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
     text = nbformat.writes(with_outputs(notebook, verdicts, problem is not None))
     return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
 
@@ -139,21 +153,21 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bo
     """
     if unreadable:
         notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
-    by_test = {f"test_{verdict.function}": verdict for verdict in verdicts}
+    by_cell = {verdict.cell: verdict for verdict in verdicts if verdict.verdict != "waiting"}
     for cell in notebook.cells:
-        verdict = by_test.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-        if verdict is not None:
-            cell.outputs = outputs_of(verdict)
+        verdict = by_cell.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
+        if verdict is not None and cell.cell_type == "code":
+            cell.outputs = outputs_of(verdict, dropped=not cell.metadata.nbgrader.get("grade"))
             cell.execution_count = 1
     return notebook
 
 
-def outputs_of(verdict: Verdict) -> list[NotebookNode]:
+def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
-    score.metadata[MARK] = noted
+    score.metadata[MARK] = {**noted, "dropped": dropped}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 
@@ -162,20 +176,21 @@ def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
     try:
         notebook, unreadable = _opened_notebook(job).notebook, False
     except Unreadable:
-        notebook, unreadable = nbformat.from_dict(_release(job)), True
+        notebook, unreadable = nbformat.from_dict(_assignment(job).release), True
     return nbformat.writes(with_outputs(notebook, verdicts, unreadable))
 
 
 def _opened_notebook(job: Job) -> Transplanted:
     if job.content is None:
         raise Unreadable(job.problem or f"{job.name}: cannot be read")
-    return transplant(read_bytes(job.content, job.name), _release(job), job.unit, job.name)
+    return transplant(read_bytes(job.content, job.name), _assignment(job).release, job.unit, job.name)
 
 
-def _release(job: Job) -> NotebookNode:
-    if job.release not in _here.releases:
-        _here.releases[job.release] = nbformat.reads(job.release, as_version=4)
-    return _here.releases[job.release]
+def _assignment(job: Job) -> Assignment:
+    key = (job.unit, job.release, job.tests, job.dropped)
+    if key not in _here.assignments:
+        _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.dropped)
+    return _here.assignments[key]
 
 
 def begin(limits: Limits, unsafe: bool) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .assignment import Question
 from .challenge import Posed
 from .compare import Problem, find_gradient_problem, find_problem, flat, same
 from .dialogue import Answer, Call
@@ -45,11 +46,15 @@ class Criterion:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What one function of one submission earned, and the words that the student reads.
+    """What one question of one submission earned, and the words that the student reads.
 
-    verdict: "right", "wrong", "missing", "crashed", "timeout" or "forbidden".
+    function: its name. verdict: "right", "wrong", "missing", "crashed", "timeout", "forbidden", or "waiting" for a
+        person's mark.
     mistake: a slug, or None when the mistake is not recognised (or there is none).
     advice: the message without its first case, counts and what else is told of this one notebook.
+    share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
+    cell: the `grade_id` of the cell that carries the points.
+    by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
     """
 
     unit: str
@@ -61,10 +66,22 @@ class Verdict:
     message: str
     criteria: tuple[Criterion, ...] = ()
     advice: str = ""
+    share: float | None = None
+    cell: str = ""
+    by_hand: bool = False
+    outdated: bool = False
 
     def __post_init__(self) -> None:
+        if self.share is None:
+            object.__setattr__(self, "share", self.score / self.points if self.points else 0.0)
+        object.__setattr__(self, "cell", self.cell or f"test_{self.function}")
         object.__setattr__(self, "message", printable(self.message))  # it may hold a student's words
         object.__setattr__(self, "advice", printable(self.advice))
+
+    def worth(self, question: Question, unit: str) -> Verdict:
+        """The same verdict on a question of an assignment, in its points."""
+        score = round(question.points * self.share, 2)
+        return replace(self, unit=unit, points=question.points, score=score, cell=question.cell)
 
     def as_json(self, student: str | None) -> dict[str, Any]:
         """The object that `check --json` and `grade --json` print."""
@@ -83,11 +100,11 @@ class Verdict:
 def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None = None) -> Verdict:
     """A verdict of no points, for what could not or may not be asked."""
     exercise = posed.exercise
-    return Verdict(exercise.unit, exercise.name, exercise.points, 0.0, verdict, mistake, message)
+    return Verdict(exercise.unit, exercise.name, 1.0, 0.0, verdict, mistake, message)
 
 
 def judge(posed: Posed, answer: Answer) -> Verdict:
-    """Judge one answer against one posed exercise."""
+    """Judge one answer against one posed exercise, as if it were worth one point."""
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
         return _judge(posed, answer)
 
@@ -106,8 +123,7 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
     criteria = _criteria(posed, problems, whole and misconduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
         message = f"Right: all {len(calls)} hidden cases pass."
-        points = exercise.points
-        return Verdict(exercise.unit, exercise.name, points, float(points), "right", None, message, criteria)
+        return Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
 
     name, finding = "wrong", _diagnose(posed, calls, problems, misconduct)
     if answer.status == "timeout":
@@ -118,7 +134,7 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         name = "crashed"
     message, advice = _words(finding, criteria), finding.text.partition(f" {FIRST_SEEN}")[0]
     score = _score(posed, criteria)
-    return Verdict(exercise.unit, exercise.name, exercise.points, score, name, finding.slug, message, criteria, advice)
+    return Verdict(exercise.unit, exercise.name, 1.0, score, name, finding.slug, message, criteria, advice)
 
 
 def _is_whole(posed: Posed, answer: Answer) -> bool:
@@ -238,12 +254,11 @@ def _criteria(posed: Posed, problems: list[Problem | None], well_conducted: bool
 
 
 def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
-    """Points earned: the first criterion is the core, and without it nothing is."""
+    """The share earned: the first criterion is the core, and without it nothing is."""
     if not criteria[0].met:
         return 0.0
     share = sum(posed.exercise.credit[criterion.name] for criterion in criteria[:-1] if criterion.met)
-    share = (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
-    return round(posed.exercise.points * share, 2)
+    return (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
 
 
 def _core_raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> bool:

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from .text import NO_ID, is_student_id, printable
-from .units import unit_names
 
 #: What `autograder collect` puts beside a notebook: the words of a learning-management system.
 SAID = "lms.json"
@@ -43,8 +42,11 @@ class Survey:
     closed: list[str] = field(default_factory=list)
 
 
-def survey(folder: Path, units: Sequence[str] = (), student: str | None = None) -> Survey:
-    """Look through the folder of all submissions, or one student's in it. Raises OSError where it cannot be read."""
+def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), student: str | None = None) -> Survey:
+    """Look through the folder of all submissions, or one student's in it. Raises OSError where it cannot be read.
+
+    known: all assignments of the course. units: those that are wanted, if not all.
+    """
     result = Survey()
     students, files = _listing(folder)
     result.remarks += [
@@ -52,7 +54,7 @@ def survey(folder: Path, units: Sequence[str] = (), student: str | None = None) 
         for name in files
         if student is None and _is_notebook(name)
     ]
-    found: dict[str, list[HandedIn]] = {unit: [] for unit in units or unit_names()}
+    found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
     strange: dict[str, list[str]] = defaultdict(list)
     for name in students if student is None else [student]:
         if not is_student_id(name):
@@ -72,7 +74,7 @@ def survey(folder: Path, units: Sequence[str] = (), student: str | None = None) 
                 except OSError as error:
                     result.closed.append(_closed(f"{name}, {unit}", folder / name / unit, error))
         for other in folders:
-            if other not in unit_names() and not other.startswith("."):
+            if other not in known and not other.startswith("."):
                 strange[other].append(name)
         result.remarks += [
             f"{name}: {file} lies in no unit's folder, so it is not graded; it belongs in {name}/UNIT/"

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import nbformat
 
+from .assignment import questions_of
+from .course import Course
 from .course_map import unit_of_map
 from .expected import Expected
 from .start_page import NAME, is_stale, write_start_page
@@ -94,10 +96,14 @@ def release(root: Path, units: Sequence[str] = ()) -> list[str]:
     """
     changed = []
     with tempfile.TemporaryDirectory() as aside:
-        for unit in units or unit_names():
+        for unit in units or _all(root):
             build_release(root, unit, Path(aside))
-            unit_of_map(unit, nbformat.read(Path(aside) / unit / f"{unit}.ipynb", as_version=4))
-        for unit in units or unit_names():
+            release = nbformat.read(Path(aside) / unit / f"{unit}.ipynb", as_version=4)
+            if unit in unit_names():
+                unit_of_map(unit, release)
+            else:
+                questions_of(unit, release)
+        for unit in units or _all(root):
             if differences(root, unit, Path(aside)):
                 changed.append(unit)
                 shutil.rmtree(root / "notebooks" / unit, ignore_errors=True)
@@ -111,12 +117,16 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
     """The files of `notebooks/` that differ from what `solutions/` would give."""
     with tempfile.TemporaryDirectory() as aside:
         found = []
-        for unit in units or unit_names():
+        for unit in units or _all(root):
             build_release(root, unit, Path(aside))
             found += differences(root, unit, Path(aside))
     if not units and is_stale(root):
         found.append(f"notebooks/{NAME}")
     return found
+
+
+def _all(root: Path) -> list[str]:
+    return [unit for unit in Course(root).units() if (root / "solutions" / unit).is_dir()]
 
 
 def differences(root: Path, unit: str, built: Path) -> list[str]:

@@ -11,11 +11,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from .check import Checked
+from .course import Course
 from .course_map import NoMap, Place, unit_of_map
-from .grading import Course
 from .judge import Verdict
 from .text import printable
-from .units import exercises, unit_names
+from .units import unit_names
 
 SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim")}
 WIDTH = 20
@@ -29,9 +29,9 @@ def print_standing(root: Path, checked: Sequence[Checked], console: Console | No
             _print_notebook(console, item)
             console.print()
     if checked:
-        best = _best(checked)
-        _print_course(console, best)
-        _print_next(console, Course(root), checked, best)
+        best, course = _best(checked), Course(root)
+        _print_course(console, course, best)
+        _print_next(console, course, checked, best)
 
 
 def _print_notebook(console: Console, item: Checked) -> None:
@@ -59,12 +59,12 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
     return best
 
 
-def _print_course(console: Console, best: dict[str, dict[str, Verdict]]) -> None:
+def _print_course(console: Console, course: Course, best: dict[str, dict[str, Verdict]]) -> None:
     counts, scores = [0, 0], [0.0, 0.0]
-    for unit in unit_names():
-        wanted, verdicts = exercises(unit), best.get(unit, {}).values()
+    for unit in (unit for unit in course.units() if unit in best or course.has(unit)):
+        wanted, verdicts = course.assignment(unit).points, best.get(unit, {}).values()
         right = sum(verdict.verdict == "right" for verdict in verdicts)
-        score, points = sum(verdict.score for verdict in verdicts), sum(each.points for each in wanted.values())
+        score, points = sum(verdict.score for verdict in verdicts), sum(wanted.values())
         counts, scores = [counts[0] + right, counts[1] + len(wanted)], [scores[0] + score, scores[1] + points]
         if unit in best:
             console.print(_bar(console, unit, right, len(wanted), score, points))
@@ -88,7 +88,7 @@ def _print_next(
 ) -> None:
     """The first exercise that is not right, and where to open it."""
     console.print()
-    for unit in (unit for unit in unit_names() if unit in best):
+    for unit in (unit for unit in course.units() if unit in best):
         places = _places(course, unit)
         waiting = [verdict for verdict in best[unit].values() if verdict.verdict != "right"]
         if waiting:
@@ -97,7 +97,7 @@ def _print_next(
             console.print(Text.assemble(("Next: ", "bold"), _words(function, places.get(function))), soft_wrap=True)
             console.print(Text(f"      open {_short(path)}, the cell `def {function}(…)`"), soft_wrap=True)
             return
-    if set(best) == set(unit_names()):
+    if set(best) >= set(unit_names()):
         console.print(Text("All exercises of the course are done.", "bold green"))
         return
     following = next((unit for unit in unit_names() if unit not in best and unit > max(best)), None)

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import fmean, median
 
-from .grading import Course
+from .course import Course
 from .jobs import Graded
 from .judge import FIRST_SEEN, Verdict
 from .oddities import odd_things
 from .text import printable
-from .units import exercises
+from .units import find_exercise, is_exercise
 
 #: What an answer can come to, the best first.
-OUTCOMES = ("right", "partly", "wrong", "missing")
+OUTCOMES = ("right", "partly", "wrong", "missing", "waiting")
 #: How many mistakes are the most common ones.
 TOP = 5
 NOT_RECOGNISED = "not recognised"
@@ -24,8 +24,10 @@ NOT_RECOGNISED = "not recognised"
 
 def outcome(verdict: Verdict) -> str:
     """One of OUTCOMES: a crash, a loop without an end and a forbidden call count as wrong."""
-    if verdict.verdict in ("right", "missing"):
+    if verdict.verdict in ("missing", "waiting"):
         return verdict.verdict
+    if verdict.by_hand or verdict.verdict == "right":
+        return "right" if verdict.score >= verdict.points else "partly" if verdict.score > 0 else "wrong"
     return "partly" if verdict.score > 0 else "wrong"
 
 
@@ -72,16 +74,17 @@ class ExerciseSummary:
 
     @property
     def answered(self) -> int:
-        return self.handed_in - self.counts["missing"]
+        return self.handed_in - self.counts["missing"] - self.counts["waiting"]
 
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """One unit: its exercises, and a row for each student who handed it in."""
+    """One unit: its exercises, and for each student who handed it in a row, and what it comes to, lateness included."""
 
     name: str
     exercises: list[ExerciseSummary]
     rows: list[tuple[str, dict[str, Verdict]]]
+    scores: dict[str, float] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -89,7 +92,7 @@ class UnitSummary:
 
     @property
     def sums(self) -> list[float]:
-        return [sum(verdict.score for verdict in row.values()) for _, row in self.rows]
+        return list(self.scores.values())
 
     @property
     def mean(self) -> float:
@@ -153,7 +156,7 @@ def summarise(root: Path, graded: Sequence[Graded]) -> Summary:
             counts = Counter(outcome(verdict) for _, verdict in found)
             made, scores = _mistakes(found), [verdict.score for _, verdict in found]
             parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made, scores))
-        result.units.append(UnitSummary(name, parts, rows))
+        result.units.append(UnitSummary(name, parts, rows, {printable(item.student): item.score for item in items}))
         result.unsolved += [(name, part.function) for part in parts if part.answered and not part.counts["right"]]
         for item in items:
             _remark(result, root, course, item)
@@ -188,7 +191,7 @@ def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
             made[verdict.mistake].append((student, verdict))
         elif verdict.verdict in ("wrong", "crashed", "timeout"):
             made[NOT_RECOGNISED].append((student, verdict))
-    answers = sum(verdict.verdict != "missing" for _, verdict in found)
+    answers = sum(verdict.verdict not in ("missing", "waiting") for _, verdict in found)
     ranked = sorted(made.items(), key=lambda entry: (entry[0] == NOT_RECOGNISED, -len(entry[1]), entry[0]))
     return [
         MistakeSummary(
@@ -205,8 +208,8 @@ def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
 
 def _advice(verdicts: Sequence[Verdict]) -> str:
     """The exercise's own sentence about a mistake; else the words that its students were told most often."""
-    exercise = exercises(verdicts[0].unit).get(verdicts[0].function)
-    for mistake in exercise.mistakes if exercise else ():
+    function, unit = verdicts[0].function, verdicts[0].unit
+    for mistake in find_exercise(function, unit).mistakes if is_exercise(function, unit) else ():
         if mistake.slug == verdicts[0].mistake:
             return mistake.advice
     told = Counter(verdict.advice or verdict.message.partition(f" {FIRST_SEEN}")[0] for verdict in verdicts)

@@ -41,6 +41,11 @@ def _seen(letter: str) -> str:
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 student", "2 students"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def visible(text: str) -> str:
     """Several lines without control characters: line ends and tabs stay, the others are spelt out."""
     return ODD.sub(lambda letter: _seen(letter[0]), text)
@@ -79,4 +84,4 @@ def is_plain_text(text: str) -> bool:
     return not MARKUP.search(text) and printable(seen) == seen
 
 
-__all__ = ["NO_ID", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]
+__all__ = ["NO_ID", "counted", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]

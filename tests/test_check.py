@@ -8,6 +8,7 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from asked import points_of
 
 from autograder import start_page
 from autograder.check import own_notebooks
@@ -18,7 +19,7 @@ from autograder.units import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
 COUNT = sum(len(exercises(unit)) for unit in unit_names())
-POINTS = sum(exercise.points for unit in unit_names() for exercise in exercises(unit).values())
+POINTS = sum(sum(points_of(unit).values()) for unit in unit_names())
 
 
 def path_of(folder: str, unit: str) -> Path:
@@ -127,7 +128,7 @@ def test_the_map_holds_every_unit_and_every_exercise_with_its_points():
     assert [unit.name for unit in units] == unit_names()
     for unit in units:
         points = {place.function: place.points for place in unit.places}
-        assert points == {name: exercise.points for name, exercise in exercises(unit.name).items()}
+        assert points == points_of(unit.name)
         assert all(before < unit.name for before in unit.builds_on)
         assert all(place.section and place.number.startswith(f"{unit.number}.") for place in unit.places)
     assert table(units).splitlines()[-1].endswith(f"| **{COUNT}** | **{POINTS:g}** |")

@@ -14,16 +14,16 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from asked import points_of
 
 from autograder.cli import main
 from autograder.sandbox import sandbox as room
-from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
 SOLUTION = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
 RELEASE = ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb"
-POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+POINTS = points_of(UNIT)
 KEYS = ["student", "unit", "function", "points", "score", "verdict", "mistake", "message"]
 VERDICTS = {"right", "wrong", "missing", "crashed", "timeout", "forbidden"}
 
@@ -356,10 +356,10 @@ def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkey
     hand_in(course, "ben", RELEASE)
     whole = jobs.grade_submission
 
-    def faulty(submission, challenge, sandbox):
+    def faulty(submission, asked, challenge, sandbox):
         if not submission.answers:
             raise ZeroDivisionError("ours")
-        return whole(submission, challenge, sandbox)
+        return whole(submission, asked, challenge, sandbox)
 
     monkeypatch.setattr(jobs, "grade_submission", faulty)
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)

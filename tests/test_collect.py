@@ -17,11 +17,13 @@ from pathlib import Path
 
 import pytest
 
+from asked import points_of
 from autograder.classroom import NotUsable
 from autograder.cli import main
 from autograder.collect import _notebooks
 from autograder.downloads import File, sender_of
-from autograder.export import Student, table, write
+from autograder.export import Student, Table, write
+from autograder.export import table as export_table
 from autograder.gradebook import Gradebook
 from autograder.hand_in import read_said
 from autograder.roster import Roster, plain_id, read_roster
@@ -32,7 +34,7 @@ from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-FULL = sum(exercise.points for exercise in exercises(UNIT).values())
+FULL = sum(points_of(UNIT).values())
 OTHER = "01_projections"
 CANVAS = "Student,ID,SIS User ID,SIS Login ID,Section\n    Points Possible,,,,\n"
 WORKSHEET = (
@@ -562,6 +564,12 @@ def test_unusable_input_is_one_line(course, capsys, what):
 
 
 # --- export ----------------------------------------------------------------------------------------------------------
+
+
+def table(kind: str, found: list[Student], units: list[str], roster: Roster | None) -> Table:
+    """The marks of a course of three units."""
+    points = {unit: sum(points_of(unit).values()) for unit in (OTHER, "02_scaled_scores", UNIT)}
+    return export_table(kind, found, points, units, roster)
 
 
 def rows_of(path: Path) -> list[list[str]]:

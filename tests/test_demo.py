@@ -75,5 +75,7 @@ def test_the_whole_class_gets_the_verdicts_that_the_table_expects(built):
         graded = grade_class(target, handed, workers=2, unsafe=True, challenge=Challenge(20))
     assert demo.surprises(list(table.values()), graded) == []
     marks = {(item.student, verdict.function): verdict.score for item in graded for verdict in item.verdicts}
-    assert all(mark == find_exercise(function).points for (who, function), mark in marks.items() if who == "ada")
+    assert all(
+        verdict.score == verdict.points > 0 for item in graded if item.student == "ada" for verdict in item.verdicts
+    )
     assert not any(mark for (who, _), mark in marks.items() if who in ("ivan", "mallory"))

@@ -10,17 +10,18 @@ from xml.etree import ElementTree
 
 import nbformat
 import pytest
+from asked import points_of
 
 from autograder.colour import coloured
 from autograder.feedback import FeedbackPages
 from autograder.jobs import with_outputs
 from autograder.judge import Verdict
 from autograder.markdown import mathml, rendered
-from autograder.units import exercises, unit_names
+from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+POINTS = points_of(UNIT)
 
 #: Texts of about n letters on which lexers look ahead or back.
 TEXTS = {

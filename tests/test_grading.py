@@ -9,8 +9,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
+from asked import assignment
 from autograder.challenge import Challenge
-from autograder.grading import Course, grade_submission
+from autograder.course import Course
+from autograder.grading import grade_submission
 from autograder.judge import Verdict
 from autograder.sandbox import Limits, Sandbox, open_sandbox
 from autograder.sandbox.sandbox import preflight
@@ -56,7 +58,9 @@ def graded(sandbox, challenge, right):
         cells += [CodeCell(name, None, source) for name, source in {**right, **answers}.items()]
         cells += [CodeCell(None, None, source) for source in behind]
         submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
-        return {verdict.function: verdict for verdict in grade_submission(submission, challenge, sandbox)}
+        return {
+            verdict.function: verdict for verdict in grade_submission(submission, assignment(UNIT), challenge, sandbox)
+        }
 
     return grade
 
@@ -73,7 +77,9 @@ def test_what_stands_between_an_answer_and_its_test_counts(sandbox, challenge, r
         CodeCell(None, None, right["softmax"]),
     ]
     submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
-    assert {verdict.verdict for verdict in grade_submission(submission, challenge, sandbox)} == {"right"}
+    assert {verdict.verdict for verdict in grade_submission(submission, assignment(UNIT), challenge, sandbox)} == {
+        "right"
+    }
 
 
 def test_a_line_below_the_function_costs_nothing(graded, right):
@@ -116,7 +122,10 @@ def test_a_cell_that_takes_too_long_still_defines_its_functions(challenge, right
     cells = [CodeCell(None, None, course), *(CodeCell(name, None, source) for name, source in answers.items())]
     submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
     with open_sandbox(Limits(seconds_per_cell=1)) as impatient:
-        verdicts = {verdict.function: verdict for verdict in grade_submission(submission, challenge, impatient)}
+        verdicts = {
+            verdict.function: verdict
+            for verdict in grade_submission(submission, assignment(UNIT), challenge, impatient)
+        }
     assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
     assert "takes too long here, and does not count" in verdicts["softmax"].message
 

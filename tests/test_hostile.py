@@ -16,15 +16,16 @@ from pathlib import Path
 
 import pytest
 
+from asked import assignment, points_of
 from autograder.challenge import Challenge
-from autograder.grading import Course, grade_submission, nothing_to_grade
+from autograder.course import Course
+from autograder.grading import grade_submission, nothing_to_grade
 from autograder.judge import Verdict
 from autograder.sandbox import Limits, open_sandbox
 from autograder.sandbox import session as session_module
 from autograder.sandbox.sandbox import preflight
 from autograder.submission import Unreadable
 from autograder.text import printable
-from autograder.units import exercises
 from hostile import CANARY, KINDS, MARK, ROOT, Attack
 
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
@@ -90,11 +91,11 @@ class Host:
 def grade(name: str, attack: Attack, host: Host, course: Course, challenge: Challenge, sandbox) -> Outcome:
     path = host.submitted / name.replace("/", " ") / attack.unit / f"{attack.unit}.ipynb"
     attack.hand_in(path, host.canary)
-    started = time.monotonic()
+    started, asked = time.monotonic(), assignment(attack.unit)
     try:
-        verdicts, problem = grade_submission(course.open(path, attack.unit), challenge, sandbox), ""
+        verdicts, problem = grade_submission(course.open(path, attack.unit), asked, challenge, sandbox), ""
     except Unreadable as error:
-        verdicts, problem = nothing_to_grade(challenge, attack.unit, error), str(error)
+        verdicts, problem = nothing_to_grade(asked, error), str(error)
     return Outcome({verdict.function: verdict for verdict in verdicts}, time.monotonic() - started, problem)
 
 
@@ -159,7 +160,7 @@ def test_a_hostile_submission_gets_what_it_earned(outcomes, name):
 def test_an_honest_neighbour_gets_full_marks(outcomes, name):
     assert isinstance(outcomes[name], Outcome), outcomes[name]
     earned = {function: verdict.score for function, verdict in outcomes[name].verdicts.items()}
-    assert earned == {function: exercise.points for function, exercise in exercises(HONEST[name].unit).items()}
+    assert earned == points_of(HONEST[name].unit)
 
 
 def test_nothing_has_changed_on_the_host(outcomes, host):

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from asked import points_of
 from autograder.sandbox.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
-from autograder.units import exercises
 from hostile import KINDS, ROOT, Attack
 
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
 
 UNIT = "03_masking"
-FULL = sum(exercise.points for exercise in exercises(UNIT).values())
+FULL = sum(points_of(UNIT).values())
 #: Names of folders, as an unpacked archive may bring them, that are no students' IDs.
 REFUSED = {
     "formula": "=HYPERLINK(1)",

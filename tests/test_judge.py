@@ -35,7 +35,6 @@ def draw(rng):
 EXERCISE = Exercise(
     "scores",
     "00_test",
-    4,
     Leaf("float array", "scores"),
     scores,
     draw,
@@ -60,7 +59,7 @@ def loops(Q, K):
 @pytest.mark.parametrize("seed", range(5))
 def test_right_answers_in_any_form_are_right(answer, seed):
     verdict = verdict_of(answer, seed=seed)
-    assert (verdict.verdict, verdict.score) == ("right", 4.0), verdict.message
+    assert (verdict.verdict, verdict.score) == ("right", 1.0), verdict.message
 
 
 def in_place(Q, K):
@@ -98,7 +97,7 @@ WRONG = {
 def test_wrong_answers_are_rejected_and_named(slug):
     verdict = verdict_of(WRONG[slug])
     assert verdict.verdict == "wrong"
-    assert verdict.score < 4
+    assert verdict.score < 1
     assert verdict.mistake == slug, verdict.message
 
 
@@ -117,7 +116,7 @@ def shares(rng):
 def test_a_constant_is_said_to_be_one_though_a_known_mistake_gives_the_same_in_the_core():
     reference, credit = share_above(0.5), {"values": 0.7, "edge cases": 0.3}
     mistake = Mistake("too-low", "The threshold is too low.", share_above(-2.0))
-    exercise = Exercise("share", "00_test", 1, Leaf("float"), reference, shares, credit, (mistake,))
+    exercise = Exercise("share", "00_test", Leaf("float"), reference, shares, credit, (mistake,))
     for seed in range(5):
         assert verdict_of(lambda x: 1.0, exercise, seed).mistake == "constant"
         assert verdict_of(mistake.wrong, exercise, seed).mistake == "too-low"
@@ -133,7 +132,7 @@ def test_a_result_of_zeros_speaks_for_no_change_of_the_inputs_and_for_no_further
         cases = [Case("values", "positive", (rng.random(size) + 0.1,), sizes={"n": size}) for size in (4, 6)]
         return [*cases, Case("edge cases", "large", (np.array([4.0, 5.0]),), sizes={"n": 2})]
 
-    exercise = Exercise("share", "00_test", 1, Leaf("float"), reference, draw, {"values": 0.7, "edge cases": 0.3}, ())
+    exercise = Exercise("share", "00_test", Leaf("float"), reference, draw, {"values": 0.7, "edge cases": 0.3}, ())
     assert verdict_of(lambda x: (x > 2).mean(), exercise).mistake is None
 
 
@@ -146,7 +145,7 @@ def batches(rng):
 
 def test_a_batch_is_blamed_only_where_no_batch_of_the_core_is_right():
     credit = {"values": 0.7, "edge cases": 0.3}
-    exercise = Exercise("centred", "00_test", 1, Leaf("float array"), lambda x: x - 1, batches, credit, ())
+    exercise = Exercise("centred", "00_test", Leaf("float array"), lambda x: x - 1, batches, credit, ())
     assert verdict_of(lambda x: x - (1 if len(x) == 1 else x.std()), exercise).mistake == "single-batch-only"
     refuses = verdict_of(lambda x: x - 1 if x.shape[1] > 1 else 1 / 0, exercise)
     assert refuses.mistake == "fails-edge-cases", refuses.message
@@ -168,7 +167,7 @@ def test_a_stub_is_missing():
 def test_an_answer_right_but_for_the_edge_cases_earns_its_part():
     verdict = verdict_of(lambda Q, K: scores(Q, K) if len(Q) > 1 else np.zeros((1, len(K))))
     assert verdict.verdict == "wrong"
-    assert verdict.score == pytest.approx(4 * (0.9 * 0.7 + 0.1), abs=0.01)
+    assert verdict.score == pytest.approx(0.9 * 0.7 + 0.1)
 
 
 def test_nothing_is_earned_without_the_core():
@@ -204,7 +203,7 @@ def test_generators_functions_and_asked_for_errors_reach_the_answer():
             Case("errors", "negative", (Rng(6), shift, -1), raises=Raises("ValueError", ("-1",))),
         ]
 
-    exercise = Exercise("f", "00_test", 1, Leaf("float array"), reference, draw, {"values": 0.5, "errors": 0.5}, ())
+    exercise = Exercise("f", "00_test", Leaf("float array"), reference, draw, {"values": 0.5, "errors": 0.5}, ())
     assert verdict_of(reference, exercise).verdict == "right"
     assert verdict_of(lambda rng, shift, n: shift(rng.standard_normal(abs(n))), exercise).score == pytest.approx(0.55)
 
@@ -240,7 +239,7 @@ def test_what_a_host_function_raises_arrives_as_in_the_sandbox():
     def draw(rng):
         return [Case("values", str(index), (HostFunction(at), index)) for index in (0, 5, "one")]
 
-    exercise = Exercise("f", "00_test", 1, Leaf("float"), answer, draw, {"values": 1.0}, ())
+    exercise = Exercise("f", "00_test", Leaf("float"), answer, draw, {"values": 1.0}, ())
     posed = Posed(exercise, 1)
     assert [call.value for call in ask_here(answer, posed).calls] == [1.0, -1.0, -2.0]
 
@@ -253,7 +252,7 @@ def test_in_a_neighbour_of_a_case_of_counts_sizes_and_words_are_those_of_its_arg
         def draw(rng):
             return [Case("values", "35 layers", (35, 4, 8), sizes=sizes)]
 
-        return Posed(Exercise("f", "00_test", 1, Leaf("int"), reference, draw, {"values": 1.0}, ()), 1).cases
+        return Posed(Exercise("f", "00_test", Leaf("int"), reference, draw, {"values": 1.0}, ()), 1).cases
 
     first, layers, heads, size = posed({"layers": 35, "heads": 4})
     assert (first.label, layers.label) == ("35 layers", "layers = 36, heads = 4, size = 8")

@@ -35,7 +35,7 @@ def test_the_reference_is_right_for_twenty_seeds(exercise):
     for seed in range(20):
         verdict = judge_function(exercise.reference, exercise.name, seed)
         assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
-        assert verdict.score == exercise.points, f"seed {seed}: {verdict.score} of {exercise.points} points"
+        assert verdict.score == verdict.points, f"seed {seed}: {verdict.score} of {verdict.points}"
 
 
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
@@ -46,7 +46,7 @@ def test_a_known_mistake_is_rejected_and_recognised_as_itself(exercise, mistake)
         assert verdict.verdict in ("wrong", "crashed"), (
             f"{what} is accepted: no case tells it from the reference. Let draw make one that does"
         )
-        assert verdict.score < exercise.points, f"{what} earns full marks"
+        assert verdict.score < verdict.points, f"{what} earns full marks"
         assert verdict.mistake == mistake.slug, (
             f"{what} is taken for {verdict.mistake!r} ({verdict.message}): let a case tell the two apart, "
             "put the one that students make more often first, or drop one"

@@ -15,17 +15,17 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from asked import points_of
 from nbgrader.api import Gradebook
 
 from autograder import nbgrader_plugin
 from autograder.sandbox.sandbox import preflight
 from autograder.submission import for_the_student
 from autograder.transplant import answer_names
-from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-POINTS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+POINTS = points_of(UNIT)
 FULL = sum(POINTS.values())
 UNREADABLE = {"cut", "link"}
 SCORES = {"anna": FULL, "ben": 0, "cut": 0, "link": 0, "wrong": FULL - POINTS["causal_mask"], "stamp": FULL}

@@ -16,6 +16,7 @@ from autograder import placement
 from autograder.cli import main
 from autograder.placement import survey
 from autograder.sandbox import preflight
+from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]
 UNIT, OTHER = "03_masking", "01_projections"
@@ -40,10 +41,10 @@ def test_what_is_in_its_place_is_not_remarked_on(tmp_path):
     put(tmp_path, f"anna/{UNIT}/{RIGHT}", f"ben/{UNIT}/{RIGHT}", f"anna/{OTHER}/{OTHER}.ipynb", "readme.txt")
     put(tmp_path, *(f"anna/{UNIT}/{name}" for name in ("timestamp.txt", ".x.ipynb", "data.csv", "helper.py")))
     put(tmp_path, f"anna/{UNIT}/.ipynb_checkpoints/a.ipynb", "anna/.ipynb_checkpoints/a.ipynb", ".a.ipynb")
-    found = survey(tmp_path)
+    found = survey(tmp_path, unit_names())
     assert (found.remarks, found.closed) == ([], [])
     assert list(paths(found, tmp_path)) == [("anna", OTHER), ("anna", UNIT), ("ben", UNIT)]
-    assert list(paths(survey(tmp_path, [UNIT], "ben"), tmp_path)) == [("ben", UNIT)]
+    assert list(paths(survey(tmp_path, unit_names(), [UNIT], "ben"), tmp_path)) == [("ben", UNIT)]
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,7 @@ def test_a_folder_whose_name_is_no_id_is_one_line_and_costs_nobody_else(tmp_path
     put(tmp_path, f"anna/{UNIT}/{RIGHT}")
     (tmp_path / os.fsdecode(name) / UNIT).mkdir(parents=True)
     (tmp_path / os.fsdecode(name) / UNIT / RIGHT).write_text("")
-    found = survey(tmp_path)
+    found = survey(tmp_path, unit_names())
     assert list(paths(found, tmp_path)) == [("anna", UNIT)] and found.remarks == []
     (line,) = found.closed
     assert line.isprintable() and "not graded, no student's ID" in line and line.endswith("rename the folder")
@@ -62,7 +63,7 @@ def test_a_folder_whose_name_is_no_id_is_one_line_and_costs_nobody_else(tmp_path
 @pytest.mark.parametrize("name", ["mine.ipynb", f"{UNIT} (1).ipynb", RIGHT.upper()])
 def test_the_only_notebook_is_graded_whatever_its_name(tmp_path, name):
     put(tmp_path, f"anna/{UNIT}/{name}", f"anna/{UNIT}/notes.txt")
-    found = survey(tmp_path)
+    found = survey(tmp_path, unit_names())
     assert paths(found, tmp_path) == {("anna", UNIT): f"anna/{UNIT}/{name}"}
     assert found.remarks == [f"anna, {UNIT}: '{name}' is graded, the only notebook there; rename it to {RIGHT}"]
 
@@ -79,29 +80,31 @@ def test_the_only_notebook_is_graded_whatever_its_name(tmp_path, name):
 )
 def test_where_the_notebook_is_missing_what_is_there_is_said(tmp_path, names, words):
     put(tmp_path, *(f"anna/{UNIT}/{name}" for name in names))
-    (item,) = survey(tmp_path).notebooks
+    (item,) = survey(tmp_path, unit_names()).notebooks
     assert (item.path, item.problem) == (tmp_path / "anna" / UNIT / RIGHT, words)
 
 
 def test_other_notebooks_and_folders_are_remarked_on(tmp_path):
     put(tmp_path, f"anna/{UNIT}/{RIGHT}", f"anna/{UNIT}/{UNIT}-2.ipynb", f"anna/{RIGHT}", RIGHT)
     put(tmp_path, *(f"{student}/Unit3/{RIGHT}" for student in ("ben", "cara", "dora", "emil")), f"ben/{UNIT} /x")
-    assert survey(tmp_path).remarks == [
+    assert survey(tmp_path, unit_names()).remarks == [
         f"{RIGHT}: lies in no student's folder, so it is not graded; it belongs in STUDENT/UNIT/",
         f"anna, {UNIT}: only {RIGHT} is graded, not '{UNIT}-2.ipynb' beside it",
         f"anna: {RIGHT} lies in no unit's folder, so it is not graded; it belongs in anna/UNIT/",
         f"ben: '{UNIT} ' is no unit, so nothing in that folder is graded",
         "ben, cara, dora and 1 more: 'Unit3' is no unit, so nothing in that folder is graded",
     ]
-    assert len(survey(tmp_path, [OTHER]).remarks) == 4
-    assert survey(tmp_path, student="emil").remarks == ["emil: 'Unit3' is no unit, so nothing in that folder is graded"]
+    assert len(survey(tmp_path, unit_names(), [OTHER]).remarks) == 4
+    assert survey(tmp_path, unit_names(), student="emil").remarks == [
+        "emil: 'Unit3' is no unit, so nothing in that folder is graded"
+    ]
 
 
 def test_names_command_no_terminal_and_links_show_nothing(tmp_path):
     put(tmp_path, f"anna/{UNIT}/\x1b[2J.ipynb", f"anna/{UNIT}/b.ipynb", "anna/\x1b/x", "elsewhere/secret.ipynb")
     (tmp_path / "ben").mkdir()
     (tmp_path / "ben" / UNIT).symlink_to(tmp_path / "elsewhere")
-    found = survey(tmp_path)
+    found = survey(tmp_path, unit_names())
     anna, ben = found.notebooks
     assert "\x1b" not in "".join(found.remarks) + str(anna.problem)
     assert (ben.path.name, ben.problem) == (RIGHT, None)
@@ -128,7 +131,7 @@ def test_a_folder_without_rights_is_named_and_spares_the_others(tmp_path, closed
     os.chmod(tmp_path / closed, 0)
     try:
         with an_ordinary_user(tmp_path):
-            found = survey(tmp_path)
+            found = survey(tmp_path, unit_names())
     finally:
         os.chmod(tmp_path / closed, 0o755)
     assert [item.student for item in found.notebooks] == ["a", "c"]

@@ -15,6 +15,7 @@ from pathlib import Path
 import nbformat
 import nbformat.v3
 import pytest
+from asked import points_of
 from rich.console import Console
 
 from autograder import classroom
@@ -25,11 +26,10 @@ from autograder.judge import Verdict
 from autograder.oddities import _reached, odd_things
 from autograder.report import print_report
 from autograder.summary import NOT_RECOGNISED, summarise
-from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-FUNCTIONS = {name: exercise.points for name, exercise in exercises(UNIT).items()}
+FUNCTIONS = points_of(UNIT)
 EVIL = "<img src=x onerror=alert(1)>\x1b[31m\"&'</td></svg><script>alert(2)</script>"
 
 

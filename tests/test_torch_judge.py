@@ -41,7 +41,6 @@ def without_new(x, cache, params):
 EXERCISE = Exercise(
     name="step",
     unit="99_test",
-    points=10,
     returns=(Leaf("float array", "out"), (Leaf("float array", "keys"), Leaf("float array", "values"))),
     reference=step,
     draw=draw,
@@ -140,7 +139,7 @@ def test_slips_of_form_are_named(answer, mistake):
 
 def test_a_detached_answer_keeps_the_points_of_its_values():
     found = verdict(detached)
-    assert found.score == pytest.approx(10 * (0.9 * 0.8 + 0.1))
+    assert found.score == pytest.approx(0.9 * 0.8 + 0.1)
 
 
 def test_the_gradient_of_a_stand_in_crosses_the_border():
@@ -167,7 +166,6 @@ def test_generators_activations_and_host_functions_reach_the_student_as_torch():
     exercise = Exercise(
         name="mixed",
         unit="99_test",
-        points=1,
         returns=Leaf("float array"),
         reference=reference,
         draw=lambda rng: [
@@ -210,7 +208,6 @@ def test_tensors_made_on_the_way_are_seen():
     exercise = Exercise(
         name="shared",
         unit="99_test",
-        points=1,
         returns=Leaf("float array"),
         reference=reference,
         draw=lambda rng: [

@@ -198,6 +198,7 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 def stages(students: int, scratch: Path) -> dict[str, float]:
     """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
     from autograder import classroom, feedback, gradebook, grading, jobs
+    from autograder.course import Course
     from autograder.sandbox import session as room
 
     spent: dict[str, float] = {}
@@ -219,7 +220,7 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     for unit in UNITS:
         challenge.unit(unit)
     drawn = time.perf_counter() - started
-    course, handed = grading.Course(folder), classroom.handed_in(folder)
+    course, handed = Course(folder), classroom.handed_in(folder)
     made = [classroom.job_of(course, item, challenge.seed, classroom.Limits()) for item in handed]
     started = time.perf_counter()
     jobs.run(made[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -33,19 +34,6 @@ def unit_names() -> list[str]:
     return list(MODULES)
 
 
-def find_unit(name: str) -> str:
-    """A unit by its name, its number or the start of its name. Raises UnknownUnit."""
-    if name in MODULES:
-        return name
-    found = [unit for unit in MODULES if unit.partition("_")[0].lstrip("0") == name.lstrip("0")]
-    found = found or [unit for unit in MODULES if name and unit.startswith(name)]
-    if len(found) > 1:
-        raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
-    if not found:
-        raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(MODULES)}")
-    return found[0]
-
-
 def exercises(unit: str) -> dict[str, Exercise]:
     """The exercises of one unit, function name -> exercise, in the order of its notebook."""
     if unit not in MODULES:
@@ -69,18 +57,36 @@ def exercises(unit: str) -> dict[str, Exercise]:
     return found
 
 
+def digest(functions: Sequence[str], unit: str = "") -> str:
+    """Of the code that judges these functions: another one may judge the same answer otherwise.
+
+    unit: where to look for them first.
+    """
+    wanted = {MODULES[find_exercise(function, unit).unit] for function in functions}
+    return _digest(frozenset(wanted))
+
+
 @cache
-def digest(unit: str) -> str:
-    """Of the code of a unit's exercises, with what units share: another one may judge the same answer otherwise."""
-    shared = (path for path in Path(__file__).parent.glob("*.py") if not path.name.startswith("unit_"))
-    files = [Path(__file__).with_name(f"{MODULES[unit]}.py"), *sorted(shared)]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in files)).hexdigest()
+def _digest(modules: frozenset[str]) -> str:
+    package, here = Path(__file__).parents[1], Path(__file__).parent
+    files = sorted(package.rglob("*.py"))
+    used = [path for path in files if path.parent != here or path.stem in modules or not path.stem.startswith("unit_")]
+    return hashlib.sha256(b"\0".join(path.read_bytes() for path in used)).hexdigest()
 
 
-def find_exercise(function: str) -> Exercise:
-    """The exercise of one function, whatever its unit."""
-    for unit in MODULES:
-        found = exercises(unit).get(function)
+def find_exercise(function: str, unit: str = "") -> Exercise:
+    """The exercise of one function, whatever its unit; `unit` is where to look first. Raises KeyError."""
+    for name in sorted(MODULES, key=lambda other: other != unit):
+        found = exercises(name).get(function)
         if found is not None:
             return found
     raise KeyError(f"no unit grades a function named {function!r}")
+
+
+def is_exercise(function: str, unit: str = "") -> bool:
+    """Whether the course grades a function of this name; `unit` is where to look first."""
+    try:
+        find_exercise(function, unit)
+    except KeyError:
+        return False
+    return True

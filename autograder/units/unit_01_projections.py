@@ -79,7 +79,6 @@ def _one_hot_from_one(tokens: Array, E: Array) -> Array:
 _EMBED = Exercise(
     name="embed",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the embeddings"),
     reference=_embed,
     draw=_draw_embed,
@@ -250,7 +249,6 @@ def _softmax_over_features(query: Array, keys: Array, values: Array) -> Array:
 _SOFT_LOOKUP = Exercise(
     name="soft_lookup",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the result"),
     reference=_soft_lookup,
     draw=_draw_soft_lookup,
@@ -449,7 +447,6 @@ def _fit(A: Array, W: Array) -> Array:
 _PROJECT_QKV = Exercise(
     name="project_qkv",
     unit=UNIT,
-    points=2,
     returns=_QKV,
     reference=_project_qkv,
     draw=_draw_project_qkv,
@@ -569,7 +566,6 @@ def _draw_project_token(rng: np.random.Generator) -> list[Case]:
 _PROJECT_TOKEN = Exercise(
     name="project_token",
     unit=UNIT,
-    points=2,
     returns=_qkv,
     reference=_project_token,
     draw=_draw_project_token,
@@ -683,7 +679,6 @@ def _draw_low_rank(rng: np.random.Generator) -> list[Case]:
 _LOW_RANK_VALUE = Exercise(
     name="low_rank_value",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the result"),
     reference=_low_rank_value,
     draw=_draw_low_rank,
@@ -807,7 +802,6 @@ def _draw_parameters(rng: np.random.Generator) -> list[Case]:
 _ATTENTION_PARAMETERS = Exercise(
     name="attention_parameters",
     unit=UNIT,
-    points=2,
     returns=Leaf("int", "the count"),
     reference=_attention_parameters,
     draw=_draw_parameters,

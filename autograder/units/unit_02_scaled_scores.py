@@ -147,7 +147,6 @@ def _standardised(z: Array, axis: int = -1) -> Array:
 _SOFTMAX = Exercise(
     name="softmax",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the weights"),
     reference=_softmax,
     draw=_draw_softmax,
@@ -430,7 +429,6 @@ def _square_table(Q: Array, K: Array) -> Array:
 _ATTENTION_SCORES = Exercise(
     name="attention_scores",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the scores"),
     reference=_attention_scores,
     draw=_draw_pairs,
@@ -580,7 +578,6 @@ def _over_scale(scale):
 _SCALED_SCORES = Exercise(
     name="scaled_scores",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the scores"),
     reference=_scaled_scores,
     draw=_draw_pairs,
@@ -822,7 +819,6 @@ def _unnormalised(Q: Array, K: Array) -> Array:
 _ATTENTION = Exercise(
     name="attention",
     unit=UNIT,
-    points=4,
     returns=(Leaf("float array", "the output"), Leaf("float array", "the weights", rows_sum_to_one=True)),
     reference=_attention,
     draw=_draw_attention,
@@ -1090,7 +1086,6 @@ def _draw_moments(rng: np.random.Generator) -> list[Case]:
 _DOT_PRODUCT_MOMENTS = Exercise(
     name="dot_product_moments",
     unit=UNIT,
-    points=2,
     returns=(Leaf("float", "the mean"), Leaf("float", "the variance")),
     reference=_moments,
     draw=_draw_moments,
@@ -1312,7 +1307,6 @@ FEATURES_AVERAGED = (
 _DERIVATION_TERMS = Exercise(
     name="derivation_terms",
     unit=UNIT,
-    points=4,
     returns=(Leaf("float", "the diagonal part"), Leaf("float", "the cross part")),
     reference=_terms,
     draw=_draw_terms,
@@ -1694,7 +1688,6 @@ def _float32_draw(rng: np.random.Generator, n: int, d: int) -> Pair:
 _SCORE_STATISTICS = Exercise(
     name="score_statistics",
     unit=UNIT,
-    points=3,
     returns=(Leaf("float", "the mean"), Leaf("float", "the variance")),
     reference=_statistics,
     draw=_draw_statistics,
@@ -1951,7 +1944,6 @@ def _outer(p: Array) -> Array:
 _SOFTMAX_JACOBIAN = Exercise(
     name="softmax_jacobian",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the Jacobian"),
     reference=_safe_jacobian,
     draw=_draw_jacobian,

@@ -42,7 +42,6 @@ def _draw_causal_mask(rng: np.random.Generator) -> list[Case]:
 _CAUSAL_MASK = Exercise(
     name="causal_mask",
     unit=UNIT,
-    points=2,
     returns=Leaf("bool array", "the mask"),
     reference=_causal_mask,
     draw=_draw_causal_mask,
@@ -197,7 +196,6 @@ def _cumulative_padding(lengths: Array, m: int) -> Array:
 _PADDING_MASK = Exercise(
     name="padding_mask",
     unit=UNIT,
-    points=3,
     returns=Leaf("bool array", "the mask"),
     reference=_padding_mask,
     draw=_draw_padding_mask,
@@ -484,7 +482,6 @@ def _with_epsilon(scores: Array, mask: Array) -> Array:
 _MASKED_SOFTMAX = Exercise(
     name="masked_softmax",
     unit=UNIT,
-    points=4,
     returns=Leaf("float array", "the weights", rows_sum_to_one=True),
     reference=_masked_softmax,
     draw=_draw_masked_softmax,
@@ -760,7 +757,6 @@ def _first_mask_only(Q: Array, K: Array, V: Array, mask: Array) -> tuple[Array, 
 _MASKED_ATTENTION = Exercise(
     name="masked_attention",
     unit=UNIT,
-    points=4,
     returns=(Leaf("float array", "the output"), Leaf("float array", "the weights", rows_sum_to_one=True)),
     reference=_masked_attention,
     draw=_draw_masked_attention,
@@ -1214,7 +1210,6 @@ def _truncates(attend: Callable[..., Array], Q: Array, K: Array, V: Array) -> bo
 _LEAKS_FUTURE = Exercise(
     name="leaks_future",
     unit=UNIT,
-    points=5,
     returns=Leaf("bool", "the answer"),
     reference=_leaks_future,
     draw=_draw_leaks_future,
@@ -1353,7 +1348,6 @@ def _draw_next_token_pairs(rng: np.random.Generator) -> list[Case]:
 _NEXT_TOKEN_PAIRS = Exercise(
     name="next_token_pairs",
     unit=UNIT,
-    points=2,
     returns=(Leaf("int array", "the inputs"), Leaf("int array", "the targets")),
     reference=_next_token_pairs,
     draw=_draw_next_token_pairs,

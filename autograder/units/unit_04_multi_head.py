@@ -91,7 +91,6 @@ def _asserts(X: Tensor, n_heads: int) -> Tensor:
 _SPLIT_HEADS = Exercise(
     name="split_heads",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the result"),
     reference=_split_heads,
     draw=_draw_split_heads,
@@ -181,7 +180,6 @@ def _draw_merge_heads(rng: np.random.Generator) -> list[Case]:
 _MERGE_HEADS = Exercise(
     name="merge_heads",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the result"),
     reference=_merge_heads,
     draw=_draw_merge_heads,
@@ -325,7 +323,6 @@ def _bmm_baddbmm_bool(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = Non
 _BMM_ATTENTION = Exercise(
     name="bmm_attention",
     unit=UNIT,
-    points=4,
     returns=Leaf("float array", "the output"),
     reference=_bmm_attention,
     draw=_draw_bmm_attention,
@@ -554,7 +551,6 @@ _MULTI_HEAD_SLIPS = (
 _MULTI_HEAD_ATTENTION = Exercise(
     name="multi_head_attention",
     unit=UNIT,
-    points=5,
     returns=Leaf("float array", "the output"),
     reference=_multi_head_attention,
     draw=lambda rng: _draw_layer(rng, bias=True),
@@ -674,7 +670,6 @@ _CONTRIBUTION_SLIPS = tuple(slip for slip in _MULTI_HEAD_SLIPS if slip[0] != "ma
 _HEAD_CONTRIBUTIONS = Exercise(
     name="head_contributions",
     unit=UNIT,
-    points=4,
     returns=Leaf("float array", "the contributions"),
     reference=_head_contributions,
     draw=lambda rng: _draw_layer(rng, bias=False),
@@ -777,7 +772,6 @@ def _converted(
 _FROM_TORCH_WEIGHTS = Exercise(
     name="from_torch_weights",
     unit=UNIT,
-    points=3,
     returns=tuple(Leaf("float array", name) for name in ("W_Q", "W_K", "W_V", "W_O")),
     reference=_from_torch_weights,
     draw=_draw_from_torch_weights,

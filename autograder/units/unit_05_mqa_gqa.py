@@ -62,7 +62,6 @@ def _padded(K: Tensor, n_rep: int) -> Tensor:
 _REPEAT_KV = Exercise(
     name="repeat_kv",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the result"),
     reference=_repeat_kv,
     draw=_draw_repeat_kv,
@@ -329,7 +328,6 @@ _LAYER_SLIPS = (
 _GROUPED_QUERY_ATTENTION = Exercise(
     name="grouped_query_attention",
     unit=UNIT,
-    points=5,
     returns=Leaf("float array", "the output"),
     reference=_grouped_query_attention,
     draw=_draw_grouped,
@@ -443,7 +441,6 @@ _MULTI_QUERY_ATTENTION = Exercise(
     name="multi_query_attention",
     unit=UNIT,
     not_from=("grouped_query_attention",),
-    points=4,
     returns=Leaf("float array", "the output"),
     reference=_multi_query_attention,
     draw=_draw_multi_query,
@@ -535,7 +532,6 @@ def _default_four(L: int, g: int, d: int, n: int, batch: int = 1, bytes_per_valu
 _KV_CACHE_BYTES = Exercise(
     name="kv_cache_bytes",
     unit=UNIT,
-    points=2,
     returns=Leaf("int", "the number of bytes"),
     reference=_kv_cache_bytes,
     draw=_draw_kv_cache_bytes,
@@ -763,7 +759,6 @@ def _keeps_wide(x: Tensor, cache: tuple[Tensor, Tensor], W_Q: Any, W_K: Any, W_V
 _DECODE_STEP = Exercise(
     name="decode_step",
     unit=UNIT,
-    points=5,
     returns=(
         Leaf("float array", "out"),
         (Leaf("float array", "the cached keys"), Leaf("float array", "the cached values")),
@@ -906,7 +901,6 @@ def _pool_all(W: Tensor, n_heads: int, n_kv_heads: int) -> Tensor:
 _POOL_KV_HEADS = Exercise(
     name="pool_kv_heads",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the pooled weight"),
     reference=_pool_kv_heads,
     draw=_draw_pool_kv_heads,

@@ -185,7 +185,6 @@ _SLIPS = (
 _CROSS_ATTENTION = Exercise(
     name="cross_attention",
     unit=UNIT,
-    points=5,
     returns=(Leaf("float array", "out"), Leaf("float array", "weights", rows_sum_to_one=True)),
     reference=_cross_attention,
     draw=_draw_cross_attention,
@@ -361,7 +360,6 @@ def _both(slips: dict[str, Any]) -> dict[str, Any]:
 _DECODER_LAYER = Exercise(
     name="decoder_layer",
     unit=UNIT,
-    points=4,
     returns=Leaf("float array", "the result"),
     reference=_decoder_layer,
     draw=_draw_decoder_layer,
@@ -533,7 +531,6 @@ def _last_of_ties(weights: Tensor) -> Tensor:
 _ALIGNMENT = Exercise(
     name="alignment",
     unit=UNIT,
-    points=3,
     returns=Leaf("int array", "the alignment"),
     reference=_alignment,
     draw=_draw_alignment,
@@ -752,7 +749,6 @@ def _sampled(logits: Tensor) -> int:
 _GREEDY_DECODE = Exercise(
     name="greedy_decode",
     unit=UNIT,
-    points=4,
     returns=Leaf("int list", "the tokens"),
     reference=_greedy_decode,
     draw=_draw_greedy_decode,

@@ -290,7 +290,6 @@ _over_tokens = _norm_with(lambda x: (0, 1))
 _LAYER_NORM = Exercise(
     name="layer_norm",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the result"),
     reference=_layer_norm,
     draw=_draw_layer_norm,
@@ -339,7 +338,6 @@ _BATCH_NORM = Exercise(
     name="batch_norm",
     unit=UNIT,
     not_from=("layer_norm",),
-    points=3,
     returns=Leaf("float array", "the result"),
     reference=_batch_norm,
     draw=_draw_batch_norm,
@@ -434,7 +432,6 @@ def _draw_gelu(rng: np.random.Generator) -> list[Case]:
 _GELU = Exercise(
     name="gelu",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the result"),
     reference=_gelu,
     draw=_draw_gelu,
@@ -577,7 +574,6 @@ def _maps_swapped(
 _FEED_FORWARD = Exercise(
     name="feed_forward",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the result"),
     reference=_feed_forward,
     draw=_draw_feed_forward,
@@ -978,7 +974,6 @@ def _block_exercise(name: str, order: str, reference: Callable[..., Tensor], mor
     return Exercise(
         name=name,
         unit=UNIT,
-        points=4,
         returns=Leaf("float array", "the result"),
         reference=reference,
         draw=_draw_block,
@@ -1077,7 +1072,6 @@ def _slipped_block(**options: Any) -> Callable[..., Tensor]:
 _TRANSFORMER_LOGITS = Exercise(
     name="transformer_logits",
     unit=UNIT,
-    points=5,
     returns=Leaf("float array", "the logits"),
     reference=_transformer_logits,
     draw=_draw_transformer_logits,

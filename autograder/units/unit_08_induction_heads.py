@@ -84,7 +84,6 @@ def _without_repetition(batch: int, period: int, repeats: int, vocab_size: int, 
 _REPEATED_SEQUENCES = Exercise(
     name="repeated_sequences",
     unit=UNIT,
-    points=2,
     returns=Leaf("int array", "the tokens", exactly="int64"),
     reference=_repeated_sequences,
     draw=_draw_repeated_sequences,
@@ -332,7 +331,6 @@ _LOWER = "The sum of all weights before the diagonal is taken, not of those just
 _PREVIOUS_TOKEN_SCORE = Exercise(
     name="previous_token_score",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the score"),
     reference=_previous_token_score,
     draw=_draw_previous_token_score,
@@ -459,7 +457,6 @@ def _share_of_matches(weights: Tensor, period: int) -> Tensor:
 _PREFIX_MATCHING_SCORE = Exercise(
     name="prefix_matching_score",
     unit=UNIT,
-    points=3,
     returns=Leaf("float array", "the score"),
     reference=_prefix_matching_score,
     draw=_draw_prefix_matching_score,
@@ -591,7 +588,6 @@ def _draw_ov_circuit(rng: np.random.Generator) -> list[Case]:
 _OV_CIRCUIT = Exercise(
     name="ov_circuit",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the circuit"),
     reference=_ov_circuit,
     draw=_draw_ov_circuit,
@@ -731,7 +727,6 @@ def _copies(
 _COPYING_SCORE = Exercise(
     name="copying_score",
     unit=UNIT,
-    points=2,
     returns=Leaf("float", "the score"),
     reference=_copying_score,
     draw=_draw_copying_score,
@@ -903,7 +898,6 @@ def _composed(
 _COMPOSITION_SCORE = Exercise(
     name="composition_score",
     unit=UNIT,
-    points=3,
     returns=Leaf("float", "the score"),
     reference=_composition_score,
     draw=_draw_composition_score,
@@ -1047,7 +1041,6 @@ _ALL = slice(None)
 _ABLATE_HEAD = Exercise(
     name="ablate_head",
     unit=UNIT,
-    points=2,
     returns=Leaf("float array", "the contributions"),
     reference=_ablate_head,
     draw=_draw_ablate_head,
@@ -1195,7 +1188,6 @@ def _draw_in_context_learning_score(rng: np.random.Generator) -> list[Case]:
 _IN_CONTEXT_LEARNING_SCORE = Exercise(
     name="in_context_learning_score",
     unit=UNIT,
-    points=2,
     returns=Leaf("float", "the score"),
     reference=_in_context_learning_score,
     draw=_draw_in_context_learning_score,
@@ -1317,7 +1309,6 @@ _IN_CONTEXT_LEARNING_SCORE = Exercise(
 _BUILD_INDUCTION_CIRCUIT = Exercise(
     name="build_induction_circuit",
     unit=UNIT,
-    points=6,
     returns=Leaf("dict", "the weights"),
     reference=build_circuit,
     draw=draw_circuits,

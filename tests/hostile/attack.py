@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
+from asked import points_of
 
 from autograder.demo import _answers
-from autograder.units import exercises
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Every file and process that an attack leaves behind carries this word, so that a test can look for it.
@@ -53,8 +53,8 @@ class Attack:
     def due(self) -> dict[str, float]:
         """function -> points."""
         return {
-            name: self.earns.get(name, exercise.points if self.solved and name not in self.cells else 0)
-            for name, exercise in exercises(self.unit).items()
+            name: self.earns.get(name, points if self.solved and name not in self.cells else 0)
+            for name, points in points_of(self.unit).items()
         }
 
     def hand_in(self, path: Path, canary: Path) -> None:
