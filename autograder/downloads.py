@@ -20,7 +20,7 @@ from pathlib import Path, PurePosixPath
 
 from .classroom import NotUsable
 from .roster import plain_id
-from .submission import SIZE_CAP, Unreadable, read_file
+from .submission import FILE_CAP, Unreadable, read_file
 
 #: Both systems write no _ into a name, so that no text is of both forms.
 CANVAS = re.compile(
@@ -133,11 +133,11 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
         raise Unreadable(f"{name}: not packed as zip files usually are; ask for it again, not packed at all")
     try:
         with archive.open(entry) as file:
-            data = file.read(SIZE_CAP + 1)
+            data = file.read(FILE_CAP + 1)
     except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
-    if len(data) > SIZE_CAP:
-        raise Unreadable(f"{name}: larger than {SIZE_CAP >> 20} MB; have its outputs cleared")
+    if len(data) > FILE_CAP:
+        raise Unreadable(f"{name}: larger than {FILE_CAP >> 20} MB; have its outputs cleared")
     return data
 
 

@@ -82,8 +82,8 @@ def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
     for (unit, student), each in wanted.items():
-        if each.raw > each.points + 1e-9:
-            lines.append(f"{student}: {each.raw:g} of {each.points:g} points of {unit}; correct it in the formgrader")
+        if each.score > each.points + 1e-9:
+            lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
     return lines
 
 
@@ -222,7 +222,7 @@ def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, ro
                 most = float(person.cell("Maximum grade").replace(",", "."))
             except ValueError:
                 most = points[unit]
-            grade = f"{marks[unit] * most / points[unit]:.2f}"
+            grade = f"{marks[unit] * most / points[unit] if points[unit] else 0:.2f}"
             heads = map(str.casefold, roster.columns)
             row = [grade if head == "grade" else cell for head, cell in zip(heads, row, strict=True)]
         rows.append(row)

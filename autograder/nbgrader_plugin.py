@@ -35,9 +35,10 @@ from .migration import migrate, prepare
 from .placement import HandedIn
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import CodeCell, Unreadable, for_the_student
+from .submission import Cell, Unreadable, for_the_student
 from .timestamps import mistrust
 from .transplant import transplant
+from .unseen import unseen
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -72,7 +73,7 @@ class _Run:
 
     def sandbox(self) -> Sandbox:
         if self._sandbox is None:
-            opened = open_sandbox(Limits.from_course(self.course.root))
+            opened = open_sandbox(Limits.from_course(self.course.root), hidden=unseen(self.course.root))
             self._sandbox = opened.__enter__()
             atexit.register(opened.__exit__, None, None, None)
             begun(self.course.root, self.challenge.seed, "nbgrader autograde")
@@ -147,7 +148,7 @@ class RecordVerdicts(NbGraderPreprocessor):
         mark = nb.metadata.get(MARK, {})
         if mark.get("unreadable"):
             return nothing_to_grade(run.course.assignment(unit), mark["unreadable"])
-        cells = [cell for cell in map(_as_handed_in, nb.cells) if cell is not None]
+        cells = [_as_handed_in(cell) for cell in nb.cells if cell.cell_type in ("code", "markdown")]
         submission = transplant(cells, run.course.release(unit), unit, unit)
         submission.notes.update(mark.get("notes", {}))
         try:
@@ -173,10 +174,9 @@ class KeepResult(NbGraderPreprocessor):
         return nb, resources
 
 
-def _as_handed_in(cell: NotebookNode):
-    if cell.cell_type != "code":
-        return None
-    return CodeCell(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.get("id"), cell.source)
+def _as_handed_in(cell: NotebookNode) -> Cell:
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+    return Cell(grade_id, cell.get("id"), cell.source, cell.cell_type)
 
 
 __all__ = ["KeepResult", "RecordVerdicts", "SubmissionExporter", "load_config", "register_unit"]

@@ -73,6 +73,10 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
                     found[unit].append(_notebook(folder, name, unit, result.remarks))
                 except OSError as error:
                     result.closed.append(_closed(f"{name}, {unit}", folder / name / unit, error))
+            elif unit in files:
+                place, right = folder / name / unit, f"{unit}.ipynb"
+                problem = f"'{unit}' is no folder; make it one that holds {right}"
+                found[unit].append(HandedIn(name, unit, place / right, problem))
         for other in folders:
             if other not in known and not other.startswith("."):
                 strange[other].append(name)

@@ -13,6 +13,7 @@ from markupsafe import Markup
 
 from .chart import chart
 from .classroom import NotUsable
+from .inline_code import with_code
 from .judge import Verdict
 from .report import SIGNS, mark_of
 from .summary import NOT_RECOGNISED, Summary, outcome
@@ -66,6 +67,7 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         links=_links(summary, folder, root),
         outcome=outcome,
         mark=mark,
+        words=with_code,
     )
 
 
