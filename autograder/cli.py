@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         kept = "; what was graded so far is kept" if options.run is _grade else ""
         print(f"autograder: stopped{kept}", file=sys.stderr)
+        _say_which_course(options)
         return 130
     except BrokenPipeError:
         return FAILED
@@ -198,7 +199,6 @@ def _grade(options: argparse.Namespace) -> int:
     root = _course(options)
     found = classroom.look_through(root, options.units, options.student)
     classroom.check_gradebook(root, to_write=True)
-    _say_which_course(options)
     run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
         graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
