@@ -31,7 +31,27 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
+c.GenerateAssignment.exporter_class = "autograder.release_steps.ReleaseExporter"
+c.GenerateAssignment.preprocessors = [
+    "autograder.release_steps.CheckQuestions",
+    "nbgrader.preprocessors.IncludeHeaderFooter",
+    "autograder.release_steps.PointsInProse",
+    "nbgrader.preprocessors.LockCells",
+    "nbgrader.preprocessors.ClearSolutions",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.CheckCellMetadata",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "autograder.release_steps.MigrateCells",
+    "nbgrader.preprocessors.ClearHiddenTests",
+    "nbgrader.preprocessors.ClearMarkScheme",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
 
+# The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
+# that give each a container, hand-ins are refused until you set c.ExchangeCollect.check_owner = False: then anybody can
+# hand in under another's name (docs/THREATS.md).
+c.ExchangeFactory.collect = "autograder.exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
 
@@ -39,8 +59,9 @@ c.Autograde.exporter_class = "autograder.nbgrader_plugin.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]
 c.Autograde.autograde_preprocessors = [
     "autograder.nbgrader_plugin.RecordVerdicts",
-    "nbgrader.preprocessors.SaveAutoGrades",
+    "autograder.saving.SaveMarks",
     "nbgrader.preprocessors.AssignLatePenalties",
+    "autograder.nbgrader_plugin.KeepResult",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 

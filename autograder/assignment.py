@@ -7,6 +7,7 @@ course, which the judge grades; a test of the instructor's own, which is run; or
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from .units import is_exercise
 EXERCISE, TESTS, MANUAL, TASK = "exercise", "tests", "manual", "task"
 #: What a person marks.
 BY_HAND = (MANUAL, TASK)
+#: On a cell that is out of the marks.
+DROPPED_TAG = "dropped"
 
 
 class BadAssignment(Expected):
@@ -75,7 +78,7 @@ class Assignment:
         if not self._print:
             told = [(q.name, q.cell, q.kind, q.source, q.points if q.kind == TESTS else 0) for q in self.questions]
             cells = [(cell.cell_type, cell.get("id"), _marks(cell).get("grade_id"), cell.source, _tags(cell))
-                     for cell in self.release.cells]  # fmt: skip
+                     for cell in self.release.cells if cell.cell_type == "code" or _marks(cell)]  # fmt: skip
             self._print.append(hashlib.sha256(repr((self.name, told, cells)).encode()).hexdigest())
         return self._print[0]
 
@@ -87,7 +90,7 @@ def read_assignment(
 
     text: the notebook file. tests: cell -> the source of an own test with its hidden part. dropped: questions' names.
     """
-    release = nbformat.reads(text, as_version=4)
+    release = with_ids(nbformat.reads(text, as_version=4))
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped
@@ -95,13 +98,29 @@ def read_assignment(
         found.append(
             Question(question.name, question.cell, question.kind, 0.0 if out else question.points, source, out)
         )
-    cells = {question.cell for question in found if question.dropped}
-    for cell in release.cells:
+    take_out(release, {question.cell for question in found if question.dropped})
+    return Assignment(name, text, release, tuple(found))
+
+
+def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
+    """Have these cells carry no points any more."""
+    for cell in notebook.cells:
         if _marks(cell).get("grade_id") in cells:
             marks = cell.metadata.nbgrader
             marks.update(grade=False, task=False, locked=not marks.solution)
             marks.pop("points", None)
-    return Assignment(name, text, release, tuple(found))
+            cell.metadata["tags"] = [*_tags(cell), DROPPED_TAG]
+
+
+def with_ids(notebook: NotebookNode) -> NotebookNode:
+    """The same notebook; cells of one in an older format get ids, the same each time."""
+    for index, cell in enumerate(notebook.cells):
+        if not cell.get("id"):
+            cell["id"] = re.sub(r"[^\w-]", "-", str(_marks(cell).get("grade_id") or f"cell-{index}"), flags=re.ASCII)[
+                :64
+            ]
+    notebook.nbformat_minor = max(notebook.nbformat_minor, 5)
+    return notebook
 
 
 def questions_of(name: str, notebook: NotebookNode) -> list[Question]:

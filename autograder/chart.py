@@ -7,9 +7,15 @@ from html import escape
 from .summary import OUTCOMES, Summary
 
 #: Blue to orange, which all kinds of colour vision tell apart, each dark or light enough for its numbers.
-FILLS = {"right": "#0072b2", "partly": "#56b4e9", "wrong": "#e69f00", "missing": "#c9c9c9"}
-INKS = {"right": "#ffffff", "partly": "#000000", "wrong": "#000000", "missing": "#000000"}
-WORDS = {"right": "right", "partly": "partly right", "wrong": "wrong", "missing": "missing"}
+FILLS = {"right": "#0072b2", "partly": "#56b4e9", "wrong": "#e69f00", "missing": "#c9c9c9", "waiting": "#cc79a7"}
+INKS = {"right": "#ffffff", "partly": "#000000", "wrong": "#000000", "missing": "#000000", "waiting": "#000000"}
+WORDS = {
+    "right": "right",
+    "partly": "partly right",
+    "wrong": "wrong",
+    "missing": "missing",
+    "waiting": "waiting to be marked",
+}
 ROW, BAR, LEFT, WIDTH, RIGHT = 24, 18, 250, 560, 40
 
 
@@ -31,7 +37,7 @@ def chart(summary: Summary) -> str:
         f'xmlns="http://www.w3.org/2000/svg"><title id="chart-title">Answers by exercise</title>'
         f'<desc id="chart-text">{escape(in_words(summary))}</desc>'
     )
-    return head + _legend() + "".join(parts) + "</svg>"
+    return head + _legend(summary) + "".join(parts) + "</svg>"
 
 
 def _bar(counts: dict[str, int], top: int) -> str:
@@ -53,9 +59,10 @@ def _bar(counts: dict[str, int], top: int) -> str:
     return "".join(pieces)
 
 
-def _legend() -> str:
+def _legend(summary: Summary) -> str:
     pieces, x = [], LEFT
-    for name in OUTCOMES:
+    waiting = any(exercise.counts["waiting"] for unit in summary.units for exercise in unit.exercises)
+    for name in OUTCOMES if waiting else OUTCOMES[:-1]:
         pieces.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{FILLS[name]}" class="piece"/>')
         pieces.append(f'<text x="{x + 20}" y="15">{WORDS[name]}</text>')
         x += 40 + 8 * len(WORDS[name])

@@ -24,7 +24,7 @@ from .grading import grade_submission
 from .judge import Verdict
 from .own_release import own_release
 from .sandbox import Limits, open_sandbox
-from .submission import CodeCell, Unreadable, bounded, read_bytes, read_file
+from .submission import Cell, Unreadable, bounded, read_bytes, read_file
 from .text import printable
 from .transplant import Transplanted, answer_names, transplant
 from .units import UnknownUnit, exercises, find_unit, unit_names
@@ -144,7 +144,7 @@ def _must_be_current(stamp: Stamp | None, unit: str, path: Path) -> str:
 
 
 def _against(
-    course: Course | None, unit: str, cells: list[CodeCell], text: str, path: Path
+    course: Course | None, unit: str, cells: list[Cell], text: str, path: Path
 ) -> tuple[Transplanted, Assignment]:
     """The answers in the course's notebook of the unit; in their own, where there is no other."""
     release = course.path(unit) if course else None
@@ -155,7 +155,7 @@ def _against(
     return transplant(cells, asked.release, unit, str(path)), asked
 
 
-def _unit_of(course: Course | None, cells: list[CodeCell], path: Path, stamped: str) -> str:
+def _unit_of(course: Course | None, cells: list[Cell], path: Path, stamped: str) -> str:
     """The unit whose answer cells the notebook holds most of; the one it says it is of, then the file's name."""
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     known = course.units() if course else unit_names()

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from . import runs
 from .assignment import TESTS
@@ -17,11 +16,15 @@ from .course import Course
 from .executors import Pool
 from .expected import Expected
 from .jobs import Graded, Job, recorded_form
-from .judge import Criterion, Verdict
+from .kept import keep, read_kept
 from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
 from .submission import Unreadable, bounded, read_file
 from .units import digest
+from .unseen import unseen
+
+if TYPE_CHECKING:
+    from .gradebook import Recorder
 
 Done = Callable[[Graded], None]
 
@@ -77,6 +80,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         dropped,
         asked.fingerprint,
         digest(asked.exercises, item.unit),
+        unseen(course.root),
     )
 
 
@@ -101,7 +105,7 @@ def grade_class(
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler, limits, unsafe) as pool:
+    with Pool(workers, scheduler, limits, unsafe, unseen(root)) as pool:
         meanwhile()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):
@@ -122,10 +126,11 @@ class Run:
 
     def __init__(self, root: Path, force: bool = False, unsafe: bool = False) -> None:
         self.root, self._unsafe = root, unsafe
-        self._course, self._limits = Course(root), Limits.from_course(root)
+        self.course, self._limits = Course(root), Limits.from_course(root)
         seed = None if force else runs.interrupted(root)
         self._challenge, self._force = Challenge(seed), force
         self.unchanged = 0
+        self.remarks: list[str] = []
 
     def grade(
         self,
@@ -138,12 +143,12 @@ class Run:
         from .gradebook import Recorder
 
         for unit in dict.fromkeys(item.unit for item in handed):
-            self._course.assignment(unit)
+            self.course.assignment(unit)
         if not self._unsafe and scheduler is None and preflight() is not None:
             raise NoSandbox(preflight())  # before anything is written
         runs.begun(self.root, self._challenge.seed, "autograder grade")
         found: dict[HandedIn, Graded] = {}
-        with Recorder(self.root) as recorder:
+        with Recorder(self.root, self.course) as recorder:
             fresh = []
             for item in handed:
                 graded = None if self._force else self._before(item, recorder)
@@ -158,37 +163,74 @@ class Run:
                 done(graded)
 
             def enter_units() -> None:
-                recorder.register(dict.fromkeys(item.unit for item in fresh))
+                for unit in dict.fromkeys(item.unit for item in fresh):
+                    recorder.register(unit)
 
             if fresh:
                 settings = (self.root, fresh, workers, self._unsafe, self._challenge, finish, scheduler, self._limits)
                 for item, graded in zip(fresh, grade_class(*settings, enter_units), strict=True):
                     found[item] = graded
+            self.remarks = [*recorder.changes, *recorder.remarks]
         runs.finished(self.root, self._challenge.seed)
         return [found[item] for item in handed]
 
-    def _before(self, item: HandedIn, recorder) -> Graded | None:
-        """What an earlier run found out about the very same notebook, recorded if it was not yet; None if nothing."""
+    def settle(self, handed: Sequence[HandedIn], again: bool = False) -> list[HandedIn]:
+        """Record what was judged before, where points, dates or marks by hand have changed; judge nothing.
+
+        again: record it all, with its pages. Returns what is to be judged first, for it is new or has changed.
+        """
+        from .gradebook import Recorder
+
+        with Recorder(self.root, self.course) as recorder:
+            left = [item for item in handed if self._before(item, recorder, again) is None]
+            self.remarks = [*recorder.changes, *recorder.remarks]
+        return left
+
+    def waiting(self, handed: Sequence[HandedIn]) -> list[HandedIn]:
+        """What `grade` would still have to judge or to record. Writes nothing."""
+        from .gradebook import Recorder
+
+        left = []
+        with Recorder(self.root, self.course, reading=True) as recorder:
+            for item in handed:
+                kept = read_kept(self.root, item.unit, item.student)
+                job = job_of(self.course, item, self._challenge.seed, self._limits, self._unsafe)
+                if kept is None or kept.fingerprint != job.fingerprint or not self._is_recorded(kept, recorder):
+                    left.append(item)
+        return left
+
+    def _before(self, item: HandedIn, recorder: Recorder, again: bool = False) -> Graded | None:
+        """What an earlier run found out about the very same notebook, recorded if it was not yet; None if nothing.
+
+        again: recorded in any case.
+        """
         kept = read_kept(self.root, item.unit, item.student)
         if kept is None:
             return None
-        job = job_of(self._course, item, self._challenge.seed, self._limits, self._unsafe)
+        job = job_of(self.course, item, self._challenge.seed, self._limits, self._unsafe)
         if kept.fingerprint != job.fingerprint:
             return None
-        if not kept.recorded or not recorder.has(item.unit, item.student):
-            kept.notebook = recorded_form(job, kept.verdicts)
-            self._record(kept, recorder)
-            kept.notebook = None
-        else:
+        questions = {question.name: question for question in self.course.assignment(item.unit).questions}
+        kept.verdicts = [verdict.worth(questions[verdict.function], item.unit) for verdict in kept.verdicts]
+        if not again and self._is_recorded(kept, recorder):
             self.unchanged += 1
+            return kept
+        kept.notebook = recorded_form(job, kept.verdicts)
+        self._record(kept, recorder)
+        kept.notebook = None
         return kept
 
-    def _finish(self, graded: Graded, recorder) -> None:
+    def _is_recorded(self, kept: Graded, recorder: Recorder) -> bool:
+        """Whether gradebook and page have all of it: not if points, dates or the rule changed, or marks by hand did."""
+        place = kept.unit, kept.student
+        return recorder.has(*place) and (kept.recorded, kept.page) == (recorder.state(*place), recorder.shown(*place))
+
+    def _finish(self, graded: Graded, recorder: Recorder) -> None:
         if graded.verdicts:
             keep(self.root, graded)
             self._record(graded, recorder)
 
-    def _record(self, graded: Graded, recorder) -> None:
+    def _record(self, graded: Graded, recorder: Recorder) -> None:
         """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
         try:
             recorder.record(graded.unit, graded.student, graded.notebook)
@@ -198,7 +240,8 @@ class Run:
             words = " ".join(str(error).split())
             graded.fault = f"{graded.unit} is not in the gradebook, or has no feedback page: {words}"
             return
-        graded.recorded = True
+        graded.recorded = recorder.state(graded.unit, graded.student)
+        graded.page = recorder.shown(graded.unit, graded.student)
         keep(self.root, graded)
 
 
@@ -225,49 +268,3 @@ def check_gradebook(root: Path, to_write: bool = False) -> None:
         raise NotUsable(f"{path}: damaged ({error}); restore a copy, or move it away and grade again") from None
     if courses and "attention" not in courses:
         raise NotUsable(f"{path}: belongs to the course {courses[0]!r}; move it away and grade again")
-
-
-def keep(root: Path, item: Graded) -> None:
-    """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all.
-
-    A power cut may lose the last ones: the next run grades those again.
-    """
-    path = _kept_path(root, item.unit, item.student)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    content = {
-        "problem": item.problem,
-        "fingerprint": item.fingerprint,
-        "recorded": item.recorded,
-        "verdicts": [asdict(verdict) for verdict in item.verdicts],
-    }
-    aside = path.with_suffix(f".{os.getpid()}.part")
-    with open(aside, "w", encoding="utf-8") as file:
-        file.write(json.dumps(content))
-    os.replace(aside, path)
-
-
-def read_kept(root: Path, unit: str, student: str) -> Graded | None:
-    """The verdicts that an earlier run kept, or None where there are none that can be read."""
-    try:
-        content = json.loads(_kept_path(root, unit, student).read_text(encoding="utf-8"))
-        verdicts = [
-            Verdict(**{**entry, "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"])})
-            for entry in content["verdicts"]
-        ]
-        fingerprint, recorded = content.get("fingerprint", ""), content.get("recorded", False)
-        return Graded(student, unit, verdicts, content["problem"], fingerprint=fingerprint, recorded=recorded)
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _kept_path(root: Path, unit: str, student: str) -> Path:
-    return root / "grading" / "verdicts" / unit / f"{student}.json"
-
-
-def kept(root: Path, units: Sequence[str] = ()) -> Iterator[Graded]:
-    """The verdicts kept by earlier runs, unit by unit."""
-    for unit in units or Course(root).units():
-        for path in sorted((root / "grading" / "verdicts" / unit).glob("*.json")):
-            found = read_kept(root, unit, path.stem)
-            if found is not None:
-                yield found

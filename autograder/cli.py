@@ -7,14 +7,14 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
 from .course_folder import NoCourse, clone, course_of, find_course
 from .expected import Expected
-from .text import printable
+from .text import counted, printable
 from .trouble import explained
 
 if TYPE_CHECKING:
@@ -113,7 +113,27 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--format", required=True, choices=("canvas", "moodle"))
     export.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, to be filled in")
     export.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/FORMAT.csv")
+    export.add_argument("--anyway", action="store_true", help="though marks are waiting, too high or out of date")
     export.set_defaults(run=_export)
+
+    feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
+    feedback.add_argument("units", nargs="*", metavar="UNIT")
+    feedback.add_argument("--student", metavar="ID", help="only this student")
+    feedback.set_defaults(run=_on_marks("feedback"))
+
+    drop = commands.add_parser("drop", help="take a question out of the marks, for everybody")
+    drop.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
+    drop.add_argument("--back", action="store_true", help="put it back, with the marks that it had")
+    drop.set_defaults(run=_on_marks("drop"))
+
+    marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
+    marks.add_argument("units", nargs="*", metavar="UNIT")
+    marks.add_argument("--student", metavar="ID", default="", help="only this student's")
+    marks.add_argument("--question", metavar="NAME", default="", help="only those of this question")
+    decided = marks.add_mutually_exclusive_group()
+    decided.add_argument("--keep", action="store_true", help="of those given for another answer: they count")
+    decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
+    marks.set_defaults(run=_on_marks("marks"))
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(run=_doctor)
@@ -191,8 +211,10 @@ def _check(options: argparse.Namespace) -> int:
 
 def _grade(options: argparse.Namespace) -> int:
     from . import classroom
+    from .following import follow
+    from .marks import read_marks
     from .progress import progress
-    from .report import print_report, problem_lines
+    from .report import MOST, print_report, problem_lines
 
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
@@ -202,11 +224,11 @@ def _grade(options: argparse.Namespace) -> int:
     run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
         graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
+    graded = follow(run.course, graded, read_marks(root))
     if options.json:
         print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
     else:
-        print_report([item for item in graded if item.verdicts])
-        _say_what_was_changed(root, graded)
+        print_report([item for item in graded if item.verdicts], most=MOST)
         if options.unsafe:
             print("Graded WITHOUT a sandbox (--unsafe).")
         if run.unchanged:
@@ -215,20 +237,22 @@ def _grade(options: argparse.Namespace) -> int:
             )
         if any(item.recorded for item in graded):
             print(f"Feedback pages: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
-    for line in [*problem_lines(graded), *found.remarks, *found.closed]:
+    for line in [*run.remarks, *problem_lines(graded), *_outdated(graded), *found.remarks, *found.closed]:
         print(f"autograder: {line}", file=sys.stderr)
     if any(item.fault for item in graded):
         return FAILED
     return UNUSABLE if found.closed else GRADED
 
 
-def _say_what_was_changed(root: Path, graded: Sequence[Graded]) -> None:
-    from .gradebook import changed_by_hand
-
-    number = changed_by_hand(root, graded)
-    if number:
-        marks, them = ("1 mark was", "it") if number == 1 else (f"{number} marks were", "them")
-        print(f"{marks} changed by hand; `autograder export` has {them}.")
+def _outdated(graded: Sequence[Graded]) -> list[str]:
+    """A line for each mark by hand that was given for another answer than the one handed in now."""
+    remedy = "decide with `autograder marks --keep` or `autograder marks --new`"
+    return [
+        f"{printable(item.student)}: the mark by hand of {verdict.function} was given for another answer; {remedy}"
+        for item in graded
+        for verdict in item.verdicts
+        if verdict.outdated
+    ]
 
 
 def _release(options: argparse.Namespace) -> int:
@@ -248,11 +272,13 @@ def _release(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from . import classroom
+    from .course import Course
+    from .following import class_now, disagreements
+    from .marks import read_marks
     from .report import mistakes, print_report, problem_lines
 
     root = _course(options)
-    graded = list(classroom.kept(root, options.units))
+    graded = class_now(root, options.units)
     if not graded:
         which = " ".join(options.units)
         what, command = (f"nothing of {which}", f" {which}") if which else ("nothing", "")
@@ -265,10 +291,10 @@ def _report(options: argparse.Namespace) -> int:
         from .summary import summarise
 
         print_report(graded)
-        _say_what_was_changed(root, graded)
         written = write_report(summarise(root, graded), options.out or root / "grading" / "report", root)
         print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
-        for line in problem_lines(graded):
+        apart = disagreements(Course(root), read_marks(root), options.units)
+        for line in [*problem_lines(graded), *_outdated(graded), *apart]:
             print(f"autograder: {line}", file=sys.stderr)
     return GRADED
 
@@ -280,16 +306,12 @@ def _collect(options: argparse.Namespace) -> int:
     root = _course(options)
     found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
     counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"
-    print(f"{options.unit}: notebooks of {_students(len(found.taken) + len(found.unchanged))}: {counts}.")
+    print(f"{options.unit}: notebooks of {counted(len(found.taken) + len(found.unchanged), 'student')}: {counts}.")
     if found.replaced:
-        print(f"What {_students(len(found.replaced))} had there before: {root / 'grading' / 'replaced'}")
+        print(f"What {counted(len(found.replaced), 'student')} had there before: {root / 'grading' / 'replaced'}")
     for line in [*found.notes, *found.problems]:
         print(f"autograder: {line}", file=sys.stderr)
     return UNUSABLE if found.problems else GRADED
-
-
-def _students(number: int) -> str:
-    return f"{number} student{'' if number == 1 else 's'}"
 
 
 def _bundle(options: argparse.Namespace) -> int:
@@ -303,7 +325,7 @@ def _bundle(options: argparse.Namespace) -> int:
 
 def _export(options: argparse.Namespace) -> int:
     from .course import Course
-    from .export import students, table, write
+    from .export import refusals, students, table, write
     from .roster import read_roster
 
     root = _course(options)
@@ -311,13 +333,29 @@ def _export(options: argparse.Namespace) -> int:
     points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
     roster = read_roster(options.roster) if options.roster else None
     found = students(root, options.units)
+    reasons = refusals(root, options.units)
+    for reason in reasons:
+        print(f"autograder: {printable(reason)}", file=sys.stderr)
+    if reasons and not options.anyway:
+        raise Unusable("nothing was exported, for the marks are not final; --anyway exports them as they are")
     made = table(options.format, found, points, options.units, roster)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
-    print(f"Marks of {_students(made.students)}: {path}")
-    for problem in made.problems:
+    print(f"Marks of {counted(made.students, 'student')}: {path}")
+    for problem in [*made.notes, *made.problems]:
         print(f"autograder: {printable(problem)}", file=sys.stderr)
     return UNUSABLE if made.problems else GRADED
+
+
+def _on_marks(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command on marks that are there: none of them judges."""
+
+    def run(options: argparse.Namespace) -> int:
+        from . import commands_on_marks
+
+        return getattr(commands_on_marks, name)(_course(options), options)
+
+    return run
 
 
 def _doctor(options: argparse.Namespace) -> int:

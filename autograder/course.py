@@ -11,6 +11,7 @@ from nbformat import NotebookNode
 
 from .assignment import TESTS, Assignment, BadAssignment, questions_of, read_assignment, solution_problems
 from .contract import must_agree
+from .solution_check import lone_notebook, refuse
 from .submission import read
 from .transplant import Transplanted, transplant
 from .units import find_unit, unit_names
@@ -42,9 +43,21 @@ class Course:
         }
         return sorted(found - set(unit_names()))
 
+    def refuse_misnamed(self, *names: str) -> None:
+        """Raise BadAssignment for a folder of solutions/ (none named: any) that holds another notebook than its own."""
+        for folder in sorted((self.root / "solutions").glob("*/")):
+            if names and folder.name not in names:
+                continue
+            lone_notebook(folder)
+            if not PLAIN_NAME.fullmatch(folder.name) and any(folder.glob("*.ipynb")):
+                raise BadAssignment(f"{folder}: name it with letters, digits, _, - and . alone, and its notebook too")
+
     def find(self, name: str) -> str:
         """An assignment by its name, its number or the start of its name. Raises UnknownUnit."""
-        return find_unit(name, self.units())
+        units = self.units()
+        if name not in units:
+            self.refuse_misnamed(name)
+        return find_unit(name, units)
 
     def has(self, unit: str) -> bool:
         """Whether the release of `unit` has been made."""
@@ -71,6 +84,9 @@ class Course:
             found = read_assignment(unit, text, self._own_tests(unit), dropped)
             must_agree(self.root, unit, found.release)
             solution = self._solution(unit)
+            if solution is not None:
+                lone_notebook(self.root / "solutions" / unit)
+                refuse(unit, solution)
             differ = next(solution_problems(unit, solution, found), "") if solution else ""
             if differ:
                 remedy = f"run `autograder release {unit}`"

@@ -5,18 +5,19 @@ The marks are those that count: with what was changed by hand, and less the pena
 
 from __future__ import annotations
 
-import csv
-import io
+import contextlib
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .classroom import NotUsable, check_gradebook
+from .classroom import NotUsable, Run, check_gradebook, handed_in
 from .course import Course
+from .following import disagreements
+from .marks import read_marks, read_names
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
-from .text import spreadsheet_safe
+from .text import csv_line, spreadsheet_safe
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
@@ -44,42 +45,59 @@ class Student:
 
 def students(root: Path, units: Sequence[str] = ()) -> list[Student]:
     """All students who have a mark in one of the units (none named: in any). Raises NotUsable where nobody has."""
-    if not (root / "grading" / "gradebook.db").exists():
-        raise NotUsable("nothing has been graded yet; run `autograder grade` first")
     check_gradebook(root)
-    from nbgrader.api import Gradebook
-    from nbgrader.coursedir import CourseDirectory
+    known = units or Course(root).units()
+    marks: dict[str, Marks] = defaultdict(dict)
+    for (unit, student), found in read_marks(root).items():
+        if unit in known and found.by_cell:
+            marks[student][unit] = round(found.score, 2)
+    if not marks:
+        what = f"no marks of {' or '.join(units)} in the gradebook" if units else "nothing has been graded yet"
+        raise NotUsable(f"{what}; run `autograder grade` first")
+    names = read_names(root)
+    return [Student(student, *names.get(student, ("",) * 4), marks[student]) for student in sorted(marks)]
 
-    from .nbgrader_plugin import load_config
 
-    course, known = CourseDirectory(config=load_config(root)), Course(root).units()
-    found = []
-    with Gradebook(course.db_url, course.course_id) as gradebook:
-        for student in gradebook.students:
-            marks = {
-                submission.name: max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
-                for submission in student.submissions
-                if submission.name in (units or known) and submission.notebooks
-            }
-            names = (student.first_name or "", student.last_name or "", student.email or "", student.lms_user_id or "")
-            if marks:
-                found.append(Student(student.id, *names, marks))
-    if not found:
-        wanted = " or ".join(units) or "any unit"
-        raise NotUsable(f"no marks of {wanted} in the gradebook; run `autograder grade` first")
-    return sorted(found, key=lambda student: student.id)
+def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
+    """Why these marks should not leave the house yet: a line with the remedy for each reason."""
+    course, marks = Course(root), read_marks(root)
+    wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
+    lines = list(disagreements(course, marks, units))
+    with contextlib.suppress(NotUsable):
+        handed = handed_in(root, units)
+        for unit, number in Counter(item.unit for item in Run(root).waiting(handed)).items():
+            remedy = f"run `autograder grade {unit}`"
+            are = "notebook is" if number == 1 else "notebooks are"
+            lines.append(f"{unit}: {number} {are} new or changed, or due otherwise, since they were graded; {remedy}")
+    remedies = {"outdated": "decide with `autograder marks`", "waiting": "mark them in nbgrader's formgrader"}
+    for kind, remedy in remedies.items():
+        found = [
+            f"{student} ({unit}, {mark.cell})"
+            for (unit, student), each in wanted.items()
+            for mark in each.by_cell.values()
+            if getattr(mark, kind) and (kind == "outdated" or not mark.outdated)
+        ]
+        if found:
+            what = "given by hand for another answer" if kind == "outdated" else "waiting for a person's mark"
+            more = f" and {len(found) - 3} more" if len(found) > 3 else ""
+            lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
+    for (unit, student), each in wanted.items():
+        if each.score > each.points + 1e-9:
+            lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
+    return lines
 
 
 @dataclass
 class Table:
     """What is to be written. rows: the header first. students: how many have marks in it.
 
-    problems: a line for each student whose marks are not in it.
+    problems: a line for each student whose marks are not in it. notes: lines about what the system will make of it.
     """
 
     rows: list[list[str]]
     students: int
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def table(
@@ -94,7 +112,8 @@ def table(
     else:
         people = _matched(found, roster, problems)
         if kind == "moodle" and roster.has("Identifier", "Grade"):
-            return Table(_worksheet(people, units, points, roster), len(people), problems)
+            filled = sum(unit in marks for _, marks in people for unit in units)
+            return Table(_worksheet(people, units, points, roster), filled, problems)
         known = {*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Section"}
         wanted = {column.casefold() for column in known}
         columns = [column for column in roster.columns if column.casefold() in wanted]
@@ -106,7 +125,17 @@ def table(
     for person, marks in people:
         shown = [f"{marks[unit]:g}" if unit in marks else "" for unit in units]
         rows.append([*map(person.cell, columns), *shown])
-    return Table(rows, len(people), problems)
+    notes = [_unmatched(found, heads)] if kind == "canvas" and roster is None else []
+    return Table(rows, len(people), problems, notes)
+
+
+def _unmatched(found: Sequence[Student], heads: Sequence[str]) -> str:
+    """What Canvas cannot tell from a table that was made without its own list."""
+    unknown = [student.id for student in found if not student.number]
+    names, more = ", ".join(unknown[:3]), f" and {len(unknown) - 3} more" if unknown[3:] else ""
+    people = f"{names}{more} by login alone, if these are logins, and " if unknown else ""
+    remedy = "give its exported gradebook by --roster"
+    return f"Canvas can match {people}{', '.join(heads)} with no assignment, so it makes a new one; {remedy}"
 
 
 def _canvas(student: Student) -> Person:
@@ -121,7 +150,7 @@ def _moodle(student: Student) -> Person:
 
 
 def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> list[Marked]:
-    """The roster's rows with their marks. One person's work may have been kept under several IDs."""
+    """The roster's rows that have marks, in its order. One person's work may have been kept under several IDs."""
     by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
         if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
@@ -149,7 +178,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
             why = f"fits {len(rows)} rows of" if rows else "not in"
             problems.append(f"{student.id}: {why} {roster.path}; not exported")
     people = []
-    for row, students in kept.items():
+    for row, students in sorted(kept.items()):
         marks, clashes = _merged(students)
         if clashes:
             person = roster.people[row]
@@ -177,31 +206,40 @@ def _assignment(unit: str, roster: Roster | None) -> str:
 
 
 def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, roster: Roster) -> list[list[str]]:
-    """Moodle's grading worksheet of one assignment with its grades filled in, scaled to Moodle's maximum."""
+    """Moodle's grading worksheet of one assignment, as it came, with our grades in it, scaled to Moodle's maximum."""
     if not roster.has("Maximum grade"):
         remedy = "download it again from Moodle, or take the column Grade out of a list that is none"
         raise NotUsable(f"{roster.path}: a grading worksheet without the column Maximum Grade; {remedy}")
     if len(units) != 1:
         raise NotUsable(f"{roster.path}: is the grading worksheet of one assignment; name its unit")
     unit, rows = units[0], [list(roster.columns)]
-    for person, marks in people:
-        try:
-            most = float(person.cell("Maximum grade").replace(",", "."))
-        except ValueError:
-            most = points[unit]
-        grade = f"{marks[unit] * most / points[unit]:.2f}"
-        rows.append([grade if column.casefold() == "grade" else person.cell(column) for column in roster.columns])
+    marked = {id(person): marks for person, marks in people}
+    for person in roster.people:
+        marks = marked.get(id(person), {})
+        row = [person.cell(column) for column in roster.columns]
+        if unit in marks:
+            try:
+                most = float(person.cell("Maximum grade").replace(",", "."))
+            except ValueError:
+                most = points[unit]
+            grade = f"{marks[unit] * most / points[unit] if points[unit] else 0:.2f}"
+            heads = map(str.casefold, roster.columns)
+            row = [grade if head == "grade" else cell for head, cell in zip(heads, row, strict=True)]
+        rows.append(row)
     return rows
 
 
 def write(rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Write a CSV file, whole or not at all; no cell of it is a formula."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    for row in rows:
-        # The blanks at the start are Canvas's mark of its own row.
-        writer.writerow([cell if cell.startswith("    Points") else spreadsheet_safe(cell) for cell in row])
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a CSV file, whole or not at all; no cell of it is a formula. Raises NotUsable."""
+    # The blanks at the start are Canvas's mark of its own row.
+    safe = ([cell if cell.startswith("    Points") else spreadsheet_safe(cell) for cell in row] for row in rows)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text.getvalue(), encoding="utf-8", newline="")
-    os.replace(aside, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text("".join(map(csv_line, safe)), encoding="utf-8", newline="")
+        os.replace(aside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        remedy = "name another place with --out, or make the folder yours"
+        raise NotUsable(f"{path}: cannot be written ({error.strerror}); {remedy}") from None

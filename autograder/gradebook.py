@@ -6,25 +6,33 @@ gradebook anew for each notebook and commit after each cell; here they are lent 
 
 from __future__ import annotations
 
+import datetime
+import hashlib
 import importlib
 import logging
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import nbformat
-from nbgrader.api import Assignment, Grade, Gradebook, MissingEntry, SubmittedAssignment, SubmittedNotebook
+from nbformat import NotebookNode
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import AssignLatePenalties, GetGrades, SaveAutoGrades
-from sqlalchemy.engine import make_url
-from sqlalchemy.exc import DatabaseError
+from nbgrader.preprocessors import AssignLatePenalties, NbGraderPreprocessor
+from traitlets import TraitError
 
+from .course import Course
+from .expected import Expected
 from .feedback import FeedbackPages
-from .jobs import Graded
-from .nbgrader_plugin import load_config, register_unit
+from .grades import GetMarks
+from .lateness import rule_digest
+from .marks import Marks, marks_of
+from .migration import migrate, prepare
+from .nbgrader_plugin import load_config
+from .saving import SaveMarks
 from .timestamps import NAME as TIMESTAMP
 from .timestamps import read_timestamp
 
@@ -33,27 +41,37 @@ BORROWERS = (
     "nbgrader.preprocessors.saveautogrades",
     "nbgrader.preprocessors.latesubmissions",
     "nbgrader.preprocessors.getgrades",
-    "nbgrader.preprocessors.savecells",
-    "nbgrader.converters.generate_assignment",
-    "autograder.nbgrader_plugin",
+    "autograder.saving",
 )
+
+
+class BadRule(Expected):
+    """The rule for late work cannot be used: one line that says why."""
+
+
+class NoPage(Expected):
+    """A feedback page that cannot be made: one line with the remedy."""
 
 
 class Recorder:
     """Writes verdicts, autograded notebooks and feedback pages of one course folder. Use as a context manager.
 
     The gradebook is opened, and made where there is none, when it is first needed.
+    reading: whether it only looks: cells stay as they are.
+    changes: lines about cells that were entered, taken out or renamed. remarks: lines about times that cannot be read.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root = root
+    def __init__(self, root: Path, course: Course | None = None, reading: bool = False) -> None:
+        self.root, self.course, self._reading = root, course or Course(root), reading
         self._config = load_config(root)
-        self._course = CourseDirectory(config=self._config)
-        self._units: set[str] = set()
+        self._settings = CourseDirectory(config=self._config)
+        self._units: dict[str, dict[str, Marks]] = {}
+        self._due: dict[str, object] = {}
         self._pages = FeedbackPages()
-        log = quiet_log()
-        self._steps = [kind(config=self._config, log=log) for kind in (SaveAutoGrades, AssignLatePenalties)]
-        self._grades = GetGrades(config=self._config, log=log)
+        self._log = quiet_log()
+        self._grades = GetMarks(config=self._config, log=self._log)
+        self.changes: list[str] = []
+        self.remarks: list[str] = []
 
     def __enter__(self) -> Recorder:
         return self
@@ -64,23 +82,50 @@ class Recorder:
 
     @cached_property
     def gradebook(self) -> Gradebook:
-        return Gradebook(self._course.db_url, self._course.course_id)
+        gradebook = Gradebook(self._settings.db_url, self._settings.course_id)
+        if not self._reading:
+            prepare(gradebook)
+        return gradebook
 
-    def register(self, units: Iterable[str]) -> None:
-        """Enter units of the course into the gradebook, unless they are there."""
-        for unit in units:
-            if unit not in self._units:
-                gradebook = self.gradebook
+    @cached_property
+    def _steps(self) -> list[NbGraderPreprocessor]:
+        try:
+            return [kind(config=self._config, log=self._log) for kind in (SaveMarks, AssignLatePenalties)]
+        except TraitError as error:
+            words, place = " ".join(str(error).split()), self.root / "nbgrader_config.py"
+            raise BadRule(f"{place}: the rule for late work cannot be used ({words})") from None
+
+    @cached_property
+    def _rule(self) -> str:
+        _ = self._steps  # what is wrong with the rule is said there
+        return rule_digest(self._config)
+
+    def register(self, unit: str) -> dict[str, Marks]:
+        """Have the gradebook hold what a unit asks now; returns the students it knows, with their marks."""
+        if unit not in self._units:
+            gradebook = self.gradebook
+            if not self._reading:
                 with self._one_commit(), lent(gradebook):
-                    register_unit(self.root, unit, self._course.db_url)
-                self._units.add(unit)
+                    self.changes += migrate(gradebook, unit, self.course.assignment(unit).release)
+            self._units[unit] = marks_of(gradebook, unit)
+            self._due[unit] = due_of(gradebook, unit)
+        return self._units[unit]
 
     def has(self, unit: str, student: str) -> bool:
         """Whether the gradebook holds a submission of this student."""
-        try:
-            return bool(self.gradebook.find_submission(unit, student).notebooks)
-        except MissingEntry:
-            return False
+        return student in self.register(unit)
+
+    def state(self, unit: str, student: str) -> str:
+        """A digest of all that recording depends on beside the verdicts: what is asked, for how much, and by when."""
+        known, asked = self.register(unit).get(student), self.course.assignment(unit)
+        told = [asked.text, repr([(q.cell, q.points) for q in asked.questions]), self._rule]
+        told += [str(self._handed_in(unit, student)), str(self._due[unit]), str(known.extension if known else None)]
+        return hashlib.sha256("\0".join(told).encode()).hexdigest()
+
+    def shown(self, unit: str, student: str) -> str:
+        """A digest of the marks and comments that a feedback page would show now."""
+        known = self.register(unit).get(student)
+        return known.digest if known else ""
 
     def record(self, unit: str, student: str, text: str) -> Path:
         """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
@@ -88,35 +133,68 @@ class Recorder:
         text: a notebook file of ours: the release with the student's answers, and each verdict as the output of its
             test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
         """
-        self.register([unit])
-        notebook = nbformat.v4.reads(text)  # ours: it need not be validated
-        resources = {
-            "unique_key": unit,
-            "output_files_dir": f"{unit}_files",
-            "metadata": {"name": unit, "path": str(self.root)},
-            "nbgrader": {"assignment": unit, "notebook": unit, "student": student, "db_url": self._course.db_url},
-        }
+        self.register(unit)
+        notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: it need not be validated
         with self._one_commit(), lent(self.gradebook):
             self._enter(unit, student)
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
-            graded, resources = self._grades.preprocess(notebook, resources)
-            page = self._pages.page(graded, resources["nbgrader"])
+            page = self._page(notebook, resources)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
+        self._units[unit][student] = marks_of(self.gradebook, unit, student)[student]
         return folder
+
+    def show(self, unit: str, student: str, text: str = "") -> Path:
+        """Make a feedback page anew from what was recorded, with the marks and comments of now. Raises NoPage.
+
+        text: the autograded notebook where it is at hand.
+        """
+        self.register(unit)
+        path = self.root / "grading" / "autograded" / student / unit / f"{unit}.ipynb"
+        try:
+            notebook = nbformat.v4.reads(text or path.read_text(encoding="utf-8"))
+            with lent(self.gradebook):
+                page = self._page(notebook, self._resources(unit, student))
+        except (OSError, ValueError, KeyError) as error:  # MissingEntry is a ValueError
+            words = " ".join(str(error).split())[:200]
+            raise NoPage(f"{student}: no page of {unit} can be made ({words}); run `autograder grade {unit}`") from None
+        return self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
+
+    def _resources(self, unit: str, student: str) -> dict[str, Any]:
+        return {
+            "unique_key": unit,
+            "output_files_dir": f"{unit}_files",
+            "metadata": {"name": unit, "path": str(self.root)},
+            "nbgrader": {"assignment": unit, "notebook": unit, "student": student, "db_url": self._settings.db_url},
+        }
+
+    def _page(self, notebook: NotebookNode, resources: dict[str, Any]) -> str:
+        graded, resources = self._grades.preprocess(notebook, resources)
+        return self._pages.page(graded, resources["nbgrader"])
+
+    def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
+        """When it was handed in, as its note says; None where there is none, or none that can be read."""
+        path = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
+        try:
+            return read_timestamp(path)
+        except ValueError as error:
+            remedy = "write it as 2026-03-01 17:59 UTC; until then it counts as in time"
+            line = f"{student}, {unit}: {TIMESTAMP} cannot be read ({error}); {remedy}"
+            if line not in self.remarks:
+                self.remarks.append(line)
+            return None
 
     def _enter(self, unit: str, student: str) -> None:
         self.gradebook.update_or_create_student(student)
-        source = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
-        try:
-            handed_in = read_timestamp(source)
-        except ValueError:
-            handed_in = None
+        handed_in = self._handed_in(unit, student)
+        # None too: an earlier notebook's time is not true of this one.
+        self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+        beside = self.root / "grading" / "autograded" / student / unit / TIMESTAMP
         if handed_in is None:
-            self.gradebook.update_or_create_submission(unit, student)
+            beside.unlink(missing_ok=True)
         else:
-            self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+            source = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
             self._write("autograded", student, unit, TIMESTAMP, source.read_text(encoding="utf-8"), 0o444)
 
     def _write(self, kind: str, student: str, unit: str, name: str, text: str, mode: int) -> Path:
@@ -144,21 +222,12 @@ class Recorder:
             session.expire_all()
 
 
-def changed_by_hand(root: Path, graded: Iterable[Graded]) -> int:
-    """How many marks of these notebooks somebody has changed in the gradebook; 0 where it cannot be read."""
-    course = CourseDirectory(config=load_config(root))
-    address = make_url(course.db_url)
-    if address.drivername.startswith("sqlite") and not Path(address.database or "").is_file():
-        return 0  # nbgrader would make one
-    ours = {(item.unit, item.student) for item in graded}
-    by_hand = Grade.manual_score.is_not(None) & Grade.manual_score.is_distinct_from(Grade.auto_score)
+def due_of(gradebook: Gradebook, unit: str) -> datetime.datetime | None:
+    """When an assignment is due, or None where the gradebook does not say."""
     try:
-        with Gradebook(course.db_url, course.course_id) as gradebook:
-            query = gradebook.db.query(Assignment.name, SubmittedAssignment.student_id).select_from(Grade)
-            query = query.join(Grade.notebook).join(SubmittedNotebook.assignment).join(SubmittedAssignment.assignment)
-            return sum(tuple(row) in ours for row in query.filter(by_hand | (Grade.extra_credit != 0)))
-    except DatabaseError:
-        return 0
+        return gradebook.find_assignment(unit).duedate
+    except MissingEntry:
+        return None
 
 
 class _Lent:

@@ -17,7 +17,7 @@ from typing import Any
 import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor
 from sqlalchemy.exc import SAWarning
@@ -25,15 +25,20 @@ from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
 
 from .challenge import Challenge
+from .classroom import job_of
 from .course import Course
 from .grading import grade_submission, nothing_to_grade
-from .jobs import MARK, with_outputs
+from .jobs import MARK, Graded, with_outputs
 from .judge import Verdict
+from .kept import keep
+from .migration import migrate, prepare
+from .placement import HandedIn
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import CodeCell, Unreadable, for_the_student
+from .submission import Cell, Unreadable, for_the_student
 from .timestamps import mistrust
 from .transplant import transplant
+from .unseen import unseen
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -41,8 +46,20 @@ os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.envir
 warnings.filterwarnings("ignore", message="Object of type <Submitted", category=SAWarning)
 
 
+_config_folder = ""
+
+
 def load_config(root: Path) -> Config:
-    """The course's nbgrader configuration."""
+    """The course's nbgrader configuration. A rule of the instructor's own may lie beside it, as for nbgrader itself."""
+    global _config_folder
+    if _config_folder != str(root):
+        if _config_folder:  # another course may have a module of the same name
+            sys.path.remove(_config_folder)
+            for name, module in list(sys.modules.items()):
+                if Path(getattr(module, "__file__", None) or "/").parent == Path(_config_folder):
+                    del sys.modules[name]
+        _config_folder = str(root)
+        sys.path.append(_config_folder)
     return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()
 
 
@@ -56,7 +73,7 @@ class _Run:
 
     def sandbox(self) -> Sandbox:
         if self._sandbox is None:
-            opened = open_sandbox(Limits.from_course(self.course.root))
+            opened = open_sandbox(Limits.from_course(self.course.root), hidden=unseen(self.course.root))
             self._sandbox = opened.__enter__()
             atexit.register(opened.__exit__, None, None, None)
             begun(self.course.root, self.challenge.seed, "nbgrader autograde")
@@ -80,7 +97,9 @@ class SubmissionExporter(NotebookExporter):
         self._coursedir = self.parent.coursedir
         mistrust(self._coursedir, self.log)
         try:
-            register_unit(Path(self._coursedir.root), self._coursedir.assignment_id, self._coursedir.db_url)
+            course = _run(Path(self._coursedir.root)).course
+            for line in register_unit(course, self._coursedir.assignment_id, self._coursedir.db_url):
+                self.log.warning("%s", line)
         except Exception as error:
             self.log.error("%s", error)
             raise NbGraderException(str(error)) from error
@@ -88,52 +107,48 @@ class SubmissionExporter(NotebookExporter):
     def from_filename(self, filename: str, resources: dict | None = None, **kwargs: Any) -> tuple[str, dict]:
         if not self.parent._sanitizing:
             return super().from_filename(filename, resources=resources, **kwargs)
-        unit = resources["nbgrader"]["assignment"]
-        course = _run(Path(self._coursedir.root)).course
+        unit, student = resources["nbgrader"]["assignment"], resources["nbgrader"]["student"]
+        run = _run(Path(self._coursedir.root))
+        course = run.course
         try:
             submission = course.open(Path(filename), unit)
             notebook, mark = submission.notebook, {"notes": submission.notes}
         except Unreadable as error:
             self.log.warning("%s", error)
             notebook = nbformat.from_dict(course.release(unit))
-            mark = {"unreadable": for_the_student(str(error), filename)}
-        notebook.metadata[MARK] = mark
+            mark = {"unreadable": for_the_student(str(error), filename), "problem": str(error)}
+        job = job_of(course, HandedIn(student, unit, Path(filename)), 0, Limits.from_course(course.root))
+        notebook.metadata[MARK] = {**mark, "fingerprint": job.fingerprint}
         return self.from_notebook_node(notebook, resources=resources)
 
 
-def register_unit(root: Path, unit: str, db_url: str) -> None:
-    """Enter a unit of the course into the gradebook, unless it is there."""
-    from .release import build_release
-
+def register_unit(course: Course, unit: str, db_url: str) -> list[str]:
+    """Have the gradebook hold what a unit asks; returns lines about what changed for those graded already."""
+    if unit not in course.units():
+        raise NbGraderException(f"there is no unit {unit!r}; the units are {', '.join(course.units())}")
     with Gradebook(db_url, "attention") as gradebook:
-        try:
-            if gradebook.find_assignment(unit).notebooks:
-                return  # else somebody has only given the unit a due date
-        except MissingEntry:
-            pass
-    units = Course(root).units()
-    if unit not in units:
-        raise NbGraderException(f"there is no unit {unit!r}; the units are {', '.join(units)}")
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as aside:
-        build_release(root, unit, Path(aside), database=True)
+        prepare(gradebook)
+        return migrate(gradebook, unit, course.assignment(unit).release)
 
 
 class RecordVerdicts(NbGraderPreprocessor):
     """Writes the verdicts of one submission into its test cells."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
-        verdicts = self._grade(nb, resources["nbgrader"]["assignment"])
-        nb.metadata.pop(MARK, None)
-        return with_outputs(nb, verdicts), resources
+        told = resources["nbgrader"]
+        verdicts = self._grade(nb, told["assignment"])
+        mark = nb.metadata.pop(MARK, {})
+        resources["autograder"] = Graded(
+            told["student"], told["assignment"], verdicts, mark.get("problem"), fingerprint=mark.get("fingerprint", "")
+        )
+        return with_outputs(nb, verdicts, bool(mark.get("unreadable"))), resources
 
     def _grade(self, nb: NotebookNode, unit: str) -> list[Verdict]:
         run = _run(Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd())
         mark = nb.metadata.get(MARK, {})
         if mark.get("unreadable"):
             return nothing_to_grade(run.course.assignment(unit), mark["unreadable"])
-        cells = [cell for cell in map(_as_handed_in, nb.cells) if cell is not None]
+        cells = [_as_handed_in(cell) for cell in nb.cells if cell.cell_type in ("code", "markdown")]
         submission = transplant(cells, run.course.release(unit), unit, unit)
         submission.notes.update(mark.get("notes", {}))
         try:
@@ -143,10 +158,25 @@ class RecordVerdicts(NbGraderPreprocessor):
             raise NbGraderException(str(error)) from error
 
 
-def _as_handed_in(cell: NotebookNode):
-    if cell.cell_type != "code":
-        return None
-    return CodeCell(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.get("id"), cell.source)
+class KeepResult(NbGraderPreprocessor):
+    """Keeps the verdicts and makes the feedback page, as `autograder grade` does: the last step."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        from .gradebook import Recorder
+
+        graded = resources.pop("autograder")
+        root = Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd()
+        with Recorder(root, _run(root).course) as recorder:
+            recorder.show(graded.unit, graded.student, nbformat.writes(nb))
+            graded.recorded = recorder.state(graded.unit, graded.student)
+            graded.page = recorder.shown(graded.unit, graded.student)
+        keep(root, graded)
+        return nb, resources
 
 
-__all__ = ["RecordVerdicts", "SubmissionExporter", "load_config", "register_unit"]
+def _as_handed_in(cell: NotebookNode) -> Cell:
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+    return Cell(grade_id, cell.get("id"), cell.source, cell.cell_type)
+
+
+__all__ = ["KeepResult", "RecordVerdicts", "SubmissionExporter", "load_config", "register_unit"]

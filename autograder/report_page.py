@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import time
 from collections.abc import Sequence
@@ -15,10 +13,11 @@ from markupsafe import Markup
 
 from .chart import chart
 from .classroom import NotUsable
+from .inline_code import with_code
 from .judge import Verdict
-from .report import SIGNS
+from .report import SIGNS, mark_of
 from .summary import NOT_RECOGNISED, Summary, outcome
-from .text import spreadsheet_safe
+from .text import csv_line, spreadsheet_safe
 
 PAGE, SCORES, MISTAKES = "index.html", "scores.csv", "mistakes.csv"
 TEMPLATE = Path(__file__).with_name("report_page.html")
@@ -59,7 +58,7 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         chart=Markup(chart(summary)),
         made=time.strftime("%d %B %Y, %H:%M"),
         notebooks=sum(len(unit.rows) for unit in summary.units),
-        answers=sum(verdict.verdict != "missing" for verdict in verdicts),
+        answers=sum(verdict.verdict not in ("missing", "waiting") for verdict in verdicts),
         right=sum(verdict.verdict == "right" for verdict in verdicts),
         flagged={remark.student for remark in (*summary.forbidden, *summary.cells, *summary.code)},
         remarks=remarks,
@@ -68,14 +67,13 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         links=_links(summary, folder, root),
         outcome=outcome,
         mark=mark,
+        words=with_code,
     )
 
 
 def mark(verdict: Verdict | None) -> str:
     """What stands in the table: the score, or a sign where nothing was earned; empty where there is no verdict."""
-    if verdict is None:
-        return ""
-    return f"{verdict.score:g}" if verdict.score and verdict.verdict != "right" else SIGNS[verdict.verdict]
+    return "" if verdict is None else mark_of(verdict)
 
 
 def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], str]:
@@ -97,7 +95,8 @@ def score_rows(summary: Summary) -> list[list[str]]:
     for student in summary.students:
         scores = [found.get((unit, student), {}).get(exercise.function) for unit, exercise in columns]
         cells = ["" if verdict is None else f"{verdict.score:g}" for verdict in scores]
-        rows.append([student, *cells, f"{sum(verdict.score for verdict in scores if verdict is not None):g}"])
+        total = sum(unit.scores.get(student, 0.0) for unit in summary.units)
+        rows.append([student, *cells, f"{round(total, 2):g}"])
     return rows
 
 
@@ -113,9 +112,7 @@ def mistake_rows(summary: Summary) -> list[list[str]]:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([spreadsheet_safe(cell) for cell in row] for row in rows)
-    return text.getvalue()
+    return "".join(csv_line(map(spreadsheet_safe, row)) for row in rows)
 
 
 def _write(path: Path, text: str) -> None:

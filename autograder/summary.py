@@ -16,7 +16,7 @@ from .text import printable
 from .units import find_exercise, is_exercise
 
 #: What an answer can come to, the best first.
-OUTCOMES = ("right", "partly", "wrong", "missing")
+OUTCOMES = ("right", "partly", "wrong", "missing", "waiting")
 #: How many mistakes are the most common ones.
 TOP = 5
 NOT_RECOGNISED = "not recognised"
@@ -24,8 +24,10 @@ NOT_RECOGNISED = "not recognised"
 
 def outcome(verdict: Verdict) -> str:
     """One of OUTCOMES: a crash, a loop without an end and a forbidden call count as wrong."""
-    if verdict.verdict in ("right", "missing"):
+    if verdict.verdict in ("missing", "waiting"):
         return verdict.verdict
+    if verdict.by_hand or verdict.verdict == "right":
+        return "right" if verdict.score >= verdict.points else "partly" if verdict.score > 0 else "wrong"
     return "partly" if verdict.score > 0 else "wrong"
 
 
@@ -72,16 +74,17 @@ class ExerciseSummary:
 
     @property
     def answered(self) -> int:
-        return self.handed_in - self.counts["missing"]
+        return self.handed_in - self.counts["missing"] - self.counts["waiting"]
 
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """One unit: its exercises, and a row for each student who handed it in."""
+    """One unit: its exercises, and for each student who handed it in a row, and what it comes to, lateness included."""
 
     name: str
     exercises: list[ExerciseSummary]
     rows: list[tuple[str, dict[str, Verdict]]]
+    scores: dict[str, float] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -89,7 +92,7 @@ class UnitSummary:
 
     @property
     def sums(self) -> list[float]:
-        return [sum(verdict.score for verdict in row.values()) for _, row in self.rows]
+        return list(self.scores.values())
 
     @property
     def mean(self) -> float:
@@ -153,7 +156,7 @@ def summarise(root: Path, graded: Sequence[Graded]) -> Summary:
             counts = Counter(outcome(verdict) for _, verdict in found)
             made, scores = _mistakes(found), [verdict.score for _, verdict in found]
             parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made, scores))
-        result.units.append(UnitSummary(name, parts, rows))
+        result.units.append(UnitSummary(name, parts, rows, {printable(item.student): item.score for item in items}))
         result.unsolved += [(name, part.function) for part in parts if part.answered and not part.counts["right"]]
         for item in items:
             _remark(result, root, course, item)
@@ -188,7 +191,7 @@ def _mistakes(found: Sequence[tuple[str, Verdict]]) -> list[MistakeSummary]:
             made[verdict.mistake].append((student, verdict))
         elif verdict.verdict in ("wrong", "crashed", "timeout"):
             made[NOT_RECOGNISED].append((student, verdict))
-    answers = sum(verdict.verdict != "missing" for _, verdict in found)
+    answers = sum(verdict.verdict not in ("missing", "waiting") for _, verdict in found)
     ranked = sorted(made.items(), key=lambda entry: (entry[0] == NOT_RECOGNISED, -len(entry[1]), entry[0]))
     return [
         MistakeSummary(

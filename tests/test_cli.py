@@ -14,8 +14,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.cli import main
 from autograder.sandbox import sandbox as room
 
@@ -356,10 +356,10 @@ def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkey
     hand_in(course, "ben", RELEASE)
     whole = jobs.grade_submission
 
-    def faulty(submission, challenge, sandbox):
+    def faulty(submission, asked, challenge, sandbox):
         if not submission.answers:
             raise ZeroDivisionError("ours")
-        return whole(submission, challenge, sandbox)
+        return whole(submission, asked, challenge, sandbox)
 
     monkeypatch.setattr(jobs, "grade_submission", faulty)
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)

@@ -14,34 +14,61 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from . import linux
+from . import limits, linux
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .moment import Moment
+from .own_tests import OwnTests
 
 #: What a cell of the student's own gets when the cells before it have used up the time of all.
 LEAST_SECONDS = 0.5
+
+
+class Time:
+    """What is left of a time: of processor time, and of the clock, which may take `factor` times as long."""
+
+    def __init__(self, seconds: float, factor: float) -> None:
+        self._factor = factor
+        self._left, self._left_of_the_clock = seconds, factor * seconds
+
+    def share(self, seconds: float) -> tuple[float, float]:
+        """What one part may have: `seconds`, or what is left."""
+        least = LEAST_SECONDS
+        return (
+            min(seconds, max(self._left, least)),
+            self._factor * min(seconds, max(self._left_of_the_clock / self._factor, least)),
+        )
+
+    @contextlib.contextmanager
+    def spent(self) -> Iterator[None]:
+        """Take off what is spent inside."""
+        began, started = sum(os.times()[:4]), time.monotonic()
+        yield
+        self._left -= sum(os.times()[:4]) - began
+        self._left_of_the_clock -= time.monotonic() - started
 
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
     reseed()
     order, _ = receive_frame(channel)
-    cells, moments, left = Cells(namespace, transform), {}, float(order["seconds_for_own_cells"])
+    cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
+    seconds, own = float(order["seconds_per_cell"]), Time(float(order["seconds_for_own_cells"]), factor)
+    tests = OwnTests(namespace, transform)
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
-        started, seconds = time.monotonic(), float(order["seconds_per_cell"])
-        report = cells.run(cell, min(seconds, max(left, LEAST_SECONDS)) if cell["own"] else seconds)
-        if cell["own"]:
-            left -= time.monotonic() - started
+        with own.spent() if cell["own"] else contextlib.nullcontext():
+            report = cells.run(cell, *(own.share(seconds) if cell["own"] else (seconds, factor * seconds)))
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             moments[tested] = Moment(tested, namespace)
+        tests.keep(cell["tests"])
         send_frame(channel, {"event": "cell", "index": index, **report})
     send_frame(channel, {"event": "ready"})
     while True:
@@ -51,7 +78,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, channel, reply, namespace, moments)
+            how = answer(request, payload, channel, reply, namespace, moments, tests)
         send_frame(channel, {"event": "ended", "how": how})
 
 
@@ -62,6 +89,7 @@ def answer(
     reply: socket.socket,
     namespace: dict[str, Any],
     moments: dict[str, Moment],
+    tests: OwnTests,
 ) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
@@ -76,7 +104,13 @@ def answer(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            answer_here(request, payload, reply, namespace, moments)
+                linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
+            limits.bound_cpu(float(request["seconds"]))
+            if "test" in request:
+                reseed()
+                send_frame(reply, tests.outcome(request["test"]))
+            else:
+                answer_here(request, payload, reply, namespace, moments)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
             pass  # the host has heard enough
@@ -85,7 +119,7 @@ def answer(
         finally:
             os._exit(status)
     reply.close()  # so that the host hears at once when the child ends
-    deadline = time.monotonic() + float(request["seconds"])
+    deadline = time.monotonic() + float(request["seconds_of_the_clock"])
     ended = _wait(child, deadline)
     _end(child)
     if ended is None:
