@@ -88,7 +88,7 @@ def _print_course(console: Console, wanted: Mapping[str, Mapping[str, float]], b
 
 
 def _bar(console: Console, name: str, right: int, count: int, score: float, points: float) -> Text:
-    filled = right * WIDTH // count
+    filled = right * WIDTH // max(count, 1)
     signs = "#." if console.options.ascii_only else "█░"
     return Text.assemble(
         f"{name:20} ",
