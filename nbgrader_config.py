@@ -30,6 +30,22 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
+c.GenerateAssignment.exporter_class = "autograder.release_steps.ReleaseExporter"
+c.GenerateAssignment.preprocessors = [
+    "autograder.release_steps.CheckQuestions",
+    "nbgrader.preprocessors.IncludeHeaderFooter",
+    "autograder.release_steps.PointsInProse",
+    "nbgrader.preprocessors.LockCells",
+    "nbgrader.preprocessors.ClearSolutions",
+    "nbgrader.preprocessors.ClearOutput",
+    "nbgrader.preprocessors.CheckCellMetadata",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "autograder.release_steps.MigrateCells",
+    "nbgrader.preprocessors.ClearHiddenTests",
+    "nbgrader.preprocessors.ClearMarkScheme",
+    "nbgrader.preprocessors.ComputeChecksums",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
 
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"

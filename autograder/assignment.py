@@ -7,6 +7,7 @@ course, which the judge grades; a test of the instructor's own, which is run; or
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -19,6 +20,8 @@ from .units import is_exercise
 EXERCISE, TESTS, MANUAL, TASK = "exercise", "tests", "manual", "task"
 #: What a person marks.
 BY_HAND = (MANUAL, TASK)
+#: On a cell that is out of the marks.
+DROPPED_TAG = "dropped"
 
 
 class BadAssignment(Expected):
@@ -87,7 +90,7 @@ def read_assignment(
 
     text: the notebook file. tests: cell -> the source of an own test with its hidden part. dropped: questions' names.
     """
-    release = nbformat.reads(text, as_version=4)
+    release = with_ids(nbformat.reads(text, as_version=4))
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped
@@ -106,6 +109,18 @@ def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
             marks = cell.metadata.nbgrader
             marks.update(grade=False, task=False, locked=not marks.solution)
             marks.pop("points", None)
+            cell.metadata["tags"] = [*_tags(cell), DROPPED_TAG]
+
+
+def with_ids(notebook: NotebookNode) -> NotebookNode:
+    """The same notebook; cells of one in an older format get ids, the same each time."""
+    for index, cell in enumerate(notebook.cells):
+        if not cell.get("id"):
+            cell["id"] = re.sub(r"[^\w-]", "-", str(_marks(cell).get("grade_id") or f"cell-{index}"), flags=re.ASCII)[
+                :64
+            ]
+    notebook.nbformat_minor = max(notebook.nbformat_minor, 5)
+    return notebook
 
 
 def questions_of(name: str, notebook: NotebookNode) -> list[Question]:

@@ -12,7 +12,7 @@ from .course import Course
 from .grading import grade_submission
 from .judge import Verdict
 from .sandbox import Limits, open_sandbox
-from .submission import CodeCell, Unreadable, read
+from .submission import Cell, Unreadable, read
 from .text import printable
 from .transplant import Transplanted, answer_names, transplant
 
@@ -64,7 +64,7 @@ def _open(course: Course, path: Path) -> Transplanted:
     return transplant(cells, course.release(unit), unit, str(path))
 
 
-def _unit_of(course: Course, cells: list[CodeCell], path: Path) -> str:
+def _unit_of(course: Course, cells: list[Cell], path: Path) -> str:
     """The unit whose answer cells the notebook holds most of; the file's name decides a tie."""
     marks = {mark for cell in cells for mark in (cell.grade_id, cell.identity) if mark}
     counts = {

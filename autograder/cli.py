@@ -6,13 +6,13 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
 from .expected import Expected
-from .text import printable
+from .text import counted, printable
 
 if TYPE_CHECKING:
     from .course import Course
@@ -108,12 +108,12 @@ def _parser() -> argparse.ArgumentParser:
     feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
     feedback.add_argument("units", nargs="*", metavar="UNIT")
     feedback.add_argument("--student", metavar="ID", help="only this student")
-    feedback.set_defaults(run=_feedback)
+    feedback.set_defaults(run=_on_marks("feedback"))
 
     drop = commands.add_parser("drop", help="take a question out of the marks, for everybody")
     drop.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     drop.add_argument("--back", action="store_true", help="put it back, with the marks that it had")
-    drop.set_defaults(run=_drop)
+    drop.set_defaults(run=_on_marks("drop"))
 
     marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
     marks.add_argument("units", nargs="*", metavar="UNIT")
@@ -122,7 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     decided = marks.add_mutually_exclusive_group()
     decided.add_argument("--keep", action="store_true", help="of those given for another answer: they count")
     decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
-    marks.set_defaults(run=_marks)
+    marks.set_defaults(run=_on_marks("marks"))
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(run=_doctor)
@@ -270,16 +270,12 @@ def _collect(options: argparse.Namespace) -> int:
     root = _course(options)
     found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
     counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"
-    print(f"{options.unit}: notebooks of {_students(len(found.taken) + len(found.unchanged))}: {counts}.")
+    print(f"{options.unit}: notebooks of {counted(len(found.taken) + len(found.unchanged), 'student')}: {counts}.")
     if found.replaced:
-        print(f"What {_students(len(found.replaced))} had there before: {root / 'grading' / 'replaced'}")
+        print(f"What {counted(len(found.replaced), 'student')} had there before: {root / 'grading' / 'replaced'}")
     for line in [*found.notes, *found.problems]:
         print(f"autograder: {line}", file=sys.stderr)
     return UNUSABLE if found.problems else GRADED
-
-
-def _students(number: int) -> str:
-    return f"{number} student{'' if number == 1 else 's'}"
 
 
 def _bundle(options: argparse.Namespace) -> int:
@@ -309,74 +305,21 @@ def _export(options: argparse.Namespace) -> int:
     made = table(options.format, found, points, options.units, roster)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
-    print(f"Marks of {_students(made.students)}: {path}")
+    print(f"Marks of {counted(made.students, 'student')}: {path}")
     for problem in made.problems:
         print(f"autograder: {printable(problem)}", file=sys.stderr)
     return UNUSABLE if made.problems else GRADED
 
 
-def _feedback(options: argparse.Namespace) -> int:
-    from . import classroom
+def _on_marks(name: str) -> Callable[[argparse.Namespace], int]:
+    """A command on marks that are there: none of them judges."""
 
-    root = _course(options)
-    found = classroom.look_through(root, options.units, options.student)
-    classroom.check_gradebook(root, to_write=True)
-    run = classroom.Run(root)
-    left = run.settle(found.notebooks, again=True)
-    shown = {item.student for item in found.notebooks if item not in left}
-    print(f"Feedback pages of {_students(len(shown))}: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
-    new = [f"{item.student}, {item.unit}: new or changed since it was graded; run `autograder grade`" for item in left]
-    for line in [*run.remarks, *new, *found.closed]:
-        print(f"autograder: {printable(line)}", file=sys.stderr)
-    return UNUSABLE if found.closed else GRADED
+    def run(options: argparse.Namespace) -> int:
+        from . import commands_on_marks
 
+        return getattr(commands_on_marks, name)(_course(options), options)
 
-def _drop(options: argparse.Namespace) -> int:
-    from .course import Course
-    from .decisions import drop, find_question
-
-    root = _course(options)
-    unit, name = find_question(Course(root), options.question)
-    if not drop(Course(root), unit, name, options.back):
-        raise Unusable(f"{unit}/{name} {'is not out of the marks' if options.back else 'is out of the marks already'}")
-    _settle(root, [unit])
-    print(f"{unit}/{name} {'is back in' if options.back else 'is out of'} the marks, for everybody.")
-    return GRADED
-
-
-def _marks(options: argparse.Namespace) -> int:
-    from .course import Course
-    from .decisions import by_hand, decide
-
-    root = _course(options)
-    found = list(by_hand(Course(root), options.units, options.student, options.question))
-    if options.keep or options.new:
-        found = [entry for entry in found if entry.mark.outdated]
-        decide(root, found, options.keep)
-        _settle(root, sorted({entry.unit for entry in found}))
-        whose = "count as they are" if options.keep else "are gone, and the judge's count"
-        print(f"{len(found)} marks by hand that were given for another answer {whose}.")
-        return GRADED
-    for entry in found:
-        print(printable(entry.line()))
-    if not found:
-        print("No mark was changed by hand.")
-    return GRADED
-
-
-def _settle(root: Path, units: Sequence[str]) -> None:
-    """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
-    from . import classroom
-
-    for unit in units:
-        try:
-            handed = classroom.handed_in(root, [unit])
-        except classroom.NotUsable:
-            continue
-        run = classroom.Run(root)
-        run.settle(handed)
-        for line in run.remarks:
-            print(f"autograder: {printable(line)}", file=sys.stderr)
+    return run
 
 
 def _doctor(options: argparse.Namespace) -> int:

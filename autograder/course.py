@@ -10,6 +10,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from .assignment import TESTS, Assignment, BadAssignment, questions_of, read_assignment, solution_problems
+from .solution_check import lone_notebook, refuse
 from .submission import read
 from .transplant import Transplanted, transplant
 from .units import UnknownUnit, unit_names
@@ -41,6 +42,15 @@ class Course:
         }
         return sorted(found - set(unit_names()))
 
+    def refuse_misnamed(self, *names: str) -> None:
+        """Raise BadAssignment for a folder of solutions/ (none named: any) that holds another notebook than its own."""
+        for folder in sorted((self.root / "solutions").glob("*/")):
+            if names and folder.name not in names:
+                continue
+            lone_notebook(folder)
+            if not PLAIN_NAME.fullmatch(folder.name) and any(folder.glob("*.ipynb")):
+                raise BadAssignment(f"{folder}: name it with letters, digits, _, - and . alone, and its notebook too")
+
     def find(self, name: str) -> str:
         """An assignment by its name, its number or the start of its name. Raises UnknownUnit."""
         units = self.units()
@@ -51,6 +61,7 @@ class Course:
         if len(found) > 1:
             raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
         if not found:
+            self.refuse_misnamed(name)
             raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(units)}")
         return found[0]
 
@@ -74,6 +85,9 @@ class Course:
             text, dropped = path.read_text(encoding="utf-8"), self.dropped().get(unit, [])
             found = read_assignment(unit, text, self._own_tests(unit), dropped)
             solution = self._solution(unit)
+            if solution is not None:
+                lone_notebook(self.root / "solutions" / unit)
+                refuse(unit, solution)
             differ = next(solution_problems(unit, solution, found), "") if solution else ""
             if differ:
                 remedy = f"run `autograder release {unit}`"

@@ -110,6 +110,11 @@ class Request:
         ]
         self.payload = encoder.payload()
 
+    def header(self) -> dict[str, Any]:
+        """What the worker is told beside the bytes."""
+        told = {"function": self.function, "calls": self.calls, "library": self.library}
+        return {**told, "stand_ins": list(self.stand_ins)}
+
     def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
         if isinstance(value, Rng):
             return {"t": "rng", "seed": value.seed, "lib": self.library}

@@ -19,6 +19,8 @@ from nbformat import NotebookNode
 from .colour import coloured
 from .jobs import MARK
 from .markdown import rendered
+from .text import visible
+from .words import unquoted
 
 TEMPLATE = Path(__file__).with_name("feedback_page.html")
 #: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
@@ -34,6 +36,9 @@ WORDS = {
     "crashed": ("!", "crashed"),
     "timeout": ("∞", "no end"),
     "forbidden": ("✗", "forbidden"),
+    "waiting": ("…", "waits for your instructor"),
+    "marked": ("✎", "marked by your instructor"),
+    "dropped": ("–", "does not count"),
 }
 
 
@@ -82,7 +87,10 @@ class FeedbackPages:
             penalty=grades["late_penalty"],
             unreadable=notebook.metadata.get(MARK, {}).get("unreadable", ""),
             marks=marks,
-            cells=[(each, _told(each), marks.get(_told(each).get("grade_id")), _comment(each)) for each in cells],
+            cells=[
+                (each, _told(each), marks.get(_told(each).get("grade_id")), _comment(each), _words(each))
+                for each in cells
+            ],
             code=lambda source: self._shown("code", source),
             prose=lambda source: self._shown("prose", source),
         )
@@ -99,6 +107,14 @@ def _told(cell: NotebookNode) -> dict[str, Any]:
     return cell.metadata.get("nbgrader", {})
 
 
+def _words(cell: NotebookNode) -> str | None:
+    """A student's own prose, to be shown as it was typed and never as Markdown; None for ours."""
+    if cell.cell_type != "markdown" or not (_told(cell).get("solution") or cell.get("id", "").startswith("extra-")):
+        return None
+    text = unquoted(cell.source)
+    return None if text is None else visible(text)
+
+
 def _comment(cell: NotebookNode) -> str:
     comment = _told(cell).get("comment") or ""
     return "" if comment == NO_RESPONSE else comment
@@ -109,16 +125,39 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
     for cell in notebook.cells:
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
+            verdict = _verdict(cell)
+            if verdict.get("dropped"):
+                place, words = told["grade_id"], "Taken out of the marks, for everybody."
+                name = place.removeprefix("test_")
+                yield Mark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
             continue
-        place, score, points = told["grade_id"], float(told["score"]), float(told["points"])
+        place, score, points = told["grade_id"], float(told["score"] or 0), float(told["points"])
+        if told.get("solution") or told.get("task"):
+            yield _marked_by_hand(told, score, points, place if place in commented else "")
+            continue
         name, verdict = place.removeprefix("test_"), _verdict(cell)
         by_hand = bool(verdict) and verdict["score"] != score
         outcome = verdict.get("verdict", "")
         if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
             outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
-        advice = "" if outcome == "right" else verdict.get("advice") or verdict.get("message", "")
+        advice, message = verdict.get("advice") or verdict.get("message", ""), verdict.get("message", "")
+        if outcome == "right" or verdict.get("verdict") == "right":
+            advice = ""
+        if by_hand and message:
+            message = f"Before that, judged: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
-        yield Mark(place, name, score, points, outcome, advice, verdict.get("message", ""), by_hand, comment)
+        yield Mark(place, name, score, points, outcome, advice, message, by_hand, comment)
+
+
+def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> Mark:
+    """What only a person can mark: no program has said anything about it."""
+    if told.get("waits"):
+        outcome, words = "waiting", "Waits for your instructor."
+    elif told.get("marked"):
+        outcome, words = "marked", ""
+    else:
+        outcome, words = "missing", "Nothing is written: it is as it was handed out."
+    return Mark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
 
 
 def _verdict(cell: NotebookNode) -> dict[str, Any]:

@@ -21,12 +21,13 @@ import nbformat
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.coursedir import CourseDirectory
-from nbgrader.preprocessors import AssignLatePenalties, GetGrades, NbGraderPreprocessor
+from nbgrader.preprocessors import AssignLatePenalties, NbGraderPreprocessor
 from traitlets import TraitError
 
 from .course import Course
 from .expected import Expected
 from .feedback import FeedbackPages
+from .grades import GetMarks
 from .lateness import rule_digest
 from .marks import Marks, marks_of
 from .migration import migrate, prepare
@@ -68,7 +69,7 @@ class Recorder:
         self._due: dict[str, object] = {}
         self._pages = FeedbackPages()
         self._log = quiet_log()
-        self._grades = GetGrades(config=self._config, log=self._log)
+        self._grades = GetMarks(config=self._config, log=self._log)
         self.changes: list[str] = []
         self.remarks: list[str] = []
 

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from .assignment import Assignment, Question
+from .assignment import Assignment
 from .challenge import Challenge, Posed
 from .circumstances import with_circumstances
 from .dialogue import Request
 from .forbidden import Survey, Tangled, find_forbidden
 from .judge import Verdict, judge, without_answer
+from .own_questions import own_verdicts
 from .sandbox import CellOutcome, Sandbox, Session
 from .submission import Unreadable
 from .transplant import Transplanted
@@ -43,15 +44,9 @@ def grade_submission(
             verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
-    return [_on(question, assignment, verdicts.get(question.name)) for question in assignment.questions]
-
-
-def _on(question: Question, assignment: Assignment, verdict: Verdict | None) -> Verdict:
-    """The verdict on a question in its points; one that only a person can mark waits for that."""
-    if verdict is None:
-        words = "Waits for your instructor."
-        verdict = Verdict(assignment.name, question.name, question.points, 0.0, "waiting", None, words)
-    return verdict.worth(question, assignment.name)
+        # Whatever an instructor's test does to the notebook's process, the course's exercises have been asked by now.
+        verdicts |= own_verdicts(assignment, submission, outcomes, session)
+    return [verdicts[question.name].worth(question, assignment.name) for question in assignment.questions]
 
 
 def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:

@@ -153,21 +153,22 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bo
     """
     if unreadable:
         notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
-    by_cell = {verdict.cell: verdict for verdict in verdicts if verdict.verdict != "waiting"}
+    by_cell = {verdict.cell: verdict for verdict in verdicts}
     for cell in notebook.cells:
-        verdict = by_cell.get(cell.metadata.get("nbgrader", {}).get("grade_id"))
-        if verdict is not None and cell.cell_type == "code":
-            cell.outputs = outputs_of(verdict)
+        marks = cell.metadata.get("nbgrader", {})
+        verdict = by_cell.get(marks.get("grade_id"))
+        if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
+            cell.outputs = outputs_of(verdict, dropped=not marks.get("grade"))
             cell.execution_count = 1
     return notebook
 
 
-def outputs_of(verdict: Verdict) -> list[NotebookNode]:
+def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
-    score.metadata[MARK] = noted
+    score.metadata[MARK] = {**noted, "dropped": dropped}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 

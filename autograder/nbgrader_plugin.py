@@ -35,7 +35,7 @@ from .migration import migrate, prepare
 from .placement import HandedIn
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
-from .submission import CodeCell, Unreadable, for_the_student
+from .submission import Cell, Unreadable, for_the_student
 from .timestamps import mistrust
 from .transplant import transplant
 
@@ -147,7 +147,7 @@ class RecordVerdicts(NbGraderPreprocessor):
         mark = nb.metadata.get(MARK, {})
         if mark.get("unreadable"):
             return nothing_to_grade(run.course.assignment(unit), mark["unreadable"])
-        cells = [cell for cell in map(_as_handed_in, nb.cells) if cell is not None]
+        cells = [_as_handed_in(cell) for cell in nb.cells if cell.cell_type in ("code", "markdown")]
         submission = transplant(cells, run.course.release(unit), unit, unit)
         submission.notes.update(mark.get("notes", {}))
         try:
@@ -173,10 +173,9 @@ class KeepResult(NbGraderPreprocessor):
         return nb, resources
 
 
-def _as_handed_in(cell: NotebookNode):
-    if cell.cell_type != "code":
-        return None
-    return CodeCell(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.get("id"), cell.source)
+def _as_handed_in(cell: NotebookNode) -> Cell:
+    grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
+    return Cell(grade_id, cell.get("id"), cell.source, cell.cell_type)
 
 
 __all__ = ["KeepResult", "RecordVerdicts", "SubmissionExporter", "load_config", "register_unit"]

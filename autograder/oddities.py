@@ -42,7 +42,8 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
     try:
         data = read_file(path)
         given = {cell.source.strip() for cell in release.cells}
-        sources = [cell.source for cell in read_bytes(data, str(path)) if cell.source.strip() not in given]
+        theirs = [cell.source for cell in read_bytes(data, str(path)) if cell.kind == "code"]
+        sources = [source for source in theirs if source.strip() not in given]
         cells = _listed(json.loads(data.decode("utf-8-sig")))
     except (Unreadable, ValueError, RecursionError):
         return []

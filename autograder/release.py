@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import shutil
@@ -16,6 +17,7 @@ from .assignment import questions_of
 from .course import Course
 from .course_map import unit_of_map
 from .expected import Expected
+from .solution_check import lone_notebook, refuse
 from .start_page import NAME, is_stale, write_start_page
 from .units import unit_names
 
@@ -51,6 +53,7 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
 
     if not (root / "solutions" / unit / f"{unit}.ipynb").is_file():
         raise ReleaseFailed(f"solutions/{unit}/{unit}.ipynb is not there; the release is made from it")
+    _refuse(root, unit)
     config = load_config(root)
     config.CourseDirectory.release_directory = str(target)
     config.SaveCells.enabled = database
@@ -72,6 +75,13 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
         raise ReleaseFailed(f"{path}: nbgrader cannot make the release: {said}{where}") from error
 
 
+def _refuse(root: Path, unit: str) -> None:
+    """What is to be mended in the instructor's questions, in words of ours. What nbgrader cannot read, it says."""
+    lone_notebook(root / "solutions" / unit)
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        refuse(unit, nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+
+
 def _doubts(path: Path) -> Iterator[str]:
     """What is wrong with the marks of cells, as far as can be seen: nbgrader's own words name no cell."""
     try:
@@ -83,9 +93,9 @@ def _doubts(path: Path) -> Iterator[str]:
         for what, mark, name in MARKS:
             begun, ended = (cell.source.count(f"### {word} {what}") for word in ("BEGIN", "END"))
             if begun != ended:
-                yield f"cell {cell.id} has {begun} lines BEGIN {what} and {ended} lines END {what}"
+                yield f"cell {cell.get('id')} has {begun} lines BEGIN {what} and {ended} lines END {what}"
             elif begun and not marks.get(mark):
-                yield f"is the cell {cell.id}, with BEGIN {what}, not marked as *{name}*?"
+                yield f"is the cell {cell.get('id')}, with BEGIN {what}, not marked as *{name}*?"
 
 
 def release(root: Path, units: Sequence[str] = ()) -> list[str]:
@@ -126,6 +136,7 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
 
 
 def _all(root: Path) -> list[str]:
+    Course(root).refuse_misnamed()
     return [unit for unit in Course(root).units() if (root / "solutions" / unit).is_dir()]
 
 

@@ -17,6 +17,8 @@ SIZE_CAP = 20 * 2**20
 CELLS_CAP = 2_000
 #: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
 CODE_CAP = 200_000
+#: Letters of a student's own prose that are carried over: answers in words, and what stands below a task.
+WORDS_CAP = 200_000
 #: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
 MAGICS_CAP = 300
 
@@ -34,21 +36,22 @@ def for_the_student(problem: str, path: str) -> str:
 
 
 @dataclass(frozen=True)
-class CodeCell:
-    """A code cell as handed in: what it says it is, and its text."""
+class Cell:
+    """A cell as handed in: what it says it is, and its text. kind: "code" or "markdown"."""
 
     grade_id: str | None
     identity: str | None
     source: str
+    kind: str = "code"
 
 
-def read(path: Path) -> list[CodeCell]:
-    """The code cells of a notebook from a stranger. Raises Unreadable."""
+def read(path: Path) -> list[Cell]:
+    """The cells of a notebook from a stranger. Raises Unreadable."""
     return read_bytes(read_file(path), str(path))
 
 
-def read_bytes(data: bytes, name: str) -> list[CodeCell]:
-    """The code cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+def read_bytes(data: bytes, name: str) -> list[Cell]:
+    """The cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
     remedy = "open it in JupyterLab, save it, and hand it in again"
     try:
         document = json.loads(data.decode("utf-8-sig"))
@@ -66,12 +69,13 @@ def read_bytes(data: bytes, name: str) -> list[CodeCell]:
         raise Unreadable(f"{name}: not a notebook (it has no cells); {remedy}")
     if len(cells) > CELLS_CAP:
         raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
-    code = [cell for cell in map(_code_cell, cells) if cell is not None]
+    found = [cell for cell in map(_cell, cells) if cell is not None]
+    code = [cell for cell in found if cell.kind == "code"]
     if sum(len(cell.source) for cell in code) > CODE_CAP:
         raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
     if sum(escapes(cell.source) for cell in code) > MAGICS_CAP:
         raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
-    return code
+    return found
 
 
 def read_file(path: Path) -> bytes:
@@ -101,8 +105,9 @@ def _list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _code_cell(cell: Any) -> CodeCell | None:
-    if not isinstance(cell, dict) or cell.get("cell_type") != "code":
+def _cell(cell: Any) -> Cell | None:
+    kind = cell.get("cell_type") if isinstance(cell, dict) else None
+    if kind not in ("code", "markdown"):
         return None
     source = cell.get("source", cell.get("input", ""))
     if isinstance(source, list):
@@ -115,8 +120,9 @@ def _code_cell(cell: Any) -> CodeCell | None:
     nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
     identity = cell.get("id")
-    return CodeCell(
+    return Cell(
         grade_id if isinstance(grade_id, str) else None,
         identity if isinstance(identity, str) else None,
         source,
+        kind,
     )

@@ -30,6 +30,11 @@ def _seen(letter: str) -> str:
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
 
 
+def counted(number: int, noun: str) -> str:
+    """ "1 student", "2 students"."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def visible(text: str) -> str:
     """Several lines without control characters: line ends and tabs stay, the others are spelt out."""
     return ODD.sub(lambda letter: _seen(letter[0]), text)

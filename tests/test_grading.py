@@ -16,7 +16,7 @@ from autograder.grading import grade_submission
 from autograder.judge import Verdict
 from autograder.sandbox import Limits, Sandbox, open_sandbox
 from autograder.sandbox.sandbox import preflight
-from autograder.submission import CodeCell
+from autograder.submission import Cell
 from autograder.transplant import transplant
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -54,9 +54,9 @@ def graded(sandbox, challenge, right):
     """Grades the right answers with some of them replaced, and own cells before them or, unmarked, behind."""
 
     def grade(before: tuple[str, ...] = (), behind: tuple[str, ...] = (), **answers: str) -> dict[str, Verdict]:
-        cells = [CodeCell(None, None, source) for source in before]
-        cells += [CodeCell(name, None, source) for name, source in {**right, **answers}.items()]
-        cells += [CodeCell(None, None, source) for source in behind]
+        cells = [Cell(None, None, source) for source in before]
+        cells += [Cell(name, None, source) for name, source in {**right, **answers}.items()]
+        cells += [Cell(None, None, source) for source in behind]
         submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
         return {
             verdict.function: verdict for verdict in grade_submission(submission, assignment(UNIT), challenge, sandbox)
@@ -70,11 +70,11 @@ def test_the_solutions_get_full_marks(graded):
 
 
 def test_what_stands_between_an_answer_and_its_test_counts(sandbox, challenge, right):
-    cells = [CodeCell(name, None, source) for name, source in right.items()]
+    cells = [Cell(name, None, source) for name, source in right.items()]
     at = list(right).index("softmax")
     cells[at : at + 1] = [
-        CodeCell("softmax", None, "def softmax(z, axis=-1):\n    return 'a draft'"),
-        CodeCell(None, None, right["softmax"]),
+        Cell("softmax", None, "def softmax(z, axis=-1):\n    return 'a draft'"),
+        Cell(None, None, right["softmax"]),
     ]
     submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
     assert {verdict.verdict for verdict in grade_submission(submission, assignment(UNIT), challenge, sandbox)} == {
@@ -119,7 +119,7 @@ def test_a_cell_that_takes_too_long_still_defines_its_functions(challenge, right
     course = "import time\ntime.sleep(60)\ndef helper(x):\n    return x"
     answers = {**right, "softmax": right["softmax"] + "\nimport time\ntime.sleep(60)"}
     answers["attention_scores"] = "def attention_scores(Q, K):\n    return helper(Q @ K.T)"
-    cells = [CodeCell(None, None, course), *(CodeCell(name, None, source) for name, source in answers.items())]
+    cells = [Cell(None, None, course), *(Cell(name, None, source) for name, source in answers.items())]
     submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
     with open_sandbox(Limits(seconds_per_cell=1)) as impatient:
         verdicts = {

@@ -11,7 +11,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.submission import SIZE_CAP, CodeCell, Unreadable, read, read_bytes
+from autograder.submission import SIZE_CAP, Cell, Unreadable, read, read_bytes
 from autograder.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]
@@ -386,6 +386,6 @@ def test_reading_twice_gives_the_same():
     solve(doc)
     doc["cells"].insert(3, code_cell("helper = 1", id="x"))
     once = opened(doc)
-    cells = [CodeCell(marks(c).get("grade_id"), c.id, c.source) for c in once.notebook.cells if c.cell_type == "code"]
+    cells = [Cell(marks(c).get("grade_id"), c.id, c.source) for c in once.notebook.cells if c.cell_type == "code"]
     twice = transplant(cells, RELEASE, UNIT, "a.ipynb")
     assert (twice.answers, twice.cells) == (once.answers, once.cells)

@@ -12,12 +12,14 @@ class CellSource:
     """A cell to run. kind: "given" (ours), "answer" or "extra" (the student's).
 
     tested: the function whose test stands next in the notebook: as this cell leaves it, so it is judged.
+    tests: the same for tests of the instructor's own.
     """
 
     name: str
     kind: str
     source: str
     tested: str = ""
+    tests: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Session:
         """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
         sources = [self._sources[index] for index in wanted]
-        cells = [{"name": c.name, "source": c.source, "tested": c.tested, "own": c.kind == "extra"} for c in sources]
+        cells = [_order(cell) for cell in sources]
         seconds = {
             "seconds_per_cell": self._limits.seconds_per_cell,
             "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,
@@ -175,13 +175,7 @@ class Session:
         return self._conclude(transcript, finished, deadline, seconds)
 
     def _send(self, request: Request, theirs: socket.socket, seconds: float) -> None:
-        header = {
-            "function": request.function,
-            "calls": request.calls,
-            "stand_ins": list(request.stand_ins),
-            "library": request.library,
-            "seconds": seconds,
-        }
+        header = {**request.header(), "seconds": seconds}
         self._channel.settimeout(GRACE_SECONDS)
         send_frame(self._channel, header, request.payload)
         socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
@@ -290,6 +284,11 @@ class _Culprit:
 
     index: int
     outcome: CellOutcome
+
+
+def _order(cell: CellSource) -> dict[str, Any]:
+    told = {"name": cell.name, "source": cell.source, "tested": cell.tested, "tests": cell.tests}
+    return {**told, "own": cell.kind == "extra"}
 
 
 def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:

@@ -23,6 +23,7 @@ from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .moment import Moment
+from .own_tests import OwnTests
 
 #: What a cell of the student's own gets when the cells before it have used up the time of all.
 LEAST_SECONDS = 0.5
@@ -33,6 +34,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
     reseed()
     order, _ = receive_frame(channel)
     cells, moments, left = Cells(namespace, transform), {}, float(order["seconds_for_own_cells"])
+    tests = OwnTests(namespace, transform)
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
         started, seconds = time.monotonic(), float(order["seconds_per_cell"])
@@ -42,6 +44,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             moments[tested] = Moment(tested, namespace)
+        tests.keep(cell["tests"])
         send_frame(channel, {"event": "cell", "index": index, **report})
     send_frame(channel, {"event": "ready"})
     while True:
@@ -51,7 +54,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, channel, reply, namespace, moments)
+            how = answer(request, payload, channel, reply, namespace, moments, tests)
         send_frame(channel, {"event": "ended", "how": how})
 
 
@@ -62,6 +65,7 @@ def answer(
     reply: socket.socket,
     namespace: dict[str, Any],
     moments: dict[str, Moment],
+    tests: OwnTests,
 ) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
@@ -76,7 +80,11 @@ def answer(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
-            answer_here(request, payload, reply, namespace, moments)
+            if "test" in request:
+                reseed()
+                send_frame(reply, tests.outcome(request["test"]))
+            else:
+                answer_here(request, payload, reply, namespace, moments)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
             pass  # the host has heard enough

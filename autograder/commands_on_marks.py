@@ -1,0 +1,68 @@
+"""The commands that look at marks which are there, change what counts, and judge nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import classroom, decisions
+from .course import Course
+from .text import counted, printable
+
+
+def feedback(root: Path, options: argparse.Namespace) -> int:
+    """Make the pages anew, from what was judged and the marks of now."""
+    found = classroom.look_through(root, options.units, options.student)
+    classroom.check_gradebook(root, to_write=True)
+    run = classroom.Run(root)
+    left = run.settle(found.notebooks, again=True)
+    shown = {item.student for item in found.notebooks if item not in left}
+    print(f"Feedback pages of {counted(len(shown), 'student')}: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
+    new = [f"{item.student}, {item.unit}: new or changed since it was graded; run `autograder grade`" for item in left]
+    for line in [*run.remarks, *new, *found.closed]:
+        print(f"autograder: {printable(line)}", file=sys.stderr)
+    return 2 if found.closed else 0
+
+
+def drop(root: Path, options: argparse.Namespace) -> int:
+    """Take a question out of the marks, or put it back."""
+    unit, name = decisions.find_question(Course(root), options.question)
+    if not decisions.drop(Course(root), unit, name, options.back):
+        raise decisions.NoDecision(
+            f"{unit}/{name} {'is not out of the marks' if options.back else 'is out of the marks already'}"
+        )
+    _settle(root, [unit])
+    print(f"{unit}/{name} {'is back in' if options.back else 'is out of'} the marks, for everybody.")
+    return 0
+
+
+def marks(root: Path, options: argparse.Namespace) -> int:
+    """List the marks by hand, or decide about those that were given for another answer."""
+    found = list(decisions.by_hand(Course(root), options.units, options.student, options.question))
+    if options.keep or options.new:
+        found = [entry for entry in found if entry.mark.outdated]
+        decisions.decide(root, found, options.keep)
+        _settle(root, sorted({entry.unit for entry in found}))
+        whose = "count as they are" if options.keep else "are gone, and the judge's count"
+        print(f"{len(found)} marks by hand that were given for another answer {whose}.")
+        return 0
+    for entry in found:
+        print(printable(entry.line()))
+    if not found:
+        print("No mark was changed by hand.")
+    return 0
+
+
+def _settle(root: Path, units: Sequence[str]) -> None:
+    """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
+    for unit in units:
+        try:
+            handed = classroom.handed_in(root, [unit])
+        except classroom.NotUsable:
+            continue
+        run = classroom.Run(root)
+        run.settle(handed)
+        for line in run.remarks:
+            print(f"autograder: {printable(line)}", file=sys.stderr)
