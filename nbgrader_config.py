@@ -1,6 +1,7 @@
 """How nbgrader sees this course: where its folders are, and who does the grading.
 
 With this file in the course folder both `autograder grade` and a plain `nbgrader autograde UNIT` give the same scores.
+What is set for a class of one's own goes into nbgrader_config_local.py beside it, which git does not see.
 """
 
 import os
@@ -47,6 +48,10 @@ c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
+# The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
+# that give each a container, hand-ins are refused until you set c.ExchangeCollect.check_owner = False: then anybody can
+# hand in under another's name (docs/THREATS.md).
+c.ExchangeFactory.collect = "autograder.exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
 c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
 
@@ -62,3 +67,11 @@ c.Autograde.autograde_preprocessors = [
 
 # Feedback pages are inert without nbconvert's sanitizer, which would take tables and hints from our own text: a student
 # contributes code and plain text alone to them, and both are escaped.
+
+# A release says for which version of the exercises it was made.
+c.GenerateAssignment.preprocessors.insert(0, "autograder.release_stamp.StampRelease")
+
+# Last of all what is set here alone. It finds `c` as it stands, and may read and change all of it.
+LOCAL = ROOT / "nbgrader_config_local.py"
+if LOCAL.is_file():
+    exec(compile(LOCAL.read_bytes(), str(LOCAL), "exec"), {"c": c, "__file__": str(LOCAL), "get_config": lambda: c})

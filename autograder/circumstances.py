@@ -30,7 +30,7 @@ def with_circumstances(verdict: Verdict, submission: Transplanted, outcomes: Map
     )
     if not words:
         return verdict
-    advice = verdict.advice and f"{verdict.advice} {words}"
+    advice = f"{verdict.advice} {words}".strip() if verdict.advice or verdict.raised else ""
     return replace(verdict, message=f"{verdict.message} {words}", advice=advice)
 
 

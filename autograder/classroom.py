@@ -19,8 +19,9 @@ from .jobs import Graded, Job, recorded_form
 from .kept import keep, read_kept
 from .placement import HandedIn, Survey, survey
 from .sandbox import Limits, NoSandbox, preflight
-from .submission import Unreadable, read_file
+from .submission import Unreadable, bounded, read_file
 from .units import digest
+from .unseen import unseen
 
 if TYPE_CHECKING:
     from .gradebook import Recorder
@@ -59,7 +60,7 @@ def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None)
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
     """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
     try:
-        content, problem = read_file(item.path), None
+        content, problem = bounded(read_file(item.path), str(item.path)), None
     except Unreadable as error:
         content, problem = None, item.problem or str(error)
     asked = course.assignment(item.unit)
@@ -79,6 +80,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         dropped,
         asked.fingerprint,
         digest(asked.exercises, item.unit),
+        unseen(course.root),
     )
 
 
@@ -103,7 +105,7 @@ def grade_class(
     limits = limits or Limits.from_course(root)
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    with Pool(workers, scheduler, limits, unsafe) as pool:
+    with Pool(workers, scheduler, limits, unsafe, unseen(root)) as pool:
         meanwhile()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import sys
@@ -11,8 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
+from .course_folder import NoCourse, clone, course_of, find_course
 from .expected import Expected
 from .text import counted, printable
+from .trouble import explained
 
 if TYPE_CHECKING:
     from .course import Course
@@ -30,11 +33,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         if arguments is None and options.run in (_grade, _doctor):
-            from .sandbox import claim
+            with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on
+                from .sandbox import claim
 
-            claim()  # not when called from within a program, which it might start again
+                claim()  # not when called from within a program, which it might start again
         _name_units(options)
-        return options.run(options)
+        status = options.run(options)
+        _say_which_course(options)
+        return status
     except KeyboardInterrupt:
         kept = "; what was graded so far is kept" if options.run is _grade else ""
         print(f"autograder: stopped{kept}", file=sys.stderr)
@@ -44,12 +50,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
-        expected = isinstance(error, (Expected, FileNotFoundError))
-        line = " ".join(str(error).split()) or type(error).__name__
-        print(f"autograder: {line if expected else f'{type(error).__name__}: {line}'}", file=sys.stderr)
-        if not expected:
-            print("autograder: this is a fault of ours; AUTOGRADER_DEBUG=1 shows where", file=sys.stderr)
-        return UNUSABLE if expected else FAILED
+        line, fault = explained(error), None
+        if line is None:
+            line = f"{type(error).__name__}: {' '.join(str(error).split())}"
+            fault = "this is a fault of ours; AUTOGRADER_DEBUG=1 shows where"
+        else:
+            which = _which_course(options)
+            line += f" ({which})" if which and str(options.root) not in line else ""
+        for said in filter(None, (line, fault)):
+            print(f"autograder: {said}", file=sys.stderr)
+        return FAILED if fault else UNUSABLE
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -59,8 +69,8 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     check = commands.add_parser("check", help="grade your own notebook(s), and say what is next; no gradebook")
-    none = "default: all units in this folder, or else in notebooks/"
-    check.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help=none)
+    none = "a file, or a unit's name or number; default: all units in this folder, or else in notebooks/"
+    check.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=none)
     check.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
     check.set_defaults(run=_check)
 
@@ -145,32 +155,57 @@ def _known(options: argparse.Namespace) -> Course:
 
 
 def _course(options: argparse.Namespace) -> Path:
-    """The course folder: the one named, or the nearest above that holds nbgrader_config.py, or the package's own."""
-    if options.course:
-        if not (options.course / "nbgrader_config.py").is_file():
-            raise Unusable(f"{options.course}: no course folder (nbgrader_config.py is not in it)")
-        return options.course.resolve()
-    here = Path.cwd()
-    for folder in (here, *here.parents, Path(__file__).resolve().parents[1]):
-        if (folder / "nbgrader_config.py").is_file():
-            return folder
-    raise Unusable("no course folder here; go to the folder that holds nbgrader_config.py, or name it with --course")
+    """The course folder: the one named, or the nearest above. Raises NoCourse."""
+    root = _course_if_any(options)
+    if root is None:
+        raise NoCourse("no course folder here; go to the folder that holds nbgrader_config.py, or name it by --course")
+    return root
+
+
+def _course_if_any(options: argparse.Namespace) -> Path | None:
+    """The same, or None. What changes nothing in a course may do with the one that the running package is part of."""
+    if "root" not in options:
+        options.root = find_course(options.course, Path.cwd())
+        if options.root is None and options.run is _check:
+            options.root = course_of(options.notebooks)
+        if options.root is None and options.run in (_check, _doctor, _bundle):
+            options.root = clone()
+        if options.root and options.run is not _doctor:
+            from .contract import must_be_the_code_of
+
+            must_be_the_code_of(options.root)
+    return options.root
+
+
+def _which_course(options: argparse.Namespace) -> str:
+    """Words for the course folder that a command acts on, unless one stands in it."""
+    root = getattr(options, "root", None)
+    return "" if root is None or root in (Path.cwd(), *Path.cwd().parents) else f"course folder: {root}"
+
+
+def _say_which_course(options: argparse.Namespace) -> None:
+    which = _which_course(options)
+    if which and not getattr(options, "said", False):
+        print(f"autograder: {which}", file=sys.stderr)
+    options.said = True
 
 
 def _check(options: argparse.Namespace) -> int:
-    from .check import check_notebooks, own_notebooks
+    from .check import check_notebooks, chosen, whose_judge
 
-    root = _course(options)
-    checked, problems = check_notebooks(root, options.notebooks or own_notebooks(root, Path.cwd()))
+    root = _course_if_any(options)
+    found = check_notebooks(root, chosen(root, options.notebooks, Path.cwd()))
     if options.json:
-        print(json.dumps([verdict.as_json(None) for item in checked for verdict in item.verdicts], indent=1))
+        print(json.dumps([verdict.as_json(None) for item in found.checked for verdict in item.verdicts], indent=1))
     else:
         from .standing import print_standing
 
-        print_standing(root, checked)
-    for problem in problems:
-        print(f"autograder: {problem}", file=sys.stderr)
-    return UNUSABLE if problems else GRADED
+        print_standing(root, found.checked)
+    judge = whose_judge(root, found.checked)
+    options.said = bool(judge)
+    for line in [*found.problems, *found.remarks, *filter(None, [judge])]:
+        print(f"autograder: {line}", file=sys.stderr)
+    return UNUSABLE if found.problems else GRADED
 
 
 def _grade(options: argparse.Namespace) -> int:
@@ -185,6 +220,7 @@ def _grade(options: argparse.Namespace) -> int:
     root = _course(options)
     found = classroom.look_through(root, options.units, options.student)
     classroom.check_gradebook(root, to_write=True)
+    _say_which_course(options)
     run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
         graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
@@ -306,7 +342,7 @@ def _export(options: argparse.Namespace) -> int:
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
     print(f"Marks of {counted(made.students, 'student')}: {path}")
-    for problem in made.problems:
+    for problem in [*made.notes, *made.problems]:
         print(f"autograder: {printable(problem)}", file=sys.stderr)
     return UNUSABLE if made.problems else GRADED
 
@@ -325,4 +361,4 @@ def _on_marks(name: str) -> Callable[[argparse.Namespace], int]:
 def _doctor(options: argparse.Namespace) -> int:
     from .doctor import main as doctor
 
-    return doctor()
+    return doctor(_course_if_any(options))

@@ -5,24 +5,25 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import count
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
 from pathlib import Path
 
+from dateutil.tz import gettz
 from nbformat import NotebookNode
+from traitlets.config import Config
 
 from .classroom import NotUsable
 from .course import Course
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
-from .placement import NOTES
-from .roster import Roster
-from .submission import Unreadable, read_bytes, read_file
-from .text import printable
-from .transplant import transplant
+from .hand_in import Said, fault_of, note, store
+from .roster import HANDED_IN, Person, Roster
+from .submission import Unreadable, read_file
+from .text import is_plain_text, printable
+from .timestamps import local_time
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -45,13 +46,18 @@ class Collected:
     replaced: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    timeless: list[str] = field(default_factory=list)
 
 
 def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -> Collected:
     """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
-    place = _Place(root, unit, Course(root).release(unit))
+    from .nbgrader_plugin import load_config
+
+    config = load_config(root)
+    place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))
     result = Collected()
-    found = _by_sender(source, result)
+    found = _by_sender(source, roster, result)
     people = {sender: _known(sender, roster) for sender in found}
     strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
     if roster and strangers and len(strangers) == len(found):
@@ -60,7 +66,7 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     entered = []
     for sender, known in people.items():
         if times[known.id] > 1:
-            result.problems.append(f"{known.id} ({sender.number}): two students have this name; tell them by --roster")
+            result.problems.append(printable(f"{known.id} ({sender.number or sender.called}): {_two(sender)}"))
             continue
         try:
             _take(place, known, found[sender], result)
@@ -71,53 +77,74 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
         if roster and sender in strangers:
             line = f"{found[sender][0].name}: number {sender.number} is not in {roster.path}; taken as {known.id}"
             result.problems.append(printable(line))
-    _enter(root, entered)
+    _say_times(result)
+    _enter(config, entered, result)
     return result
 
 
-def _by_sender(source: Path, result: Collected) -> dict[Sender, list[File]]:
+def _two(sender: Sender) -> str:
+    remedy = "tell them by --roster" if sender.number else "rename one of their folders"
+    return f"two students have this name; {remedy}"
+
+
+def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[Sender, list[File]]:
     """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
     found: dict[Sender, list[File]] = {}
     files = list(files_in(source))
     plain = any(says_student_alone(file.name) for file in files if file.ends((".ipynb", ".zip")))
+    nameless: dict[Sender, list[File]] = {}
     for file in files:
         sender = sender_of(file.name, plain)
-        if sender is not None:
+        if sender is None or not _can_be_called(sender, roster):
+            if sender is not None:
+                nameless.setdefault(sender, []).append(file)
+            elif file.ends(".ipynb"):
+                result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
+        else:
             found.setdefault(sender, []).append(file)
-        elif file.ends(".ipynb"):
-            result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
+    for sender, theirs in nameless.items():
+        result.problems.append(f"{printable(theirs[0].name)}: not taken, {_no_id(sender)}")
     notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
-    if not notebooks and not any(sender.number for sender in found):
+    if not notebooks and not nameless and not any(sender.number for sender in found):
         raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
     return found
 
 
+def _can_be_called(sender: Sender, roster: Roster | None) -> bool:
+    return is_plain_text(sender.called) and bool(_known(sender, roster).id)
+
+
+def _no_id(sender: Sender) -> str:
+    if not is_plain_text(sender.called):
+        return "the sender's name holds markup or letters that cannot be seen; rename it"
+    remedy = "give --roster, which says who it is" if sender.number else "rename the folder"
+    return f"the sender's name has no letter to make an ID of; {remedy}"
+
+
 def _known(sender: Sender, roster: Roster | None) -> Sender:
     person = roster.by_number(sender.number) if roster and sender.number else None
-    return Sender(person.id, sender.number, person.name, sender.lasting) if person else sender
+    return replace(sender, id=person.id, name=person.name) if person else sender
 
 
 @dataclass(frozen=True)
 class _Place:
-    """Where the notebooks of one unit go, and what they are to be notebooks of."""
+    """Where the notebooks of one unit go, what they are to be notebooks of, and who the system says there is."""
 
     root: Path
     unit: str
     release: NotebookNode
+    roster: Roster | None = None
+    zone: tzinfo = UTC
+
+    def person(self, student: Sender) -> Person | None:
+        return self.roster.by_number(student.number) if self.roster and student.number else None
 
     def of(self, student: str) -> Path:
         return self.root / "grading" / "submitted" / student / self.unit / f"{self.unit}.ipynb"
 
     def fault(self, data: bytes, name: str) -> tuple[str, bool]:
         """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
-        whole = False
-        try:
-            cells = read_bytes(data, name)
-            whole = True
-            transplant(cells, self.release, self.unit, name)
-        except Unreadable as error:
-            return str(error), whole
-        return "", False
+        return fault_of(data, name, self.unit, self.release)
 
 
 def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:
@@ -137,12 +164,13 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
         result.unchanged.append(student.id)
     else:
         try:
-            replaced = _store(place, student.id, content)
+            replaced = store(place.root, path.parent, {path.name: content})
         except OSError as error:
             raise NotTaken(f"{path}: cannot be written ({error.strerror}); is the folder yours?") from None
         result.taken.append(student.id)
         if replaced:
             result.replaced.append(student.id)
+    _note_time(place, student, file, result)
     if fault:
         result.problems.append(f"{fault} (taken as it is, without points)")
 
@@ -166,10 +194,9 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
     named = [file for file in files if place.unit in file.last.casefold()]
     if len(named) == 1:
         return named[0]
-    latest = _latest(place.unit, named) if student.lasting else None
-    if latest is not None:
-        result.notes.append(f"{student.id}: {len(files)} notebooks; took the last, {printable(latest.name)}")
-        return latest
+    attempts = _attempts(named or files) if student.lasting else []
+    if attempts:
+        return _last_good(place, student, attempts, result)
     ours = [file for file in named or files if len(files) <= NOTEBOOKS_CAP and not place.fault(file.read(), "")[0]]
     if len(ours) == 1:
         return ours[0]
@@ -178,51 +205,80 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
     raise NotTaken(f"{student.id}: several notebooks ({names}{more}); copy the right one to {right}")
 
 
-def _latest(unit: str, files: Sequence[File]) -> File | None:
-    """Of files that differ only in the number that Canvas appends when a file is handed in again, the last."""
-    pattern = re.compile(rf"(?:.*_)?{re.escape(unit)}(?:-(\d{{1,6}}))?\.ipynb", re.IGNORECASE)
-    matches = [pattern.fullmatch(file.last) for file in files]
-    numbers = [int(match[1] or 0) for match in matches if match]
-    if len(files) < 2 or len(set(numbers)) < len(files):
-        return None
-    return files[numbers.index(max(numbers))]
+def _attempts(files: Sequence[File]) -> list[File]:
+    """Files of one name but for the number that Canvas appends when a file is handed in again; the last first."""
+    matches = [re.fullmatch(r"(.+?)(?:-([0-9]{1,6}))?\.ipynb", file.own, re.IGNORECASE) for file in files]
+    names = {match[1].casefold() if match else "" for match in matches}
+    numbers = [int(match[2] or 0) if match else 0 for match in matches]
+    if len(names) > 1 or len(set(numbers)) < len(files):
+        return []
+    return [file for _, file in sorted(zip(numbers, files, strict=True), key=lambda pair: -pair[0])]
 
 
-def _store(place: _Place, student: str, content: bytes) -> bool:
-    """Write a notebook as handed in, and move what was there to grading/replaced/; whether anything was.
-
-    The exchange's notes about the earlier one go with it: they are not true of the new one.
-    """
-    path = place.of(student)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    earlier = [old for old in (path, *map(path.with_name, NOTES)) if os.path.lexists(old)]
-    replaced = _new_folder(place.root / "grading" / "replaced" / student / place.unit) if earlier else path.parent
-    aside = path.with_suffix(f".{os.getpid()}.part")
-    aside.write_bytes(content)
-    for old in earlier:
-        os.replace(old, replaced / old.name)
-    os.replace(aside, path)
-    return path in earlier
-
-
-def _new_folder(base: Path) -> Path:
-    """A folder of its own for each hand-in that was replaced: 1, 2, …"""
-    folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
-    folder.mkdir(parents=True)
-    return folder
+def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result: Collected) -> File:
+    """The last attempt that can be graded, or the last where none can. Says what was decided."""
+    faults = []
+    for file in attempts[:NOTEBOOKS_CAP]:
+        try:
+            fault, _ = place.fault(file.read(), file.name)
+        except Unreadable as error:
+            fault = str(error)
+        if not fault:
+            which = "the last that can be graded" if faults else "the last"
+            result.problems += [f"{fault} (passed over for an earlier one of {student.id})" for fault in faults]
+            result.notes.append(f"{student.id}: {len(attempts)} notebooks; took {which}, {printable(file.name)}")
+            return file
+        faults.append(fault)
+    return attempts[0]
 
 
-def _enter(root: Path, senders: list[Sender]) -> None:
+def _note_time(place: _Place, student: Sender, file: File, result: Collected) -> None:
+    """Keep what the system itself says of when it came. Raises NotTaken."""
+    person, said = place.person(student), None
+    if student.lasting:
+        said = Said("Canvas", file.late)
+    elif person and (person.handed_in or person.late):
+        time = local_time(person.handed_in, place.zone)
+        if person.handed_in and time is None:
+            result.timeless.append(person.handed_in)
+        said = Said("Moodle", person.late, time)
+    if said is None:
+        return
+    folder = place.of(student.id).parent
+    try:
+        note(place.root, folder, said)
+    except OSError as error:
+        raise NotTaken(f"{folder}: when it came cannot be noted there ({error.strerror}); is it yours?") from None
+    if said.late:
+        result.late.append(student.id)
+
+
+def _zone(config: Config) -> tzinfo:
+    """The zone that Moodle's times are taken to be of: nbgrader's own setting for times."""
+    return gettz(config.Exchange.get("timezone", "UTC")) or UTC
+
+
+def _say_times(result: Collected) -> None:
+    if result.late:
+        names, more = ", ".join(result.late[:10]), f" and {len(result.late) - 10} more" if result.late[10:] else ""
+        result.notes.append(f"late, as the system itself says: {names}{more}; lms.json beside the notebook keeps it")
+    if result.timeless:
+        words, what = printable(result.timeless[0]), f"{HANDED_IN} of {len(result.timeless)}"
+        result.problems.append(f"{what} is no time that can be read, such as '{words}'; get the worksheet in English")
+
+
+def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
     """Note in the gradebook which number and name belong to an ID: `autograder export` needs them."""
     from nbgrader.api import Gradebook
     from nbgrader.coursedir import CourseDirectory
 
-    from .nbgrader_plugin import load_config
-
-    course = CourseDirectory(config=load_config(root))
+    course = CourseDirectory(config=config)
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for sender in senders:
-            first, _, last = sender.name.rpartition(" ")
+            name = sender.name if is_plain_text(sender.name) else ""  # nbgrader's pages show it as it is
+            if name != sender.name:
+                result.problems.append(f"{sender.id}: the name in the roster holds markup; not entered as a name")
+            first, _, last = name.rpartition(" ")
             number = sender.number if sender.lasting else ""
             known = {"lms_user_id": number, "first_name": first, "last_name": last}
             gradebook.update_or_create_student(sender.id, **{key: value for key, value in known.items() if value})

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import classroom, decisions
 from .course import Course
+from .gradebook import NoPage, Recorder
 from .text import counted, printable
 
 
@@ -16,12 +17,21 @@ def feedback(root: Path, options: argparse.Namespace) -> int:
     """Make the pages anew, from what was judged and the marks of now."""
     found = classroom.look_through(root, options.units, options.student)
     classroom.check_gradebook(root, to_write=True)
-    run = classroom.Run(root)
+    run, problems = classroom.Run(root), []
     left = run.settle(found.notebooks, again=True)
-    shown = {item.student for item in found.notebooks if item not in left}
-    print(f"Feedback pages of {counted(len(shown), 'student')}: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
-    new = [f"{item.student}, {item.unit}: new or changed since it was graded; run `autograder grade`" for item in left]
-    for line in [*run.remarks, *new, *found.closed]:
+    with Recorder(root, run.course) as recorder:
+        for item in left:
+            try:
+                recorder.show(item.unit, item.student)
+            except NoPage as error:
+                problems.append(str(error))
+    pages = counted(len(found.notebooks) - len(problems), "feedback page")
+    print(f"{pages}: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
+    if left:
+        are = "is" if len(left) == 1 else "are"
+        remedy = "`autograder grade` judges what is new"
+        problems.append(f"{counted(len(left), 'page')} {are} of what was graded before something changed; {remedy}")
+    for line in [*run.remarks, *problems, *found.closed]:
         print(f"autograder: {printable(line)}", file=sys.stderr)
     return 2 if found.closed else 0
 
@@ -30,9 +40,8 @@ def drop(root: Path, options: argparse.Namespace) -> int:
     """Take a question out of the marks, or put it back."""
     unit, name = decisions.find_question(Course(root), options.question)
     if not decisions.drop(Course(root), unit, name, options.back):
-        raise decisions.NoDecision(
-            f"{unit}/{name} {'is not out of the marks' if options.back else 'is out of the marks already'}"
-        )
+        words = "is not out of the marks" if options.back else "is out of the marks already"
+        raise decisions.NoDecision(f"{unit}/{name} {words}")
     _settle(root, [unit])
     print(f"{unit}/{name} {'is back in' if options.back else 'is out of'} the marks, for everybody.")
     return 0

@@ -10,10 +10,11 @@ import nbformat
 from nbformat import NotebookNode
 
 from .assignment import TESTS, Assignment, BadAssignment, questions_of, read_assignment, solution_problems
+from .contract import must_agree
 from .solution_check import lone_notebook, refuse
 from .submission import read
 from .transplant import Transplanted, transplant
-from .units import UnknownUnit, unit_names
+from .units import find_unit, unit_names
 
 #: Beside the marks: the questions that were taken out of them, by assignment.
 DROPPED = Path("grading") / "dropped.json"
@@ -54,36 +55,34 @@ class Course:
     def find(self, name: str) -> str:
         """An assignment by its name, its number or the start of its name. Raises UnknownUnit."""
         units = self.units()
-        if name in units:
-            return name
-        found = [unit for unit in unit_names() if unit.partition("_")[0].lstrip("0") == name.lstrip("0")]
-        found = found or [unit for unit in units if name and unit.startswith(name)]
-        if len(found) > 1:
-            raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
-        if not found:
+        if name not in units:
             self.refuse_misnamed(name)
-            raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(units)}")
-        return found[0]
+        return find_unit(name, units)
 
     def has(self, unit: str) -> bool:
         """Whether the release of `unit` has been made."""
-        return self._path(unit).is_file()
+        return self.path(unit).is_file()
+
+    def path(self, unit: str) -> Path:
+        """Where the release of `unit` is, or will be."""
+        return self.root / "notebooks" / unit / f"{unit}.ipynb"
 
     def release(self, unit: str) -> NotebookNode:
         """The student's version of a unit. Raises FileNotFoundError with the remedy."""
         return self.assignment(unit).release
 
     def assignment(self, unit: str) -> Assignment:
-        """What a unit asks, by its release. Raises FileNotFoundError or BadAssignment, with the remedy.
+        """What a unit asks, by its release. Raises FileNotFoundError, BadAssignment or OtherVersion, with the remedy.
 
         The release is made of the notebook in solutions/: where that asks something else by now, it is to be made anew.
         """
         if unit not in self._assignments:
-            path = self._path(unit)
+            path = self.path(unit)
             if not path.is_file():
                 raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
             text, dropped = path.read_text(encoding="utf-8"), self.dropped().get(unit, [])
             found = read_assignment(unit, text, self._own_tests(unit), dropped)
+            must_agree(self.root, unit, found.release)
             solution = self._solution(unit)
             if solution is not None:
                 lone_notebook(self.root / "solutions" / unit)
@@ -109,9 +108,6 @@ class Course:
             return {}
         except (OSError, ValueError, AttributeError, TypeError):
             raise BadAssignment(f"{path}: cannot be read; mend it, or remove it and drop the questions again") from None
-
-    def _path(self, unit: str) -> Path:
-        return self.root / "notebooks" / unit / f"{unit}.ipynb"
 
     def _solution(self, unit: str) -> NotebookNode | None:
         path = self.root / "solutions" / unit / f"{unit}.ipynb"

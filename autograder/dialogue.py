@@ -15,7 +15,7 @@ import numpy as np
 
 from .exercise import Activation, Case, Device, DevicePart, HostFunction, Rng
 from .tensors import Differentiable, bare
-from .worker.values import BadValue, Encoder, Tensor, decode, leaves
+from .worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
 
 QUESTIONS_CAP = 20_000
 #: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
@@ -138,14 +138,15 @@ class Request:
         if function is None or self._asked > QUESTIONS_CAP:
             return {"raise": "RuntimeError", "message": "this function cannot be called (any more)"}, b""
         try:
-            args, kwargs = decode(header.get("args"), payload), decode(header.get("kwargs"), payload)
+            budget = Budget(len(payload))
+            args, kwargs = (decode(header.get(name), payload, budget=budget) for name in ("args", "kwargs"))
             if not isinstance(args, tuple) or not isinstance(kwargs, dict):
                 raise BadValue("arguments")
             _refuse_excess([*args, *kwargs.values()])
             encoder = Encoder(self.library)
             with np.errstate(all="ignore"):
                 if "grads" in header:
-                    result = function.gradient(args, kwargs, decode(header["grads"], payload))
+                    result = function.gradient(args, kwargs, decode(header["grads"], payload, budget=budget))
                 elif isinstance(function, DevicePart):
                     result = self._part(function, header.get("number"))(*bare(args), **bare(kwargs))
                 elif isinstance(function, HostFunction):
@@ -261,19 +262,22 @@ def _words(value: Any, cap: int) -> str:
 
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     warned = header.get("warnings")
-    inputs = header.get("inputs_after")
-    made = header.get("made")
+    budget = Budget(len(payload))
+
+    def decoded(values: Any) -> tuple[Any, ...]:
+        return decode({"t": "tuple", "items": values if isinstance(values, list) else []}, payload, budget=budget)
+
     call = Call(
         numerical_warnings=tuple(
             _words(item.get("message"), 200)
             for item in (warned if isinstance(warned, list) else [])[:100]
             if isinstance(item, dict) and item.get("numerical") is True
         ),
-        inputs_after=decode({"t": "tuple", "items": inputs if isinstance(inputs, list) else []}, payload),
-        made=decode({"t": "tuple", "items": made if isinstance(made, list) else []}, payload),
+        inputs_after=decoded(header.get("inputs_after")),
+        made=decoded(header.get("made")),
     )
     if header.get("outcome") == "returned":
-        call.value = decode(header.get("value"), payload)
+        call.value = decode(header.get("value"), payload, budget=budget)
     else:
         call.failure = read_failure(header.get("error"))
     return call

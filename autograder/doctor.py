@@ -6,12 +6,14 @@ import json
 import os
 import platform
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from . import __version__
+from .course_folder import HOME
+
 #: Package -> what needs it, and the command that brings it.
 PACKAGES = {
     "numpy": ("the notebooks", "make lab"),
@@ -36,8 +38,11 @@ class Finding:
     remedy: str = ""
 
 
-def findings() -> Iterator[Finding]:
-    """Everything that matters for using the course here, in the order in which one would mend it."""
+def findings(root: Path | None = HOME) -> Iterator[Finding]:
+    """Everything that matters for using a course folder here, in the order in which one would mend it.
+
+    root: None where there is no course folder, as on a server that has the autograder alone.
+    """
     yield _python()
     yield Finding("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_memory()}")
     pins = tested_versions()
@@ -45,14 +50,18 @@ def findings() -> Iterator[Finding]:
         yield _package(name, purpose, command, pins.get(name))
     yield _sandbox()
     yield _gpu()
-    yield _notebooks()
-    yield _gradebook()
+    yield _exercises()
+    if root is None:
+        yield Finding("course folder", "none here; `autograder check` does without, grading needs one")
+    else:
+        yield _notebooks(root)
+        yield _gradebook(root)
 
 
 def tested_versions() -> dict[str, str]:
     """Package -> the version that the course is tested with; empty outside a clone of the course."""
     try:
-        lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").split()
+        lines = (HOME / "constraints.txt").read_text(encoding="utf-8").split()
     except OSError:
         return {}
     pins = (line.split("==") for line in lines if "==" in line)
@@ -93,6 +102,8 @@ def _sandbox() -> Finding:
         with open_sandbox() as sandbox, sandbox.session([CellSource("probe", "given", "1 + 1")]) as session:
             ran = [cell.status for cell in session.cells] == ["ran"]
             mode, hierarchy = sandbox.mode, sandbox.hierarchy
+    except ImportError as error:
+        return Finding("sandbox", f"unknown, it cannot be tried without {error.name or error}", False, "make setup")
     except Exception as error:  # whatever is wrong with it, the other findings matter too
         return Finding(
             "sandbox", "none: other people's work cannot be graded here", False, " ".join(str(error).split())
@@ -117,52 +128,82 @@ def _gpu() -> Finding:
     return Finding("GPU", "none; the course does not need one")
 
 
-def _notebooks() -> Finding:
-    from .units import unit_names
-
-    missing = [unit for unit in unit_names() if not (ROOT / "notebooks" / unit / f"{unit}.ipynb").is_file()]
-    if missing:
-        return Finding(
-            "notebooks", f"missing: {', '.join(missing)}", False, "autograder release   (or git checkout notebooks)"
-        )
-    return Finding("notebooks", f"{len(unit_names())} units in {ROOT / 'notebooks'}")
+def _exercises() -> Finding:
+    """Which judge runs, and whether it does."""
+    try:
+        from .units import unit_names
+    except ImportError as error:
+        return Finding("autograder", f"{__version__} in {HOME}, cannot run: {error}", False, "make lab")
+    return Finding("autograder", f"{__version__} in {HOME}, {len(unit_names())} units")
 
 
-def _gradebook() -> Finding:
-    path = ROOT / "grading" / "gradebook.db"
+def _notebooks(root: Path) -> Finding:
+    """Whether every unit is there, made for the exercises that run here."""
+    try:
+        from .course import Course
+        from .units import unit_names
+
+        course = Course(root)
+        missing = [unit for unit in unit_names() if not course.has(unit)]
+        if missing:
+            words = "autograder release   (or git checkout notebooks)"
+            return Finding("notebooks", f"missing in {root}: {', '.join(missing)}", False, words)
+        for unit in course.units():
+            if course.has(unit):
+                course.assignment(unit)
+    except ImportError as error:
+        return Finding("notebooks", f"unknown, they cannot be read without {error.name or error}", False, "make lab")
+    except Exception as error:  # whatever is wrong with them, the other findings matter too
+        return Finding("notebooks", "not usable", False, " ".join(str(error).split()))
+    return Finding("notebooks", f"{len(course.units())} units in {root / 'notebooks'}")
+
+
+def _gradebook(root: Path) -> Finding:
+    path = root / "grading" / "gradebook.db"
     if not path.exists():
-        return Finding("gradebook", "none yet; `autograder grade` makes it")
+        return Finding("gradebook", f"none yet in {path.parent}; `autograder grade` makes it")
     try:
         from .classroom import check_gradebook
 
-        check_gradebook(ROOT)
+        check_gradebook(root)
+    except ImportError as error:
+        return Finding("gradebook", f"unknown without {error.name or error}", False, "make setup")
     except Exception as error:
-        return Finding("gradebook", "not usable", False, str(error))
+        return Finding("gradebook", "not usable", False, " ".join(str(error).split()))
     return Finding("gradebook", f"{path} ({path.stat().st_size / 2**20:.1f} MiB)")
 
 
-def main(as_json: bool = False) -> int:
+def main(root: Path | None = HOME, as_json: bool = False) -> int:
     """Print the findings. The exit status is 0 whatever is missing: looking worked."""
     if as_json:
-        print(json.dumps([asdict(finding) for finding in findings()], indent=1))
+        print(json.dumps([asdict(finding) for finding in findings(root)], indent=1))
         return 0
+    found = list(findings(root))
+    remedies = [f"{finding.what}: {finding.remedy}" for finding in found if finding.remedy]
+    try:
+        _print(found, remedies)
+    except ImportError:  # rich comes with the set-up
+        for finding in found:
+            print(f"{'ok' if finding.ok else '--'}  {finding.what:12}  {finding.found}")
+        print("\nTo mend or add:", *remedies, sep="\n  ")
+    return 0
+
+
+def _print(found: Sequence[Finding], remedies: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-    table, remedies = Table.grid(padding=(0, 2)), []
-    for finding in findings():
+    table = Table.grid(padding=(0, 2))
+    for finding in found:
         mark = Text("ok", style="green") if finding.ok else Text("--", style="bold red")
         table.add_row(mark, finding.what, Text(finding.found, overflow="fold"))
-        if finding.remedy:
-            remedies.append(f"{finding.what}: {finding.remedy}")
     console.print(table)
     if remedies:
         console.print("\nTo mend or add:")
         for remedy in remedies:
             console.print(Text(f"  {remedy}"), soft_wrap=True)
-    return 0
 
 
 if __name__ == "__main__":

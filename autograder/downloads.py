@@ -2,7 +2,8 @@
 
 Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named
 `Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. Nothing is unpacked by the
-names in it, and everything has a limit.
+names in it, and everything has a limit. The first part of a name that carries a name and a number is the system's own:
+all that follows is the student's choice. Systems write / between parts, so a backslash is a letter of a student's.
 """
 
 from __future__ import annotations
@@ -19,10 +20,15 @@ from pathlib import Path, PurePosixPath
 
 from .classroom import NotUsable
 from .roster import plain_id
-from .submission import SIZE_CAP, Unreadable, read_file
+from .submission import FILE_CAP, Unreadable, read_file
 
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_(?:\d+_.+|(?:text|link)\.html)")
-MOODLE = re.compile(r"(?P<name>.+?)_(?P<number>\d+)_assignsubmission_(?:file|onlinetext)_?.*")
+#: Both systems write no _ into a name, so that no text is of both forms.
+CANVAS = re.compile(
+    r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
+)
+MOODLE = re.compile(
+    r"(?P<name>[^_]+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL
+)
 ENTRIES_CAP = 50_000
 #: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -35,12 +41,14 @@ class Sender:
     """Who handed a file in, as far as its name says.
 
     lasting: whether the number is the student's own; Moodle's is another one in the next assignment.
+    called: what the student is called there, letter by letter: of two who are not called the same none is the other.
     """
 
     id: str
     number: str = ""
     name: str = ""
     lasting: bool = False
+    called: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,18 @@ class File:
     @property
     def last(self) -> str:
         return PurePosixPath(self.name.replace("\\", "/")).name
+
+    @property
+    def late(self) -> bool:
+        """Whether Canvas has marked it as late, in its own part of the name."""
+        found = _system(PurePosixPath(self.name).parts)
+        return found is not None and bool(found.groupdict().get("late"))
+
+    @property
+    def own(self) -> str:
+        """What the student called the file, as far as the system's part of its name can be told."""
+        found = _system([self.last])
+        return (found["file"] or "") if found else self.last
 
     def ends(self, suffix: str | tuple[str, ...]) -> bool:
         return self.name.lower().endswith(suffix)
@@ -113,11 +133,11 @@ def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> 
         raise Unreadable(f"{name}: not packed as zip files usually are; ask for it again, not packed at all")
     try:
         with archive.open(entry) as file:
-            data = file.read(SIZE_CAP + 1)
+            data = file.read(FILE_CAP + 1)
     except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
-    if len(data) > SIZE_CAP:
-        raise Unreadable(f"{name}: larger than {SIZE_CAP >> 20} MB; have its outputs cleared")
+    if len(data) > FILE_CAP:
+        raise Unreadable(f"{name}: larger than {FILE_CAP >> 20} MB; have its outputs cleared")
     return data
 
 
@@ -127,35 +147,25 @@ def sender_of(name: str, plain: bool = False) -> Sender | None:
     plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
     choice; elsewhere a folder may have been put around the system's names.
     """
-    folders, last = _parts(name)
-    if plain and folders:
-        folders, last = folders[:1], ""
-    return _named(folders, last) or (Sender(plain_id(folders[0])) if folders and plain_id(folders[0]) else None)
+    *folders, last = PurePosixPath(name).parts
+    found = _system(folders[:1] if plain and folders else [*folders, last])
+    if found is None:
+        return Sender(plain_id(folders[0]), called=folders[0]) if folders and plain_id(folders[0]) else None
+    called, number = found["name"], found["number"]
+    if found.re is MOODLE:
+        return Sender(plain_id(called), number, called, called=called)
+    return Sender("-".join(filter(None, (plain_id(called), number))), number, lasting=True, called=called)
 
 
 def says_student_alone(name: str) -> bool:
-    folders, last = _parts(name)
-    return bool(folders) and _named(folders, last) is None
+    parts = PurePosixPath(name).parts
+    return len(parts) > 1 and _system(parts) is None
 
 
-def _parts(name: str) -> tuple[list[str], str]:
-    *folders, last = PurePosixPath(name.replace("\\", "/")).parts
-    return folders, last
-
-
-def _named(folders: Sequence[str], last: str) -> Sender | None:
-    """Whom a learning-management system has named in a path."""
-    for part in folders:
-        match = MOODLE.fullmatch(part)
-        if match:
-            return Sender(plain_id(match["name"]), match["number"], match["name"])
-    match = CANVAS.fullmatch(last)
-    if match:
-        return Sender(f"{plain_id(match['name'])}-{match['number']}", match["number"], lasting=True)
-    match = MOODLE.fullmatch(last)
-    if match:
-        return Sender(plain_id(match["name"]), match["number"], match["name"])
-    return None
+def _system(parts: Sequence[str]) -> re.Match[str] | None:
+    """The first part of a path in which a learning-management system says who it was."""
+    matches = (CANVAS.fullmatch(part) or MOODLE.fullmatch(part) for part in parts)
+    return next((match for match in matches if match), None)
 
 
 def unpacked(file: File, unit: str) -> list[File]:

@@ -1,7 +1,9 @@
 """Where jobs are done: processes of this machine, or a Dask cluster, behind the one interface of `concurrent.futures`.
 
 A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
-dies has its jobs done elsewhere; one job that keeps killing its worker is given up, and the others are not.
+dies has its jobs done elsewhere, and so have jobs that a cluster drops; one job that keeps killing its worker is given
+up, and the others are not. A process of this machine is bounded on its own: what a stranger's answer makes the judge do
+ends one job, not the machine.
 """
 
 from __future__ import annotations
@@ -12,7 +14,7 @@ import os
 import signal
 import sys
 from collections.abc import Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
 from typing import Any, TypeVar
@@ -20,11 +22,15 @@ from typing import Any, TypeVar
 from .expected import Expected
 from .jobs import Graded, Job, at_fault, begin, run
 from .sandbox import Limits
+from .worker import limits as bounds
 from .worker import linux
 
 AHEAD = 2
 #: So often does a cluster do a job again whose worker was lost.
 RETRIES = 3
+#: What the memory of a grading process may grow by, and its processor time for one job: many times what is needed.
+GRADER_BYTES = 4 * 2**30
+GRADER_SECONDS = 300.0
 Name = TypeVar("Name")
 
 
@@ -36,12 +42,14 @@ class Pool:
     """Does jobs side by side. Use as a context manager.
 
     workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
-    limits, unsafe: those of the jobs, so that sandboxes can start at once.
+    limits, unsafe, hidden: those of the jobs, so that sandboxes can start at once.
     Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
     """
 
-    def __init__(self, workers: int, scheduler: str | None, limits: Limits, unsafe: bool) -> None:
-        self._workers, self._scheduler, self._settings = workers, scheduler, (limits, unsafe)
+    def __init__(
+        self, workers: int, scheduler: str | None, limits: Limits, unsafe: bool, hidden: tuple[str, ...] = ()
+    ) -> None:
+        self._workers, self._scheduler, self._settings = workers, scheduler, (limits, unsafe, hidden)
         self._stack = ExitStack()
         self._executor: Executor | None = None
 
@@ -79,10 +87,10 @@ class Pool:
             if not under_way:
                 return
             ended = [(future, under_way.pop(future)) for future in wait(under_way, return_when=FIRST_COMPLETED).done]
-            if not any(future.exception() for future, _ in ended):
+            if not any(_error_of(future) for future, _ in ended):
                 self._top_up(under_way, source)  # before the results are dealt with, so that no worker waits
             for future, (name, job) in ended:
-                error = future.exception()
+                error = _error_of(future)
                 if error is None:
                     yield name, future.result()
                 elif not _worker_died(error):
@@ -103,25 +111,45 @@ class Pool:
         self._executor.submit(int)  # this starts them all
 
     def _submit(self, job: Job) -> Future[Graded]:
-        try:
+        if self._scheduler is not None:
             return self._executor.submit(run, job)
+        try:
+            return self._executor.submit(_run, job)
         except BrokenProcessPool:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._start_processes()
-            return self._executor.submit(run, job)
+            return self._executor.submit(_run, job)
 
 
-def _begin(parent: int, limits: Limits, unsafe: bool) -> None:
+def _begin(parent: int, limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> None:
     """Have the kernel end this process with its parent (one that is killed ends nobody itself), and get ready."""
     if sys.platform == "linux":
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the kernel was told
-    begin(limits, unsafe)
+    bounds.bound_data(GRADER_BYTES)
+    begin(limits, unsafe, hidden)
+
+
+def _run(job: Job) -> Graded:
+    """One job in a process of this machine, which the kernel ends when the job takes far too much processor time."""
+    signal.setitimer(signal.ITIMER_PROF, GRADER_SECONDS)
+    try:
+        return run(job)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _error_of(future: Future[Graded]) -> BaseException | None:
+    """Why a job has no result. That it was cancelled is one reason: a cluster drops jobs when it loses their worker."""
+    try:
+        return future.exception()
+    except CancelledError as error:
+        return error
 
 
 def _worker_died(error: BaseException) -> bool:
-    return isinstance(error, BrokenProcessPool) or type(error).__name__ in ("KilledWorker", "CancelledError")
+    return isinstance(error, (BrokenProcessPool, CancelledError)) or type(error).__name__ == "KilledWorker"
 
 
 def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:

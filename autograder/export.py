@@ -6,8 +6,6 @@ The marks are those that count: with what was changed by hand, and less the pena
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import os
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -19,7 +17,7 @@ from .course import Course
 from .following import disagreements
 from .marks import read_marks, read_names
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
-from .text import spreadsheet_safe
+from .text import csv_line, spreadsheet_safe
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")
@@ -84,8 +82,8 @@ def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
     for (unit, student), each in wanted.items():
-        if each.raw > each.points + 1e-9:
-            lines.append(f"{student}: {each.raw:g} of {each.points:g} points of {unit}; correct it in the formgrader")
+        if each.score > each.points + 1e-9:
+            lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
     return lines
 
 
@@ -93,12 +91,13 @@ def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
 class Table:
     """What is to be written. rows: the header first. students: how many have marks in it.
 
-    problems: a line for each student whose marks are not in it.
+    problems: a line for each student whose marks are not in it. notes: lines about what the system will make of it.
     """
 
     rows: list[list[str]]
     students: int
     problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def table(
@@ -113,7 +112,8 @@ def table(
     else:
         people = _matched(found, roster, problems)
         if kind == "moodle" and roster.has("Identifier", "Grade"):
-            return Table(_worksheet(people, units, points, roster), len(people), problems)
+            filled = sum(unit in marks for _, marks in people for unit in units)
+            return Table(_worksheet(people, units, points, roster), filled, problems)
         known = {*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Section"}
         wanted = {column.casefold() for column in known}
         columns = [column for column in roster.columns if column.casefold() in wanted]
@@ -125,7 +125,17 @@ def table(
     for person, marks in people:
         shown = [f"{marks[unit]:g}" if unit in marks else "" for unit in units]
         rows.append([*map(person.cell, columns), *shown])
-    return Table(rows, len(people), problems)
+    notes = [_unmatched(found, heads)] if kind == "canvas" and roster is None else []
+    return Table(rows, len(people), problems, notes)
+
+
+def _unmatched(found: Sequence[Student], heads: Sequence[str]) -> str:
+    """What Canvas cannot tell from a table that was made without its own list."""
+    unknown = [student.id for student in found if not student.number]
+    names, more = ", ".join(unknown[:3]), f" and {len(unknown) - 3} more" if unknown[3:] else ""
+    people = f"{names}{more} by login alone, if these are logins, and " if unknown else ""
+    remedy = "give its exported gradebook by --roster"
+    return f"Canvas can match {people}{', '.join(heads)} with no assignment, so it makes a new one; {remedy}"
 
 
 def _canvas(student: Student) -> Person:
@@ -140,7 +150,7 @@ def _moodle(student: Student) -> Person:
 
 
 def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> list[Marked]:
-    """The roster's rows with their marks. One person's work may have been kept under several IDs."""
+    """The roster's rows that have marks, in its order. One person's work may have been kept under several IDs."""
     by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
         if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
@@ -168,7 +178,7 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
             why = f"fits {len(rows)} rows of" if rows else "not in"
             problems.append(f"{student.id}: {why} {roster.path}; not exported")
     people = []
-    for row, students in kept.items():
+    for row, students in sorted(kept.items()):
         marks, clashes = _merged(students)
         if clashes:
             person = roster.people[row]
@@ -196,31 +206,40 @@ def _assignment(unit: str, roster: Roster | None) -> str:
 
 
 def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, roster: Roster) -> list[list[str]]:
-    """Moodle's grading worksheet of one assignment with its grades filled in, scaled to Moodle's maximum."""
+    """Moodle's grading worksheet of one assignment, as it came, with our grades in it, scaled to Moodle's maximum."""
     if not roster.has("Maximum grade"):
         remedy = "download it again from Moodle, or take the column Grade out of a list that is none"
         raise NotUsable(f"{roster.path}: a grading worksheet without the column Maximum Grade; {remedy}")
     if len(units) != 1:
         raise NotUsable(f"{roster.path}: is the grading worksheet of one assignment; name its unit")
     unit, rows = units[0], [list(roster.columns)]
-    for person, marks in people:
-        try:
-            most = float(person.cell("Maximum grade").replace(",", "."))
-        except ValueError:
-            most = points[unit]
-        grade = f"{marks[unit] * most / points[unit]:.2f}"
-        rows.append([grade if column.casefold() == "grade" else person.cell(column) for column in roster.columns])
+    marked = {id(person): marks for person, marks in people}
+    for person in roster.people:
+        marks = marked.get(id(person), {})
+        row = [person.cell(column) for column in roster.columns]
+        if unit in marks:
+            try:
+                most = float(person.cell("Maximum grade").replace(",", "."))
+            except ValueError:
+                most = points[unit]
+            grade = f"{marks[unit] * most / points[unit] if points[unit] else 0:.2f}"
+            heads = map(str.casefold, roster.columns)
+            row = [grade if head == "grade" else cell for head, cell in zip(heads, row, strict=True)]
+        rows.append(row)
     return rows
 
 
 def write(rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Write a CSV file, whole or not at all; no cell of it is a formula."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    for row in rows:
-        # The blanks at the start are Canvas's mark of its own row.
-        writer.writerow([cell if cell.startswith("    Points") else spreadsheet_safe(cell) for cell in row])
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a CSV file, whole or not at all; no cell of it is a formula. Raises NotUsable."""
+    # The blanks at the start are Canvas's mark of its own row.
+    safe = ([cell if cell.startswith("    Points") else spreadsheet_safe(cell) for cell in row] for row in rows)
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
-    aside.write_text(text.getvalue(), encoding="utf-8", newline="")
-    os.replace(aside, path)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside.write_text("".join(map(csv_line, safe)), encoding="utf-8", newline="")
+        os.replace(aside, path)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            aside.unlink()
+        remedy = "name another place with --out, or make the folder yours"
+        raise NotUsable(f"{path}: cannot be written ({error.strerror}); {remedy}") from None

@@ -17,6 +17,7 @@ from markupsafe import Markup
 from nbformat import NotebookNode
 
 from .colour import coloured
+from .inline_code import with_code
 from .jobs import MARK
 from .markdown import rendered
 from .text import visible
@@ -93,6 +94,7 @@ class FeedbackPages:
             ],
             code=lambda source: self._shown("code", source),
             prose=lambda source: self._shown("prose", source),
+            words=with_code,
         )
 
     def _shown(self, kind: str, source: str) -> Markup:
@@ -140,7 +142,8 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
         outcome = verdict.get("verdict", "")
         if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
             outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
-        advice, message = verdict.get("advice") or verdict.get("message", ""), verdict.get("message", "")
+        message = verdict.get("message", "")
+        advice = " ".join(filter(None, (verdict.get("raised"), verdict.get("advice")))) or message
         if outcome == "right" or verdict.get("verdict") == "right":
             advice = ""
         if by_hand and message:

@@ -83,7 +83,8 @@ class Recorder:
     @cached_property
     def gradebook(self) -> Gradebook:
         gradebook = Gradebook(self._settings.db_url, self._settings.course_id)
-        prepare(gradebook)
+        if not self._reading:
+            prepare(gradebook)
         return gradebook
 
     @cached_property

@@ -37,6 +37,7 @@ class Job:
     name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
     release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source. dropped: questions
         that are out of the marks. asked: a digest of what is asked by all these. code: one of what judges it.
+    hidden: folders that the submission may not see, on whatever machine it is graded.
     """
 
     student: str
@@ -52,6 +53,7 @@ class Job:
     dropped: tuple[str, ...] = ()
     asked: str = ""
     code: str = ""
+    hidden: tuple[str, ...] = ()
 
     @property
     def fingerprint(self) -> str:
@@ -95,7 +97,7 @@ class _Here(threading.local):
 
     def __init__(self) -> None:
         self.sandbox: Sandbox | None = None
-        self.settings: tuple[Limits, bool] | None = None
+        self.settings: tuple[bool, tuple[str, ...]] | None = None
         self.warm = False
         self.assignments: dict[tuple, Assignment] = {}
 
@@ -167,7 +169,7 @@ def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
-    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "message")}
+    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
     score.metadata[MARK] = {**noted, "dropped": dropped}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
@@ -194,26 +196,34 @@ def _assignment(job: Job) -> Assignment:
     return _here.assignments[key]
 
 
-def begin(limits: Limits, unsafe: bool) -> None:
+def begin(limits: Limits, unsafe: bool, hidden: tuple[str, ...] = ()) -> None:
     """Start this thread's sandbox, and do not wait for it. What is wrong with it the first job says."""
     with contextlib.suppress(NoSandbox, OSError):
-        _own_sandbox(limits, unsafe).launch()
+        _own_sandbox(limits, unsafe, hidden).launch()
 
 
-def _own_sandbox(limits: Limits, unsafe: bool) -> Sandbox:
-    """This thread's sandbox, which may not be warm yet."""
-    if _here.sandbox is None or _here.settings != (limits, unsafe):
-        sandbox = open_sandbox(limits, unsafe=unsafe)
+def _own_sandbox(limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> Sandbox:
+    """This thread's one sandbox, which may not be warm yet.
+
+    Limits are those of each submission, and need no new sandbox. What it shows is settled when it starts: for other
+    settings it is ended, and a new one takes its place.
+    """
+    if _here.sandbox is not None and (_here.settings != (unsafe, hidden) or _here.sandbox not in _opened):
+        _close(_here.sandbox)
+        _here.sandbox = None
+    if _here.sandbox is None:
+        sandbox = open_sandbox(limits, unsafe=unsafe, hidden=hidden)
         if not _opened:
             util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
             atexit.register(close_sandboxes)
         _opened.append(sandbox)
-        _here.sandbox, _here.settings, _here.warm = sandbox, (limits, unsafe), False
+        _here.sandbox, _here.settings, _here.warm = sandbox, (unsafe, hidden), False
+    _here.sandbox.limits = limits
     return _here.sandbox
 
 
 def _sandbox(job: Job) -> Sandbox:
-    sandbox = _own_sandbox(job.limits, job.unsafe)
+    sandbox = _own_sandbox(job.limits, job.unsafe, job.hidden)
     if not _here.warm:
         sandbox.__enter__()
         _here.warm = True
@@ -223,5 +233,11 @@ def _sandbox(job: Job) -> Sandbox:
 def close_sandboxes() -> None:
     """End the sandboxes of all threads of this process."""
     while _opened:
-        _opened.pop().__exit__(None, None, None)
+        _close(_opened[-1])
     _here.sandbox = None
+
+
+def _close(sandbox: Sandbox) -> None:
+    if sandbox in _opened:
+        _opened.remove(sandbox)
+    sandbox.__exit__(None, None, None)

@@ -52,6 +52,7 @@ class Verdict:
         person's mark.
     mistake: a slug, or None when the mistake is not recognised (or there is none).
     advice: the message without its first case, counts and what else is told of this one notebook.
+    raised: the exception that it ends in, where that is the first thing to mend: a sentence with the student's words.
     share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
     cell: the `grade_id` of the cell that carries the points.
     by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
@@ -70,13 +71,14 @@ class Verdict:
     cell: str = ""
     by_hand: bool = False
     outdated: bool = False
+    raised: str = ""
 
     def __post_init__(self) -> None:
         if self.share is None:
             object.__setattr__(self, "share", self.score / self.points if self.points else 0.0)
         object.__setattr__(self, "cell", self.cell or f"test_{self.function}")
-        object.__setattr__(self, "message", printable(self.message))  # it may hold a student's words
-        object.__setattr__(self, "advice", printable(self.advice))
+        for words in ("message", "advice", "raised"):  # they may hold a student's words
+            object.__setattr__(self, words, printable(getattr(self, words)))
 
     def worth(self, question: Question, unit: str) -> Verdict:
         """The same verdict on a question of an assignment, in its points."""
@@ -106,7 +108,10 @@ def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None
 def judge(posed: Posed, answer: Answer) -> Verdict:
     """Judge one answer against one posed exercise, as if it were worth one point."""
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
-        return _judge(posed, answer)
+        try:
+            return _judge(posed, answer)
+        except MemoryError:
+            return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
 
 
 def _judge(posed: Posed, answer: Answer) -> Verdict:
@@ -118,6 +123,8 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
 
     problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
+    if any(problems) and posed.weigh():
+        problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
     whole = _is_whole(posed, answer)
     misconduct = _misconduct(posed, calls) if whole else None
     criteria = _criteria(posed, problems, whole and misconduct is None)
@@ -125,16 +132,18 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         message = f"Right: all {len(calls)} hidden cases pass."
         return Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
 
-    name, finding = "wrong", _diagnose(posed, calls, problems, misconduct)
+    name, (finding, seen) = "wrong", _diagnose(posed, calls, problems, misconduct)
+    raised = _raised(posed, calls, problems)
     if answer.status == "timeout":
-        name, finding = "timeout", Finding(None, answer.reason or "It did not come to an end in time.")
+        name, finding, seen, raised = "timeout", Finding(None, answer.reason or "It did not come to an end."), "", ""
     elif answer.status == "crashed":
-        name, finding = "crashed", Finding(None, answer.reason or "Its process died.")
+        name, finding, seen, raised = "crashed", Finding(None, answer.reason or "Its process died."), "", ""
     elif _core_raised(posed, calls, problems):
         name = "crashed"
-    message, advice = _words(finding, criteria), finding.text.partition(f" {FIRST_SEEN}")[0]
-    score = _score(posed, criteria)
-    return Verdict(exercise.unit, exercise.name, 1.0, score, name, finding.slug, message, criteria, advice)
+    message = " ".join(filter(None, (raised, finding.text, seen, _passed(criteria))))
+    advice, earned = finding.text or ("" if raised else seen), _score(posed, criteria)
+    found = Verdict(exercise.unit, exercise.name, 1.0, earned, name, finding.slug, message, criteria, advice)
+    return replace(found, raised=raised)
 
 
 def _is_whole(posed: Posed, answer: Answer) -> bool:
@@ -169,7 +178,8 @@ def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         if call.failure is None:
             return Problem("not-raised", f"it raised nothing where {case.raises.type_name} was asked for")
         if call.failure.type_name != case.raises.type_name:
-            return Problem("raised", f"it raised {call.failure.type_name} where {case.raises.type_name} was asked for")
+            found = call.failure.described(exercise.name)
+            return Problem("raised", f"it raised {found} where {case.raises.type_name} was asked for")
         numbers = len(re.findall(r"\d+", call.failure.message))
         if numbers > NUMBERS_CAP or not all(word in call.failure.message for word in case.raises.mentions):
             return Problem("not-raised", f"the message of its {case.raises.type_name} does not name what is wrong")
@@ -271,20 +281,44 @@ def _core_raised(posed: Posed, calls: list[Call], problems: list[Problem | None]
     return bool(kinds) and all(kind == "raised" for kind in kinds)
 
 
-def _diagnose(posed: Posed, calls: list[Call], problems: list[Problem | None], misconduct: Finding | None) -> Finding:
-    first = next((index for index, problem in enumerate(problems) if problem is not None), None)
+def _raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> str:
+    """The exception that nobody asked for, in a sentence, if it is the first that fails or ends a case of the core."""
+    at, first = _first_raised(posed, problems), _first(problems)
+    core = next(iter(posed.exercise.credit))
+    if at is None or (at != first and posed.cases[at].criterion != core):
+        return ""
+    return f"It raises {calls[at].failure.described(posed.exercise.name)}."
+
+
+def _first_raised(posed: Posed, problems: list[Problem | None]) -> int | None:
+    ended = (index for index, problem in enumerate(problems) if problem is not None and problem.kind == "raised")
+    return next((index for index in ended if posed.cases[index].raises is None), None)
+
+
+def _first(problems: list[Problem | None]) -> int | None:
+    return next((index for index, problem in enumerate(problems) if problem is not None), None)
+
+
+def _diagnose(
+    posed: Posed, calls: list[Call], problems: list[Problem | None], misconduct: Finding | None
+) -> tuple[Finding, str]:
+    """The mistake, and where it was first seen."""
+    first, raised = _first(problems), _first_raised(posed, problems)
     if first is None:
-        return misconduct or Finding(None, "")
+        return misconduct or Finding(None, ""), ""
     if misconduct is not None and misconduct.slug == "not-repeatable":
-        return misconduct  # what differs from call to call is explained by no fixed mistake
+        return misconduct, ""  # what differs from call to call is explained by no fixed mistake
     ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
     if misconduct is not None and not ordinary:
-        return misconduct  # an input that asks for a gradient cannot be written to: that follows from the misconduct
-    finding = _recognised(posed, calls, problems) or misconduct
-    where = f"{FIRST_SEEN} “{posed.cases[first].label}”: {problems[first].text}."
-    if finding is None:
-        return Finding(None, where)
-    return Finding(finding.slug, f"{finding.text} {where}")
+        # An input that asks for a gradient cannot be written to: that follows from the misconduct.
+        return misconduct, ""
+    finding = _recognised(posed, calls, problems) or misconduct or Finding(None, "")
+    if _raised(posed, calls, problems):
+        return finding, f"{FIRST_SEEN} “{posed.cases[raised].label}”."
+    seen = f"{FIRST_SEEN} “{posed.cases[first].label}”: {problems[first].text}."
+    if raised is not None:
+        seen += f" In the case “{posed.cases[raised].label}” {problems[raised].text}."
+    return finding, seen
 
 
 def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -297,6 +331,6 @@ def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None])
         return None
 
 
-def _words(finding: Finding, criteria: tuple[Criterion, ...]) -> str:
+def _passed(criteria: tuple[Criterion, ...]) -> str:
     passed = ", ".join(f"{criterion.name} {criterion.passed}/{criterion.total}" for criterion in criteria)
-    return f"{finding.text} Passed: {passed}." if finding.text else f"Passed: {passed}."
+    return f"Passed: {passed}."

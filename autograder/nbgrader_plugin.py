@@ -38,6 +38,7 @@ from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import Cell, Unreadable, for_the_student
 from .timestamps import mistrust
 from .transplant import transplant
+from .unseen import unseen
 
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
@@ -72,7 +73,7 @@ class _Run:
 
     def sandbox(self) -> Sandbox:
         if self._sandbox is None:
-            opened = open_sandbox(Limits.from_course(self.course.root))
+            opened = open_sandbox(Limits.from_course(self.course.root), hidden=unseen(self.course.root))
             self._sandbox = opened.__enter__()
             atexit.register(opened.__exit__, None, None, None)
             begun(self.course.root, self.challenge.seed, "nbgrader autograde")

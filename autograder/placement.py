@@ -12,10 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from .text import printable
+from .text import NO_ID, is_student_id, printable
 
-#: What nbgrader's exchange puts beside a notebook.
-NOTES = ("timestamp.txt", "submission_secret.txt")
+#: What `autograder collect` puts beside a notebook: the words of a learning-management system.
+SAID = "lms.json"
+#: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
+NOTES = ("timestamp.txt", "submission_secret.txt", SAID)
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,11 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
     found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
     strange: dict[str, list[str]] = defaultdict(list)
     for name in students if student is None else [student]:
+        if not is_student_id(name):
+            if name.startswith("."):
+                continue
+            result.closed.append(f"{shlex.quote(name)}: not graded, {NO_ID}")
+            continue
         try:
             folders, files = _listing(folder / name)
         except OSError as error:
@@ -66,6 +73,10 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
                     found[unit].append(_notebook(folder, name, unit, result.remarks))
                 except OSError as error:
                     result.closed.append(_closed(f"{name}, {unit}", folder / name / unit, error))
+            elif unit in files:
+                place, right = folder / name / unit, f"{unit}.ipynb"
+                problem = f"'{unit}' is no folder; make it one that holds {right}"
+                found[unit].append(HandedIn(name, unit, place / right, problem))
         for other in folders:
             if other not in known and not other.startswith("."):
                 strange[other].append(name)
@@ -129,4 +140,4 @@ def _some(names: Sequence[str], quote: str = "'") -> str:
     return ", ".join(f"{quote}{name}{quote}" for name in names[:3]) + more
 
 
-__all__ = ["NOTES", "HandedIn", "Survey", "survey"]
+__all__ = ["NOTES", "SAID", "HandedIn", "Survey", "survey"]

@@ -1,6 +1,11 @@
-"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations."""
+"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations.
+
+That two functions raise does not make them the same: an exception speaks for a mistake only beside other evidence.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,11 +14,19 @@ from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .dialogue import Call
 from .evidence import Evidence, Finding
 from .exercise import Case
-from .relations import RELATIONS
+from .relations import OF_CRASHES, OF_SLIPS, RELATIONS
 from .relations.coverage import constant_answer
 from .worker.values import leaves
 
 __all__ = ["Finding", "recognise"]
+
+#: Exceptions that speak of a slip of the pen, whatever is to be computed.
+SLIPS = frozenset(
+    (
+        *("NameError", "UnboundLocalError", "AttributeError", "SyntaxError", "IndentationError", "TabError"),
+        *("ImportError", "ModuleNotFoundError", "RecursionError", "ZeroDivisionError"),
+    )
+)
 
 
 def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -21,7 +34,8 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
 
     A known mistake is named when it answers every case as the student does. Failing that, when it does so on all
     cases of the core, or on all failing cases: a second slip elsewhere then does not hide the first. An answer that is
-    the same number everywhere is said to be that, unless a known mistake gives it in every case.
+    the same number everywhere is said to be that, unless a known mistake gives it in every case. Where it raises, a
+    known mistake must raise the same, and agree in more than that.
     """
     count = min(len(calls), len(posed.cases))
     everywhere = range(count)
@@ -34,6 +48,8 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_gradients(problems[failing[0]])
     if posed.exercise.examine is not None:
         return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
+    if _slips(posed, calls, failing):
+        return _of_relations(posed, calls[:count], problems[:count])
     known = (
         _known(posed, calls, problems, list(everywhere), strict=True)
         or _of_errors(posed, calls, failing)
@@ -65,14 +81,24 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
     problems = values if any(values) else problems
     ordinary = [None if case.gradient else problem for case, problem in zip(posed.cases, problems, strict=False)]
     evidence = Evidence(posed, calls, ordinary)
-    return next((finding for relation in RELATIONS if (finding := relation(evidence)) is not None), None)
+    relations = OF_CRASHES if evidence.all_of_kind("raised") else RELATIONS
+    if _slips(posed, calls, evidence.failing(), anywhere=evidence.all_of_kind("raised")):
+        relations = OF_SLIPS
+    return next((finding for relation in relations if (finding := relation(evidence)) is not None), None)
+
+
+def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:
+    """Does a slip of the pen end one of these calls, of the core unless `anywhere`?"""
+    core = next(iter(posed.exercise.credit))
+    ended = (i for i in indices if anywhere or posed.cases[i].criterion == core)
+    return any((failure := calls[i].failure) is not None and failure.type_name in SLIPS for i in ended)
 
 
 def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding | None:
     """All is right but that an error which was asked for does not come, or another one comes in its place."""
     for index in failing:
         wanted, failure = posed.cases[index].raises, calls[index].failure
-        if wanted is None or (failure is not None and failure.type_name == wanted.type_name):
+        if wanted is None or (failure is not None and failure.type_name in (wanted.type_name, *SLIPS)):
             return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
     asked = posed.cases[failing[0]].raises.type_name
@@ -114,9 +140,25 @@ def _known(
         outcomes = posed.mistaken(mistake.slug)
         if not strict and not any(_is_wrong(posed, i, outcomes[i]) for i in indices):
             continue  # a mistake that does not show in these cases cannot be what went wrong in them
-        if all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices):
+        agree = all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices)
+        if agree and _speaks(posed, calls, outcomes, indices):
             return Finding(mistake.slug, mistake.advice)
     return None
+
+
+def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:
+    """Calls that agree with a known mistake: do they say more than that both raise?
+
+    They do where a wrong value agrees, where both raise the same words each time, or where most cases do not raise:
+    to fail in just these few tells much.
+    """
+    raised = [i for i in indices if calls[i].failure is not None and posed.cases[i].raises is None]
+    returned = [i for i in indices if calls[i].failure is None]
+    if not raised:
+        return True
+    if any(_is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
+        return True
+    return all(calls[i].failure.message == outcomes[i].said != "" for i in raised)
 
 
 def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
@@ -128,9 +170,7 @@ def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
 
 def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, strict: bool) -> bool:
     if call.failure is not None or outcome.failure is not None:
-        if call.failure is None or outcome.failure is None:
-            return False
-        return not strict or call.failure.type_name == outcome.failure
+        return call.failure is not None and call.failure.type_name == outcome.failure
     if problem is not None and problem.kind == "warned" and not outcome.warned:
         return False
     if (problem is not None and problem.kind == "made") != (outcome.made is not None) and strict:

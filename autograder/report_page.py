@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import time
 from collections.abc import Sequence
@@ -15,10 +13,11 @@ from markupsafe import Markup
 
 from .chart import chart
 from .classroom import NotUsable
+from .inline_code import with_code
 from .judge import Verdict
 from .report import SIGNS, mark_of
 from .summary import NOT_RECOGNISED, Summary, outcome
-from .text import spreadsheet_safe
+from .text import csv_line, spreadsheet_safe
 
 PAGE, SCORES, MISTAKES = "index.html", "scores.csv", "mistakes.csv"
 TEMPLATE = Path(__file__).with_name("report_page.html")
@@ -68,6 +67,7 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         links=_links(summary, folder, root),
         outcome=outcome,
         mark=mark,
+        words=with_code,
     )
 
 
@@ -112,9 +112,7 @@ def mistake_rows(summary: Summary) -> list[list[str]]:
 
 
 def _csv(rows: Sequence[Sequence[str]]) -> str:
-    text = io.StringIO(newline="")
-    csv.writer(text).writerows([spreadsheet_safe(cell) for cell in row] for row in rows)
-    return text.getvalue()
+    return "".join(csv_line(map(spreadsheet_safe, row)) for row in rows)
 
 
 def _write(path: Path, text: str) -> None:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .classroom import NotUsable
 from .submission import Unreadable, read_file
+from .text import BLANKS
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")
@@ -21,17 +22,23 @@ ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID n
 NUMBER_COLUMNS = ("ID", "Identifier")
 NAME_COLUMNS = ("Student", "Full name")
 FIRST, LAST = ("First name",), ("Last name", "Surname")
+#: Columns of Moodle's grading worksheet that say whether and when somebody handed in.
+STATUS, HANDED_IN = "Status", "Last modified (submission)"
+#: As in "Submitted for grading - 2 days 3 hours late".
+LATE = re.compile(r"[0-9] \w+ late")
 ROWS_CAP = 100_000
-
-
 #: Of a folder's name; file systems take 255.
 NAME_BYTES = 200
+NO_PART_OF_AN_ID = re.compile(rf"(?:[^\w.@+-]|[{''.join(sorted(BLANKS))}])+")
 
 
 def plain_id(text: str) -> str:
-    """Text as the name of a student's folder: letters, digits and . @ + - _; empty where nothing is left."""
+    """Text as the name of a student's folder: letters, digits and . @ + - _; empty where nothing is left.
+
+    What it gives is a student's ID as `text.is_student_id` takes it.
+    """
     letters = unicodedata.normalize("NFC", text).strip().casefold()
-    short = re.sub(r"[^\w.@+-]+", "-", letters).strip("-.")[:80]
+    short = NO_PART_OF_AN_ID.sub("-", letters).strip("-.").lstrip(".@+-")[:80]
     return short.encode()[:NAME_BYTES].decode(errors="ignore")
 
 
@@ -65,6 +72,16 @@ class Person:
     def id(self) -> str:
         """What the student is called in grading/submitted/."""
         return plain_id(self.first_of(ID_COLUMNS)) or plain_id(self.name) or self.number
+
+    @property
+    def late(self) -> bool:
+        """Whether Moodle's worksheet says that what was handed in came late."""
+        return LATE.search(self.cell(STATUS)) is not None
+
+    @property
+    def handed_in(self) -> str:
+        """When Moodle's worksheet says that it came, in Moodle's words; empty where it does not say."""
+        return self.cell(HANDED_IN).strip().strip("-")
 
     def ids(self) -> set[str]:
         """What the system calls the student, as IDs."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import csv
+import sys
 from collections.abc import Iterator
 from typing import Any
 
 from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 from nbgrader.plugins import CsvExportPlugin
 
-from .text import spreadsheet_safe
+from .text import csv_line, spreadsheet_safe
 
 COLUMNS = (
     "assignment",
@@ -30,11 +30,15 @@ class SafeCsvExport(CsvExportPlugin):
     """`nbgrader export` with the same columns and numbers; texts are quoted, and never begin as a formula does."""
 
     def export(self, gradebook: Gradebook) -> None:
-        with open(self.to or "grades.csv", "w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(COLUMNS)
-            for row in self._rows(gradebook):
-                table.writerow(spreadsheet_safe("" if cell is None else str(cell)) for cell in row)
+        path = self.to or "grades.csv"
+        rows = (COLUMNS, *self._rows(gradebook))
+        safe = ([spreadsheet_safe("" if cell is None else str(cell)) for cell in row] for row in rows)
+        try:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                file.writelines(csv_line(row, "\n") for row in safe)
+        except OSError as error:
+            self.log.error("%s: cannot be written (%s); name another place with --to", path, error.strerror)
+            sys.exit(1)
 
     def _rows(self, gradebook: Gradebook) -> Iterator[tuple[Any, ...]]:
         wanted, units = {str(student) for student in self.student}, set(map(str, self.assignment))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from rich.console import Console
@@ -13,6 +14,7 @@ from rich.text import Text
 from .check import Checked
 from .course import Course
 from .course_map import NoMap, Place, unit_of_map
+from .expected import Expected
 from .judge import Verdict
 from .text import printable
 from .units import unit_names
@@ -21,7 +23,7 @@ SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim")}
 WIDTH = 20
 
 
-def print_standing(root: Path, checked: Sequence[Checked], console: Console | None = None) -> None:
+def print_standing(root: Path | None, checked: Sequence[Checked], console: Console | None = None) -> None:
     """Print the exercises of each notebook that was begun, how far the course is, and what comes next."""
     console = console or Console(highlight=False)
     for item in checked:
@@ -29,9 +31,9 @@ def print_standing(root: Path, checked: Sequence[Checked], console: Console | No
             _print_notebook(console, item)
             console.print()
     if checked:
-        best, course = _best(checked), Course(root)
-        _print_course(console, course, best)
-        _print_next(console, course, checked, best)
+        best = _best(checked)
+        _print_course(console, _points(Course(root) if root else None, checked), best)
+        _print_next(console, checked, best)
 
 
 def _print_notebook(console: Console, item: Checked) -> None:
@@ -59,15 +61,28 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
     return best
 
 
-def _print_course(console: Console, course: Course, best: dict[str, dict[str, Verdict]]) -> None:
+def _points(course: Course | None, checked: Sequence[Checked]) -> dict[str, dict[str, float]]:
+    """Unit -> question -> points, of what was checked and of all else that the course has, in its order."""
+    found = {item.unit: item.asked.points for item in checked}
+    if course is None:
+        return {unit: found[unit] for unit in sorted(found)}
+    for unit in course.units():
+        if unit not in found and course.has(unit):
+            with suppress(Expected):  # a unit that cannot be judged here is said when it is asked for
+                found[unit] = course.assignment(unit).points
+    return {unit: found[unit] for unit in course.units() if unit in found}
+
+
+def _print_course(console: Console, wanted: Mapping[str, Mapping[str, float]], best: dict) -> None:
     counts, scores = [0, 0], [0.0, 0.0]
-    for unit in (unit for unit in course.units() if unit in best or course.has(unit)):
-        wanted, verdicts = course.assignment(unit).points, best.get(unit, {}).values()
+    for unit in wanted:
+        verdicts = best.get(unit, {}).values()
         right = sum(verdict.verdict == "right" for verdict in verdicts)
-        score, points = sum(verdict.score for verdict in verdicts), sum(wanted.values())
-        counts, scores = [counts[0] + right, counts[1] + len(wanted)], [scores[0] + score, scores[1] + points]
+        count, points = len(wanted[unit]), sum(wanted[unit].values())
+        score = sum(verdict.score for verdict in verdicts)
+        counts, scores = [counts[0] + right, counts[1] + count], [scores[0] + score, scores[1] + points]
         if unit in best:
-            console.print(_bar(console, unit, right, len(wanted), score, points))
+            console.print(_bar(console, unit, right, count, score, points))
     if len(best) > 1:
         console.print(_bar(console, "the course", *counts, *scores), style="bold")
 
@@ -83,19 +98,18 @@ def _bar(console: Console, name: str, right: int, count: int, score: float, poin
     )
 
 
-def _print_next(
-    console: Console, course: Course, checked: Sequence[Checked], best: dict[str, dict[str, Verdict]]
-) -> None:
+def _print_next(console: Console, checked: Sequence[Checked], best: dict[str, dict[str, Verdict]]) -> None:
     """The first exercise that is not right, and where to open it."""
     console.print()
-    for unit in (unit for unit in course.units() if unit in best):
-        places = _places(course, unit)
+    own = [unit for unit in best if unit not in unit_names()]
+    for unit in (unit for unit in [*unit_names(), *own] if unit in best):
         waiting = [verdict for verdict in best[unit].values() if verdict.verdict != "right"]
         if waiting:
             function = waiting[0].function
-            path = next(item.path for item in checked if item.unit == unit)
-            console.print(Text.assemble(("Next: ", "bold"), _words(function, places.get(function))), soft_wrap=True)
-            console.print(Text(f"      open {_short(path)}, the cell `def {function}(…)`"), soft_wrap=True)
+            item = next(item for item in checked if item.unit == unit)
+            place = _places(item).get(function)
+            console.print(Text.assemble(("Next: ", "bold"), _words(function, place)), soft_wrap=True)
+            console.print(Text(f"      open {_short(item.path)}, the cell `def {function}(…)`"), soft_wrap=True)
             return
     if set(best) >= set(unit_names()):
         console.print(Text("All exercises of the course are done.", "bold green"))
@@ -104,9 +118,9 @@ def _print_next(
     console.print(Text("All of this is done." + (f" Next: unit {following}." if following else ""), "bold"))
 
 
-def _places(course: Course, unit: str) -> dict[str, Place]:
+def _places(item: Checked) -> dict[str, Place]:
     try:
-        return {place.function: place for place in unit_of_map(unit, course.release(unit)).places}
+        return {place.function: place for place in unit_of_map(item.unit, item.asked.release).places}
     except NoMap:  # a unit that somebody is writing
         return {}
 

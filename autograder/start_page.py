@@ -16,11 +16,11 @@ NAME = "00_start_here.ipynb"
 WELCOME = """\
 # Attention, unit by unit
 
-{units} units, each a notebook: why attention is built as it is, worked out one small function at a time.
+{units}: why attention is built as it is, worked out one small function at a time.
 You need Python, some linear algebra, and for unit 2 variances and partial derivatives. Units 1 to 3 use NumPy alone;
 from unit 4 on it is PyTorch, on the CPU.
 
-Begin with [unit 1]({first}), or go to the unit that you want: the map says which ones it builds on.
+Begin with [unit {number}]({first}){others}: the map says which ones it builds on.
 
 ## The map
 
@@ -96,7 +96,15 @@ def start_page(units: Sequence[UnitOfMap]) -> str:
     first = f"{units[0].name}/{units[0].name}.ipynb"
     whole = [unit.name for unit in units] == unit_names()
     drawing = BUILDS_ON.format(drawing=DRAWING) if whole else ""
-    welcome = WELCOME.format(units=len(units), first=first, table=table(units), drawing=drawing)
+    several = len(units) > 1
+    welcome = WELCOME.format(
+        units=f"{len(units)} units, each a notebook" if several else "One unit, a notebook",
+        number=units[0].number,
+        first=first,
+        others=", or go to the unit that you want" if several else "",
+        table=table(units),
+        drawing=drawing,
+    )
     cells = [
         new_markdown_cell(welcome, id="map"),
         new_markdown_cell(WORK, id="how_to_work"),

@@ -9,11 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from . import apart
 from .expected import Expected
+from .outputs import TooMany, without_outputs
 from .syntax import escapes
 from .text import printable
 
 SIZE_CAP = 20 * 2**20
+#: Of a file with its outputs, which are not read.
+FILE_CAP = 200 * 2**20
 CELLS_CAP = 2_000
 #: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
 CODE_CAP = 200_000
@@ -52,7 +56,9 @@ def read(path: Path) -> list[Cell]:
 
 def read_bytes(data: bytes, name: str) -> list[Cell]:
     """The cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+    apart.begin()
     remedy = "open it in JupyterLab, save it, and hand it in again"
+    data = bounded(data, name)
     try:
         document = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -86,19 +92,36 @@ def read_file(path: Path) -> bytes:
         raise Unreadable(f"{path}: cannot be opened ({error.strerror}); is the path right?") from None
     if not stat.S_ISREG(status.st_mode) or any(folder.is_symlink() for folder in path.absolute().parents[:2]):
         raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
-    if status.st_size > SIZE_CAP:
-        raise Unreadable(f"{path}: larger than {SIZE_CAP >> 20} MB; clear all outputs and hand it in again")
+    if status.st_size > FILE_CAP:
+        raise _too_large(path)
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
-            data = file.read(SIZE_CAP + 1)
+            data = file.read(FILE_CAP + 1)
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read ({error.strerror}); is it yours to read?") from None
-    if len(data) > SIZE_CAP:
-        raise Unreadable(f"{path}: larger than {SIZE_CAP >> 20} MB; clear all outputs and hand it in again")
+    if len(data) > FILE_CAP:
+        raise _too_large(path)
     return data
+
+
+def bounded(data: bytes, name: str) -> bytes:
+    """A file's content, without its outputs where it is large by them. Raises Unreadable."""
+    if len(data) > SIZE_CAP:
+        try:
+            data = without_outputs(data)
+        except TooMany:
+            raise Unreadable(f"{name}: holds too much; clear all outputs and hand it in again") from None
+    if len(data) > SIZE_CAP:
+        remedy = "remove what is no answer, such as data, and hand it in again"
+        raise Unreadable(f"{name}: larger than {SIZE_CAP >> 20} MB without its outputs; {remedy}")
+    return data
+
+
+def _too_large(path: Path) -> Unreadable:
+    return Unreadable(f"{path}: larger than {FILE_CAP >> 20} MB; clear all outputs and hand it in again")
 
 
 def _list(value: Any) -> list[Any]:

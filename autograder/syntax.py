@@ -8,10 +8,11 @@ import threading
 from collections.abc import Iterator
 from functools import lru_cache
 
-#: A line that IPython may turn into a call: a magic, a shell command, a question.
-ESCAPE = re.compile(r"^\s*[!%?,;/]|=\s*[!%]|\?")
-#: Letters that IPython's transformer may look at for one cell: it starts anew behind every line that it changes.
-TRANSFORM_CAP = 250_000
+from . import apart
+from .apart import ESCAPE, Unread
+
+#: A cell with more letters is read apart, whatever it holds.
+LONG = 20_000
 #: Cell magics inside cell magics.
 DEPTH_CAP = 5
 #: Magics whose words are no Python, or do not run.
@@ -26,10 +27,6 @@ OPTIONS_CAP = 8
 BODIES = ("body", "orelse", "finalbody")
 #: CPython 3.11 counts the depth of the tree that it builds in one place for all threads, and fails where two build.
 PARSING = threading.Lock()
-
-
-class Unread(Exception):
-    """A cell that may well run, but is too deep or too long to be read here."""
 
 
 def statements(source: str) -> list[ast.stmt]:
@@ -66,24 +63,7 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
 @lru_cache(maxsize=1024)
 def _transformed(source: str) -> str:
     """A cell as Python, after IPython's own rules: magics are calls, prompts are gone. Raises Unread."""
-    from IPython.core.inputtransformer2 import TransformerManager  # takes long, and few commands read a cell
-
-    manager = TransformerManager()
-    lines = (source if source.endswith("\n") else source + "\n").splitlines(keepends=True)
-    try:
-        for transform in (*manager.cleanup_transforms, *manager.line_transforms):
-            lines = transform(lines)
-        changed, work = any(map(ESCAPE.search, lines)), 0
-        while changed:
-            work += sum(map(len, lines))
-            if work > TRANSFORM_CAP:
-                raise Unread
-            changed, lines = manager.do_one_token_transform(lines)
-    except (RecursionError, MemoryError):
-        raise Unread from None
-    except (SyntaxError, ValueError, LookupError):
-        return source  # it fails in the notebook as well
-    return "".join(lines)
+    return apart.here(source) if len(source) <= LONG and not escapes(source) else apart.python_of(source)
 
 
 def escapes(source: str) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 #: What a spreadsheet takes for the start of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -11,6 +12,16 @@ FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
 UNSEEN = frozenset(("Cc", "Cf", "Cs", "Zl", "Zp"))
 #: Letters of other kinds that leave no mark, or only a gap; those that choose the form of a sign before may stay.
 BLANKS = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0") | set(map(chr, range(0xE0100, 0xE01F0)))
+#: A number with its sign, as people and programs write it; a lone dash stands for "none". Neither is a formula.
+PLAIN_SIGNED = re.compile(r"[-+]?[0-9]+(?:[.,][0-9]+)?(?:[eE][-+]?[0-9]+)?%?|-")
+#: What a program may take for the end of a cell, or of its line.
+CELL_ENDS = re.compile(r'[,;\t\r\n"|]')
+#: Beside letters, marks and digits, what a student's ID may hold.
+IN_AN_ID = frozenset(" .@+-_")
+#: The words for a name that is_student_id does not take.
+NO_ID = "no student's ID (letters, digits, blanks and . @ + - _, no sign first); rename the folder"
+#: Letters by which a text may become more than text where somebody forgot to escape it.
+MARKUP = re.compile(r"[<>&\"`]")
 #: Letters that have to be looked at: all but ASCII's own, line ends and tabs.
 ODD = re.compile(r"[^ -~\n\t]")
 
@@ -43,12 +54,34 @@ def visible(text: str) -> str:
 def spreadsheet_safe(text: str) -> str:
     """The text for a cell of a table: an apostrophe before what a spreadsheet would run as a formula."""
     line = printable(text)
-    return f"'{line}" if line.lstrip().startswith(FORMULA_STARTS) and not _is_number(line) else line
+    bare = line.strip()
+    return f"'{line}" if bare.startswith(FORMULA_STARTS) and not PLAIN_SIGNED.fullmatch(bare) else line
 
 
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
+def csv_line(cells: Iterable[str], end: str = "\r\n") -> str:
+    """One line of a CSV file. Quoted is what any separator stands in, for not every program separates at commas."""
+    quoted = ('"' + cell.replace('"', '""') + '"' if CELL_ENDS.search(cell) else cell for cell in cells)
+    return ",".join(quoted) + end
+
+
+def is_student_id(name: str) -> bool:
+    """Whether a name can be a student's ID: letters, digits, blanks and . @ + - _, no sign first.
+
+    It names folders and is shown by programs that don't escape it, nbgrader's formgrader among them.
+    """
+    first = name[:1]
+    starts = first.isalnum() or first == "_"
+    return starts and name == name.strip() and all(letter in IN_AN_ID or _is_word(letter) for letter in name)
+
+
+def _is_word(letter: str) -> bool:
+    return unicodedata.category(letter)[0] in "LMN" and letter not in BLANKS
+
+
+def is_plain_text(text: str) -> bool:
+    """Whether a text holds no markup, and no letter that cannot be seen but the joiners of Persian and emoji."""
+    seen = text.replace("\u200c", "").replace("\u200d", "")
+    return not MARKUP.search(text) and printable(seen) == seen
+
+
+__all__ = ["NO_ID", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]

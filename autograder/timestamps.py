@@ -8,6 +8,7 @@ import stat
 from logging import Logger
 from pathlib import Path
 
+from dateutil import parser
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
 
@@ -27,6 +28,22 @@ def read_timestamp(path: Path) -> datetime.datetime | None:
         return parse_utc(path.read_text(encoding="utf-8").strip())
     except Exception as error:
         raise ValueError("it holds no time") from error
+
+
+def local_time(text: str, zone: datetime.tzinfo) -> str | None:
+    """A time that people of this zone wrote, in UTC and in nbgrader's form; None where text is no whole time.
+
+    What can be read as two different days, such as 05/06/2026, is none.
+    """
+    blank = (datetime.datetime(2000, 1, 1), datetime.datetime(2001, 2, 2, 1, 1))  # fill in what the text leaves out
+    try:
+        read = [parser.parse(text[:100], default=fill, dayfirst=first) for fill in blank for first in (True, False)]
+        if len({time.replace(second=0) for time in read}) > 1:
+            return None
+        moment = read[0] if read[0].tzinfo else read[0].replace(tzinfo=zone)
+        return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError):
+        return None
 
 
 def mistrust(coursedir: CourseDirectory, log: Logger) -> None:

@@ -1,4 +1,4 @@
-"""A course that an instructor has changed, for tests: a real unit with questions of every kind, and an own assignment."""
+"""A course that an instructor has changed, for tests: a unit with questions of every kind, and an own assignment."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder import start_page
 from autograder.check import own_notebooks
 from autograder.cli import main

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.cli import main
 from autograder.sandbox import sandbox as room
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import io
 import json
 import os
@@ -15,16 +16,19 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.classroom import NotUsable
 from autograder.cli import main
 from autograder.collect import _notebooks
 from autograder.downloads import File, sender_of
 from autograder.export import Student, table, write
 from autograder.gradebook import Gradebook
+from autograder.hand_in import read_said
 from autograder.roster import Roster, plain_id, read_roster
 from autograder.submission import Unreadable
+from autograder.text import csv_line, is_student_id
+from autograder.timestamps import read_timestamp
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
@@ -121,7 +125,14 @@ def test_nobody_is_another_by_the_names_in_a_folder_of_ones_own(course, capsys, 
         (f"Eve Mallory_666_assignsubmission_file_y_4711_assignsubmission_file_{UNIT}.ipynb", "eve-mallory", "666"),
         ("Eve Mallory_666_assignsubmission_file_/adalovelace_4711_1_x.ipynb", "eve-mallory", "666"),
         (f"anna/{UNIT}/{UNIT}.ipynb", "anna", ""),
+        (f"malloryeve_4712_90301_x\\lovelaceada_4711_90210_{UNIT}-9.ipynb", "malloryeve-4712", "4712"),
+        (f"malloryeve_4712_90301_x/lovelaceada_4711_90210_{UNIT}-9.ipynb", "malloryeve-4712", "4712"),
+        (f"Eve_666_assignsubmission_file_y\\Ada_4711_assignsubmission_file_/{UNIT}.ipynb", "eve", "666"),
+        (f"lovelaceada\n_4711_1_{UNIT}.ipynb", "lovelaceada-4711", "4711"),
+        (f"🎉_7_assignsubmission_file_/{UNIT}.ipynb", "", "7"),
+        (f"🎉_7_9_{UNIT}.ipynb", "7", "7"),
         (f"../../etc/{UNIT}.ipynb", None, ""),
+        (f"a\\{UNIT}.ipynb", None, ""),
         (f"{UNIT}.ipynb", None, ""),
     ],
 )
@@ -333,6 +344,154 @@ def test_of_one_notebook_handed_in_again_on_canvas_the_last_counts(course, capsy
     assert handed_in(course) == {"ada-1": TWO}
 
 
+def attempts(*names: str, number: int = 1) -> dict[str, bytes]:
+    """The attempts of one student on Canvas by their names, each with words of its own."""
+    return {name: notebook(f"{number}: {name}") for name in names}
+
+
+@pytest.mark.parametrize("stem", [UNIT, "homework", "My Work"])
+def test_a_damaged_last_attempt_is_named_and_not_preferred(course, capsys, stem):
+    names = (f"ada_1_7_{stem}.ipynb", f"ada_1_8_{stem}-1.ipynb", f"ada_LATE_1_9_{stem}-2.ipynb")
+    files = attempts(*names)
+    good = files[names[1]]
+    status, _, lines = collect(course, capsys, pack(course, **{**files, names[2]: files[names[2]][:60]}))
+    assert status == 2 and handed_in(course) == {"ada-1": good}
+    assert len(lines) == 2 and "ada-1: 3 notebooks; took the last that can be graded, ada_1_8_" in lines[0]
+    assert lines[1].startswith(f"autograder: {names[2]}: ") and "passed over for an earlier one of ada-1" in lines[1]
+    assert collect(course, capsys, pack(course, **files))[0] == 0
+    assert handed_in(course) == {"ada-1": files[names[2]]}
+
+
+def test_of_attempts_that_are_all_damaged_the_last_is_taken_without_points(course, capsys):
+    names = [f"ada_1_{number}_{UNIT}-{number}.ipynb" for number in (1, 2, 3)]
+    status, _, (line,) = collect(course, capsys, pack(course, **{name: name.encode() for name in names}))
+    assert status == 2 and names[2] in line and "without points" in line
+    assert handed_in(course) == {"ada-1": names[2].encode()}
+
+
+def said(course: Path, student: str) -> tuple[str, bool, str | None] | None:
+    found = read_said(course / "grading/submitted" / student / UNIT)
+    return (found.by, found.late, found.time) if found else None
+
+
+def test_canvas_says_who_is_late_in_its_own_part_of_the_name_alone(course, capsys):
+    names = (f"ada_LATE_1_8_{UNIT}.ipynb", f"ben_2_9_LATE_{UNIT}.ipynb", f"cara_3_9_x_LATE_3_9_{UNIT}.ipynb")
+    status, _, lines = collect(course, capsys, pack(course, **attempts(*names)))
+    assert (status, len(lines)) == (0, 1) and "late, as the system itself says: ada-1; lms.json" in lines[0]
+    assert [said(course, student) for student in ("ada-1", "ben-2", "cara-3")] == [
+        ("Canvas", True, None),
+        ("Canvas", False, None),
+        ("Canvas", False, None),
+    ]
+    assert not list(course.glob("grading/submitted/*/*/timestamp.txt"))
+
+
+def test_whether_it_is_late_is_said_of_the_attempt_that_counts(course, capsys):
+    early, late = f"ada_1_8_{UNIT}.ipynb", f"ada_LATE_1_9_{UNIT}-1.ipynb"
+    files = attempts(early, late)
+    collect(course, capsys, pack(course, **{**files, late: b"{"}))
+    assert said(course, "ada-1") == ("Canvas", False, None)
+    collect(course, capsys, pack(course, **files))
+    assert said(course, "ada-1") == ("Canvas", True, None)
+    collect(course, capsys, pack(course, **{late.replace("LATE_", ""): files[late]}))
+    assert said(course, "ada-1") == ("Canvas", False, None), "the same notebook, since excused"
+
+
+def moodle(course: Path, *people: tuple[str, str, str]) -> list[str | Path]:
+    """--roster and a worksheet of (name, status, last modified), numbered from 1."""
+    rows = [
+        f'Participant {number},{name},{name.lower()}@x.edu,{status},,100.00,Yes,"{time}",-,\n'
+        for number, (name, status, time) in enumerate(people, 1)
+    ]
+    (course / "roster.csv").write_text(WORKSHEET + "".join(rows), encoding="utf-8")
+    return ["--roster", course / "roster.csv"]
+
+
+def test_moodles_worksheet_says_when_it_came(course, capsys):
+    files = {f"{name}_{n}_assignsubmission_file_/{UNIT}.ipynb": ONE for n, name in enumerate(("Ada", "Ben"), 1)}
+    source = pack(course, **files)
+    late = ("Ben", "Submitted for grading - 2 days 3 hours late", "Friday, 20 February 2026, 5:00 PM")
+    words = moodle(course, ("Ada", "Submitted for grading", "Tuesday, 17 February 2026, 9:05 AM"), late)
+    status, _, lines = collect(course, capsys, source, *words)
+    assert (status, len(lines)) == (0, 1) and "late, as the system itself says: ben@x.edu" in lines[0]
+    assert said(course, "ada@x.edu") == ("Moodle", False, "2026-02-17 09:05:00 UTC")
+    assert said(course, "ben@x.edu") == ("Moodle", True, "2026-02-20 17:00:00 UTC")
+    note = course / "grading/submitted/ben@x.edu" / UNIT / "timestamp.txt"
+    assert read_timestamp(note) == datetime.datetime(2026, 2, 20, 17)
+    note.write_text("2026-02-18 00:00 UTC")
+    collect(course, capsys, source, *words)
+    assert note.read_text() == "2026-02-18 00:00 UTC", "what an instructor wrote holds as long as Moodle says the same"
+    collect(course, capsys, source, *moodle(course, ("Ada", "", "-"), ("Ben", "", "Friday, 20 February 2026, 6:00 PM")))
+    assert read_timestamp(note) == datetime.datetime(2026, 2, 20, 18)
+    assert said(course, "ben@x.edu") == ("Moodle", False, "2026-02-20 18:00:00 UTC")
+    assert (course / f"grading/replaced/ben@x.edu/{UNIT}/1/timestamp.txt").read_text() == "2026-02-18 00:00 UTC"
+
+
+def test_moodles_times_are_of_the_zone_that_is_set(course, capsys):
+    with open(course / "nbgrader_config.py", "a", encoding="utf-8") as file:
+        file.write('c.Exchange.timezone = "Europe/Berlin"\n')
+    source = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
+    collect(course, capsys, source, *moodle(course, ("Ada", "", "Wednesday, 17 June 2026, 9:05 AM")))
+    assert said(course, "ada@x.edu") == ("Moodle", False, "2026-06-17 07:05:00 UTC")
+
+
+@pytest.mark.parametrize(
+    "words", ["venerdì, 20 febbraio 2026, 17:00", "05/06/2026, 17:00", "Friday", "20 February 2026"]
+)
+def test_a_time_that_is_none_is_said_and_not_guessed(course, capsys, words):
+    source = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
+    status, _, (line,) = collect(course, capsys, source, *moodle(course, ("Ada", "", words)))
+    assert status == 2 and f"no time that can be read, such as '{words}'" in line
+    assert not (course / "grading/submitted/ada@x.edu" / UNIT / "timestamp.txt").exists()
+    assert handed_in(course) == {"ada@x.edu": ONE}
+
+
+def test_a_name_without_letters_is_one_line_and_a_roster_mends_it(course, capsys):
+    source = pack(
+        course, **{f"🎉_1_assignsubmission_file_/{UNIT}.ipynb": ONE, f"Ben_2_assignsubmission_file_/{UNIT}.ipynb": TWO}
+    )
+    status, _, (line,) = collect(course, capsys, source)
+    assert status == 2 and "🎉_1_" in line and "no letter to make an ID of; give --roster" in line
+    assert handed_in(course) == {"ben": TWO}
+    assert collect(course, capsys, source, *moodle(course, ("Ada", "", "-"), ("Ben", "", "-")))[::2] == (0, [])
+    assert handed_in(course) == {"ben": TWO, "ada@x.edu": ONE, "ben@x.edu": TWO}
+
+
+def test_a_sender_with_mark_up_is_refused(course, capsys):
+    files = {
+        f"<img src=x onerror=alert(1)>_1_assignsubmission_file_/{UNIT}.ipynb": ONE,
+        f"b\u202en_2_9_{UNIT}.ipynb": ONE,
+    }
+    status, _, lines = collect(course, capsys, pack(course, **files, **{f"cara_3_9_{UNIT}.ipynb": TWO}))
+    assert status == 2 and handed_in(course) == {"cara-3": TWO}
+    assert len([line for line in lines if "markup or letters that cannot be seen" in line]) == len(lines) == 2
+
+
+def test_joiners_are_letters_of_many_names(course, capsys):
+    source = pack(course, **{f"علی\u200cرضا_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
+    assert collect(course, capsys, source)[::2] == (0, [])
+    assert list(handed_in(course).values()) == [ONE]
+
+
+def test_mark_up_in_a_roster_reaches_no_page_of_nbgraders(course, capsys):
+    words = moodle(course, ("<img src=x onerror=alert(1)>", "", "-"))
+    status, _, (line,) = collect(
+        course, capsys, pack(course, **{f"A_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), *words
+    )
+    assert status == 2 and "holds markup; not entered" in line
+    with Gradebook(f"sqlite:///{course / 'grading' / 'gradebook.db'}", "attention") as book:
+        (student,) = book.students
+        assert not (student.first_name or student.last_name) and "<" not in student.id
+
+
+@pytest.mark.parametrize("other", ["(ada)", "Ada", "ada!"])
+def test_two_folders_that_give_one_id_are_not_one_student(course, capsys, other):
+    source = pack(course, **{f"ada/{UNIT}.ipynb": ONE, f"{other}/{UNIT}.ipynb": TWO, f"ben/{UNIT}.ipynb": TWO})
+    status, _, lines = collect(course, capsys, source)
+    assert status == 2 and handed_in(course) == {"ben": TWO}
+    assert len(lines) == 2 and all("two students have this name; rename one" in line for line in lines)
+
+
 @pytest.mark.parametrize("names", [(f"{UNIT}.ipynb", f"{UNIT}_v2.ipynb"), (f"{UNIT}.ipynb", f"{UNIT}-1.ipynb")])
 def test_of_several_notebooks_on_moodle_none_is_guessed(course, capsys, names):
     folder = "Ada Byron_7_assignsubmission_file_"
@@ -419,6 +578,13 @@ def test_plain_ids():
     assert plain_id("…") == ""
 
 
+@pytest.mark.parametrize(
+    "text", ["_x", "+x", "@x", "ᅟx", "x\u3164", "<b>x", "x" * 300, "\U0001d54f" * 80, "--x", "हिन्दी", " x. "]
+)
+def test_a_plain_id_is_a_students_id(text):
+    assert is_student_id(plain_id(text))
+
+
 def test_canvas_without_a_roster(tmp_path):
     found = [Student("ada-1", "Ada", "Byron", "", "1", {UNIT: 12.5}), Student("=1+1", marks={UNIT: 3.0})]
     made = table("canvas", found, [UNIT], None)
@@ -459,6 +625,60 @@ def test_a_worksheet_of_moodle_is_filled_in_and_scaled(tmp_path, header):
         ["Participant 8", "Ben", "ben@x.edu", "Submitted", "10.00", "10"],
     ]
     assert made.rows[1][6:] == ["Yes", "Friday, 20 February 2026, 5:00 PM", "-", ""]
+
+
+def test_a_worksheet_keeps_its_rows_in_their_order(tmp_path):
+    people = (
+        "Participant 9,Zoë,zoe@x.edu,No submission,-,10,Yes,-,-,\n"
+        'Participant 7,Ada,ada@x.edu,Submitted,-,10,Yes,-,-,"a; b"\n'
+        "Participant 8,Ben,ben@x.edu,Submitted,3.00,10,No,-,-,\n"
+    )
+    roster = roster_of(tmp_path, WORKSHEET + people)
+    made = table("moodle", [Student("ada", marks={UNIT: FULL}), Student("zoe", marks={OTHER: 1})], [UNIT], roster)
+    write(made.rows, tmp_path / "out.csv")
+    assert made.students == 1
+    assert rows_of(tmp_path / "out.csv") == [
+        *rows_of(tmp_path / "roster.csv")[:2],
+        ["Participant 7", "Ada", "ada@x.edu", "Submitted", "10.00", "10", "Yes", "-", "-", "a; b"],
+        ["Participant 8", "Ben", "ben@x.edu", "Submitted", "3.00", "10", "No", "-", "-", ""],
+    ]
+    assert '"a; b"' in (tmp_path / "out.csv").read_text()
+
+
+def test_rows_come_in_the_order_of_the_roster(tmp_path):
+    roster = roster_of(tmp_path, CANVAS + "Zed,1,s1,zed,A\nAda,2,s2,ada,A\n")
+    made = table("canvas", [Student("ada", marks={UNIT: 1}), Student("zed", marks={UNIT: 2})], [UNIT], roster)
+    assert [row[0] for row in made.rows[2:]] == ["Zed", "Ada"]
+
+
+@pytest.mark.parametrize("cell", ["a;b", "a\tb", 'a"b', "a,b", "a|b"])
+def test_what_any_separator_stands_in_is_quoted(cell):
+    (row,) = csv.reader([csv_line(["x", cell, ""])])
+    assert row == ["x", cell, ""]
+    assert csv_line([cell]).startswith('"') and csv_line(["a b", "-"]) == "a b,-\r\n"
+
+
+def test_a_place_that_cannot_be_written_is_one_line(course):
+    (course / "file").write_text("")
+    with pytest.raises(NotUsable, match=r"cannot be written .*--out"):
+        write([["a"]], course / "file" / "marks.csv")
+    with pytest.raises(NotUsable, match="cannot be written"):
+        write([["a"]], course / "grading")
+    assert not list(course.rglob("*.part"))
+
+
+def test_without_a_roster_it_is_said_what_canvas_cannot_match(tmp_path):
+    found = [
+        Student("ada-1", number="1", marks={UNIT: 1}),
+        *(Student(name, marks={UNIT: 1}) for name in ("b", "c", "d", "e")),
+    ]
+    (line,) = table("canvas", found, [UNIT], None).notes
+    assert line == (
+        f"Canvas can match b, c, d and 1 more by login alone, if these are logins, and {UNIT} with no assignment, "
+        "so it makes a new one; give its exported gradebook by --roster"
+    )
+    roster = roster_of(tmp_path, CANVAS + "Ada,1,s1,ada,A\n")
+    assert table("canvas", found[:1], [UNIT], roster).notes == table("moodle", found, [UNIT], None).notes == []
 
 
 def test_a_worksheet_without_a_maximum_is_refused(tmp_path):

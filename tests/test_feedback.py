@@ -5,13 +5,14 @@ from __future__ import annotations
 import html
 import re
 import time
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree
 
 import nbformat
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.colour import coloured
 from autograder.feedback import FeedbackPages
 from autograder.jobs import with_outputs
@@ -139,6 +140,14 @@ def test_a_mark_that_was_changed_by_hand_and_a_comment_are_shown():
     assert 'href="#comment-causal_mask"' in page and "<em>Nearly</em>" in page
     assert "Changed by hand" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))
     assert "Comment" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))
+
+
+def test_code_between_backticks_is_shown_as_code_and_escaped():
+    told = "Write `import numpy as np`. It raises KeyError: `<img src=x onerror=alert(1)>` and ` alone <b>."
+    page = FeedbackPages().page(*recorded(replace(WRONG, message=told, advice=told)))
+    assert page.count("<code>import numpy as np</code>") == 2
+    assert page.count("<code>&lt;img src=x onerror=alert(1)&gt;</code> and ` alone &lt;b&gt;.") == 2
+    assert "<img src" not in page
 
 
 def test_for_a_file_that_cannot_be_read_one_sentence_stands_at_the_top():

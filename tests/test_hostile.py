@@ -34,6 +34,7 @@ LIMITS = Limits(
     seconds_per_exercise=3,
     seconds_per_cell=2,
     seconds_per_submission=40,
+    wall_clock_factor=2,
     memory_bytes=768 * 2**20,
     processes=16,
     scratch_bytes=16 * 2**20,

@@ -13,8 +13,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder.sandbox.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight())
 
 UNIT = "03_masking"
 FULL = sum(points_of(UNIT).values())
-#: Names of folders, as an unpacked archive may bring them.
-NAMES = {
+#: Names of folders, as an unpacked archive may bring them, that are no students' IDs.
+REFUSED = {
     "formula": "=HYPERLINK(1)",
     "at sign": "@SUM(1+1)|cmd",
     "comma": 'x,100,"100',
@@ -36,12 +36,13 @@ NAMES = {
     "pattern": "a[n]n?a*",
     "braces": "{student}{0}%s",
     "no text": "n\udcffo",
-    "long": "l" * 200,
     "blanks": " ",
     "option": "--force",
 }
+#: And some that are.
+NAMES = {"long": "l" * 200, "letters": "Žoë Ødegård", "signs": "a.b-c_d+e@x.edu", "marks": "हिन्दी"}
 ATTACKS = {
-    attack.name: attack
+    attack.name.replace("'", ""): attack
     for kind, wanted in {
         "feedback": None,
         "files": ("a link", "a linked folder", "a pipe", "a device", "more files", "50 MB"),
@@ -71,10 +72,11 @@ def graded(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
     (folder / "autograder.toml").write_text("[limits]\nseconds_per_exercise = 4\nseconds_per_cell = 4\n")
     submitted = folder / "grading/submitted"
     members = {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST, **dict.fromkeys(NAMES.values(), HONEST)}
+    members |= dict.fromkeys(REFUSED.values(), HONEST)
     for student, attack in members.items():
         attack.hand_in(submitted / student / UNIT / f"{UNIT}.ipynb", folder)
     done = run(folder, "autograder", "grade", UNIT, "--json", "--workers", "3")
-    assert done.returncode in (0, 1) and "Traceback" not in done.stderr, done.stderr
+    assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     return folder, done
 
 
@@ -83,6 +85,15 @@ def test_every_member_gets_what_is_due(graded):
     named = dict.fromkeys(NAMES.values(), HONEST)
     for student, attack in {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST, **named}.items():
         assert {e["function"]: e["score"] for e in entries if e["student"] == student} == attack.due(), student
+
+
+def test_what_is_no_id_is_named_and_graded_nowhere(graded):
+    folder, done = graded
+    assert len([line for line in done.stderr.splitlines() if "no student's ID" in line]) == len(REFUSED)
+    for kind in ("autograded", "feedback", "verdicts"):
+        names = {path.name.removesuffix(".json") for path in (folder / "grading" / kind).rglob("*")}
+        assert not names & set(REFUSED.values()), kind
+    assert not {entry["student"] for entry in json.loads(done.stdout)} & set(REFUSED.values())
 
 
 def odd_letters(text: str) -> set[str]:

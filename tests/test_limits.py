@@ -141,7 +141,13 @@ def test_amounts_bind(sandbox, tmp_path, settings, body, most):
 @needs_a_sandbox
 def test_seconds_per_exercise_bind(sandbox, tmp_path):
     answer = ask(sandbox, tmp_path, "seconds_per_exercise = 1", LOOP)
-    assert (answer.status, "1 seconds" in answer.reason) == ("timeout", True)
+    assert (answer.status, "1 seconds of processor time" in answer.reason) == ("timeout", True)
+
+
+@needs_a_sandbox
+def test_the_clock_binds_who_sleeps(sandbox, tmp_path):
+    answer = ask(sandbox, tmp_path, "seconds_per_exercise = 1\nwall_clock_factor = 3", "time.sleep(1000)")
+    assert (answer.status, "within 3 seconds." in answer.reason) == ("timeout", True)
 
 
 @needs_a_sandbox
@@ -166,7 +172,7 @@ def test_reply_bytes_bind(sandbox, tmp_path):
 @needs_a_sandbox
 def test_ones_own_cells_leave_time_for_the_exercises(sandbox, tmp_path):
     """Who trains in one cell after another has an answer all the same, and what these cells define."""
-    text = "[limits]\nseconds_per_cell = 2\nseconds_per_submission = 12"
+    text = "[limits]\nseconds_per_cell = 2\nseconds_per_submission = 12\nwall_clock_factor = 1"
     sandbox.limits = Limits.from_course(course(tmp_path, text))
     slow = [CellSource(f"c{n}", "extra", f"import time\ntime.sleep(60)\ndef g{n}(): return {n}") for n in range(8)]
     answer = CellSource("f", "answer", "def f(x): return x + g7()")

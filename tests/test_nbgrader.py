@@ -15,9 +15,9 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from asked import points_of
 from nbgrader.api import Gradebook
 
+from asked import points_of
 from autograder import nbgrader_plugin
 from autograder.sandbox.sandbox import preflight
 from autograder.submission import for_the_student

@@ -13,8 +13,8 @@ from urllib.parse import unquote
 
 import nbformat
 import pytest
-from asked import points_of
 
+from asked import points_of
 from autograder import release
 from autograder.units import MODULES, exercises, unit_names
 from execute import INVENTED, LEFTOVERS

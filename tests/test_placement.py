@@ -47,6 +47,19 @@ def test_what_is_in_its_place_is_not_remarked_on(tmp_path):
     assert list(paths(survey(tmp_path, unit_names(), [UNIT], "ben"), tmp_path)) == [("ben", UNIT)]
 
 
+@pytest.mark.parametrize(
+    "name", [b"n\xff\xfe", b"<img src=x onerror=alert(1)>", b"-rf", b"=1", b"a ", b"{x}", b"a\x1b[2J"]
+)
+def test_a_folder_whose_name_is_no_id_is_one_line_and_costs_nobody_else(tmp_path, name):
+    put(tmp_path, f"anna/{UNIT}/{RIGHT}")
+    (tmp_path / os.fsdecode(name) / UNIT).mkdir(parents=True)
+    (tmp_path / os.fsdecode(name) / UNIT / RIGHT).write_text("")
+    found = survey(tmp_path)
+    assert list(paths(found, tmp_path)) == [("anna", UNIT)] and found.remarks == []
+    (line,) = found.closed
+    assert line.isprintable() and "not graded, no student's ID" in line and line.endswith("rename the folder")
+
+
 @pytest.mark.parametrize("name", ["mine.ipynb", f"{UNIT} (1).ipynb", RIGHT.upper()])
 def test_the_only_notebook_is_graded_whatever_its_name(tmp_path, name):
     put(tmp_path, f"anna/{UNIT}/{name}", f"anna/{UNIT}/notes.txt")

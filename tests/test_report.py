@@ -15,9 +15,9 @@ from pathlib import Path
 import nbformat
 import nbformat.v3
 import pytest
-from asked import points_of
 from rich.console import Console
 
+from asked import points_of
 from autograder import classroom
 from autograder.chart import chart
 from autograder.cli import main

@@ -11,15 +11,17 @@ import sqlite3
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import psutil
 import pytest
 
 from autograder import classroom, executors, jobs, runs, units
 from autograder.cli import main
-from autograder.sandbox import preflight
+from autograder.sandbox import Limits, preflight
 
 ROOT = Path(__file__).parents[1]
 UNIT = "01_projections"
@@ -212,6 +214,54 @@ def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, cap
     }
 
 
+def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypatch, capsys):
+    """Whatever a stranger's answer makes the grader do: it has bounds of its own, in which its sandbox is not caught."""
+    monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
+    monkeypatch.setattr(executors, "GRADER_BYTES", 2**30)
+    monkeypatch.setattr(executors, "GRADER_SECONDS", 15.0)
+    whole = jobs.grade_submission
+
+    def greedy(submission, challenge, sandbox):
+        words = {cell.source for cell in submission.cells if cell.kind == "extra"}
+        if "'memory'" in words:
+            np.ones((40, 2**23))
+        while "'time'" in words:
+            pass
+        return whole(submission, challenge, sandbox)
+
+    for student, word in (("student3", "memory"), ("student5", "time")):
+        path = course / "grading" / "submitted" / student / UNIT / f"{UNIT}.ipynb"
+        notebook = nbformat.read(path, as_version=4)
+        notebook.cells.append(nbformat.v4.new_code_cell(f"'{word}'"))
+        nbformat.write(notebook, path)
+    monkeypatch.setattr(jobs, "grade_submission", greedy)
+    assert grade(course) == 1
+    words = capsys.readouterr().err
+    assert "student3" in words and "student5" in words and "MemoryError" in words
+    found = scores(course)
+    assert {name: found[name] for name in found if name not in ("student3", "student5")} == {
+        name: score for name, score in expected(course).items() if name not in ("student3", "student5")
+    }
+
+
+def test_a_thread_has_one_sandbox_and_other_limits_need_no_other(course):
+    def zygote() -> int:
+        return jobs._here.sandbox._process.pid
+
+    (item, *_) = classroom.handed_in(course)
+    folder = classroom.Course(course)
+    try:
+        first = jobs.run(classroom.job_of(folder, item, 1, Limits(seconds_per_cell=9)))
+        pid = zygote()
+        second = jobs.run(classroom.job_of(folder, item, 1, Limits(seconds_per_cell=8)))
+        assert zygote() == pid and jobs._here.sandbox.limits.seconds_per_cell == 8
+        third = jobs.run(replace(classroom.job_of(folder, item, 1, Limits()), hidden=(str(course), "/srv")))
+        assert zygote() != pid and not psutil.pid_exists(pid), "what a sandbox shows cannot be changed"
+        assert first.verdicts == second.verdicts == third.verdicts
+    finally:
+        jobs.close_sandboxes()
+
+
 def test_no_more_submissions_are_in_memory_than_are_under_way(course, monkeypatch):
     held, most = [], []
     whole = classroom.job_of
@@ -272,6 +322,20 @@ def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
     workers[0].kill()
     assert process.wait(timeout=240) == 0
     assert scores(course) == expected(course)
+
+
+def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
+    url, _ = cluster
+    folder, handed = classroom.Course(course), classroom.handed_in(course)
+    work = [(item, classroom.job_of(folder, item, 1, Limits())) for item in handed]
+    with executors.Pool(1, url, Limits(), unsafe=False) as pool:
+        found = {}
+        for item, graded in pool.run(iter(work)):
+            if not found:
+                pool._executor._client.cancel(list(pool._executor._futures))
+            found[item] = graded
+    assert set(found) == set(handed)
+    assert {item.student: sum(v.score for v in graded.verdicts) for item, graded in found.items()} == expected(course)
 
 
 def test_a_scheduler_that_is_not_there_is_one_line(course, capsys):

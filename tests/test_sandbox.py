@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import pytest
 
 from autograder.dialogue import Answer, Request
 from autograder.exercise import Case
-from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox
+from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox, view
 from autograder.sandbox import sandbox as room
 from autograder.units import unit_names
 
@@ -28,6 +29,7 @@ LIMITS = Limits(
     seconds_per_exercise=2,
     seconds_per_cell=2,
     seconds_per_submission=60,
+    wall_clock_factor=2,
     memory_bytes=512 * 2**20,
     processes=16,
     scratch_bytes=8 * 2**20,
@@ -42,6 +44,13 @@ pytestmark = pytest.mark.skipif(room.preflight() is not None, reason=str(room.pr
 @pytest.fixture(scope="module")
 def sandbox():
     with open_sandbox(LIMITS) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def patient():
+    """One in which processor time decides, however busy the machine is."""
+    with open_sandbox(replace(LIMITS, wall_clock_factor=40)) as opened:
         yield opened
 
 
@@ -169,10 +178,41 @@ def f(x):
         assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
 
 
-def test_torch_compile_takes_no_time_that_counts(sandbox):
-    source = "import torch\n@torch.compile\ndef double(x):\n    return 2 * x\n"
-    source += "def f(x):\n    return double(torch.from_numpy(x)).numpy()"
-    assert np.array_equal(value(sandbox, source), 2 * X)
+def test_torch_compile_leaves_a_function_as_it_is_and_imports_no_compiler(sandbox):
+    source = """
+import sys, torch
+before = set(sys.modules)
+@torch.compile
+def double(x): return 2 * x
+@torch.compile(dynamic=True, mode="max-autotune")
+def triple(x): return 3 * x
+layer = torch.compile(torch.nn.Linear(3, 3, bias=False))
+layer.compile()
+def f(x):
+    made = layer(triple(double(torch.from_numpy(x).float())))
+    names = {name for name in set(sys.modules) - before if name.startswith(("torch._dynamo", "torch._inductor"))}
+    return made.shape == (3,), isinstance(layer, torch.nn.Linear), sorted(names)
+"""
+    assert value(sandbox, source) == (True, True, [])
+
+
+def test_an_answer_is_ended_by_its_own_processor_time_whatever_it_does_with_the_signal(patient):
+    source = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef f(x):\n"
+    source += "    signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n    while True: pass"
+    answer = ask(patient, source)
+    assert (answer.status, "processor time" in answer.reason) == ("timeout", True)
+
+
+def test_a_notebook_as_a_whole_is_ended_by_its_own_processor_time():
+    """Processes that it starts count, and so does what it used before it was started again."""
+    with open_sandbox(replace(LIMITS, seconds_per_submission=3, wall_clock_factor=40)) as short:
+        source = "import os\ndef f(x):\n    for _ in range(2): os.fork()\n    while True: pass\n" + DOUBLE
+        first, second = answers(short, source, "f", "g")
+        assert (first.status, second.status) == ("timeout", "timeout")
+        assert "as a whole" in second.reason
+        cells = [CellSource(name, "answer", "while True: pass") for name in "abc"] + [CellSource("g", "answer", DOUBLE)]
+        with short.session(cells) as session:
+            assert [session.cells[0].status, session.cells[-1].status] == ["timeout", "skipped"]
 
 
 def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
@@ -202,12 +242,49 @@ LOOPS = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sandbox", "plain"])
-def test_who_had_no_processor_is_asked_again_with_twice_the_time_once(kind, request):
-    """A function that sleeps looks like one on a busy machine."""
-    slow = "import time\ndef {}(x):\n    time.sleep(0.9)\n    return 2 * x"
-    first, second = answers(request.getfixturevalue(kind), f"{slow.format('f')}\n{slow.format('g')}", "f", "g")
-    assert (first.status, second.status) == ("answered", "timeout")
+@pytest.fixture
+def busy():
+    """A machine with other work to do: three times as much as there are processors."""
+    line = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(line) for _ in range(3 * (os.cpu_count() or 1))]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.parametrize("unsafe", [False, True], ids=["sandbox", "plain"])
+def test_how_busy_the_machine_is_costs_nobody_an_answer(unsafe, busy):
+    """What counts is the processor time of an answer, which is that of its cells and of each exercise."""
+    work = "    began = time.process_time()\n    while time.process_time() < began + 0.3: pass\n    return 2 * x\n"
+    source = "import time\n" + "".join(f"def {name}(x):\n{work}" for name in "fg") + "for _ in range(4): f(1)"
+    with open_sandbox(replace(LIMITS, wall_clock_factor=40), unsafe=unsafe) as patient:
+        for answer in answers(patient, source, "f", "g"):
+            assert answer.status == "answered", answer
+            assert np.array_equal(answer.calls[0].later, 2 * X)
+
+
+PRINTS = "def f(x):\n    for _ in range({}): print('x' * {})\n    return 2 * x"
+
+
+@pytest.mark.parametrize(("times", "letters"), [(2_000, 100_000), (1_000_000, 200)])
+def test_two_hundred_megabytes_of_prints_are_heard_out(times, letters, patient, busy):
+    answer = ask(patient, PRINTS.format(times, letters))
+    assert answer.status == "answered", answer
+    assert np.array_equal(answer.calls[0].later, 2 * X)
+
+
+def test_where_prints_go_there_is_a_text_file_all_the_same(sandbox):
+    source = """
+import sys
+def f(x):
+    told = [sys.stdout.write("\\ud800 ☃"), sys.stdout.buffer.write(b"abc"), sys.stdout.fileno(), sys.stdout.isatty()]
+    sys.stdout.reconfigure(line_buffering=True); sys.stdout.flush(); sys.stdout.writelines(["a"])
+    try: print(1, file=sys.stdout, flush=True), sys.stdout.write(7)
+    except TypeError as error: told.append(str(error))
+    return told
+"""
+    assert value(sandbox, source) == [3, 3, 1, False, "write() argument must be str, not int"]
 
 
 @pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
@@ -348,6 +425,26 @@ def test_many_arrays_out_of_few_bytes_are_refused():
     assert decode(node, bytes(8000)).shape == (1000,)
     with pytest.raises(BadValue):
         decode({"t": "tuple", "items": [node, node]}, bytes(8000))
+    lying = {**node, "items": []}  # says that it holds others, and is an array all the same
+    with pytest.raises(BadValue):
+        decode({"t": "list", "items": [lying] * 300}, bytes(8000))
+    deep = {"t": "list", "items": [node, node]}
+    for _ in range(20):  # as deep as a value may be
+        deep = {"t": "list", "items": [deep]}
+    with pytest.raises(BadValue):
+        decode(deep, bytes(8000))
+
+
+def test_all_that_one_frame_holds_shares_its_bytes():
+    from autograder.dialogue import Transcript
+    from autograder.worker.values import BadValue
+
+    node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
+    frame = {"event": "call", "index": 0, "outcome": "returned", "value": node}
+    assert not Transcript(1).take(frame, bytes(8000))
+    for more in ({"inputs_after": [node]}, {"made": [node]}):
+        with pytest.raises(BadValue):
+            Transcript(1).take({**frame, **more}, bytes(8000))
 
 
 def test_there_is_no_network(sandbox):
@@ -379,7 +476,7 @@ def f(x):
         except OSError: pass
     return seen
 """
-    inside = [str(Path(name)) for name in room.bubblewrap.interpreter_folders()]
+    inside = view.visible()
     seen = value(sandbox, source)
     assert [path for path in seen if not any(name.startswith(path + "/") for name in inside)] == []
 

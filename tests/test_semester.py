@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked import points_of
 from nbgrader.api import Gradebook
 from nbgrader.utils import get_username
 
+from asked import points_of
 from autograder import demo
 from autograder.sandbox import preflight
 

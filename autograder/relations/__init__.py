@@ -2,6 +2,7 @@
 
 Each relation looks at the evidence and either names what it sees or returns None. They are asked in the order of
 `RELATIONS`, the most telling first. A relation must hold wherever the answer is wrong, not in one case by chance.
+Where nothing is wrong but exceptions, only those are asked that look at exceptions.
 """
 
 from __future__ import annotations
@@ -49,3 +50,7 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     coverage.one_result_wrong,
     coverage.some_cases_only,
 )
+#: For answers that are right wherever they do not raise.
+OF_CRASHES = (form.wrong_signature, form.shapes_do_not_fit, coverage.first_batch_only, coverage.some_cases_only)
+#: For slips of the pen, such as a name that is not defined.
+OF_SLIPS = (coverage.some_cases_only,)

@@ -11,6 +11,16 @@ from ..compare import close, tolerance
 from ..evidence import Evidence, Finding
 from ..exercise import Case
 
+#: Ways of rounding -> the decimals that are left of every entry.
+GRIDS = {
+    "rounded": 0,
+    "rounded-to-1": 1,
+    "rounded-to-2": 2,
+    "rounded-to-3": 3,
+    "rounded-to-4": 4,
+    "truncated": 0,
+    "rounded-down": 0,
+}
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
 NEAR = 0.3
 
@@ -254,9 +264,17 @@ def simple_function(evidence: Evidence) -> Finding | None:
     if not any(value.any() for _, _, value, _ in pairs):
         return None  # many steps lead to 0, so that it speaks for none of them
     for slug, (text, step) in steps.items():
+        if slug in GRIDS and not all(_on_grid(value, 10.0 ** -GRIDS[slug]) for _, _, value, _ in pairs):
+            continue
         if all(close(value, step(expected), 10 * tolerance(case)) for case, _, value, expected in pairs):
             return Finding(slug, text)
     return None
+
+
+def _on_grid(value: np.ndarray, step: float) -> bool:
+    """Is every entry a multiple of `step`, and does that say something of numbers of this size?"""
+    blur = 1e-6 * np.abs(value).max(initial=0.0)  # a float32 has no more digits
+    return bool(blur < step / 20 and (np.abs(value - step * np.round(value / step)) <= blur).all())
 
 
 def same_numbers(evidence: Evidence) -> Finding | None:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import shutil
-import site
 import sys
-import sysconfig
+from collections.abc import Iterable
 from pathlib import Path
+
+from . import view
 
 WORKER = Path(__file__).resolve().parents[1] / "worker"
 INSIDE = "/course"
 SCRATCH = "/scratch"
 #: As root, what the zygote needs to give each submission namespaces and a user of its own; the student keeps none.
 CAPABILITIES = ("CAP_SYS_ADMIN", "CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP", "CAP_KILL", "CAP_SYS_PTRACE")
-#: What this project is called among installed packages.
-HIDDEN = ("autograder", "attention_course*", "__editable__*attention_course*")
 ENVIRONMENT = {
     "PATH": "/usr/bin:/bin",
     "HOME": SCRATCH,
@@ -45,8 +44,11 @@ def start_line(package_folder: str, control: int, mode: str) -> list[str]:
     return [sys.executable, "-I", "-c", code + f"zygote.main({control}, {mode!r})"]
 
 
-def command(control: int, mode: str) -> list[str]:
-    """The whole command: bubblewrap, what is mounted, and the zygote."""
+def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:
+    """The whole command: bubblewrap, what is mounted, and the zygote.
+
+    hidden: folders that no submission may see, wherever they lie.
+    """
     line = [str(program()), "--die-with-parent", "--new-session", "--unshare-pid", "--unshare-net", "--unshare-ipc"]
     line += ["--unshare-uts", "--unshare-cgroup-try", "--hostname", "sandbox", "--clearenv"]
     if mode == "user":
@@ -56,25 +58,22 @@ def command(control: int, mode: str) -> list[str]:
         line += [word for capability in CAPABILITIES for word in ("--cap-add", capability)]
     for name, value in ENVIRONMENT.items():
         line += ["--setenv", name, value]
-    for folder in ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32"):
-        if os.path.islink(folder):
-            line += ["--symlink", os.readlink(folder), folder]
-        elif os.path.isdir(folder):
-            line += ["--ro-bind", folder, folder]
-    line += ["--perms", "0755", "--dir", "/etc"]
-    for name in ("/etc/ld.so.cache", "/etc/alternatives"):
-        line += ["--ro-bind-try", name, name]
+    for link in filter(os.path.islink, ("/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")):
+        line += ["--symlink", os.readlink(link), link]
     line += ["--tmpfs", SCRATCH]
-    folders = interpreter_folders()
-    if not any(folder.startswith("/tmp/") for folder in folders):
+    hidden = list(hidden)
+    mounted = view.visible(hidden)
+    masks = view.masks(mounted, hidden)
+    if not any(path.startswith("/tmp/") for path in mounted):
         line += ["--symlink", SCRATCH, "/tmp"]
-    # Made first, and open to every user: the student's is not the one who starts bubblewrap.
-    for folder in sorted({str(parent) for name in (*folders, f"{INSIDE}/worker") for parent in Path(name).parents}):
-        if folder != "/":
-            line += ["--perms", "0755", "--dir", folder]
-    for folder in folders:
-        line += ["--ro-bind", folder, folder]
-    line += _masks()
+    # Folders on the way are made first, and open to every user: the student's is not the one who starts bubblewrap.
+    line += _ways((*mounted, f"{INSIDE}/worker"), "/")
+    for path in sorted({*mounted, *masks}, key=len):  # what lies deeper covers what lies above
+        if path in masks:
+            line += ["--perms", "0755", "--tmpfs", path, *_ways(mounted, path)]
+        else:
+            line += ["--ro-bind", path, path]
+    line += [word for path in masks for word in ("--remount-ro", path)]
     line += ["--ro-bind", str(WORKER), f"{INSIDE}/worker"]
     line += ["--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev"]  # bubblewrap's own /dev would have terminals
     for name in ("null", "zero", "full", "random", "urandom"):
@@ -83,39 +82,8 @@ def command(control: int, mode: str) -> list[str]:
     return [*line, "--chdir", "/", "--", *start_line(INSIDE, control, mode)]
 
 
-def interpreter_folders() -> list[str]:
-    """The folders of this Python outside /usr: its environment and the installation beneath, each once."""
-    wanted = [sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib"), sysconfig.get_path("purelib")]
-    wanted += [str(Path(sys.executable).resolve().parent.parent)]
-    folders: list[str] = []
-    for folder in sorted({os.path.abspath(name) for name in wanted}, key=len):
-        beneath = any(folder == seen or folder.startswith(seen + os.sep) for seen in (*folders, "/usr"))
-        if not beneath and folder != "/" and os.path.isdir(folder):
-            folders.append(folder)
-    return folders
-
-
-def _masks() -> list[str]:
-    """Empty folders over what a student must not see although it lies within what is mounted."""
-    line = []
-    for folder in hidden_folders():
-        line += ["--perms", "0755", "--tmpfs", folder]
-        for inner in {sys.prefix, sys.base_prefix}:  # such as an environment inside the course's own folder
-            if inner.startswith(folder + os.sep):
-                line += ["--ro-bind", inner, inner]
-        line += ["--remount-ro", folder]
-    return line
-
-
-def hidden_folders() -> list[str]:
-    """Folders to hide: this package where it is installed, and the course's folder should it lie beneath a mount."""
-    mounted = ("/usr", *interpreter_folders())
-    roots = {Path(path) for path in (*site.getsitepackages(), sysconfig.get_path("purelib"))}
-    for top in mounted:
-        for pattern in ("lib*/python3*/site-packages", "lib*/python3*/dist-packages", "local/lib/python3*/*-packages"):
-            roots.update(Path(top).glob(pattern))
-    found = {path for root in roots for name in HIDDEN for path in root.glob(name) if path.is_dir()}
-    for course in (WORKER.parents[1], Path.cwd()):
-        if (course / "solutions").is_dir() or (course / "grading").is_dir():
-            found.add(course)
-    return sorted(str(path) for path in found if any(str(path).startswith(top + os.sep) for top in mounted))
+def _ways(paths: Iterable[str], top: str) -> list[str]:
+    """Empty folders below `top` that lead to the paths below it."""
+    within = (Path(path) for path in paths)
+    parents = {str(parent) for path in within for parent in path.parents if Path(top) in parent.parents}
+    return [word for folder in sorted(parents) for word in ("--perms", "0755", "--dir", folder)]

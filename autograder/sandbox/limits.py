@@ -20,17 +20,20 @@ class BadSettings(Expected):
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one submission. Times are wall-clock seconds unless they say otherwise.
+    """Limits of one submission. Times are seconds of processor time: what they count does not depend on other work.
 
+    wall_clock_factor: each of them may take so many times as many seconds of the clock, so that a sleeper ends.
     memory_bytes: address space of each process beyond what the libraries take; all processes together may hold one
         and a half times as much.
     processes: of one submission at a time. scratch_bytes: the size of its scratch folder. file_bytes: of a single file.
-    cpu_seconds, open_files: of each process. reply_bytes: what one exercise may send back, all calls together.
+    cpu_seconds: of each process, for cells and exercises alike. open_files: of each process.
+    reply_bytes: what one exercise may send back, all calls together.
     """
 
     seconds_per_exercise: float = 10.0
     seconds_per_cell: float = 10.0
     seconds_per_submission: float = 180.0
+    wall_clock_factor: float = 5.0
     cpu_seconds: int = 120
     memory_bytes: int = 2 * 2**30
     processes: int = 32

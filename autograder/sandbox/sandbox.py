@@ -44,8 +44,8 @@ class Spawned:
 class Sandbox:
     """Starts submissions. Use `open_sandbox`, as a context manager."""
 
-    def __init__(self, limits: Limits, mode: str) -> None:
-        self.limits, self.mode = limits, mode
+    def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
+        self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
         self.hierarchy = None if mode == "plain" else delegation.find()
         self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -70,7 +70,7 @@ class Sandbox:
                 wanted = {k: v for k, v in bubblewrap.ENVIRONMENT.items() if "THREAD" in k or "TORCH" in k}
                 environment = {**os.environ, **wanted, "MPLBACKEND": "Agg"}
             else:
-                line, environment = bubblewrap.command(theirs.fileno(), self.mode), {}
+                line, environment = bubblewrap.command(theirs.fileno(), self.mode, self._hidden), {}
             # A pipe that nobody reads could fill up and block the zygote.
             self._words = tempfile.TemporaryFile()  # noqa: SIM115
             self._process = subprocess.Popen(
@@ -129,10 +129,13 @@ class Sandbox:
         """A submission's process, with its cells run. Use as a context manager."""
         return Session(self, list(cells))
 
-    def spawn(self) -> Spawned:
-        """A fresh process for a submission. Raises Lost when the zygote is gone."""
-        to_live = self.limits.seconds_per_submission + SPARE_SECONDS
-        order = {**asdict(self.limits), "seconds_to_live": to_live, "uid": _user_id()}
+    def spawn(self, cpu_seconds: float) -> Spawned:
+        """A fresh process for a submission. Raises Lost when the zygote is gone.
+
+        cpu_seconds: the processor time that it and all that it starts may have together.
+        """
+        to_live = self.limits.seconds_per_submission * self.limits.wall_clock_factor + SPARE_SECONDS
+        order = {**asdict(self.limits), "seconds_to_live": to_live, "cpu_to_live": cpu_seconds, "uid": _user_id()}
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             channel, their_channel = socket.socketpair()
             lifeline, their_lifeline = socket.socketpair()
@@ -206,8 +209,11 @@ def preflight() -> str | None:
     return None
 
 
-def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Sandbox:
-    """A sandbox, warm once it is entered. Raises NoSandbox with the remedy; `unsafe` is a plain process."""
+def open_sandbox(limits: Limits | None = None, unsafe: bool = False, hidden: Sequence[str] = ()) -> Sandbox:
+    """A sandbox, warm once it is entered. Raises NoSandbox with the remedy; `unsafe` is a plain process.
+
+    hidden: folders that no submission may see, even should they lie among what must be shown.
+    """
     if not hasattr(os, "fork"):
         raise NoSandbox(
             "answers are run on Linux and macOS; on Windows, use WSL (https://learn.microsoft.com/windows/wsl)"
@@ -215,4 +221,4 @@ def open_sandbox(limits: Limits | None = None, unsafe: bool = False) -> Sandbox:
     reason = None if unsafe else preflight()
     if reason:
         raise NoSandbox(reason)
-    return Sandbox(limits or Limits(), "plain" if unsafe else sandbox_mode())
+    return Sandbox(limits or Limits(), "plain" if unsafe else sandbox_mode(), hidden)

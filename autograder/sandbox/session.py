@@ -6,6 +6,7 @@ which it did so, and what it did becomes an outcome or an answer.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
@@ -15,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..dialogue import Answer, Request, Transcript, read_failure
 from ..worker.cells import STUCK
-from ..worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from ..worker.keeper import SWEEP
+from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
+from ..worker.keeper import SWEEP, TELL
 from ..worker.values import BadValue
 from .cells import CellOutcome, CellSource
 from .groups import Group
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from .sandbox import Sandbox
 
 RESTARTS = 3
+TOO_LONG = "The notebook as a whole took too long"
 #: The share of a submission's time for cells of the student's own, which may train: the exercises need the rest.
 OWN_CELLS = 1 / 3
 GRACE_SECONDS = 5.0
@@ -46,11 +48,10 @@ class Session:
         self._lifeline: socket.socket | None = None
         self._group: Group | None = None
         self._memory_deaths = 0
-        self._cpu_seconds = 0.0
-        self._cpu_used: float | None = None
-        self._asked_again = False
+        self._cpu_seconds: float | None = None
+        self._cpu_before = 0.0
         self._left_out: dict[int, CellOutcome] = {}
-        self._ends = time.monotonic() + self._limits.seconds_per_submission
+        self._ends = time.monotonic() + self._of_the_clock(self._limits.seconds_per_submission)
         self.cells: list[CellOutcome] = []
 
     def __enter__(self) -> Session:
@@ -60,12 +61,24 @@ class Session:
     def __exit__(self, *_: Any) -> None:
         self._hang_up()
 
+    def _of_the_clock(self, seconds: float) -> float:
+        """How long what may use `seconds` of processor time may take."""
+        return seconds * self._limits.wall_clock_factor
+
+    def _cpu_left(self) -> float:
+        """Processor time that the submission may still use, as far as the keepers of its processes have told."""
+        return self._limits.seconds_per_submission - self._cpu_before - (self._cpu_seconds or 0.0)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._ends or self._cpu_left() <= 0
+
     def _hang_up(self) -> None:
         """End the submission's process; a closed lifeline ends all that it started, too."""
         for end in (self._channel, self._lifeline):
             if end is not None:
                 end.close()
         self._channel = self._lifeline = None
+        self._cpu_before, self._cpu_seconds = self._cpu_before + (self._cpu_seconds or 0.0), None
 
     def _run_cells(self) -> None:
         """Start a process and run the cells; start again without a cell that ended or blocked the process.
@@ -83,7 +96,7 @@ class Session:
                 if attempt == RESTARTS:
                     raise
                 continue
-            if culprit is None or time.monotonic() > self._ends:
+            if culprit is None or self._is_over():
                 break
             self._left_out[culprit.index] = outcomes[culprit.index] = culprit.outcome
         self.cells = [
@@ -98,31 +111,33 @@ class Session:
         seconds = {
             "seconds_per_cell": self._limits.seconds_per_cell,
             "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,
+            "wall_clock_factor": self._limits.wall_clock_factor,
         }
         begun, current = False, None
         try:
-            spawned = self._sandbox.spawn()
+            spawned = self._sandbox.spawn(self._cpu_left())
             self._channel, self._lifeline, self._group = spawned.channel, spawned.lifeline, spawned.group
-            self._memory_deaths, self._cpu_seconds = 0, 0.0
+            self._memory_deaths = 0
             self._channel.settimeout(GRACE_SECONDS)
             send_frame(self._channel, {"cells": cells, **seconds})
             for position, index in enumerate(wanted):
                 self._hear("begin", position, self._deadline(GRACE_SECONDS))
                 begun, current = True, index
-                header = self._hear("cell", position, self._deadline(self._limits.seconds_per_cell))
+                header = self._hear("cell", position, self._deadline(self._of_the_clock(self._limits.seconds_per_cell)))
                 outcomes[index] = _outcome(self._sources[index].name, header)
             begun = True
             self._hear("ready", None, self._deadline(GRACE_SECONDS))
             return None
         except TROUBLE as error:
             gone = isinstance(error, (Closed, OSError))
-            code = self._last_words().get("code") if gone else None
+            words = self._last_words() if gone else self._told()
             self._hang_up()
             if not begun:
                 raise Lost("the sandbox starts no processes any more; run `autograder doctor`") from None
             if current is None:
                 return None
-            status = "timeout" if isinstance(error, FrameTimeout) or code == STUCK else "died"
+            late = isinstance(error, FrameTimeout) or words.get("code") == STUCK or words.get("how") == "time"
+            status = "timeout" if late else "died"
             return _Culprit(current, CellOutcome(self._sources[current].name, status))
 
     def _hear(self, event: str, index: int | None, deadline: float) -> dict[str, Any]:
@@ -135,36 +150,28 @@ class Session:
         return min(time.monotonic() + seconds, self._ends) + GRACE_SECONDS
 
     def ask(self, request: Request) -> Answer:
-        """Ask one exercise, in a child process of the submission's own.
-
-        One that ran out of time while it got less than half of a core is asked again with twice the time, once in a
-        submission: a busy machine is no fault of the student's.
-        """
-        seconds = self._limits.seconds_per_exercise
-        answer = self._ask(request, seconds)
+        """Ask one exercise, in a child process of the submission's own."""
+        answer = self._ask(request)
         if answer.status == "crashed" and not answer.calls and self._channel is None:
-            answer = self._ask(request, seconds)  # the exercise before may have doomed the process of the notebook
-        starved = self._cpu_used is not None and self._cpu_used < seconds / 2
-        if answer.status == "timeout" and starved and not self._asked_again:
-            self._asked_again = True
-            answer = self._ask(request, 2 * seconds)
+            answer = self._ask(request)  # the exercise before may have doomed the process of the notebook
         return answer
 
-    def _ask(self, request: Request, seconds: float) -> Answer:
-        if time.monotonic() > self._ends:
-            return Answer("timeout", "The notebook as a whole took too long; this function was not asked any more.")
+    def _ask(self, request: Request) -> Answer:
+        if self._is_over():
+            return Answer("timeout", f"{TOO_LONG}; this function was not asked any more.")
         if self._channel is None:
             self._run_cells()
         if self._channel is None:
             return Answer("crashed", "The notebook ends its own process, so this function could not be asked.")
-        self._cpu_used = None
+        if self._cpu_seconds is None:
+            self._told()  # what the cells have used is not this exercise's
         transcript = request.transcript()
         ours, theirs = socket.socketpair()
-        deadline = self._deadline(seconds)
+        deadline = self._deadline(self._of_the_clock(self._limits.seconds_per_exercise))
         with ours:
             try:
                 with theirs:
-                    self._send(request, theirs, seconds)
+                    self._send(request, theirs)
                 finished = self._listen(ours, request, transcript, deadline)
             except FrameTimeout:
                 finished = "timeout"
@@ -172,10 +179,11 @@ class Session:
                 finished = "closed"
             except Exception:  # whatever a stranger's frames provoke in whoever reads them
                 finished = "garbled"
-        return self._conclude(transcript, finished, deadline, seconds)
+        return self._conclude(transcript, finished, deadline)
 
-    def _send(self, request: Request, theirs: socket.socket, seconds: float) -> None:
-        header = {**request.header(), "seconds": seconds}
+    def _send(self, request: Request, theirs: socket.socket) -> None:
+        seconds = self._limits.seconds_per_exercise
+        header = {**request.header(), "seconds": seconds, "seconds_of_the_clock": self._of_the_clock(seconds)}
         self._channel.settimeout(GRACE_SECONDS)
         send_frame(self._channel, header, request.payload)
         socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
@@ -184,10 +192,11 @@ class Session:
         """Take frames until the exercise is over; returns how it ended."""
         left = self._limits.reply_bytes
         while True:
-            header, payload = receive_frame(ours, deadline, HEADER_CAP)
-            left -= len(payload) + 1_000
+            text, payload = receive_bytes(ours, deadline, HEADER_CAP)
+            left -= len(text) + len(payload) + 1_000
             if left < 0:
                 return "flood"
+            header = read_header(text)
             event = header.get("event")
             if event in ("absent", "broken"):
                 return str(event)
@@ -198,10 +207,12 @@ class Session:
             elif transcript.take(header, payload):
                 return "done"
 
-    def _conclude(self, transcript: Transcript, finished: str, deadline: float, seconds: float) -> Answer:
+    def _conclude(self, transcript: Transcript, finished: str, deadline: float) -> Answer:
         """Hear how the child ended and clear away what it left. A process that stays silent is ended."""
         how = self._child_ended(time.monotonic() + 1) if finished == "closed" else ""
+        before = self._cpu_seconds
         excess = self._sweep()
+        used = self._cpu_seconds - before if None not in (before, self._cpu_seconds) else 0.0
         if self._memory_ran_out():
             excess.append("memory")
         how = how or self._child_ended(deadline + GRACE_SECONDS)
@@ -212,9 +223,14 @@ class Session:
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
-        late = finished == "timeout" or how in ("timeout", OUT_OF_CPU_TIME)
-        if late and "memory" not in excess:  # else it waits for a process that was ended
-            return Answer("timeout", f"It did not come to an end within {seconds:g} seconds.", answer.calls)
+        if "time" in excess:
+            return Answer("timeout", f"{TOO_LONG}; this function was asked when it did.", answer.calls)
+        seconds = self._limits.seconds_per_exercise
+        spent = how == OUT_OF_CPU_TIME or used >= seconds
+        if (spent or finished == "timeout" or how == "timeout") and "memory" not in excess:
+            # else it waits for a process that was ended
+            within = f"{seconds:g} seconds of processor time" if spent else f"{self._of_the_clock(seconds):g} seconds"
+            return Answer("timeout", f"It did not come to an end within {within}.", answer.calls)
         return Answer("crashed", self._death(finished, how, excess), answer.calls)
 
     def _child_ended(self, deadline: float) -> str:
@@ -236,11 +252,16 @@ class Session:
             pass  # it has ended: its last words are still to be read
         words = self._last_words()
         if words.get("event") == "swept":
-            if words["cpu"] is not None:
-                self._cpu_used, self._cpu_seconds = words["cpu"] - self._cpu_seconds, words["cpu"]
             return list(words["excess"])
         self._hang_up()
         return [str(words.get("how"))]
+
+    def _told(self) -> dict[str, Any]:
+        """What the keeper says when it is asked for the processor time used so far."""
+        with contextlib.suppress(OSError, AttributeError):  # it has ended: its last words are still to be read
+            self._lifeline.settimeout(GRACE_SECONDS)
+            self._lifeline.sendall(TELL)
+        return self._last_words()
 
     def _memory_ran_out(self) -> bool:
         """Whether the kernel has ended a process of this submission for want of memory since this was last asked."""
@@ -253,9 +274,12 @@ class Session:
         if self._lifeline is None:
             return {}
         try:
-            return receive_frame(self._lifeline, time.monotonic() + GRACE_SECONDS)[0]
+            words = receive_frame(self._lifeline, time.monotonic() + GRACE_SECONDS)[0]
         except TROUBLE:
             return {}
+        if words.get("cpu") is not None:
+            self._cpu_seconds = float(words["cpu"])
+        return words
 
     def _death(self, finished: str, how: str, excess: list[str]) -> str:
         """One sentence for the student on why the exercise ended early."""

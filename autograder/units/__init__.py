@@ -34,6 +34,19 @@ def unit_names() -> list[str]:
     return list(MODULES)
 
 
+def find_unit(name: str, units: Sequence[str]) -> str:
+    """One of `units` by its name, its number or the start of its name. Raises UnknownUnit."""
+    if name in units:
+        return name
+    found = [unit for unit in unit_names() if unit.partition("_")[0].lstrip("0") == name.lstrip("0")]
+    found = found or [unit for unit in units if name and unit.startswith(name)]
+    if len(found) > 1:
+        raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
+    if not found:
+        raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(units)}")
+    return found[0]
+
+
 def exercises(unit: str) -> dict[str, Exercise]:
     """The exercises of one unit, function name -> exercise, in the order of its notebook."""
     if unit not in MODULES:

@@ -1082,7 +1082,7 @@ def _guarded(attend: Callable[..., Array], *arrays: Array) -> HostFunction:
             if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
                 raise ValueError(f"attend takes three arrays of numbers; {name} is none")
             if array.shape != shape:
-                raise ValueError(f"attend holds a mask: {name} must keep its shape {shape}, not {array.shape}")
+                raise ValueError(f"attend holds a mask: {name} must keep its shape {shape}")
             if not np.isfinite(array).all():
                 raise ValueError(f"attend takes finite numbers: {name} holds NaN or infinity")
         return attend(*(array.astype(np.float64) for array in (Q, K, V)))

@@ -39,11 +39,14 @@ class Cells:
         self._namespace, self._transform = namespace, transform
         self._flags = ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
 
-    def run(self, cell: dict[str, Any], seconds: float) -> dict[str, Any]:
-        """Run one cell; the report says how it went, and whether it gave its name to a function."""
+    def run(self, cell: dict[str, Any], seconds: float, of_the_clock: float) -> dict[str, Any]:
+        """Run one cell; the report says how it went, and whether it gave its name to a function.
+
+        seconds: of processor time.
+        """
         name = str(cell["name"])
         before = self._namespace.get(name)
-        with alarms(seconds):
+        with alarms(seconds, of_the_clock):
             report = self._statement_by_statement(cell["source"], f"<cell {name}>")
         after = self._namespace.get(name)
         return {**report, "defined": callable(after) and after is not before}
@@ -89,8 +92,11 @@ class Cells:
 
 
 @contextlib.contextmanager
-def alarms(seconds: float) -> Iterator[None]:
-    """Raise CellTimeout when `seconds` have passed; who swallows it gets another, and in the end the process ends."""
+def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
+    """Raise CellTimeout when these seconds of processor time have passed, or those of the clock.
+
+    Who swallows it gets another, and in the end the process ends.
+    """
     sent = 0
 
     def alarm(*_: Any) -> None:
@@ -101,9 +107,12 @@ def alarms(seconds: float) -> Iterator[None]:
         raise CellTimeout
 
     with contextlib.suppress(ValueError):  # a signal handler needs the main thread
+        signal.signal(signal.SIGPROF, alarm)
         signal.signal(signal.SIGALRM, alarm)
-        signal.setitimer(signal.ITIMER_REAL, seconds, 0.5)
+        signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)
+        signal.setitimer(signal.ITIMER_REAL, of_the_clock, 0.5)
     try:
         yield
     finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)

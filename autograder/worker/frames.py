@@ -46,18 +46,33 @@ def receive_frame(
 
     Raises BadFrame, FrameTimeout or Closed.
     """
+    text, payload = receive_bytes(channel, deadline, header_cap, payload_cap)
+    return read_header(text), payload
+
+
+def receive_bytes(
+    channel: socket.socket,
+    deadline: float | None = None,
+    header_cap: int = HEADER_CAP,
+    payload_cap: int = PAYLOAD_CAP,
+) -> tuple[bytes, bytes]:
+    """The same with the header as it came, which `read_header` reads."""
     header_size, payload_size = PREFIX.unpack(_receive_exactly(channel, PREFIX.size, deadline))
     if header_size > header_cap or payload_size > payload_cap:
         raise BadFrame(f"a frame of {header_size} + {payload_size} bytes is above the cap")
     text = _receive_exactly(channel, header_size, deadline)
-    payload = _receive_exactly(channel, payload_size, deadline)
+    return text, _receive_exactly(channel, payload_size, deadline)
+
+
+def read_header(text: bytes) -> dict[str, Any]:
+    """The header of a frame. Raises BadFrame."""
     try:
         header = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"the header is no JSON: {type(error).__name__}") from None
     if not isinstance(header, dict):
         raise BadFrame("the header is no JSON object")
-    return header, payload
+    return header
 
 
 def _receive_exactly(channel: socket.socket, size: int, deadline: float | None) -> bytes:

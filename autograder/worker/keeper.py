@@ -1,8 +1,8 @@
 """What stays above the student's process: process 1 of its namespace, which runs no student code.
 
 It obeys the lifeline alone. When the host hangs up it ends, and with it everything that the student started. When the
-host asks, it sweeps: every process but the student's first one is killed, and it says how much processor time all have
-had. In between it counts memory and processes.
+host asks, it sweeps: every process but the student's first one is killed. It says how much processor time all have had.
+In between it counts memory, processes and that time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .frames import send_frame
 
 POLL_SECONDS = 0.05
 SWEEP_SECONDS = 2.0
-SWEEP = b"s"
+SWEEP, TELL = b"s", b"t"
 GONE = [b"X"] + 14 * [b"0"]
 
 
@@ -31,22 +31,27 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
     """
     deadline = time.monotonic() + float(order["seconds_to_live"])
     excess: list[str] = []
-    how, code = "ended", None
+    how, code, used = "ended", None, None
     while True:
         code = _reap(student)
         if code is not None:
             break
         if select.select([lifeline], [], [], POLL_SECONDS)[0]:
-            if not lifeline.recv(1):
+            asked = lifeline.recv(1)
+            if not asked:
                 break  # the host has hung up
-            used = _cpu_seconds(_processes() if alone else [student])
+            used = cpu_seconds(student, alone)
+            if asked == TELL:
+                send_frame(lifeline, {"event": "told", "cpu": used})
+                continue
             swept = not alone or sweep(student)
             send_frame(lifeline, {"event": "swept", "excess": excess, "cpu": used})
             excess = []
             if not swept:
                 how = "processes"
                 break
-        if time.monotonic() > deadline:
+        used = cpu_seconds(student, alone)
+        if time.monotonic() > deadline or (used is not None and used > float(order["cpu_to_live"])):
             how = "time"
             break
         found = _excess(order) if alone else None
@@ -58,7 +63,7 @@ def keep(student: int, lifeline: socket.socket, order: dict[str, Any], alone: bo
     with contextlib.suppress(OSError):
         os.kill(student, signal.SIGKILL)
     with contextlib.suppress(OSError):
-        send_frame(lifeline, {"event": "over", "how": how, "code": code})
+        send_frame(lifeline, {"event": "over", "how": how, "code": code, "cpu": used})
 
 
 def _reap(student: int) -> int | None:
@@ -117,11 +122,15 @@ def _excess(order: dict[str, Any]) -> str | None:
     return "memory" if sum(_proportional(pid) for pid in students) > limit else None
 
 
-def _cpu_seconds(pids: list[int]) -> float | None:
-    """Processor time of these processes and of their children that have ended; None where the system does not say."""
+def cpu_seconds(student: int, alone: bool) -> float | None:
+    """Processor time of the student's processes, ended ones included; None where the system does not say.
+
+    What this process itself has used is none of it. Where it is not alone, only the student's first process is known.
+    """
     if sys.platform != "linux":
         return None
-    return sum(int(ticks) for pid in pids for ticks in _status(pid)[11:15]) / os.sysconf("SC_CLK_TCK")
+    ticks = [_status(pid)[13 if pid == 1 else 11 : 15] for pid in (_processes() if alone else [student])]
+    return sum(int(number) for numbers in ticks for number in numbers) / os.sysconf("SC_CLK_TCK")
 
 
 def _resident(pid: int) -> int:

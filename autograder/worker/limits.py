@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
+import signal
 from typing import Any
 
 try:
@@ -42,6 +44,36 @@ def apply(order: dict[str, Any], processes: int | None) -> None:
             value, most = min(value, hard), min(most, hard)
         with contextlib.suppress(OSError, ValueError):  # macOS refuses some of them
             resource.setrlimit(kind, (value, most))
+
+
+def bound_cpu(seconds: float) -> None:
+    """End this process when it has had so much processor time, rounded up: by SIGXCPU, and a second later for good."""
+    if resource is None:
+        return
+    wanted, present = (math.ceil(seconds), math.ceil(seconds) + 1), resource.getrlimit(resource.RLIMIT_CPU)
+    with contextlib.suppress(OSError, ValueError):
+        signal.signal(signal.SIGXCPU, signal.SIG_DFL)  # a cell may have left another
+        pairs = zip(wanted, present, strict=True)
+        least = [new if old == resource.RLIM_INFINITY else min(new, old) for new, old in pairs]
+        resource.setrlimit(resource.RLIMIT_CPU, (least[0], least[1]))
+
+
+def bound_data(size: int) -> None:
+    """Let this process's own memory grow by `size` bytes; what it starts may lift that again by `unbound_data`."""
+    if resource is None or not os.path.exists("/proc/self/statm"):
+        return
+    with open("/proc/self/statm", encoding="ascii") as file:
+        present = int(file.read().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (present + size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
+def unbound_data() -> None:
+    """Lift the bound on this process's own memory as far as it may."""
+    if resource is not None:
+        with contextlib.suppress(OSError, ValueError):
+            hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+            resource.setrlimit(resource.RLIMIT_DATA, (hard, hard))
 
 
 def address_space() -> int | None:

@@ -30,6 +30,7 @@ HUGE_PAGE = 2 * 2**20
 
 _CAPABILITY_VERSION_3 = 0x20080522
 _CAPABILITIES_CAP = 64
+_MARK = 1 << 35  # CAP_WAKE_ALARM
 
 
 def counts_by_namespace() -> bool:
@@ -102,9 +103,25 @@ def drop_bounding_set() -> None:
             return
 
 
-def drop_capabilities() -> None:
-    """Give up every capability of this process."""
+def drop_capabilities(marked: bool = False) -> None:
+    """Give up every capability of this process.
+
+    marked: it may still take up CAP_WAKE_ALARM, which is good for nothing in a user namespace. Nor may a process that
+    has not even that open its memory, of whatever user it is: the kernel asks whether it has as much.
+    """
     prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL)
-    header = ctypes.create_string_buffer(struct.pack("<Ii", _CAPABILITY_VERSION_3, 0))
-    nothing = ctypes.create_string_buffer(24)
-    _check(_libc().capset(header, nothing), "capset")
+    kept = _MARK if marked else 0
+    _check(_libc().capset(_header(), struct.pack("<6I", 0, kept & 2**32 - 1, 0, 0, kept >> 32, 0)), "capset")
+
+
+def drop_mark() -> None:
+    """Give up what `drop_capabilities` has left to a marked process; nothing where it is none."""
+    held = ctypes.create_string_buffer(24)
+    _check(_libc().capget(_header(), held), "capget")
+    _, low, _, _, high, _ = struct.unpack("<6I", held.raw)
+    if low | high << 32 == _MARK:
+        drop_capabilities()
+
+
+def _header() -> ctypes.Array[ctypes.c_char]:
+    return ctypes.create_string_buffer(struct.pack("<Ii", _CAPABILITY_VERSION_3, 0))

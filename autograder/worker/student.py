@@ -14,11 +14,12 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from . import linux
+from . import limits, linux
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
@@ -29,18 +30,41 @@ from .own_tests import OwnTests
 LEAST_SECONDS = 0.5
 
 
+class Time:
+    """What is left of a time: of processor time, and of the clock, which may take `factor` times as long."""
+
+    def __init__(self, seconds: float, factor: float) -> None:
+        self._factor = factor
+        self._left, self._left_of_the_clock = seconds, factor * seconds
+
+    def share(self, seconds: float) -> tuple[float, float]:
+        """What one part may have: `seconds`, or what is left."""
+        least = LEAST_SECONDS
+        return (
+            min(seconds, max(self._left, least)),
+            self._factor * min(seconds, max(self._left_of_the_clock / self._factor, least)),
+        )
+
+    @contextlib.contextmanager
+    def spent(self) -> Iterator[None]:
+        """Take off what is spent inside."""
+        began, started = sum(os.times()[:4]), time.monotonic()
+        yield
+        self._left -= sum(os.times()[:4]) - began
+        self._left_of_the_clock -= time.monotonic() - started
+
+
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
     reseed()
     order, _ = receive_frame(channel)
-    cells, moments, left = Cells(namespace, transform), {}, float(order["seconds_for_own_cells"])
+    cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
+    seconds, own = float(order["seconds_per_cell"]), Time(float(order["seconds_for_own_cells"]), factor)
     tests = OwnTests(namespace, transform)
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
-        started, seconds = time.monotonic(), float(order["seconds_per_cell"])
-        report = cells.run(cell, min(seconds, max(left, LEAST_SECONDS)) if cell["own"] else seconds)
-        if cell["own"]:
-            left -= time.monotonic() - started
+        with own.spent() if cell["own"] else contextlib.nullcontext():
+            report = cells.run(cell, *(own.share(seconds) if cell["own"] else (seconds, factor * seconds)))
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             moments[tested] = Moment(tested, namespace)
@@ -80,6 +104,8 @@ def answer(
             os.setpgid(0, 0)
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+                linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
+            limits.bound_cpu(float(request["seconds"]))
             if "test" in request:
                 reseed()
                 send_frame(reply, tests.outcome(request["test"]))
@@ -93,7 +119,7 @@ def answer(
         finally:
             os._exit(status)
     reply.close()  # so that the host hears at once when the child ends
-    deadline = time.monotonic() + float(request["seconds"])
+    deadline = time.monotonic() + float(request["seconds_of_the_clock"])
     ended = _wait(child, deadline)
     _end(child)
     if ended is None:

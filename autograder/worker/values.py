@@ -134,17 +134,36 @@ class Encoder:
         return tree
 
 
-def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth: int = 0) -> Any:
+class Budget:
+    """How many bytes of arrays may still be decoded. Those of one frame share one: few bytes cannot become many."""
+
+    def __init__(self, size: int) -> None:
+        self.left = size
+
+    def spend(self, size: int) -> None:
+        """Raises ValueError where there is not that much left."""
+        self.left -= size
+        if self.left < 0:
+            raise ValueError("arrays share their bytes")
+
+
+def decode(
+    tree: Any,
+    payload: bytes,
+    build: dict[str, Any] | None = None,
+    budget: Budget | None = None,
+    depth: int = 0,
+) -> Any:
     """The value that `tree` describes.
 
     NumPy arrays come back writable, in the memory layout they had. Torch tensors come back as `Tensor`.
     build: makers for further kinds of node, kind -> function of the node; the worker uses it for generators
     and functions that its host described.
+    budget: that of the frame, where several trees are over one payload.
     """
     if not isinstance(tree, dict) or depth > DEPTH_CAP + 1:
         raise BadValue("a node is no JSON object")
-    if depth == 0 and _claimed(tree) > len(payload):  # else few bytes could stand for many arrays
-        raise BadValue("arrays share their bytes")
+    budget = Budget(len(payload)) if budget is None else budget
     kind = tree.get("t")
     if build and kind in build:
         return build[kind](tree)
@@ -162,38 +181,23 @@ def decode(tree: Any, payload: bytes, build: dict[str, Any] | None = None, depth
         if kind == "other":
             return Foreign(_text(tree["type"], TEXT_CAP))
         if kind == "array":
-            array = _decode_array(tree, payload)
+            array = _decode_array(tree, payload, budget)
             return array if tree["lib"] == "numpy" else Tensor(array, tree.get("grad") is True)
         if kind in ("tuple", "list"):
-            items = [decode(item, payload, build, depth + 1) for item in tree["items"]]
+            items = [decode(item, payload, build, budget, depth + 1) for item in tree["items"]]
             return tuple(items) if kind == "tuple" else items
         if kind == "dict":
-            return {str(key): decode(item, payload, build, depth + 1) for key, item in tree["items"].items()}
+            return {str(key): decode(item, payload, build, budget, depth + 1) for key, item in tree["items"].items()}
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
         raise BadValue(f"a {kind} node is malformed: {type(error).__name__}") from None
     raise BadValue("a node of unknown kind")
-
-
-def _claimed(tree: Any, depth: int = 0) -> int:
-    """How many bytes the arrays of a tree claim to have, all together."""
-    if not isinstance(tree, dict) or depth > DEPTH_CAP:
-        return 0
-    items = tree.get("items")
-    if isinstance(items, (list, dict)):
-        return sum(_claimed(item, depth + 1) for item in (items.values() if isinstance(items, dict) else items))
-    if tree.get("t") != "array":
-        return 0
-    shape, dtype = tree.get("shape"), tree.get("dtype")
-    if not isinstance(shape, list) or not all(type(size) is int for size in shape) or not _is_dtype(dtype):
-        return 0  # malformed, as decoding it will find
-    return math.prod(shape[:17]) * np.dtype(dtype).itemsize
 
 
 def _is_dtype(text: Any) -> bool:
     return isinstance(text, str) and text in DTYPES
 
 
-def _decode_array(tree: dict[str, Any], payload: bytes) -> np.ndarray:
+def _decode_array(tree: dict[str, Any], payload: bytes, budget: Budget) -> np.ndarray:
     if not _is_dtype(tree["dtype"]):
         raise ValueError("dtype")
     dtype = np.dtype(tree["dtype"])
@@ -203,6 +207,7 @@ def _decode_array(tree: dict[str, Any], payload: bytes) -> np.ndarray:
     count, start = math.prod(shape), tree["at"]
     if type(start) is not int or start < 0 or start + count * dtype.itemsize > len(payload):
         raise ValueError("bytes")
+    budget.spend(count * dtype.itemsize)
     plain = np.frombuffer(payload, dtype, count, start).reshape(shape) if count else np.empty(shape, dtype)
     if tree.get("layout") == "F":
         return np.array(plain, order="F")

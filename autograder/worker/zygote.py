@@ -31,6 +31,7 @@ INSIDE_ID = 1000  # the student's user and group id in a user namespace of its o
 
 def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
+    limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
@@ -66,6 +67,7 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
 
         torch.set_num_threads(1)
         torch.set_num_threads = keep_one_thread
+        torch.compile = leave_as_it_is
     with contextlib.suppress(ImportError):
         import matplotlib
 
@@ -93,6 +95,11 @@ def keep_one_thread(int_: int, /) -> None:
     Here they would wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a process
     that has used them. (Its own limit, OMP_THREAD_LIMIT, makes torch.linalg.solve wait for a thread for ever.)
     """
+
+
+def leave_as_it_is(model: Any = None, **options: Any) -> Any:
+    """In the place of torch.compile, which changes no result, and imports half a compiler before it does nothing."""
+    return (lambda function: function) if model is None else model
 
 
 def live(
@@ -185,7 +192,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
     os.close(null)
-    sys.stdin, sys.stdout, sys.stderr = open(0), unlocked(1), unlocked(2)  # noqa: SIM115
+    sys.stdin, sys.stdout, sys.stderr = open(0), Nowhere(1), Nowhere(2)  # noqa: SIM115
     if mode == USER:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -200,17 +207,26 @@ def confine(order: dict[str, Any], mode: str) -> None:
         os.setgroups([])
         os.setresgid(order["uid"], order["uid"], order["uid"])
         os.setresuid(order["uid"], order["uid"], order["uid"])
-    linux.drop_capabilities()
+    linux.drop_capabilities(marked=mode == USER)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     seccomp.install()
 
 
-def unlocked(descriptor: int) -> io.TextIOWrapper:
-    """A text stream without a buffer, and so without its lock.
+class Nowhere(io.TextIOWrapper):
+    """A text stream whose words nobody reads, so that printing costs next to nothing, and the same every time.
 
-    A thread of the student's that prints may hold that lock when an exercise forks, and nobody would ever release it.
+    It has no buffer, and so none of its lock: a thread of the student's that prints may hold that when an exercise
+    forks, and nobody would ever release it.
     """
-    return io.TextIOWrapper(io.FileIO(descriptor, "w", closefd=False), "utf-8", "backslashreplace", write_through=True)
+
+    def __init__(self, descriptor: int) -> None:
+        raw = io.FileIO(descriptor, "w", closefd=False)
+        super().__init__(raw, "utf-8", "backslashreplace", write_through=True)
+
+    def write(self, text: str) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        return len(text)
 
 
 def countable_processes(order: dict[str, Any], mode: str) -> int | None:

@@ -1,0 +1,81 @@
+"""Cells that take too long to be read: they cost themselves, and a bounded time."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from autograder import apart
+from autograder.submission import read_bytes
+from autograder.syntax import Unread, read, statements
+
+#: IPython's expression for questions looks at such a line from each of its letters.
+LONG_QUESTION = "a" * 40_000 + " x ?"
+EMPTY = b'{"cells": [], "nbformat": 4, "nbformat_minor": 5}'
+
+
+def test_a_line_that_holds_its_reader_is_given_up_and_the_next_is_read():
+    read_bytes(EMPTY, "new.ipynb")
+    with pytest.raises(Unread):
+        read(LONG_QUESTION)
+    left = apart._here.left
+    assert statements(LONG_QUESTION) == [] and apart._here.left == left, "it is not tried again"
+    assert [type(node).__name__ for node in read("%timeit y = 1")] == ["Assign"]
+
+
+def test_all_cells_of_a_submission_share_a_time_and_the_next_submission_has_its_own(monkeypatch):
+    monkeypatch.setattr(apart, "CELL_SECONDS", 0.5)
+    monkeypatch.setattr(apart, "ALL_SECONDS", 1.0)
+    read_bytes(EMPTY, "new.ipynb")
+    for number in range(round(apart.ALL_SECONDS / apart.CELL_SECONDS)):
+        with pytest.raises(Unread):
+            read(f"b{number}{LONG_QUESTION}")
+    with pytest.raises(Unread):
+        read("%timeit unheard_of = 1")
+    read_bytes(EMPTY, "next.ipynb")
+    assert len(read("%timeit unheard_of = 1")) == 1
+
+
+@pytest.mark.parametrize(
+    ("cell", "text"),
+    [
+        ("%matplotlib inline", "get_ipython().run_line_magic('matplotlib', 'inline')\n"),
+        ("a?", "get_ipython().run_line_magic('pinfo', 'a')\n"),
+        ("x = !ls", "x = get_ipython().getoutput('ls')\n"),
+        ("def f(:\n%time 1", "def f(:\n%time 1"),
+        ("'\N{SNOWMAN}?'", "'\N{SNOWMAN}?'\n"),
+    ],
+)
+def test_what_is_read_apart_is_what_is_read_here(cell, text):
+    apart.begin()
+    assert apart.python_of(cell) in (text, apart.here(cell)) and apart.here(cell) in (text, text + "\n")
+
+
+def test_a_thread_and_a_forked_process_have_readers_of_their_own():
+    apart.begin()
+    apart.python_of("%time 1")
+    mine = apart._here.reader
+    found = []
+    thread = threading.Thread(target=lambda: found.append((apart.python_of("%time 2"), apart._here.reader)))
+    thread.start()
+    thread.join()
+    assert found[0][1] is not mine and "time" in found[0][0]
+    child = os.fork()
+    if child == 0:
+        right = apart.python_of("%time 3") == apart.here("%time 3") and apart._here.reader is not mine
+        os._exit(0 if right else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert apart.python_of("%time 4") == apart.here("%time 4") and apart._here.reader is mine
+
+
+def test_a_reader_holds_nothing_that_was_open(tmp_path):
+    """A submission lives while its line is open: a copy of it would keep it alive."""
+    with (tmp_path / "open").open("w"):
+        apart._here.reader = None
+        apart.begin()
+        apart.python_of("%time 1")
+        links = Path(f"/proc/{apart._here.reader._child}/fd").iterdir()
+        assert [os.readlink(link).split(":")[0] for link in links] == ["socket"]

@@ -1,0 +1,108 @@
+"""Answers that raise: to every exercise the student is told the exception, and no mistake that isn't there."""
+
+from __future__ import annotations
+
+import pytest
+
+from autograder.challenge import Challenge
+from autograder.feedback import FeedbackPages
+from autograder.judge import judge
+from autograder.local import ask_here, judge_function
+from autograder.units import exercises, unit_names
+from test_feedback import UNIT, box, recorded, words
+
+ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+#: The first lines of an answer -> how its exception begins.
+SLIPS = {
+    "return undefined_thing": "NameError: name 'undefined_thing' is not defined",
+    "return 1 / 0": "ZeroDivisionError: division by zero",
+    "return given[0].no_such_thing": "AttributeError: ",
+    "import numpyy": "ModuleNotFoundError: No module named 'numpyy'",
+    "answer += 1": "UnboundLocalError: ",
+}
+OTHERS = {
+    "return len()": "TypeError: len() takes exactly one argument (0 given)",
+    "raise ValueError('no')": "ValueError: no",
+    "raise RuntimeError('no')": "RuntimeError: no",
+}
+RECURSION = {"return answer(*given, **named)": "RecursionError: maximum recursion depth exceeded"}
+#: What may be said of an answer that is right wherever it does not raise.
+OF_COVERAGE = ("fails-", "not-general", "single-batch-only")
+
+
+def crashing(name: str, body: str):
+    """An answer with this one line, as if it stood in its cell."""
+    names: dict = {}
+    exec(compile(f"def answer(*given, **named):\n    {body}\n", f"<cell {name}>", "exec"), names)
+    return names["answer"]
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_what_raises_everywhere_is_crashed_and_its_exception_comes_first(exercise):
+    for body, begins in {**SLIPS, **OTHERS}.items():
+        verdict = judge_function(crashing(exercise.name, body), exercise.name, seed=31)
+        assert (verdict.verdict, verdict.score) == ("crashed", 0.0)
+        assert verdict.message.startswith(f"It raises {begins}"), verdict.message
+        assert verdict.raised.endswith("(line 2 of the cell)."), verdict.raised
+        assert verdict.mistake is None, f"{body}: {verdict.message}"
+
+
+@pytest.mark.parametrize("name", ["masked_attention", "leaks_future", "bmm_attention", "embed"])
+def test_a_recursion_without_an_end_is_named_as_one(name):
+    for body, begins in RECURSION.items():
+        verdict = judge_function(crashing(name, body), name, seed=31)
+        assert verdict.message.startswith(f"It raises {begins}") and verdict.mistake is None
+
+
+def raising_at(answer, cases, raises):
+    """`answer`, but that it raises a NameError in these cases, asked in the order of the judge."""
+    count = len(cases)
+    again = [index for index in range(count) if not cases[index].once]
+    order = iter([*range(count), *again, *range(count)])
+    slip = crashing("", "return undefined_thing")
+    return lambda *given, **named: (slip if next(order) in raises else answer)(*given, **named)
+
+
+@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
+def test_what_raises_in_some_cases_is_told_where_and_no_known_mistake(exercise):
+    known = {mistake.slug for mistake in exercise.mistakes}
+    posed = Challenge(32).posed(exercise.name)
+    core = next(iter(exercise.credit))
+    asked = [index for index, case in enumerate(posed.cases) if case.raises is None]
+    halves = (
+        {index for index in asked if posed.cases[index].criterion != core},
+        {index for index in asked if posed.cases[index].criterion == core},
+        {index for index in asked if posed.cases[index].sizes.get("B", 1) > 1},
+        set(asked[1::2]),
+    )
+    for raises in halves:
+        if not raises:
+            continue
+        answer = raising_at(exercise.reference, posed.cases, raises)
+        verdict = judge(posed, ask_here(answer, posed))
+        assert verdict.verdict in ("wrong", "crashed")
+        assert "NameError: name 'undefined_thing' is not defined" in verdict.raised, verdict.message
+        assert verdict.mistake not in known, verdict.message
+        gradients = {"gradient-raises"} if all(posed.cases[index].gradient for index in raises) else set()
+        assert verdict.mistake is None or verdict.mistake.startswith(OF_COVERAGE) or verdict.mistake in gradients
+
+
+def test_a_known_mistake_that_raises_is_named_behind_its_exception():
+    (not_transposed,) = (
+        mistake
+        for e in ALL
+        if e.name == "bmm_attention"
+        for mistake in e.mistakes
+        if mistake.slug == "keys-not-transposed"
+    )
+    verdict = judge_function(not_transposed.wrong, "bmm_attention", seed=33)
+    assert verdict.mistake == "keys-not-transposed"
+    assert verdict.message.startswith("It raises RuntimeError: ") and not_transposed.advice in verdict.message
+    assert verdict.advice == not_transposed.advice, "the words for the class hold no exception of one student"
+
+
+def test_the_table_on_top_of_the_page_shows_the_exception():
+    verdict = judge_function(crashing("causal_mask", "return np.tril(n, '<b>`')"), "causal_mask", seed=34)
+    page = FeedbackPages().page(*recorded(verdict))
+    assert verdict.unit == UNIT
+    assert "! crashed It raises NameError: name 'np' is not defined (line 2 of the cell)." in words(box(page))
