@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import json
 import os
 import random
 import shutil
@@ -19,9 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
+import pytest
 from nbformat import NotebookNode
+from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 
+from autograder import classroom
 from autograder.cli import main
 
 ROOT = Path(__file__).parents[1]
@@ -98,8 +100,12 @@ class Term:
         self.given: dict[tuple[str, str], dict[str, str]] = {}
         #: (student, unit, question) -> (score or None, extra credit)
         self.by_hand: dict[tuple[str, str, str], tuple[float | None, float]] = {}
-        #: (student, unit, score) -> what lateness costs
-        self.penalty: Callable[[str, str, float], float] = lambda student, unit, score: 0.0
+        #: When each unit is due, when each notebook came, and what lateness costs, by the score.
+        self.deadline: dict[str, str] = {}
+        self.came: dict[tuple[str, str], str] = {}
+        self.penalty: Callable[[float], float] = lambda score: 0.0
+        #: What the last `autograder grade` judged anew.
+        self.judged: list[tuple[str, str]] = []
         for unit in UNITS:
             for folder in ("solutions", "notebooks"):
                 shutil.copytree(ROOT / folder / unit, root / folder / unit, ignore=shutil.ignore_patterns(".ipynb_*"))
@@ -134,6 +140,10 @@ class Term:
             cell_of(notebook, entry.cell).metadata.nbgrader.points = points
         entry.points = float(points)
 
+    def asks(self, unit: str, name: str, cell: str, points: float, kind: str) -> None:
+        """Note a question that was added at the end of a notebook."""
+        self.asked.setdefault(unit, []).append(Asked(name, cell, points, kind))
+
     def entry(self, unit: str, name: str) -> Asked:
         return next(entry for entry in self.asked[unit] if entry.name == name)
 
@@ -162,6 +172,10 @@ class Term:
             marks = cell.metadata.get("nbgrader", {})
             if marks.get("solution") and marks.grade_id in answers:
                 cell.source = self.written(marks.grade_id, answers[marks.grade_id]) or cell.source
+        for entry in self.asked[unit]:
+            if entry.kind == "task" and answers.get(entry.name, BLANK) != BLANK:
+                place = notebook.cells.index(cell_of(notebook, entry.cell)) + 1
+                notebook.cells.insert(place, new_markdown_cell(answers[entry.name], id="my-words"))
         path = self.root / "grading" / "submitted" / student / unit / f"{unit}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         nbformat.write(notebook, path)
@@ -175,6 +189,8 @@ class Term:
         return "" if answer == BLANK else answer
 
     def stamp(self, student: str, unit: str, words: str) -> None:
+        """Say when a notebook came, as in 2026-03-02 09:00 UTC."""
+        self.came[student, unit] = words
         path = self.root / "grading" / "submitted" / student / unit / "timestamp.txt"
         path.write_text(words, encoding="utf-8")
 
@@ -186,7 +202,8 @@ class Term:
         for (student, unit), answers in self.given.items():
             marks = {entry.name: self._mark(student, unit, entry, answers) for entry in self.asked[unit]}
             due = Due({name: (0.0, 0.0) if mark is None else mark for name, mark in marks.items()})
-            due.penalty = min(due.score, self.penalty(student, unit, due.score))
+            if self.came.get((student, unit), "") > self.deadline.get(unit, "9"):
+                due.penalty = min(due.score, self.penalty(due.score))
             found[unit, student] = due
         return found
 
@@ -204,6 +221,7 @@ class Term:
     def do(self, *words: str, status: int = 0) -> Said:
         """Run one of our commands in this process."""
         text = io.StringIO()
+        sys.modules.pop("late_policy", None)  # each command is a process of its own
         with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
             found = main(["--course", str(self.root), *words])
         assert found == status, f"autograder {' '.join(words)}: {found}\n{text.getvalue()[-3000:]}"
@@ -211,7 +229,16 @@ class Term:
         return Said(text.getvalue(), found)
 
     def grade(self, *words: str, status: int = 0) -> Said:
-        return self.do("grade", "--workers", "2", *words, status=status)
+        """`autograder grade`; what was judged anew is in `judged`."""
+        whole, self.judged = classroom.grade_class, []
+
+        def noted(root: Path, handed: list, *rest: object) -> list:
+            self.judged += [(item.student, item.unit) for item in handed]
+            return whole(root, handed, *rest)
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(classroom, "grade_class", noted)
+            return self.do("grade", "--workers", "2", *words, status=status)
 
     def nbgrader(self, *words: str, status: int = 0) -> Said:
         """Run one of nbgrader's, as an instructor does in the course folder."""
@@ -220,13 +247,6 @@ class Term:
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == status, f"nbgrader {' '.join(words)}: {done.stderr[-3000:]}"
         return Said(done.stdout + done.stderr, done.returncode)
-
-    def judged(self) -> dict[str, float]:
-        """Submission -> when it was judged last: a kept verdict that was not reached anew keeps its fingerprint."""
-        found = {}
-        for path in sorted((self.root / "grading" / "verdicts").glob("*/*.json")):
-            found[f"{path.stem} {path.parent.name}"] = json.loads(path.read_text())["fingerprint"]
-        return found
 
     def gradebook(self) -> Gradebook:
         return Gradebook(f"sqlite:///{self.root / 'grading' / 'gradebook.db'}", "attention")
