@@ -94,7 +94,7 @@ class FeedbackPages:
             ],
             code=lambda source: self._shown("code", source),
             prose=lambda source: self._shown("prose", source),
-            words=with_code,
+            message=with_code,
         )
 
     def _shown(self, kind: str, source: str) -> Markup:
