@@ -26,7 +26,7 @@ from nbgrader.exchange.default import ExchangeCollect, ExchangeReleaseFeedback
 from nbgrader.utils import notebook_hash, parse_utc
 from traitlets import Bool
 
-from .grading import Course
+from .course import Course
 from .hand_in import TIMESTAMP, fault_of, store
 from .inbound import Arrived, Refused, account, look_at, names_of, opened, read
 from .submission import Unreadable, read_file

@@ -87,7 +87,7 @@ def gradebook(term: Term, names: Mapping[tuple[str, str], str]) -> tuple[Single,
 
 
 def report(term: Term) -> tuple[Single, None]:
-    found = json.loads(term.do("report", "--json"))["verdicts"]
+    found = json.loads(term.do("report", "--json").out)["verdicts"]
     return {(e["unit"], e["student"], e["function"]): (e["score"], e["points"]) for e in found}, None
 
 

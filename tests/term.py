@@ -77,13 +77,13 @@ class Due:
 
 
 class Said(str):
-    """What a command printed, and its exit status."""
+    """What a command printed: all of it, and what stood on standard output alone."""
 
-    status: int
+    out: str
 
-    def __new__(cls, text: str, status: int) -> Said:
-        said = super().__new__(cls, text)
-        said.status = status
+    def __new__(cls, out: str, error: str) -> Said:
+        said = super().__new__(cls, out + error)
+        said.out = out
         return said
 
 
@@ -103,7 +103,7 @@ class Term:
         #: When each unit is due, when each notebook came, and what lateness costs, by the score.
         self.deadline: dict[str, str] = {}
         self.came: dict[tuple[str, str], str] = {}
-        self.penalty: Callable[[float], float] = lambda score: 0.0
+        self.rule: Callable[[float], float] = nothing
         #: What the last `autograder grade` judged anew.
         self.judged: list[tuple[str, str]] = []
         for unit in UNITS:
@@ -203,7 +203,7 @@ class Term:
             marks = {entry.name: self._mark(student, unit, entry, answers) for entry in self.asked[unit]}
             due = Due({name: (0.0, 0.0) if mark is None else mark for name, mark in marks.items()})
             if self.came.get((student, unit), "") > self.deadline.get(unit, "9"):
-                due.penalty = min(due.score, self.penalty(due.score))
+                due.penalty = min(due.score, self.rule(due.score))
             found[unit, student] = due
         return found
 
@@ -220,13 +220,14 @@ class Term:
 
     def do(self, *words: str, status: int = 0) -> Said:
         """Run one of our commands in this process."""
-        text = io.StringIO()
+        out, error = io.StringIO(), io.StringIO()
         sys.modules.pop("late_policy", None)  # each command is a process of its own
-        with contextlib.redirect_stdout(text), contextlib.redirect_stderr(text):
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(error):
             found = main(["--course", str(self.root), *words])
-        assert found == status, f"autograder {' '.join(words)}: {found}\n{text.getvalue()[-3000:]}"
-        assert "Traceback" not in text.getvalue()
-        return Said(text.getvalue(), found)
+        said = Said(out.getvalue(), error.getvalue())
+        assert found == status, f"autograder {' '.join(words)}: {found}\n{said[-3000:]}"
+        assert "Traceback" not in said
+        return said
 
     def grade(self, *words: str, status: int = 0) -> Said:
         """`autograder grade`; what was judged anew is in `judged`."""
@@ -246,7 +247,7 @@ class Term:
         command = [sys.executable, "-m", "nbgrader", *words]
         done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=300)
         assert done.returncode == status, f"nbgrader {' '.join(words)}: {done.stderr[-3000:]}"
-        return Said(done.stdout + done.stderr, done.returncode)
+        return Said(done.stdout, done.stderr)
 
     def gradebook(self) -> Gradebook:
         return Gradebook(f"sqlite:///{self.root / 'grading' / 'gradebook.db'}", "attention")
@@ -268,6 +269,10 @@ class Term:
 
     def page(self, student: str, unit: str) -> str:
         return (self.root / "grading" / "feedback" / student / unit / f"{unit}.html").read_text(encoding="utf-8")
+
+
+def nothing(score: float) -> float:
+    return 0.0
 
 
 def cell_of(notebook: NotebookNode, name: str) -> NotebookNode:

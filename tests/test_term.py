@@ -33,20 +33,7 @@ pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight())
 
 def test_a_term(tmp_path):
     term = Term(tmp_path, SIZE)
-    for step in (
-        the_first_run,
-        marks_by_hand,
-        points_in_nbgraders_panel,
-        points_by_generate_assignment,
-        new_work_under_marks_by_hand,
-        a_question_is_dropped_and_put_back,
-        late_work,
-        nbgraders_own_autograde,
-        more_than_the_maximum,
-        own_questions,
-        an_exercise_goes_and_a_cell_is_renamed,
-        an_upgrade_of_the_course,
-    ):
+    for step in STEPS:
         print(f"--- {step.__name__}")
         step(term)
 
@@ -147,14 +134,14 @@ def late_work(term: Term) -> None:
         file.write('c.AssignLatePenalties.plugin_class = "late_policy.Rule"\n')
     rule = term.root / "late_policy.py"
     rule.write_text(RULE.format("1.5"))
-    term.penalty = lambda score: 1.5
+    term.rule = always
     assert "due otherwise" in term.do("export", "--format", "canvas", status=2)
     term.grade()
     assert not term.judged
     assert term.due()[ONE, "s03"].penalty == 1.5
     agree(term)
     rule.write_text(RULE.format("score / 2 if score > 3 else 0"))
-    term.penalty = lambda score: score / 2 if score > 3 else 0
+    term.rule = half
     term.grade()
     agree(term)
     term.nbgrader("db", "assignment", "add", ONE, "--duedate", "2026-03-01 18:00 UTC")
@@ -171,6 +158,14 @@ def late_work(term: Term) -> None:
     term.came.pop(("s01", ONE))
     assert not term.judged
     agree(term)
+
+
+def always(score: float) -> float:
+    return 1.5
+
+
+def half(score: float) -> float:
+    return score / 2 if score > 3 else 0.0
 
 
 def nbgraders_own_autograde(term: Term) -> None:
@@ -299,3 +294,19 @@ def an_upgrade_of_the_course(term: Term) -> None:
     term.nbgrader("export", "--to", str(term.root / "grading" / "plain.csv"))
     assert table(term.root / "grading" / "plain.csv") == table(term.root / "grading" / "grades.csv")
     assert "have not changed" in term.grade() and not term.judged
+
+
+STEPS = (
+    the_first_run,
+    marks_by_hand,
+    points_in_nbgraders_panel,
+    points_by_generate_assignment,
+    new_work_under_marks_by_hand,
+    a_question_is_dropped_and_put_back,
+    late_work,
+    nbgraders_own_autograde,
+    more_than_the_maximum,
+    own_questions,
+    an_exercise_goes_and_a_cell_is_renamed,
+    an_upgrade_of_the_course,
+)
