@@ -119,7 +119,7 @@ def a_question_is_dropped_and_put_back(term: Term) -> None:
     agree(term)
     term.grade()
     assert not term.judged
-    term.do("release", "--check")
+    term.do("release", "--check", *UNITS)
     term.do("drop", "03_masking/leaks_future", status=2)
     assert "1 entry by hand put back" in term.do("drop", "leaks_future", "--back")
     term.entry(THREE, "leaks_future").dropped = False
