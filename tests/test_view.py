@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from autograder.classroom import job_of
+from autograder.course import Course
 from autograder.dialogue import Request
 from autograder.exercise import Case
-from autograder.grading import Course
 from autograder.jobs import Job
 from autograder.placement import HandedIn
 from autograder.sandbox import CellSource, Limits, open_sandbox, view
