@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import nbformat
 from nbformat import NotebookNode
@@ -35,7 +35,7 @@ class Question:
     name: the word for it: the function of an exercise, else the answer's cell, or the cell's own `grade_id`.
     cell: the `grade_id` of the cell that carries the points. kind: EXERCISE, TESTS, MANUAL or TASK.
     source: of TESTS, the whole test as it is to be run, with what is hidden from students where that is known.
-    dropped: taken out of the marks for everybody; `points` is 0 then.
+    dropped: taken out of the marks for everybody; `points` is 0 then, and `worth` is what it was.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Question:
     points: float
     source: str = ""
     dropped: bool = False
+    worth: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -74,11 +75,16 @@ class Assignment:
 
     @property
     def fingerprint(self) -> str:
-        """Of all that a verdict depends on: the points of an exercise are none of it, for verdicts are shares."""
+        """Of all that a verdict depends on: the points of an exercise are none of it, for verdicts are shares, and
+        neither is whether a question is dropped."""
         if not self._print:
-            told = [(q.name, q.cell, q.kind, q.source, q.points if q.kind == TESTS else 0) for q in self.questions]
-            cells = [(cell.cell_type, cell.get("id"), _marks(cell).get("grade_id"), cell.source, _tags(cell))
-                     for cell in self.release.cells if cell.cell_type == "code" or _marks(cell)]  # fmt: skip
+            told = [(q.name, q.cell, q.kind, q.source, q.worth if q.kind == TESTS else 0) for q in self.questions]
+            cells = [
+                (cell.cell_type, cell.get("id"), _marks(cell).get("grade_id"), cell.source, tags)
+                for cell in self.release.cells
+                for tags in [[tag for tag in _tags(cell) if tag != DROPPED_TAG]]
+                if cell.cell_type == "code" or _marks(cell)
+            ]
             self._print.append(hashlib.sha256(repr((self.name, told, cells)).encode()).hexdigest())
         return self._print[0]
 
@@ -95,9 +101,8 @@ def read_assignment(
     for question in questions_of(name, release):
         out = question.name in dropped
         source = (tests or {}).get(question.cell, question.source)
-        found.append(
-            Question(question.name, question.cell, question.kind, 0.0 if out else question.points, source, out)
-        )
+        points = 0.0 if out else question.points
+        found.append(replace(question, points=points, source=source, dropped=out))
     take_out(release, {question.cell for question in found if question.dropped})
     return Assignment(name, text, release, tuple(found))
 
@@ -140,7 +145,8 @@ def questions_of(name: str, notebook: NotebookNode) -> list[Question]:
             raise BadAssignment(f"{name}: cell {place!r} has no number of points; give it one") from None
         if not 0 <= points < 1e6:
             raise BadAssignment(f"{name}: cell {place!r} is worth {points:g} points; give it a number from 0 up")
-        found.append(Question(short if asked else place, place, kind, points, cell.source if kind == TESTS else ""))
+        source = cell.source if kind == TESTS else ""
+        found.append(Question(short if asked else place, place, kind, points, source, worth=points))
     for words in (_twice([question.cell for question in found]), _twice([question.name for question in found])):
         if words:
             raise BadAssignment(f"{name}: two questions are called {words!r}; rename the cell of one")

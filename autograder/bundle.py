@@ -144,12 +144,13 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
         for p in settings.rglob(kind)
     }
     files |= {f"{HANDOUT}/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
+    of_course = [unit for unit in units if unit in unit_names()]  # others are in no map of the course
     try:
-        page = start_page(course_map(root, units))
+        page = {f"{HANDOUT}/{NAME}": start_page(course_map(root, of_course))} if of_course else {}
     except NoMap as error:
         raise NotUsable(str(error)) from None
     written = {
-        f"{HANDOUT}/{NAME}": page,
+        **page,
         "README.md": README.replace("{unit}", units[0]),
         "Makefile": MAKEFILE,
         "pyproject.toml": _project(course),

@@ -182,6 +182,8 @@ class Run:
         from .gradebook import Recorder
 
         with Recorder(self.root, self.course) as recorder:
+            for unit in dict.fromkeys(item.unit for item in handed):
+                recorder.register(unit)
             left = [item for item in handed if self._before(item, recorder, again) is None]
             self.remarks = [*recorder.changes, *recorder.remarks]
         return left

@@ -72,6 +72,7 @@ def _settle(root: Path, units: Sequence[str]) -> None:
         except classroom.NotUsable:
             continue
         run = classroom.Run(root)
-        run.settle(handed)
-        for line in run.remarks:
+        left = run.settle(handed)
+        new = [f"{unit}: new or changed since it was graded: {counted(len(left), 'notebook')}; run `autograder grade`"]
+        for line in [*run.remarks, *(new if left else [])]:
             print(f"autograder: {printable(line)}", file=sys.stderr)

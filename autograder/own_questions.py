@@ -165,13 +165,13 @@ def _judged(assignment: Assignment, question: Question, shown: Answer, whole: An
 
 
 def _passed(assignment: Assignment, question: Question, value: float | None) -> Verdict:
-    points = question.points
+    points = question.worth
     if value is None:
         return _verdict(assignment, question, "right", "Right: your instructor's tests pass.", 1.0)
-    if not 0 <= value <= points and not question.dropped:  # NaN neither
+    if not 0 <= value <= points:  # NaN neither
         words = f"Your instructor's test gives no number of points from 0 to {points:g}; tell your instructor."
         return _verdict(assignment, question, "crashed", words)
-    if question.dropped or not points:
+    if not points:
         return _verdict(assignment, question, "right", "Your instructor's test ends in a number.", 1.0)
     words = f"Your instructor's test gives {value:g} of {points:g} points."
     return _verdict(assignment, question, "right" if value == points else "wrong", words, value / points)

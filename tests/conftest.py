@@ -10,7 +10,10 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 #: Files whose tests share nothing but the cases of an exercise: one worker takes an exercise, not the whole file.
-BY_EXERCISE = ("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py")
+BY_EXERCISE = (
+    *("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py"),
+    *("test_crashes.py", "test_draws.py"),
+)
 #: Files whose tests are long and share nothing.
 ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 
