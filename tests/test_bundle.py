@@ -126,7 +126,7 @@ def test_no_held_out_answer_is_in_it(whole):
 
 def test_the_notebooks_are_the_release_and_ask_for_every_answer(everything):
     for unit in unit_names():
-        text = everything[f"{TOP}/notebooks/{unit}/{unit}.ipynb"]
+        text = everything[f"{TOP}/handout/{unit}/{unit}.ipynb"]
         assert text == (ROOT / "notebooks" / unit / f"{unit}.ipynb").read_text(encoding="utf-8")
         notebook = nbformat.reads(text, as_version=4)
         nbformat.validate(notebook)
@@ -171,6 +171,49 @@ def test_it_starts_by_itself(course, tmp_path):
         r"tools[/\\]+\w+\.py", (place / "README.md").read_text() + (place / "Makefile").read_text()
     ):
         assert (place / target.replace("\\", "/")).is_file(), target
+
+
+def test_a_later_archive_unpacked_over_an_older_one_leaves_what_students_wrote(course, tmp_path, capsys):
+    def unpack_and_start() -> list[str]:
+        bundle(course, tmp_path / "out.zip", UNIT)
+        with zipfile.ZipFile(tmp_path / "out.zip") as archive:
+            archive.extractall(tmp_path)
+        line = [sys.executable, "-S", str(tmp_path / TOP / "tools" / "handout.py")]
+        return subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
+
+    mine = tmp_path / TOP / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    release = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    source = course / "solutions" / UNIT / f"{UNIT}.ipynb"
+    first, before = release.read_bytes(), source.read_text(encoding="utf-8")
+
+    def correct(text: str) -> bytes:
+        source.write_text(
+            before.replace("import numpy as np", f'# {text}\\n",\n    "import numpy as np', 1), encoding="utf-8"
+        )
+        assert main(["--course", str(course), "release", UNIT]) == 0
+        return release.read_bytes()
+
+    try:
+        assert f"notebooks/{UNIT}/{UNIT}.ipynb: new" in unpack_and_start()
+        assert mine.read_bytes() == first and unpack_and_start() == []
+        second = correct("corrected")
+        assert second != first
+        assert unpack_and_start() == [f"notebooks/{UNIT}/{UNIT}.ipynb: brought up to date"]
+        mine.write_bytes(second.replace(b"Write your answer here", b"My answer"))
+        answers = mine.read_bytes()
+        for number, text in (("", "corrected twice"), ("2", "three times")):
+            newest = correct(text)
+            (line,) = unpack_and_start()
+            assert "yours stays" in line and f"{UNIT}-new{number}.ipynb" in line
+            assert mine.read_bytes() == answers and unpack_and_start() == []
+            beside = mine.with_name(f"{UNIT}-new{number}.ipynb")
+            assert beside.read_bytes() == newest
+            beside.write_bytes(b"begun too")
+        assert mine.with_name(f"{UNIT}-new.ipynb").read_bytes() == b"begun too"
+    finally:
+        source.write_text(before, encoding="utf-8")
+        main(["--course", str(course), "release", UNIT])
+    capsys.readouterr()
 
 
 def refused(course: Path, capsys, path: Path, *words: str) -> str:

@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,8 +17,12 @@ import nbformat
 import pytest
 
 from asked import points_of
+from autograder import __version__, contract
 from autograder.cli import main
+from autograder.nbgrader_plugin import load_config
 from autograder.sandbox import sandbox as room
+from autograder.trouble import explained
+from autograder.units import find_exercise
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
@@ -81,7 +86,7 @@ def test_check_gives_a_solution_full_marks(capfd):
 def test_check_gives_an_untouched_release_nothing(capfd, tmp_path):
     status, out, lines = command(capfd, "check", shutil.copy(RELEASE, tmp_path), "--json")
     entries = json.loads(out)
-    assert (status, lines) == (0, [])
+    assert (status, lines) == (0, [f"autograder: judged by autograder {__version__} in {ROOT}"])
     assert [entry["function"] for entry in entries] == list(POINTS)
     assert {(entry["score"], entry["verdict"]) for entry in entries} == {(0, "missing")}
 
@@ -135,6 +140,116 @@ def test_unusable_arguments(capfd, words):
         main(words)
     assert caught.value.code == 2
     assert "Traceback" not in capfd.readouterr().err
+
+
+# --- which course ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory, monkeypatch):
+    """A folder that is in no course; `course` has to be asked for before it."""
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+
+
+ACTING = ["grade", "release", "report", "export --format canvas", "collect 3 x.zip", "feedback", "drop 3", "marks"]
+
+
+@pytest.mark.parametrize("words", ACTING)
+def test_a_command_that_acts_on_a_course_does_not_look_for_one_of_its_own(capfd, elsewhere, words):
+    assert "no course folder here; go to the folder" in refused(capfd, *words.split())
+
+
+def test_a_command_says_which_course_it_acts_on_unless_one_stands_in_it(capfd, course, tmp_path_factory, monkeypatch):
+    line = f"autograder: course folder: {course}"
+    assert command(capfd, "--course", course, "release", UNIT, "--check") == (0, "", [])
+    monkeypatch.chdir(course / "solutions" / UNIT)
+    assert command(capfd, "release", UNIT, "--check") == (0, "", [])
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    assert command(capfd, "--course", course, "release", UNIT, "--check") == (0, "", [line])
+    assert str(course) in refused(capfd, "--course", course, "report", "99_nothing")
+    assert command(capfd, "doctor")[2] == [f"autograder: course folder: {ROOT}"]
+
+
+def stamp(course: Path, **changes) -> None:
+    path = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    if changes:
+        notebook.metadata[contract.KEY].update(changes)
+    else:
+        del notebook.metadata[contract.KEY]
+    path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
+
+
+OTHERS = {
+    "of another version": ({"version": "0.0"}, "was made for version 0.0"),
+    "with another exercise": ({"contracts": {"causal_mask": "0"}}, "and they differ in causal_mask, "),
+    "without a mark": ({}, "was made by a version that left no mark"),
+}
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_release_for_other_exercises_is_refused_until_it_is_made_anew(capfd, course, tmp_path, other):
+    changes, words = OTHERS[other]
+    own = shutil.copy(RELEASE, tmp_path / "mine.ipynb")
+    hand_in(course, "anna")
+    stamp(course, **changes)
+    for line in (["grade"], ["check", own], ["export", "--format", "canvas"]):
+        said = refused(capfd, *line) if line[0] != "check" else command(capfd, *line, "--json")[2][0]
+        assert words in said and f"autograder {__version__} in {ROOT} is what runs" in said
+        assert f"autograder release {UNIT}" in said and str(course / ".venv" / "bin" / "autograder") in said
+    assert command(capfd, "release", UNIT)[0] == 0
+    assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
+    assert command(capfd, "check", own)[0] == 0
+
+
+def test_a_contract_is_what_a_notebook_promises_and_not_how_it_is_judged(monkeypatch):
+    exercise = find_exercise("masked_softmax", UNIT)
+    told = contract.contract.__wrapped__
+
+    def digest_of(**changes) -> str:
+        changed = replace(exercise, **changes)
+        monkeypatch.setattr(contract, "find_exercise", lambda function, unit: changed)
+        return told("masked_softmax", UNIT)
+
+    before = digest_of()
+    assert digest_of(mistakes=(), draw=lambda random: [], forbidden=()) == before
+    assert digest_of(credit={"values": 1.0}) != before
+    assert digest_of(reference=lambda S: S) != before
+    assert digest_of(returns=(exercise.returns, exercise.returns)) != before
+
+
+def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_not_see(capfd, course):
+    local = course / "nbgrader_config_local.py"
+    local.write_text('c.CourseDirectory.db_url = c.CourseDirectory.db_url.replace("gradebook.db", "other.db")\n')
+    shutil.rmtree(course / "notebooks" / UNIT)
+    line = [sys.executable, "-m", "nbgrader", "generate_assignment", UNIT]
+    subprocess.run(line, cwd=course, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
+    assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
+    assert load_config(course).CourseDirectory.db_url.startswith(f"sqlite:///{course / 'grading' / 'other.db'}")
+    local.write_text("c.CourseDirectory.db_url = nowhere\n")
+    said = refused(capfd, "release", UNIT)
+    assert f"{local}, line 1: NameError" in said and "mend that line" in said
+    local.write_text("c.CourseDirectory.db_url = (\n")
+    assert f"{local}, line 1: SyntaxError" in refused(capfd, "release", UNIT)
+    done = subprocess.run(["git", "check-ignore", "nbgrader_config_local.py"], cwd=ROOT, capture_output=True)
+    assert done.returncode in (0, 128), "128: not in a clone"
+
+
+TROUBLE = {
+    "no rights": (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied; is it yours"),
+    "a file in the way": (NotADirectoryError(20, "Not a directory", "/a/b"), "/a/b: Not a directory; "),
+    "no room": (OSError(28, "No space left on device"), "No space left on device; make room"),
+    "a fault of ours": (ValueError("who knows"), None),
+    "a module of ours": (ModuleNotFoundError("No module named 'autograder.x'", name="autograder.x"), None),
+}
+
+
+@pytest.mark.parametrize("what", TROUBLE)
+def test_what_the_machine_refuses_is_no_fault_of_ours(what):
+    error, words = TROUBLE[what]
+    said = explained(error)
+    assert said is None if words is None else said.startswith(words)
 
 
 # --- grade: what it refuses -------------------------------------------------------------------------------------------

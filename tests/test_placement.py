@@ -84,6 +84,17 @@ def test_where_the_notebook_is_missing_what_is_there_is_said(tmp_path, names, wo
     assert (item.path, item.problem) == (tmp_path / "anna" / UNIT / RIGHT, words)
 
 
+@pytest.mark.parametrize("student", [None, "anna"])
+def test_what_stands_in_the_place_of_a_units_folder_is_no_notebook_of_that_unit(tmp_path, student):
+    put(tmp_path, f"anna/{UNIT}", f"anna/{OTHER}/{OTHER}.ipynb")
+    (tmp_path / "ben").mkdir()
+    (tmp_path / "ben" / UNIT).symlink_to(tmp_path / "nowhere")
+    found = survey(tmp_path, unit_names(), student=student)
+    problems = {item.student: item.problem for item in found.notebooks if item.unit == UNIT}
+    words = f"'{UNIT}' is no folder; make it one that holds {RIGHT}"
+    assert problems == dict.fromkeys(["anna"] if student else ["anna", "ben"], words)
+
+
 def test_other_notebooks_and_folders_are_remarked_on(tmp_path):
     put(tmp_path, f"anna/{UNIT}/{RIGHT}", f"anna/{UNIT}/{UNIT}-2.ipynb", f"anna/{RIGHT}", RIGHT)
     put(tmp_path, *(f"{student}/Unit3/{RIGHT}" for student in ("ben", "cara", "dora", "emil")), f"ben/{UNIT} /x")

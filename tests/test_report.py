@@ -18,11 +18,11 @@ import pytest
 from rich.console import Console
 
 from asked import points_of
-from autograder import classroom
 from autograder.chart import chart
 from autograder.cli import main
 from autograder.jobs import Graded
 from autograder.judge import Verdict
+from autograder.kept import keep, kept
 from autograder.oddities import _reached, odd_things
 from autograder.report import print_report
 from autograder.summary import NOT_RECOGNISED, summarise
@@ -59,7 +59,7 @@ def course(tmp_path):
     ]
     items[5].verdicts[0] = Verdict(UNIT, "causal_mask", 2, 0.0, "crashed", None, EVIL)
     for item in items:
-        classroom.keep(tmp_path, item)
+        keep(tmp_path, item)
     page = tmp_path / "grading" / "feedback" / "anna" / UNIT / f"{UNIT}.html"
     page.parent.mkdir(parents=True)
     page.write_text("anna's")
@@ -92,7 +92,7 @@ def test_the_terminal_shows_what_it_did_and_names_the_files(course, capsys):
 
 def test_a_problem_is_one_whole_line_on_stderr_and_nowhere_else(course, capsys):
     long = f"/{'folder/' * 40}a.ipynb: cut off"
-    classroom.keep(course, Graded("gil", UNIT, verdicts(), long))
+    keep(course, Graded("gil", UNIT, verdicts(), long))
     _, out, err = report(course, capsys)
     assert [line for line in err.splitlines() if "gil" in line] == [f"autograder: gil: {long}"]
     assert "cut off" not in out and len(err.splitlines()) == 2
@@ -101,7 +101,7 @@ def test_a_problem_is_one_whole_line_on_stderr_and_nowhere_else(course, capsys):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_no_number_is_cut_and_no_name_broken(course, terminal):
     marks = {name: ("wrong", points - 0.25, "divided-by-d") for name, points in FUNCTIONS.items()}
-    graded = [*classroom.kept(course), Graded("a-student-with-a-long-name", UNIT, verdicts(**marks))]
+    graded = [*kept(course), Graded("a-student-with-a-long-name", UNIT, verdicts(**marks))]
     text = io.StringIO()
     print_report(graded, Console(file=text, width=60, force_terminal=terminal, color_system=None))
     shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
@@ -113,10 +113,10 @@ def test_no_number_is_cut_and_no_name_broken(course, terminal):
 
 
 def test_the_numbers(course):
-    summary = summarise(course, list(classroom.kept(course)))
+    summary = summarise(course, list(kept(course)))
     (unit,) = summary.units
     parts = {part.function: part for part in unit.exercises}
-    assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1}
+    assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1, "waiting": 0}
     (entry,) = parts["masked_attention"].mistakes
     assert (entry.students, entry.count, entry.answers) == (["=cmd|'x'", "ben"], 2, 6)
     assert entry.advice == "The scores are divided by d_k, not by its square root."
@@ -206,7 +206,7 @@ def test_the_page_says_what_there_is_to_say(course, capsys):
 
 
 def test_the_chart_has_its_numbers_and_words_for_who_cannot_see_it(course):
-    image = chart(summarise(course, list(classroom.kept(course))))
+    image = chart(summarise(course, list(kept(course))))
     assert image.startswith('<svg role="img" aria-labelledby="chart-title chart-text"')
     assert "<desc" in image and "The fewest: leaks_future, 0%" in image
     assert "1 of 7 partly right" in image

@@ -52,6 +52,68 @@ def test_every_dependency_is_pinned_to_a_tested_version_within_its_range():
         assert requirement.specifier.contains(version), f"{requirement} does not allow the tested {version}"
 
 
+def test_nbgrader_is_of_the_versions_whose_private_names_are_known():
+    (nbgrader,) = [requirement for requirement in requirements("grading") if requirement.name == "nbgrader"]
+    assert nbgrader.specifier.contains("0.9.99") and not nbgrader.specifier.contains("0.10.0")
+
+
+def before_set_up(*words: str | Path) -> subprocess.CompletedProcess:
+    """Run a command in a Python that has nothing installed."""
+    line = [sys.executable, "-S", "-m", "autograder", *map(str, words)]
+    return subprocess.run(line, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+
+
+COMMANDS = ["check 3", "grade", "release --check", "report", "bundle", "collect 3 x.zip", "export --format canvas"]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_before_the_set_up_says_what_to_run(command):
+    done = before_set_up(*command.split())
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "is not installed for" in done.stderr and "make setup" in done.stderr and "fault" not in done.stderr
+
+
+@pytest.mark.parametrize("package", ["nbgrader", "torch"])
+def test_a_package_that_is_not_there_is_named_with_the_remedy(package):
+    words = "release 4 --check" if package == "nbgrader" else "check 4"
+    code = f"""
+import sys
+from autograder.cli import main
+
+class Gone:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == {package!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+sys.meta_path.insert(0, Gone())
+sys.exit(main({words.split()}))
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert done.stderr.startswith(f"autograder: {package} is not installed for {sys.executable}; run `make setup`")
+
+
+def test_doctor_runs_before_the_set_up_and_names_what_is_missing():
+    done = before_set_up("doctor")
+    assert (done.returncode, done.stderr) == (0, "")
+    for package in ("numpy", "torch", "nbgrader"):
+        assert any(package in line and "not installed" in line for line in done.stdout.splitlines())
+    assert "make lab" in done.stdout and "make setup" in done.stdout
+
+
+def test_doctor_looks_at_the_course_folder_that_is_named(tmp_path):
+    (tmp_path / "nbgrader_config.py").write_text("")
+    (tmp_path / "grading").mkdir()
+    (tmp_path / "grading" / "gradebook.db").write_bytes(b"rubbish" * 500)
+    done = before_set_up("--course", tmp_path, "doctor")
+    assert done.stderr == f"autograder: course folder: {tmp_path}\n"
+    found = {finding.what: finding for finding in doctor.findings(tmp_path)}
+    assert str(tmp_path) in found["notebooks"].found and not found["notebooks"].ok
+    assert "damaged" in found["gradebook"].remedy
+    assert "course folder" in {finding.what for finding in doctor.findings(None)}
+
+
 def test_the_tested_versions_run_on_the_oldest_python_that_is_promised():
     oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
     pins = doctor.tested_versions()

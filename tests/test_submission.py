@@ -11,7 +11,8 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.submission import SIZE_CAP, Cell, Unreadable, read, read_bytes
+from autograder.outputs import TOKENS_CAP, without_outputs
+from autograder.submission import FILE_CAP, SIZE_CAP, Cell, Unreadable, read, read_bytes
 from autograder.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]
@@ -83,10 +84,39 @@ def test_what_is_no_regular_file(tmp_path, kind):
 def test_a_file_that_is_too_large(tmp_path):
     path = tmp_path / "a.ipynb"
     with open(path, "wb") as file:
-        file.truncate(SIZE_CAP + 1)
+        file.truncate(FILE_CAP + 1)
     with pytest.raises(Unreadable) as caught:
         read(path)
     assert "clear all outputs" in one_line(caught, path)
+
+
+def large(**changes) -> bytes:
+    """A notebook of more than 20 MB, by its outputs unless told otherwise."""
+    whole = document()
+    cell = next(cell for cell in whole["cells"] if cell["cell_type"] == "code")
+    picture = {"output_type": "display_data", "metadata": {}, "data": {"image/png": 'A[{\\"' * (SIZE_CAP // 6)}}
+    table = {"output_type": "stream", "name": "stdout", "text": ['} "outputs": [\n'] * 1000}
+    cell.update({"outputs": [picture, table], **changes})
+    return json.dumps(whole, indent=1).encode()
+
+
+def test_a_notebook_that_is_large_by_its_outputs_alone_is_read(tmp_path):
+    data, small = large(), json.dumps(document()).encode()
+    assert len(data) > SIZE_CAP
+    (tmp_path / "a.ipynb").write_bytes(data)
+    assert read(tmp_path / "a.ipynb") == read_bytes(data, "a") == read_bytes(small, "a") != []
+    assert json.loads(without_outputs(small)) == json.loads(small) | {
+        "cells": [cell | ({"outputs": []} if "outputs" in cell else {}) for cell in json.loads(small)["cells"]]
+    }
+
+
+def test_what_is_large_by_anything_else_is_not(tmp_path):
+    with pytest.raises(Unreadable, match="without its outputs; remove what is no answer"):
+        read_bytes(large(source="#" * SIZE_CAP), "a")
+    with pytest.raises(Unreadable, match="without its outputs"):
+        read_bytes(b'{"cells": ["' + b'\\"' * SIZE_CAP, "a")
+    with pytest.raises(Unreadable, match="holds too much; clear all outputs"):
+        read_bytes(b'{"cells": [{"outputs": [' + b"[]," * TOKENS_CAP, "a")
 
 
 WHOLE = json.dumps(document()).encode()
