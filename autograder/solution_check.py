@@ -6,13 +6,14 @@ own is statements, which are run. What is neither gets one line that names the c
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from nbformat import NotebookNode
 
-from .assignment import EXERCISE, TESTS, BadAssignment, questions_of
-from .syntax import statements
+from .assignment import EXERCISE, TESTS, BadAssignment, Question, questions_of
+from .syntax import bound_names, statements
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
 JUDGE = "judge_here"
@@ -56,6 +57,36 @@ def _faults(name: str, solution: NotebookNode) -> Iterator[str]:
             yield f"{where} calls {JUDGE}, and is no test of an exercise of the course; take that line out"
         if place in answers:
             seen.append(place)
+    yield from _unmarked(solution.cells, questions)
+
+
+def _unmarked(cells: list[NotebookNode], questions: Mapping[str, Question]) -> Iterator[str]:
+    """Names that an own question needs, and that only a cell gives which is not run for want of the tag `given`."""
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    if not any(_is_given(cell) for cell in code):
+        return  # then all are run
+    exercises = {each for q in questions.values() if q.kind == EXERCISE for each in (q.name, q.cell)}
+    asked = [cell for cell in code if _name(cell) and _name(cell) not in exercises]
+    known = _bound([cell for cell in code if _name(cell) or _is_given(cell)])
+    wanted = _loaded(asked) - known
+    for cell in code:
+        needed = sorted(_bound([cell]) & wanted) if not _name(cell) and not _is_given(cell) else []
+        if needed:
+            place = cell.get("id", "") or cell.source[:40]
+            yield f"cell {place!r} gives {needed[0]}, which a question of yours needs, and is not run; tag it `given`"
+
+
+def _is_given(cell: NotebookNode) -> bool:
+    return "given" in cell.metadata.get("tags", [])
+
+
+def _bound(cells: list[NotebookNode]) -> set[str]:
+    return {name for cell in cells for node in statements(cell.source) for name in bound_names(node)}
+
+
+def _loaded(cells: list[NotebookNode]) -> set[str]:
+    nodes = (node for cell in cells for statement in statements(cell.source) for node in ast.walk(statement))
+    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
 
 
 def _exercise(cell: NotebookNode, place: str, function: str, answers: list[str]) -> Iterator[str]:

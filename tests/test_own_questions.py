@@ -408,6 +408,34 @@ def test_what_would_be_passed_over_is_refused_by_release_and_by_grade(tmp_path, 
     assert (tmp_path / "notebooks" / LAB / f"{LAB}.ipynb").read_bytes() == before
 
 
+def test_a_cell_that_a_question_needs_and_that_would_not_be_run_is_refused(tmp_path):
+    def needs_a_helper(cell, notebook):
+        notebook.cells.insert(2, new_code_cell("WIDTH = 2", id="helper"))
+        cell.source = cell.source.replace("banded_mask(4, 2)", "banded_mask(4, WIDTH)")
+
+    def and_has_tags(cell, notebook):
+        needs_a_helper(cell, notebook)
+        notebook.cells[1].metadata["tags"] = ["given"]
+
+    changed(tmp_path, needs_a_helper, "test_banded_mask")
+    assert release_module.release(tmp_path, [LAB]) == [LAB]
+    changed(tmp_path, and_has_tags, "test_banded_mask")
+    with pytest.raises(BadAssignment, match=r"cell 'helper' gives WIDTH, which a question of yours needs, .* tag it"):
+        release_module.release(tmp_path, [LAB])
+
+
+def test_a_question_that_was_dropped_is_asked_all_the_same_and_counts_for_nothing(tmp_path, grade):
+    make_course(tmp_path, unit=False, own=True)
+    release_module.release(tmp_path, [LAB])
+    (tmp_path / "grading").mkdir(exist_ok=True)
+    dropped = json.dumps({LAB: ["banded_mask", "cell-shares-test", "why", "draw"]})
+    (tmp_path / "grading" / "dropped.json").write_text(dropped)
+    found = grade({**solved(tmp_path, LAB), "why": "words"}, folder=tmp_path)
+    assert found["banded_mask"].verdict == found["cell-shares-test"].verdict == "right"
+    assert not any(found[name].points for name in ("banded_mask", "cell-shares-test", "why", "draw"))
+    assert found["causal_mask"].score == 2 and found["sketch"].verdict == "waiting"
+
+
 def test_a_folder_with_another_notebook_is_refused(tmp_path):
     make_course(tmp_path, unit=False, own=True)
     other = write(tmp_path, LAB, lab()).with_name("draft.ipynb")
@@ -532,13 +560,20 @@ def test_the_formgrader_shows_a_students_words_as_text(graded):
     settings = Config()
     settings.HTMLExporter.template_name = "formgrade"
     settings.HTMLExporter.extra_template_basedirs = [handlers.template_path]
-    resources = {"nbgrader": {"submission": "1", "notebook": LAB, "assignment": LAB, "index": 0, "total": 1}}
+    told = ("student", "first_name", "last_name", "base_url", "notebook_path")
+    resources = {**dict.fromkeys(told, ""), "submission_id": "1", "assignment_id": LAB, "notebook_id": LAB}
     for student in ("ada", "bob"):
         notebook = nbformat.read(folder / f"grading/autograded/{student}/{LAB}/{LAB}.ipynb", as_version=4)
-        told = HTMLExporter(config=Config()).from_notebook_node(notebook, resources=dict(resources))[0]
-        assert "mark-of-script" in told
-        assert "<script>alert" not in told and 'example.invalid/x.png" onerror' not in told
-        assert '<img src="https://example.invalid' not in told and 'href="javascript' not in told
+        exporter = HTMLExporter(config=settings)
+        page_of_it = exporter.from_notebook_node(notebook, resources={**resources, "index": 0, "total": 1})[0]
+        assert "mark-of-script" in page_of_it and "textarea" in page_of_it
+        for bad in (
+            "<script>alert",
+            '<img src="https://example.invalid',
+            'href="javascript:alert',
+            'onerror="alert(1)">',
+        ):
+            assert bad not in page_of_it
 
 
 def test_a_plain_autograde_gives_the_same(graded, tmp_path):
