@@ -127,8 +127,10 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
 def _is_whole(posed: Posed, answer: Answer) -> bool:
     """Whether it was asked everything, repetitions included: good conduct cannot be seen sooner."""
     calls = answer.calls
-    return answer.status == "answered" and len(calls) == len(posed.cases) and all(
-        call.again is not None or case.once for case, call in zip(posed.cases, calls, strict=True)
+    return (
+        answer.status == "answered"
+        and len(calls) == len(posed.cases)
+        and all(call.again is not None or case.once for case, call in zip(posed.cases, calls, strict=True))
     )
 
 
