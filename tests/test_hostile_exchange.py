@@ -295,6 +295,15 @@ def test_a_lone_notebook_of_another_name_is_taken_under_the_right_one(shared):
     assert shared.collected()[HONEST] == [FILE, "submission_secret.txt", "timestamp.txt"]
 
 
+def test_an_inbound_folder_of_somebody_elses_is_said(world):
+    if not world.exchange.owners:
+        pytest.skip("only root can make folders that others own")
+    assert "who can rename and remove" not in world.run()
+    world.exchange.give(world.exchange.inbound, ATTACKER)
+    world.exchange.inbound.chmod(0o777)
+    assert f"is owned by {ATTACKER}, who can rename and remove" in world.run()
+
+
 def test_a_flood_of_folders_is_no_flood_of_lines(shared):
     for number in range(120):
         (shared.exchange.inbound / f"<{number}>+{UNIT}+t+x").touch()

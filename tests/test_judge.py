@@ -189,7 +189,7 @@ def test_an_unfinished_answer_keeps_the_parts_that_it_finished_and_no_good_condu
     for count, share in ((len(whole.calls), 1.0), (len(whole.calls) - 1, 0.0)):
         calls = [replace(call, again=call.again if again else None) for call in whole.calls[:count]]
         verdict = judge(posed, Answer("timeout", "It took too long.", calls))
-        assert (verdict.verdict, verdict.score) == ("timeout", pytest.approx(4 * 0.9 * share))
+        assert (verdict.verdict, verdict.score) == ("timeout", pytest.approx(0.9 * share))
         assert not verdict.criteria[-1].met
 
 
