@@ -49,7 +49,7 @@ c.GenerateAssignment.preprocessors = [
 ]
 
 # The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
-# that give each a container, hand-ins are refused until you set c.ExchangeCollect.check_owner = False: then anybody can
+# that give each a container, hand-ins are refused until c.ExchangeCollect.check_owner = False is set: then anybody can
 # hand in under another's name (docs/THREATS.md).
 c.ExchangeFactory.collect = "autograder.exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"

@@ -18,16 +18,18 @@ from pathlib import Path
 
 from . import __version__
 from .classroom import NotUsable
+from .course_folder import HOME
 from .course_map import NoMap, course_map
 from .release import out_of_step
 from .start_page import NAME, start_page
 from .units import unit_names
 
-COURSE = Path(__file__).resolve().parents[1]
 TOP = "attention-course"
 #: Everything that is handed out beside the notebooks and what is written here.
 FILES = ("LICENSE", "constraints.txt")
-TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py")
+TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py", "handout.py")
+#: The notebooks as they are handed out. Students work in copies, so that a later archive may be unpacked over this one.
+HANDOUT = "handout"
 #: None of these belongs to a student's notebook.
 SECRETS = ("BEGIN SOLUTION", "BEGIN HIDDEN", "judge_here")
 #: The time of all files, so that the same course gives the same archive.
@@ -48,7 +50,12 @@ You need Python 3.11 or newer. In this folder:
 
 The first time this installs what is needed into the folder .venv (some minutes, about 1.5 GB); later it starts at once.
 With conda: `conda env create -f environment.yml`, `conda activate attention-course`, `python tools/lab.py`.
-Where JupyterLab runs already, such as on a server of your school, open the folder `notebooks/` there.
+Where JupyterLab runs already, such as on a server of your school, run `python3 tools/handout.py` once, and open the
+folder `notebooks/` there.
+
+Your notebooks are in `notebooks/`, made from `handout/` at the start. When you get a later archive, unpack it over this
+folder and start again: what is new comes to `notebooks/`, and what you wrote stays. If a unit that you began was
+corrected, the corrected one lies beside yours, with `-new` in its name.
 
 ## Work
 
@@ -72,10 +79,13 @@ MAKEFILE = """\
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: lab clean
+.PHONY: lab notebooks clean
 
 lab:
 \t@$(PYTHON) tools/bootstrap.py --run tools/lab.py $(ARGS)
+
+notebooks:
+\t@$(PYTHON) tools/handout.py
 
 clean:
 \trm -rf .venv .setup.lock *.egg-info
@@ -124,25 +134,27 @@ def bundle(root: Path, units: Sequence[str], path: Path) -> Path:
 
 def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
     """Name in the archive -> content."""
-    files = {name: COURSE / name for name in FILES}
-    files |= {f"tools/{name}": COURSE / "tools" / name for name in TOOLS}
-    settings = COURSE / "tools" / "jupyter"
+    course = _source(root)
+    files = {name: course / name for name in FILES}
+    files |= {f"tools/{name}": course / "tools" / name for name in TOOLS}
+    settings = course / "tools" / "jupyter"
     files |= {
         f"tools/jupyter/{p.relative_to(settings).as_posix()}": p
         for kind in ("*.json", "*.css")
         for p in settings.rglob(kind)
     }
-    files |= {f"notebooks/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
+    files |= {f"{HANDOUT}/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
+    of_course = [unit for unit in units if unit in unit_names()]  # others are in no map of the course
     try:
-        page = start_page(course_map(root, units))
+        page = {f"{HANDOUT}/{NAME}": start_page(course_map(root, of_course))} if of_course else {}
     except NoMap as error:
         raise NotUsable(str(error)) from None
     written = {
-        f"notebooks/{NAME}": page,
+        **page,
         "README.md": README.replace("{unit}", units[0]),
         "Makefile": MAKEFILE,
-        "pyproject.toml": _project(),
-        "environment.yml": _conda(),
+        "pyproject.toml": _project(course),
+        "environment.yml": _conda(course),
     }
     try:
         found = {name: path.read_bytes() for name, path in files.items()}
@@ -153,22 +165,27 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
     return {f"{TOP}/{name}": found[name] for name in sorted(found)}
 
 
-def _text(name: str) -> str:
+def _source(root: Path) -> Path:
+    """Where the tools are: in the course folder if it is a clone, else in the clone that the running package is in."""
+    return root if (root / "tools" / TOOLS[0]).is_file() else HOME
+
+
+def _text(path: Path) -> str:
     try:
-        return (COURSE / name).read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except OSError:
-        raise NotUsable(f"{COURSE / name}: not there; a bundle is made in a clone of the course") from None
+        raise NotUsable(f"{path}: not there; a bundle is made in a clone of the course") from None
 
 
-def _project() -> str:
-    project = tomllib.loads(_text("pyproject.toml"))["project"]
+def _project(course: Path) -> str:
+    project = tomllib.loads(_text(course / "pyproject.toml"))["project"]
     lines = "\n".join(f"    {json.dumps(text)}," for text in project["dependencies"])
     return PROJECT.format(version=__version__, python=project["requires-python"], dependencies=lines)
 
 
-def _conda() -> str:
+def _conda(course: Path) -> str:
     """The course's environment.yml without its comments at the top and what instructors need."""
-    lines = _text("environment.yml").splitlines()
+    lines = _text(course / "environment.yml").splitlines()
     body = [line for line in lines[: lines.index("  # for instructors")] if not line.lstrip().startswith("#")]
     return "\n".join(line for line in body if line.strip() != "- pip") + "\n"
 

@@ -81,23 +81,23 @@ class Posed:
                 found = f"raised {expected.failure}" if expected.failure else "returned"
                 raise ValueError(f"{exercise.name}, {case.label!r}: the case wants {wanted}; the reference {found}")
 
-    def weigh(self) -> bool:
-        """Give every case at least the tolerance that rounding asks for; False where that was done before.
+    def weigh(self) -> None:
+        """Give every case at least the tolerance that rounding asks for, once.
 
         Few answers need it, so it waits for the first that is off: whoever is right within less is right with more.
         """
         if self._weighed or self.exercise.examine is not None:
-            return False
+            return
 
         def ask(case: Case, precise: bool) -> Any:
             return self._outcome(self.exercise.reference, case, precise).value
 
         cases = []
         for case, expected in zip(self.cases, self.expected, strict=True):
-            asked = rounding_tolerance(ask, case, expected.value) if case.raises is None else 0.0
-            cases.append(replace(case, rtol=asked) if asked > tolerance(case) else case)
+            enough = tolerance(case)
+            asked = rounding_tolerance(ask, case, expected.value, enough) if case.raises is None else 0.0
+            cases.append(replace(case, rtol=asked) if asked > enough else case)
         self.cases, self._weighed = cases, True
-        return True
 
     def mistaken(self, slug: str) -> list[Outcome]:
         """What the known mistake `slug` answers to every case."""

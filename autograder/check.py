@@ -26,7 +26,7 @@ from .own_release import own_release
 from .sandbox import Limits, open_sandbox
 from .submission import Cell, Unreadable, bounded, read_bytes, read_file
 from .text import printable
-from .transplant import Transplanted, answer_names, transplant
+from .transplant import Transplanted, transplant
 from .units import UnknownUnit, exercises, find_unit, unit_names
 
 
@@ -172,5 +172,7 @@ def _answers(course: Course | None, unit: str) -> set[str]:
     """The names of a unit's answer cells."""
     path = course.path(unit) if course else None
     if path and path.is_file():
-        return set(answer_names(nbformat.reads(path.read_text(encoding="utf-8"), as_version=4)))
+        cells = nbformat.reads(path.read_text(encoding="utf-8"), as_version=4).cells
+        marks = [cell.metadata.get("nbgrader", {}) for cell in cells]
+        return {str(each.get("grade_id")) for each in marks if each.get("solution") or each.get("task")}
     return set(exercises(unit)) if unit in unit_names() else set()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from . import __version__
-from .course_folder import NoCourse, clone, course_of, find_course
+from .command_course import course as _course
+from .command_course import course_if_any, say_which, which_course
 from .expected import Expected
 from .text import counted, printable
 from .trouble import explained
@@ -39,11 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 claim()  # not when called from within a program, which it might start again
         _name_units(options)
         status = options.run(options)
-        _say_which_course(options)
+        say_which(options)
         return status
     except KeyboardInterrupt:
         kept = "; what was graded so far is kept" if options.run is _grade else ""
         print(f"autograder: stopped{kept}", file=sys.stderr)
+        say_which(options)
         return 130
     except BrokenPipeError:
         return FAILED
@@ -55,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             line = f"{type(error).__name__}: {' '.join(str(error).split())}"
             fault = "this is a fault of ours; AUTOGRADER_DEBUG=1 shows where"
         else:
-            which = _which_course(options)
+            which = which_course(options)
             line += f" ({which})" if which and str(options.root) not in line else ""
         for said in filter(None, (line, fault)):
             print(f"autograder: {said}", file=sys.stderr)
@@ -72,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     none = "a file, or a unit's name or number; default: all units in this folder, or else in notebooks/"
     check.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=none)
     check.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
-    check.set_defaults(run=_check)
+    check.set_defaults(run=_check, alone=True)
 
     grade = commands.add_parser("grade", help="grade grading/submitted/ in the sandbox")
     grade.add_argument("units", nargs="*", metavar="UNIT")
@@ -105,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle = commands.add_parser("bundle", help="an archive for students: notebooks and what starts them")
     bundle.add_argument("units", nargs="*", metavar="UNIT")
     bundle.add_argument("--out", type=Path, metavar="FILE", help=".zip or .tar.gz; default: in grading/bundle/")
-    bundle.set_defaults(run=_bundle)
+    bundle.set_defaults(run=_bundle, alone=True)
 
     export = commands.add_parser("export", help="the gradebook's marks as a CSV file for Canvas or Moodle")
     export.add_argument("units", nargs="*", metavar="UNIT")
@@ -135,7 +137,7 @@ def _parser() -> argparse.ArgumentParser:
     marks.set_defaults(run=_on_marks("marks"))
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
-    doctor.set_defaults(run=_doctor)
+    doctor.set_defaults(run=_doctor, alone=True, looks_on=True)
     return parser
 
 
@@ -154,46 +156,10 @@ def _known(options: argparse.Namespace) -> Course:
     return Course(_course(options))
 
 
-def _course(options: argparse.Namespace) -> Path:
-    """The course folder: the one named, or the nearest above. Raises NoCourse."""
-    root = _course_if_any(options)
-    if root is None:
-        raise NoCourse("no course folder here; go to the folder that holds nbgrader_config.py, or name it by --course")
-    return root
-
-
-def _course_if_any(options: argparse.Namespace) -> Path | None:
-    """The same, or None. What changes nothing in a course may do with the one that the running package is part of."""
-    if "root" not in options:
-        options.root = find_course(options.course, Path.cwd())
-        if options.root is None and options.run is _check:
-            options.root = course_of(options.notebooks)
-        if options.root is None and options.run in (_check, _doctor, _bundle):
-            options.root = clone()
-        if options.root and options.run is not _doctor:
-            from .contract import must_be_the_code_of
-
-            must_be_the_code_of(options.root)
-    return options.root
-
-
-def _which_course(options: argparse.Namespace) -> str:
-    """Words for the course folder that a command acts on, unless one stands in it."""
-    root = getattr(options, "root", None)
-    return "" if root is None or root in (Path.cwd(), *Path.cwd().parents) else f"course folder: {root}"
-
-
-def _say_which_course(options: argparse.Namespace) -> None:
-    which = _which_course(options)
-    if which and not getattr(options, "said", False):
-        print(f"autograder: {which}", file=sys.stderr)
-    options.said = True
-
-
 def _check(options: argparse.Namespace) -> int:
     from .check import check_notebooks, chosen, whose_judge
 
-    root = _course_if_any(options)
+    root = course_if_any(options)
     found = check_notebooks(root, chosen(root, options.notebooks, Path.cwd()))
     if options.json:
         print(json.dumps([verdict.as_json(None) for item in found.checked for verdict in item.verdicts], indent=1))
@@ -202,7 +168,7 @@ def _check(options: argparse.Namespace) -> int:
 
         print_standing(root, found.checked)
     judge = whose_judge(root, found.checked)
-    options.said = bool(judge)
+    options.said = bool(judge) or not found.checked  # what is refused names its file
     for line in [*found.problems, *found.remarks, *filter(None, [judge])]:
         print(f"autograder: {line}", file=sys.stderr)
     return UNUSABLE if found.problems else GRADED
@@ -220,7 +186,6 @@ def _grade(options: argparse.Namespace) -> int:
     root = _course(options)
     found = classroom.look_through(root, options.units, options.student)
     classroom.check_gradebook(root, to_write=True)
-    _say_which_course(options)
     run = classroom.Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
         graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
@@ -361,4 +326,4 @@ def _on_marks(name: str) -> Callable[[argparse.Namespace], int]:
 def _doctor(options: argparse.Namespace) -> int:
     from .doctor import main as doctor
 
-    return doctor(_course_if_any(options))
+    return doctor(course_if_any(options))

@@ -14,6 +14,8 @@ from .worker.values import Foreign, Tensor, leaves
 RTOL_FLOAT64 = 1e-8
 RTOL_FLOAT32 = 5e-5
 FLOOR = 1e-12
+#: Beyond this no relation is taken to hold, unless the case's own tolerance is larger.
+SLACK = 100 * RTOL_FLOAT32
 
 WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
 
@@ -48,6 +50,12 @@ def tolerance(case: Case) -> float:
         return case.rtol
     floats = _float_dtypes(case)
     return RTOL_FLOAT32 if floats and min(dtype.itemsize for dtype in floats) < 8 else RTOL_FLOAT64
+
+
+def slack(case: Case, times: float) -> float:
+    """So many times the tolerance, for what is near to being explained, but never so much that all is near."""
+    rtol = tolerance(case)
+    return max(rtol, min(times * rtol, SLACK))
 
 
 def _float_dtypes(case: Case) -> list[np.dtype]:

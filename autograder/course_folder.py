@@ -10,6 +10,8 @@ from .expected import Expected
 
 #: A course folder is one that holds this file.
 CONFIG = "nbgrader_config.py"
+#: What an instructor sets beside it, for one class.
+LOCAL = "nbgrader_config_local.py"
 #: Where the running package lies: a clone of the course, or a folder of installed packages.
 HOME = Path(__file__).resolve().parents[1]
 

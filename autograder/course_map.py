@@ -37,13 +37,14 @@ class Place:
 
 @dataclass(frozen=True)
 class UnitOfMap:
-    """One unit. builds_on: the units that its first cell names."""
+    """One unit. builds_on: the units that its first cell names. others: questions of the instructor's own."""
 
     name: str
     title: str
     minutes: int
     builds_on: tuple[str, ...]
     places: tuple[Place, ...]
+    others: tuple[Question, ...] = ()
 
     @property
     def number(self) -> str:
@@ -51,7 +52,11 @@ class UnitOfMap:
 
     @property
     def points(self) -> float:
-        return sum(place.points for place in self.places)
+        return sum(asked.points for asked in (*self.places, *self.others))
+
+    @property
+    def count(self) -> int:
+        return len(self.places) + len(self.others)
 
 
 def unit_of_map(name: str, release: NotebookNode) -> UnitOfMap:
@@ -68,8 +73,10 @@ def unit_of_map(name: str, release: NotebookNode) -> UnitOfMap:
         raise NoMap(f"{name}: its first Markdown cell lacks {' and '.join(missing)}")
     title, minutes, builds_on = wanted.values()
     before = tuple(dict.fromkeys(re.findall(r"(\d\d_\w+)\.ipynb", builds_on[1])))
-    wanted = {question.name: question for question in questions_of(name, release) if question.kind == JUDGED}
-    return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells, wanted))
+    asked = questions_of(name, release)
+    wanted = {question.name: question for question in asked if question.kind == JUDGED}
+    others = tuple(question for question in asked if question.kind != JUDGED)
+    return UnitOfMap(name, title[1], int(minutes[1]), before, _places(name, cells, wanted), others)
 
 
 def _places(unit: str, cells: Sequence[str], wanted: Mapping[str, Question]) -> tuple[Place, ...]:
@@ -104,9 +111,9 @@ def table(units: Sequence[UnitOfMap], folder: str = "") -> str:
         name, _, about = unit.title.partition(": ")
         link = f"[{unit.number} · {name}]({folder}{unit.name}/{unit.name}.ipynb)"
         before = ", ".join(other[:2].lstrip("0") for other in unit.builds_on) or "–"
-        lines.append(f"| {link} | {about} | {before} | {unit.minutes} | {len(unit.places)} | {unit.points:g} |")
+        lines.append(f"| {link} | {about} | {before} | {unit.minutes} | {unit.count} | {unit.points:g} |")
     minutes, points = sum(unit.minutes for unit in units), sum(unit.points for unit in units)
-    count = sum(len(unit.places) for unit in units)
+    count = sum(unit.count for unit in units)
     lines.append(f"| **all** | | | **{minutes}** | **{count}** | **{points:g}** |")
     return "\n".join(lines)
 

@@ -27,12 +27,12 @@ from nbgrader.utils import notebook_hash, parse_utc
 from traitlets import Bool
 
 from .course import Course
+from .expected import Expected
 from .hand_in import TIMESTAMP, fault_of, store
 from .inbound import Arrived, Refused, account, look_at, names_of, opened, read
 from .submission import Unreadable, read_file
 from .text import printable
 from .timestamps import read_timestamp
-from .units import unit_names
 
 SECRET = "submission_secret.txt"
 #: `nbgrader submit` draws 64 bytes and writes them as hexadecimal digits.
@@ -187,10 +187,10 @@ class Collect(ExchangeCollect):
         return files
 
     def _fault(self, files: dict[str, bytes], name: str, unit: str) -> str:
-        release = None
-        if unit in unit_names():
-            with contextlib.suppress(FileNotFoundError):
-                release = Course(Path(self.coursedir.root)).release(unit)
+        release, course = None, Course(Path(self.coursedir.root))
+        if unit in course.units():
+            with contextlib.suppress(FileNotFoundError, Expected):  # grading says what is wrong with the course
+                release = course.release(unit)
         notebooks = {file: content for file, content in files.items() if file != SECRET}
         faults = (fault_of(data, f"{printable(name)}/{file}", unit, release)[0] for file, data in notebooks.items())
         return next(filter(None, faults), "")

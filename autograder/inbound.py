@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .expected import Expected
-from .submission import SIZE_CAP
+from .submission import FILE_CAP
 from .text import is_student_id, printable
 
 try:
@@ -97,13 +97,13 @@ def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_
             if len(notebooks) != 1:
                 raise Refused(f"it holds {'several notebooks, none' if notebooks else 'no notebook'} of the right name")
         for file in notebooks:
-            changed.append(_regular(folder, file, owner, SIZE_CAP).st_ctime_ns)
+            changed.append(_regular(folder, file, owner, FILE_CAP).st_ctime_ns)
     when = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=max(changed) // 1_000)
     claimed = name.removeprefix(f"{student}+").split("+")[1]
     return Arrived(name, student, when, claimed, tuple(notebooks))
 
 
-def read(inbound: int, arrived: Arrived, file: str, cap: int = SIZE_CAP) -> bytes | None:
+def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> bytes | None:
     """The content of one file of a hand-in, or None where there is no such file. Raises Refused."""
     with _folder(inbound, arrived.name) as (folder, owner):
         try:

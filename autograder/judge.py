@@ -122,9 +122,7 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
     if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
 
-    problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
-    if any(problems) and posed.weigh():
-        problems = [_problem(posed, index, calls) for index in range(len(posed.cases))]
+    problems = _problems(posed, calls)
     whole = _is_whole(posed, answer)
     misconduct = _misconduct(posed, calls) if whole else None
     criteria = _criteria(posed, problems, whole and misconduct is None)
@@ -149,8 +147,10 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
 def _is_whole(posed: Posed, answer: Answer) -> bool:
     """Whether it was asked everything, repetitions included: good conduct cannot be seen sooner."""
     calls = answer.calls
-    return len(calls) == len(posed.cases) and all(
-        call.again is not None or case.once for case, call in zip(posed.cases, calls, strict=True)
+    return (
+        answer.status == "answered"
+        and len(calls) == len(posed.cases)
+        and all(call.again is not None or case.once for case, call in zip(posed.cases, calls, strict=True))
     )
 
 
@@ -167,6 +167,17 @@ def _in_our_terms(posed: Posed, case: Case, call: Call) -> Call:
     if exercise.library == "torch":
         after = as_asked(after)
     return replace(call, value=plain(call.value), later=plain(call.later), again=again, inputs_after=after, made=made)
+
+
+def _problems(posed: Posed, calls: list[Call]) -> list[Problem | None]:
+    """What is wrong with each call; what is off is looked at again with the tolerance that rounding asks for."""
+    cases = posed.cases
+    problems = [_problem(posed, index, calls) for index in range(len(cases))]
+    if any(problems):
+        posed.weigh()
+    if posed.cases is not cases:  # another thread may have been first
+        problems = [_problem(posed, index, calls) for index in range(len(cases))]
+    return problems
 
 
 def _problem(posed: Posed, index: int, calls: list[Call]) -> Problem | None:

@@ -8,6 +8,8 @@ from .submission import Unreadable
 
 #: Tags of the code cells that come with the course; without one, and without nbgrader's marks, a cell is the student's.
 OURS = {"given", "demo"}
+#: nbgrader's own, in the place of an answer in words.
+STUB = "YOUR ANSWER HERE"
 
 
 def own_release(text: str, name: str) -> str:
@@ -22,6 +24,8 @@ def own_release(text: str, name: str) -> str:
             mark = cell.metadata.get("nbgrader", {}).get("grade_id")
             if cell.cell_type == "code" and not mark and not OURS & set(cell.metadata.get("tags", ())):
                 continue
+            if cell.cell_type == "markdown" and cell.metadata.get("nbgrader", {}).get("solution"):
+                cell.source = STUB  # what was handed out is not known; anything else is an answer
             if not mark or mark not in seen:
                 kept.append(cell)
                 seen.add(mark)

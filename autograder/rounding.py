@@ -15,34 +15,55 @@ import numpy as np
 from .exercise import Case
 from .worker.values import leaves, map_leaves
 
-#: Directions in which the inputs are moved.
-DIRECTIONS = 4
+#: Directions in which the inputs are moved, and how much further the second time.
+DIRECTIONS, FURTHER = 3, 64
 #: Another order of operations, and sums in a loop, cost a few times what the last digits of the inputs do.
 SAFE = 16
-#: No tolerance is larger. A result that moves further jumps, as where a tie was drawn on purpose: that is no rounding.
-JUMP = 0.01
+#: No tolerance is larger.
+LOOSEST = 0.05
 
 
-def rounding_tolerance(ask: Callable[[Case, bool], Any], case: Case, expected: Any) -> float:
+def rounding_tolerance(ask: Callable[[Case, bool], Any], case: Case, expected: Any, enough: float) -> float:
     """A relative tolerance that no right answer to `case` exceeds by rounding; 0 where rounding has no say.
+
+    enough: the tolerance that the case has; where one look shows that it is far from needed, that is all.
+
+    It has none where the result jumps, as where a tie was drawn on purpose: then a smaller move moves it as far.
 
     ask: what the reference answers to a case; the flag asks for float64 throughout. None where it raises.
     """
-    rng = np.random.default_rng(0)
-    answers = [ask(case, False), *(ask(_moved(case, rng), True) for _ in range(DIRECTIONS))]
-    worst = max((_distance(answer, expected) for answer in answers), default=0.0)
-    return min(SAFE * worst, JUMP) if worst <= JUMP else 0.0
+    digit = max((_digit(value) for value in leaves((case.args, case.kwargs))), default=0.0)
+    if not digit:
+        return 0.0
+    steps = [digit, digit * FURTHER] if digit * FURTHER < 1e-6 else [digit / FURTHER, digit]
+    rng, in_float64 = np.random.default_rng(0), steps[0] == digit
+    direct = 0.0 if in_float64 else _distance(ask(case, False), expected)
+
+    def moves(step: float, times: int) -> float:
+        return max(_distance(ask(_moved(case, rng, step), True), expected) for _ in range(times))
+
+    if 4 * SAFE * max(direct, moves(steps[1], 1)) < enough:
+        return 0.0
+    little, much = (moves(step, DIRECTIONS) for step in steps)
+    if little > 8 * much / FURTHER:
+        return 0.0
+    worst = max(direct, little if in_float64 else much)
+    return min(SAFE * worst, LOOSEST)
 
 
-def _moved(case: Case, rng: np.random.Generator) -> Case:
-    """The case with each floating number up or down by about its last digit."""
+def _digit(value: Any) -> float:
+    """One unit in the last digit of a floating array, relative to its numbers; 0 for all else."""
+    return float(np.finfo(value.dtype).eps) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else 0.0
+
+
+def _moved(case: Case, rng: np.random.Generator, step: float) -> Case:
+    """The case with each floating number up or down by about `step`, relative to it."""
 
     def move(value: Any) -> Any:
-        if not isinstance(value, np.ndarray) or value.dtype.kind != "f":
+        if not _digit(value):
             return value
-        step = float(np.finfo(value.dtype).eps) * rng.choice((-1.0, 1.0), value.shape)
         moved = np.array(value, np.float64, order="K")
-        moved *= 1 + step
+        moved *= 1 + step * rng.choice((-1.0, 1.0), value.shape) * rng.uniform(0.5, 1.0, value.shape)
         return moved
 
     args = tuple(map_leaves(value, move) for value in case.args)

@@ -19,7 +19,9 @@ from .judge import Verdict
 from .text import printable
 from .units import unit_names
 
-SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim")}
+SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim"), "waiting": ("…", "cyan")}
+#: Nothing more is to be done about these: what a person marks waits for that alone.
+DONE = ("right", "waiting")
 WIDTH = 20
 
 
@@ -56,7 +58,7 @@ def _best(checked: Sequence[Checked]) -> dict[str, dict[str, Verdict]]:
         kept = best.setdefault(item.unit, {})
         for verdict in item.verdicts:
             other = kept.get(verdict.function)
-            if other is None or (verdict.verdict == "right", verdict.score) > (other.verdict == "right", other.score):
+            if other is None or (verdict.verdict in DONE, verdict.score) > (other.verdict in DONE, other.score):
                 kept[verdict.function] = verdict
     return best
 
@@ -77,7 +79,7 @@ def _print_course(console: Console, wanted: Mapping[str, Mapping[str, float]], b
     counts, scores = [0, 0], [0.0, 0.0]
     for unit in wanted:
         verdicts = best.get(unit, {}).values()
-        right = sum(verdict.verdict == "right" for verdict in verdicts)
+        right = sum(verdict.verdict in DONE for verdict in verdicts)
         count, points = len(wanted[unit]), sum(wanted[unit].values())
         score = sum(verdict.score for verdict in verdicts)
         counts, scores = [counts[0] + right, counts[1] + count], [scores[0] + score, scores[1] + points]
@@ -88,7 +90,7 @@ def _print_course(console: Console, wanted: Mapping[str, Mapping[str, float]], b
 
 
 def _bar(console: Console, name: str, right: int, count: int, score: float, points: float) -> Text:
-    filled = right * WIDTH // count
+    filled = right * WIDTH // max(count, 1)
     signs = "#." if console.options.ascii_only else "█░"
     return Text.assemble(
         f"{name:20} ",
@@ -103,18 +105,20 @@ def _print_next(console: Console, checked: Sequence[Checked], best: dict[str, di
     console.print()
     own = [unit for unit in best if unit not in unit_names()]
     for unit in (unit for unit in [*unit_names(), *own] if unit in best):
-        waiting = [verdict for verdict in best[unit].values() if verdict.verdict != "right"]
-        if waiting:
-            function = waiting[0].function
+        open_ones = [verdict for verdict in best[unit].values() if verdict.verdict not in DONE]
+        if open_ones:
+            function = open_ones[0].function
             item = next(item for item in checked if item.unit == unit)
+            asked = f"`def {function}(…)`" if function in item.asked.exercises else function
             place = _places(item).get(function)
             console.print(Text.assemble(("Next: ", "bold"), _words(function, place)), soft_wrap=True)
-            console.print(Text(f"      open {_short(item.path)}, the cell `def {function}(…)`"), soft_wrap=True)
+            console.print(Text(f"      open {_short(item.path)}, the cell {asked}"), soft_wrap=True)
             return
     if set(best) >= set(unit_names()):
         console.print(Text("All exercises of the course are done.", "bold green"))
         return
-    following = next((unit for unit in unit_names() if unit not in best and unit > max(best)), None)
+    last = max((unit for unit in best if unit in unit_names()), default="99")
+    following = next((unit for unit in unit_names() if unit not in best and unit > last), None)
     console.print(Text("All of this is done." + (f" Next: unit {following}." if following else ""), "bold"))
 
 

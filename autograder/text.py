@@ -84,4 +84,4 @@ def is_plain_text(text: str) -> bool:
     return not MARKUP.search(text) and printable(seen) == seen
 
 
-__all__ = ["NO_ID", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]
+__all__ = ["NO_ID", "counted", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]

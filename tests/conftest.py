@@ -1,6 +1,7 @@
 """Settings shared by all tests."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -9,9 +10,20 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 #: Files whose tests share nothing but the cases of an exercise: one worker takes an exercise, not the whole file.
-BY_EXERCISE = ("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py")
+BY_EXERCISE = (
+    *("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py"),
+    *("test_crashes.py", "test_draws.py"),
+)
 #: Files whose tests are long and share nothing.
 ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
+
+
+@pytest.fixture(autouse=True)
+def stand_in_the_course(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test with a course folder of its own stands in it, as an instructor would: commands then need not name it."""
+    folder = request.getfixturevalue("course") if "course" in request.fixturenames else None
+    if isinstance(folder, Path) and (folder / "nbgrader_config.py").is_file():
+        monkeypatch.chdir(folder)
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups

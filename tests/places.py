@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from nbgrader.apps import ExportApp
-from term import Due, Term
 
 from autograder.nbgrader_plugin import load_config
 from autograder.safe_csv import SafeCsvExport
+from term import Due, Term
 
 #: (unit, student, question) -> (score, points), and (unit, student) -> (score, points) of the whole.
 Single = dict[tuple[str, str, str], tuple[float, float]]

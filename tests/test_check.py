@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 
 from asked import points_of
-from autograder import start_page
+from autograder import __version__, contract, start_page
 from autograder.check import own_notebooks
 from autograder.cli import main
 from autograder.course_map import NoMap, course_map, table, unit_of_map
@@ -51,7 +55,8 @@ def check(capfd, *words: str) -> str:
     capfd.readouterr()
     assert main(["check", *words]) == 0
     out, err = capfd.readouterr()
-    assert err == ""
+    told = [line for line in err.splitlines() if "does not say for which version" not in line]
+    assert told in ([], [f"autograder: judged by autograder {__version__} in {ROOT}"])
     return out
 
 
@@ -114,6 +119,130 @@ def test_which_notebooks_are_ones_own(tmp_path):
     assert own_notebooks(course, other / unit_names()[1]) == [other / wanted[1]]
     with pytest.raises(Unreadable, match="name yours"):
         own_notebooks(tmp_path / "nowhere", tmp_path)
+
+
+# --- anywhere ---------------------------------------------------------------------------------------------------------
+
+
+def told(capfd, *words: str | Path) -> tuple[int, str, list[str]]:
+    capfd.readouterr()
+    status = main(["check", *map(str, words)])
+    out, err = capfd.readouterr()
+    return status, out, err.splitlines()
+
+
+def restamp(path: Path, change) -> Path:
+    """Change the mark of the version in a notebook."""
+    notebook = nbformat.read(path, as_version=4)
+    change(notebook.metadata[contract.KEY])
+    nbformat.write(notebook, path)
+    return path
+
+
+def test_a_unit_by_its_number_or_name_is_ones_own_notebook_of_it(capfd, mine):
+    for word in ("3", "03", "03_mask", "03_masking"):
+        status, out, _ = told(capfd, word)
+        assert status == 0 and "03_masking  0 of" in out and "02_scaled" not in out
+    (mine / "3").write_text("{")
+    assert told(capfd, "3")[0] == 2, "a file of that name is meant"
+    status, out, (line,) = told(capfd, "77")
+    assert (status, out) == (2, "") and "is the path right?" in line
+    (mine / "03_masking.ipynb").unlink()
+    assert "06_cross_attention  0 of" in told(capfd, "6")[1], "else the one in the course folder"
+
+
+def test_a_notebook_outside_of_the_course_is_told_whose_judge_it_has(capfd, tmp_path, monkeypatch):
+    lone = shutil.copy(path_of("notebooks", "03_masking"), tmp_path / "renamed.ipynb")
+    judge = f"autograder: judged by autograder {__version__} in {ROOT}"
+    monkeypatch.chdir(ROOT)
+    assert told(capfd, lone)[2] == [judge]
+    assert told(capfd, path_of("notebooks", "03_masking"))[2] == []
+    monkeypatch.chdir(tmp_path)
+    assert told(capfd, lone)[2] == [judge]
+    assert told(capfd, path_of("notebooks", "03_masking"))[2] == [f"autograder: course folder: {ROOT}"]
+
+
+def test_a_notebook_says_when_it_is_old_and_is_refused_where_its_exercises_are_others(capfd, tmp_path):
+    path = Path(shutil.copy(path_of("notebooks", "03_masking"), tmp_path))
+    status, out, lines = told(capfd, restamp(path, lambda mark: mark.update(version="0.0")))
+    assert status == 0 and "of 20 points" in out
+    assert any(f"made for version 0.0 of the course; {__version__} asks the same of it" in line for line in lines)
+    restamp(path, lambda mark: mark["contracts"].update(an_exercise_of_old="0"))
+    assert told(capfd, path)[0] == 0, "what is gone costs nothing"
+    restamp(path, lambda mark: mark["contracts"].update(causal_mask="0123456789"))
+    status, out, (line,) = told(capfd, path)
+    ours = contract.contract("causal_mask", "03_masking")
+    assert (
+        (status, out) == (2, "") and f"causal_mask is 0123456789; in autograder {__version__}" in line and ours in line
+    )
+
+
+@pytest.fixture
+def installed(tmp_path):
+    """The package alone, as it is installed for the users of a server, and a folder of a student's beside it."""
+    shutil.copytree(ROOT / "autograder", tmp_path / "site" / "autograder", ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "home").mkdir()
+
+    def run(*words: str) -> subprocess.CompletedProcess:
+        environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "COLUMNS": "100"}
+        line = [sys.executable, "-m", "autograder", *words]
+        return subprocess.run(line, cwd=tmp_path / "home", env=environment, capture_output=True, text=True)
+
+    return tmp_path, run
+
+
+def test_on_a_server_with_the_package_alone_the_notebook_says_what_it_asks(installed):
+    folder, run = installed
+    unit = "03_masking"
+    notebook, solution = (nbformat.read(path_of(place, unit), as_version=4) for place in ("notebooks", "solutions"))
+    solved = {cell.id: cell.source for cell in solution.cells}
+    for index, cell in enumerate(notebook.cells):
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "causal_mask":
+            cell.source = "def causal_mask(n):\n    return below(n)"
+            notebook.cells.insert(index, nbformat.v4.new_code_cell("def below(n):\n    return np.tri(n, dtype=bool)"))
+            break
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == "padding_mask":
+            cell.source = solved[cell.id]
+    twice = next(
+        cell for cell in notebook.cells if cell.metadata.get("nbgrader", {}).get("grade_id") == "test_padding_mask"
+    )
+    notebook.cells.append(nbformat.from_dict(twice))
+    nbformat.write(notebook, folder / "home" / f"{unit}.ipynb")
+    for words in ([], ["3"], [f"{unit}.ipynb"]):
+        done = run("check", "--json", *words)
+        verdicts = {entry["function"]: entry["verdict"] for entry in json.loads(done.stdout)}
+        assert list(verdicts) == list(exercises(unit))
+        assert {name for name, verdict in verdicts.items() if verdict == "right"} == {"causal_mask", "padding_mask"}
+        assert done.stderr == (
+            f"autograder: judged by autograder {__version__} in {folder / 'site'}, "
+            "which goes by the notebook itself: it lies in no course folder\n"
+        )
+    for words in (["grade"], ["report"], ["release"], ["bundle"]):
+        done = run(*words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert "no course folder here" in done.stderr
+    done = run("doctor")
+    assert done.returncode == 0 and "none here; `autograder check` does without" in " ".join(done.stdout.split())
+
+
+def test_a_course_with_an_autograder_of_its_own_is_left_to_that(installed):
+    folder, run = installed
+    course = folder / "home"
+    shutil.copy(ROOT / "nbgrader_config.py", course)
+    shutil.copytree(ROOT / "notebooks" / "03_masking", course / "notebooks" / "03_masking")
+    shutil.copytree(folder / "site" / "autograder", course / "autograder")
+    code = course / "autograder" / "judge.py"
+    assert "no submissions" in run("grade").stderr, "the very same is another only in its place"
+    code.write_text(code.read_text(encoding="utf-8") + "# corrected\n", encoding="utf-8")
+    for words in (["grade"], ["check", "3"], ["release"], ["report"]):
+        # Of two packages Python takes the one in the current folder, so one stands beside it.
+        environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
+        line = [sys.executable, "-m", "autograder", "--course", str(course), *words]
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        assert f"{course} has its own autograder {__version__}" in done.stderr and str(folder / "site") in done.stderr
+        assert str(course / ".venv" / "bin" / "autograder") in done.stderr
 
 
 # --- the map ---------------------------------------------------------------------------------------------------------
@@ -190,6 +319,18 @@ def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(
     told = capsys.readouterr().out
     assert re.search(r"02_scaled_scores +8 of 8 ", told) and re.search(r"03_masking +5 of 6 ", told), told
     assert f"Next: leaks_future in {Path('03_masking') / '03_masking.ipynb'}" in told
+
+
+def test_the_page_of_one_unit_begins_with_that_unit():
+    (text,) = [cell.source for cell in _page(["04_multi_head"]).cells if cell.id == "map"]
+    assert "One unit, a notebook" in text and "1 units" not in text
+    assert "Begin with [unit 4](04_multi_head/04_multi_head.ipynb):" in text
+    (text,) = [cell.source for cell in _page(unit_names()).cells if cell.id == "map"]
+    assert "9 units, each a notebook" in text and "[unit 1](01_projections/01_projections.ipynb), or go to" in text
+
+
+def _page(units: list[str]):
+    return nbformat.reads(start_page.start_page(course_map(ROOT, units)), as_version=4)
 
 
 def test_a_start_page_that_is_old_is_written_anew(tmp_path):

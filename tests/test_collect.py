@@ -22,11 +22,12 @@ from autograder.classroom import NotUsable
 from autograder.cli import main
 from autograder.collect import _notebooks
 from autograder.downloads import File, sender_of
-from autograder.export import Student, table, write
+from autograder.export import Student, Table, write
+from autograder.export import table as export_table
 from autograder.gradebook import Gradebook
 from autograder.hand_in import read_said
 from autograder.roster import Roster, plain_id, read_roster
-from autograder.submission import Unreadable
+from autograder.submission import FILE_CAP, Unreadable
 from autograder.text import csv_line, is_student_id
 from autograder.timestamps import read_timestamp
 from autograder.units import exercises
@@ -91,7 +92,7 @@ def collect(course: Path, capsys, source: Path, *words: str | Path) -> tuple[int
     status = main(["--course", str(course), "collect", UNIT, str(source), *map(str, words)])
     out, err = capsys.readouterr()
     assert "Traceback" not in err
-    return status, out, err.splitlines()
+    return status, out, [line for line in err.splitlines() if not line.startswith("autograder: course folder: ")]
 
 
 def handed_in(course: Path) -> dict[str, bytes]:
@@ -203,7 +204,7 @@ def test_what_is_wrong_costs_its_student_alone(course, capsys):
     data[at : at + 4] = b"\xff\xff\xff\xff"
     source.write_bytes(data)
     status, _, lines = collect(course, capsys, source)
-    assert status == 2 and set(handed_in(course)) == {"good-1"}
+    assert status == 2 and set(handed_in(course)) == {"good-1", "big-2"}
     assert (
         f"several notebooks (two_3_1_a.ipynb, two_3_1_b.ipynb); copy the right one to grading/submitted/two-3/{UNIT}/{UNIT}.ipynb"
         in "".join(lines)
@@ -284,6 +285,16 @@ def long_list(entries: int) -> bytes:
     return entry * entries + end + struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, *[2**16 - 1] * 2, *[2**32 - 1] * 2, 0)
 
 
+def bomb() -> bytes:
+    """A small zip file that unpacks to more than a notebook may have."""
+    memory = io.BytesIO()
+    archive = zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED, compresslevel=1)
+    with archive, archive.open("a.ipynb", "w") as entry:
+        for _ in range((FILE_CAP >> 20) + 1):
+            entry.write(b" " * 2**20)
+    return memory.getvalue()
+
+
 ODD_ZIPS = {
     "bzip2": packed({"a.ipynb": b" " * (90 << 20)}, zipfile.ZIP_BZIP2),
     "lzma": packed({"a.ipynb": ONE}, zipfile.ZIP_LZMA),
@@ -292,7 +303,7 @@ ODD_ZIPS = {
     "cut off": packed({"a.ipynb": ONE})[:60],
     "none": b"PK",
     "upwards": packed({"../../up.ipynb": ONE}),
-    "bomb": packed({"a.ipynb": b" " * (21 << 20)}),
+    "bomb": bomb(),
     "two": packed({"a.ipynb": ONE, "b.ipynb": TWO}),
     "many": packed({f"{number}.ipynb": ONE for number in range(30)}),
 }
@@ -565,6 +576,12 @@ def test_unusable_input_is_one_line(course, capsys, what):
 # --- export ----------------------------------------------------------------------------------------------------------
 
 
+def table(kind: str, found: list[Student], units: list[str], roster: Roster | None) -> Table:
+    """The marks of a course of three units."""
+    points = {unit: sum(points_of(unit).values()) for unit in (OTHER, "02_scaled_scores", UNIT)}
+    return export_table(kind, found, points, units, roster)
+
+
 def rows_of(path: Path) -> list[list[str]]:
     with open(path, newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
@@ -740,4 +757,5 @@ def test_one_person_with_two_marks_of_one_unit_is_not_exported(tmp_path):
 def test_nothing_graded_is_one_line(course, capsys):
     (course / "grading/gradebook.db").unlink()
     assert main(["--course", str(course), "export", "--format", "canvas"]) == 2
-    assert capsys.readouterr().err == "autograder: nothing has been graded yet; run `autograder grade` first\n"
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("autograder: nothing has been graded yet; run `autograder grade` first")

@@ -54,6 +54,13 @@ def test_a_recursion_without_an_end_is_named_as_one(name):
         assert verdict.message.startswith(f"It raises {begins}") and verdict.mistake is None
 
 
+@pytest.mark.parametrize("name", ["masked_attention", "leaks_future", "bmm_attention", "median_time"])
+def test_a_function_of_other_arguments_is_told_so(name):
+    verdict = judge_function(lambda: 1.0, name, seed=31)
+    assert (verdict.verdict, verdict.mistake) == ("crashed", "wrong-signature")
+    assert verdict.message.startswith("It raises TypeError: ")
+
+
 def raising_at(answer, cases, raises):
     """`answer`, but that it raises a NameError in these cases, asked in the order of the judge."""
     count = len(cases)

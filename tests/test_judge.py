@@ -181,6 +181,27 @@ def test_an_unfinished_answer_is_timeout_and_keeps_no_points_for_what_it_did_not
     assert "took too long" in verdict.message
 
 
+@pytest.mark.parametrize("again", [False, True], ids=["before it was asked again", "while it was asked again"])
+def test_an_unfinished_answer_keeps_the_parts_that_it_finished_and_no_good_conduct(again):
+    """Good conduct shows when everything has been asked; a part counts when all of its cases were answered."""
+    posed = Posed(EXERCISE, 1)
+    whole = ask_here(scores, posed)
+    for count, share in ((len(whole.calls), 1.0), (len(whole.calls) - 1, 0.0)):
+        calls = [replace(call, again=call.again if again else None) for call in whole.calls[:count]]
+        verdict = judge(posed, Answer("timeout", "It took too long.", calls))
+        assert (verdict.verdict, verdict.score) == ("timeout", pytest.approx(0.9 * share))
+        assert not verdict.criteria[-1].met
+
+
+def test_what_cannot_be_compared_for_want_of_memory_is_crashed(monkeypatch):
+    def greedy(*_):
+        raise MemoryError
+
+    monkeypatch.setattr("autograder.judge._problem", greedy)
+    verdict = verdict_of(scores)
+    assert (verdict.verdict, verdict.score) == ("crashed", 0.0) and "memory" in verdict.message
+
+
 def test_messages_hold_no_expected_number():
     posed = Posed(EXERCISE, 3)
     verdict = judge(posed, ask_here(lambda Q, K: scores(Q, K) + np.eye(len(Q), len(K)), posed))

@@ -54,7 +54,7 @@ def test_a_folder_whose_name_is_no_id_is_one_line_and_costs_nobody_else(tmp_path
     put(tmp_path, f"anna/{UNIT}/{RIGHT}")
     (tmp_path / os.fsdecode(name) / UNIT).mkdir(parents=True)
     (tmp_path / os.fsdecode(name) / UNIT / RIGHT).write_text("")
-    found = survey(tmp_path)
+    found = survey(tmp_path, unit_names())
     assert list(paths(found, tmp_path)) == [("anna", UNIT)] and found.remarks == []
     (line,) = found.closed
     assert line.isprintable() and "not graded, no student's ID" in line and line.endswith("rename the folder")

@@ -244,9 +244,9 @@ LOOPS = {
 
 @pytest.fixture
 def busy():
-    """A machine with other work to do: three times as much as there are processors."""
+    """A machine with other work for each of its processors."""
     line = [sys.executable, "-c", "while True: pass"]
-    others = [subprocess.Popen(line) for _ in range(3 * (os.cpu_count() or 1))]
+    others = [subprocess.Popen(line) for _ in range(os.cpu_count() or 1)]
     yield
     for other in others:
         other.kill()

@@ -11,11 +11,11 @@ import os
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder.sandbox import preflight
 from own_course import BANDED, BANDED_TEST, answer, code_by_hand, task, test_cell, words
 from places import agree, table
 from term import BLANK, PARTLY, RIGHT, RUBBISH, UNITS, Term, cell_of
-
-from autograder.sandbox import preflight
 
 ONE, TWO, THREE = UNITS
 QUIZ = "quiz"
@@ -46,7 +46,11 @@ def the_first_run(term: Term) -> None:
     term.hand_in("s04", THREE, leaks_future=RUBBISH, causal_mask=RIGHT)
     term.hand_in("s05", THREE, causal_mask=RUBBISH, masked_softmax=RIGHT)
     term.hand_in("s06", TWO, softmax=PARTLY)
-    for student, time in (("s01", "2026-03-02 09:00 UTC"), ("s02", "2026-03-01 12:00 UTC"), ("s03", "2026-03-05 10:00 UTC")):
+    for student, time in (
+        ("s01", "2026-03-02 09:00 UTC"),
+        ("s02", "2026-03-01 12:00 UTC"),
+        ("s03", "2026-03-05 10:00 UTC"),
+    ):
         term.stamp(student, ONE, time)
     term.grade()
     assert len(term.judged) == len(term.given)

@@ -101,7 +101,7 @@ PLACES = ["/usr/local/share", "/usr/share", "/usr/local", "/usr", "/usr/lib", sy
 @pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user can put nothing there")
 def test_a_class_below_a_system_folder_or_the_environment_cannot_be_read(monkeypatch):
     """Such as nbgrader's own exchange, which lies below /usr/local/share if nobody says otherwise."""
-    planted = [Path(place, f"class-of-{os.getpid()}") for place in PLACES if Path(place).is_dir()]
+    planted = [Path(place, f"class-of-{os.getpid()}") for place in dict.fromkeys(PLACES) if Path(place).is_dir()]
     try:
         for folder in planted:
             (folder / "inbound/anna").mkdir(parents=True)

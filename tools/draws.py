@@ -33,7 +33,7 @@ from autograder.challenge import Challenge, Posed  # noqa: E402
 from autograder.dialogue import Request  # noqa: E402
 from autograder.judge import Verdict, judge  # noqa: E402
 from autograder.tensors import one_thread  # noqa: E402
-from autograder.units import UnknownUnit, exercises, find_exercise, find_unit, unit_names  # noqa: E402
+from autograder.units import UnknownUnit, exercises, find_exercise, unit_names  # noqa: E402
 from autograder.worker.calls import answer_of_host, perform  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -132,7 +132,10 @@ def functions(names: list[str]) -> list[str]:
     known = [name for unit in unit_names() for name in exercises(unit)]
     found: list[str] = []
     for name in names:
-        found += [name] if name in known else list(exercises(find_unit(name)))
+        meant = [unit for unit in unit_names() if unit.startswith(name)]
+        if name not in known and len(meant) != 1:
+            raise UnknownUnit(f"there is no unit and no exercise {name!r}; the units are {', '.join(unit_names())}")
+        found += [name] if name in known else list(exercises(meant[0]))
     return list(dict.fromkeys(found)) or known
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..challenge import outcome
-from ..compare import flat, same, tolerance
+from ..compare import flat, same, slack
 from ..evidence import Evidence, Finding
 from ..exercise import Case, Rng
 from ..worker.values import leaves
@@ -198,7 +198,7 @@ def _explains(evidence: Evidence, index: int, change: Callable[[Case], Case | No
     if found.failure is not None:
         return False
     value = evidence.calls[index].value
-    return same(value, flat(exercise.returns, found.value), max(10 * tolerance(case), 1e-7))
+    return same(value, flat(exercise.returns, found.value), max(slack(case, 10), 1e-7))
 
 
 def applied_twice(evidence: Evidence) -> Finding | None:

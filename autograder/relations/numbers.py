@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from ..compare import close, tolerance
+from ..compare import close, slack, tolerance
 from ..evidence import Evidence, Finding
 from ..exercise import Case
 
@@ -38,7 +38,7 @@ def constant_factor(evidence: Evidence) -> Finding | None:
         if norm == 0:
             continue
         factor = float((value * expected).sum()) / norm
-        if factor == 0 or not close(value, factor * expected, 100 * tolerance(case)):
+        if factor == 0 or not close(value, factor * expected, slack(case, 100)):
             return None
         seen.append((case, factor))
     if len(seen) < 2:
@@ -135,9 +135,7 @@ def added_constant(evidence: Evidence) -> Finding | None:
         or any(value.dtype.kind != "f" or value.size < 2 for _, _, value, _ in pairs)
     ):
         return None
-    if all(
-        close(value - (value - expected).mean(), expected, 100 * tolerance(case)) for case, _, value, expected in pairs
-    ):
+    if all(close(value - (value - expected).mean(), expected, slack(case, 100)) for case, _, value, expected in pairs):
         return Finding("added-constant", "The result is right up to one number added everywhere.")
     return None
 
@@ -183,7 +181,7 @@ def varying_factor(evidence: Evidence) -> Finding | None:
         if value.dtype.kind != "f" or value.size < 2 or norm == 0:
             return None
         factor = float((value * expected).sum()) / norm
-        if factor == 0 or not close(value, factor * expected, 100 * tolerance(case)):
+        if factor == 0 or not close(value, factor * expected, slack(case, 100)):
             return None
     text = "In each case the result is right up to a factor, and the factor changes: what is it divided by?"
     return Finding("off-by-factor", text)
@@ -196,7 +194,7 @@ def rows_related(evidence: Evidence) -> Finding | None:
         return None
     shifted = scaled = True
     for case, _, value, expected in pairs:
-        rtol = 100 * tolerance(case)
+        rtol = slack(case, 100)
         shift = (value - expected).mean(axis=-1, keepdims=True)
         shifted &= close(value - shift, expected, rtol)
         norm = (expected * expected).sum(axis=-1, keepdims=True)
@@ -221,7 +219,7 @@ def wrong_temperature(evidence: Evidence) -> Finding | None:
             continue
         one, other = (_centred_logs(weights, there) for weights in (value, expected))
         slope = float((one * other).sum() / max((other * other).sum(), 1e-300))
-        if not close(one, slope * other, max(1e-5, 100 * tolerance(case))):
+        if not close(one, slope * other, max(1e-5, slack(case, 100))):
             return None
         flatter, sharper = flatter + (slope < 1), sharper + (slope > 1)
     if flatter + sharper < 2 or (flatter and sharper):
@@ -266,7 +264,7 @@ def simple_function(evidence: Evidence) -> Finding | None:
     for slug, (text, step) in steps.items():
         if slug in GRIDS and not all(_on_grid(value, 10.0 ** -GRIDS[slug]) for _, _, value, _ in pairs):
             continue
-        if all(close(value, step(expected), 10 * tolerance(case)) for case, _, value, expected in pairs):
+        if all(close(value, step(expected), slack(case, 10)) for case, _, value, expected in pairs):
             return Finding(slug, text)
     return None
 

@@ -9,6 +9,7 @@ from . import (
     exhaustion,
     feedback,
     files,
+    fourth,
     network,
     notebooks,
     numeric,
@@ -32,7 +33,7 @@ KINDS = {
     module.__name__.rpartition(".")[2]: tuple(map(_alone, module.ATTACKS)) if module in QUICK else module.ATTACKS
     for module in (
         tampering, snooping, exhaustion, death, persistence, network, notebooks, files, feedback, numeric, second,
-        third,
+        third, fourth,
     )
 }  # fmt: skip
 

@@ -166,7 +166,7 @@ PLANTED = (
     Planted("a pipe", "hands in a pipe, which blocks its readers", instead(lambda p, e: os.mkfifo(p)), "no regular"),
     Planted("a socket", "hands in a socket", instead(a_socket), "no regular file"),
     Planted("a folder", "hands in a folder", instead(lambda path, exchange: path.mkdir()), "no regular file"),
-    Planted("a terabyte", "hands in a sparse file of a terabyte", instead(sparse), "larger than 20 MB"),
+    Planted("a terabyte", "hands in a sparse file of a terabyte", instead(sparse), "larger than 200 MB"),
     Planted("nothing", "hands in an empty folder", lambda exchange: exchange.folder(exchange.attacker), "no notebook"),
     Planted("many files", "fills the folder with files", many_files, "more than 1000 files"),
     Planted("another's name", "hands in by somebody else's name", in_anothers_name, "not by", owned=True),

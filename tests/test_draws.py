@@ -1,0 +1,183 @@
+"""Right answers under many draws: what rounding does is no mistake, and what is a mistake stays one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import draws
+from autograder.challenge import Posed
+from autograder.compare import tolerance
+from autograder.exercise import Case, Exercise, Leaf, Mistake
+from autograder.judge import judge
+from autograder.local import ask_here
+from autograder.rounding import LOOSEST
+from autograder.units import exercises, unit_names
+
+NAMES = [name for unit in unit_names() for name in exercises(unit)]
+#: Seeds that no other test draws from.
+FIRST, COUNT = 1_000_000, 12
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_published_solution_is_right_whatever_is_drawn(name):
+    (tally,) = draws.put_through(name, range(FIRST, FIRST + COUNT), only_published=True).values()
+    assert tally.draws == COUNT and not tally.rejected, tally.rejected
+
+
+@pytest.mark.parametrize("name", ["layer_norm", "batch_norm", "softmax", "masked_softmax"])
+def test_right_answers_in_float32_are_right_whatever_is_drawn(name):
+    for answer, tally in draws.put_through(name, range(FIRST, FIRST + 8)).items():
+        assert not tally.rejected, (answer, tally.rejected)
+
+
+# The tolerance of a case -------------------------------------------------------------------------------------------
+
+
+def centred(x):
+    return (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+
+
+def centred_in_a_loop(x):
+    rows = []
+    for row in x:
+        total = row.dtype.type(0)
+        for number in row:
+            total += number
+        apart = row - total / row.dtype.type(len(row))
+        rows.append(apart / np.sqrt((apart * apart).mean()))
+    return np.array(rows)
+
+
+def from_squares(x):
+    mean = x.mean(-1, keepdims=True)
+    return (x - mean) / np.sqrt(np.abs((x * x).mean(-1, keepdims=True) - mean * mean))
+
+
+def far_from_zero(rng):
+    """Rows around 1,000 whose numbers differ by a few of their last digits and by many."""
+    spreads = np.array([[0.02], [0.05], [0.6]])
+    ordinary = Case("values", "ordinary", (rng.standard_normal((4, 5)).astype(np.float32),), sizes={"n": 4, "d": 5})
+    far = (1000 + spreads * rng.standard_normal((3, 6))).astype(np.float32)
+    return [ordinary, Case("edge cases", "far from zero", (far,), sizes={"n": 3, "d": 6})]
+
+
+CENTRED = Exercise(
+    "centred",
+    "00_test",
+    Leaf("float array"),
+    centred,
+    far_from_zero,
+    {"values": 0.6, "edge cases": 0.4},
+    (Mistake("from-squares", "Two large numbers cancel.", from_squares),),
+)
+
+
+def verdict(answer, exercise, seed):
+    posed = Posed(exercise, seed)
+    return judge(posed, ask_here(answer, posed)), posed
+
+
+@pytest.mark.parametrize("answer", [centred, centred_in_a_loop])
+def test_numbers_that_leave_few_digits_give_a_tolerance_that_asks_for_few(answer):
+    for seed in range(40):
+        found, _ = verdict(answer, CENTRED, seed)
+        assert found.verdict == "right", f"seed {seed}: {found.message}"
+
+
+def test_where_few_digits_are_left_a_known_mistake_is_still_one():
+    for seed in range(40):
+        found, posed = verdict(from_squares, CENTRED, seed)
+        assert found.mistake == "from-squares", f"seed {seed}: {found.message}"
+        ordinary, *_, far = (tolerance(case) for case in posed.cases)
+        assert ordinary < far <= LOOSEST
+
+
+def test_a_result_that_jumps_is_not_given_a_wide_tolerance():
+    def share(x):
+        return float((x > 1.0).mean())
+
+    exercise = Exercise(
+        "share",
+        "00_test",
+        Leaf("float"),
+        share,
+        lambda rng: [
+            Case("values", "ties", (np.array([1.0, 0.5, 2.0, 1.0]),)),
+            Case("values", "none", (rng.random(5),)),
+        ],
+        {"values": 1.0},
+        (),
+    )
+    found, posed = verdict(lambda x: float((x >= 1.0).mean()), exercise, 3)
+    assert found.verdict == "wrong"
+    assert max(map(tolerance, posed.cases)) < 1e-6
+
+
+def test_the_order_of_operations_is_free_in_float32():
+    """The heads of an attention summed one by one, in one product, and the other way round."""
+
+    def reference(x, W):
+        return torch.einsum("hnd,hde->ne", x, W)
+
+    def draw(rng):
+        def case(h, n, d, e):
+            x, W = (rng.standard_normal(shape).astype(np.float32) for shape in ((h, n, d), (h, d, e)))
+            return Case("values", f"{h} heads", (100 * x, W), sizes={"h": h, "n": n})
+
+        return [case(8, 3, 16, 4), case(5, 4, 7, 6)]
+
+    exercise = Exercise(
+        "summed",
+        "00_test",
+        Leaf("float array"),
+        reference,
+        draw,
+        {"values": 0.7, "gradients": 0.3},
+        (),
+        library="torch",
+    )
+    for answer in (
+        lambda x, W: sum(one @ other for one, other in zip(x, W, strict=True)),
+        lambda x, W: sum(one @ other for one, other in zip(x.flip(0), W.flip(0), strict=True)),
+        lambda x, W: x.transpose(0, 1).flatten(1) @ W.flatten(0, 1),
+    ):
+        for seed in range(10):
+            found, _ = verdict(answer, exercise, seed)
+            assert found.verdict == "right", found.message
+
+
+# What is called rounded --------------------------------------------------------------------------------------------
+
+
+def test_near_to_what_rounding_would_give_is_not_rounded():
+    reference = CENTRED.reference
+    for seed in range(10):
+        found, _ = verdict(lambda x: reference(x) + (0.03 + 0.01 * np.cos(x)).astype(x.dtype), CENTRED, seed)
+        assert found.verdict == "wrong" and not str(found.mistake).startswith("rounded"), found.message
+        for decimals in (1, 2):
+            found, _ = verdict(lambda x, k=decimals: np.round(reference(x), k), CENTRED, seed)
+            assert found.mistake == f"rounded-to-{decimals}", found.message
+
+
+# The command -------------------------------------------------------------------------------------------------------
+
+
+def test_the_command_counts_draws_and_rejections(capsys, monkeypatch):
+    assert draws.main(["causal_mask", "04", "--draws", "1", "--first", str(FIRST), "--published"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 1 + len(exercises("04_multi_head"))
+    assert lines[0].startswith("causal_mask: 1 right answer, 1 draws, none rejected")
+    monkeypatch.setattr(draws, "right_answers", lambda *_: {"wrong": lambda n: np.ones((n, n), dtype=bool)})
+    assert draws.main(["causal_mask", "--draws", "3", "--first", str(FIRST)]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "3 rejected" in lines[0] and lines[1].startswith(f"  wrong, seed {FIRST}: ")
+
+
+@pytest.mark.parametrize("words", [["no_such_thing"], ["--draws", "0"]])
+def test_the_command_says_what_it_cannot_use(words, capsys):
+    with pytest.raises(SystemExit) as ended:
+        draws.main(words)
+    assert ended.value.code == 2
+    assert "there is no unit" in capsys.readouterr().err or words[0] == "--draws"
