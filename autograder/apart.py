@@ -109,8 +109,9 @@ def _serve(channel: Connection, parent: int) -> None:
     if os.getppid() != parent:
         return
     # What else is open here is others': a submission lives while its line is open.
-    os.closerange(0, channel.fileno())
-    os.closerange(channel.fileno() + 1, os.sysconf("SC_OPEN_MAX"))
+    for descriptor in {int(name) for name in os.listdir("/proc/self/fd")} - {channel.fileno()}:
+        with contextlib.suppress(OSError):
+            os.close(descriptor)
     signal.signal(signal.SIGPROF, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     while True:

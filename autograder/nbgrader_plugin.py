@@ -36,6 +36,7 @@ from .placement import HandedIn
 from .runs import begun
 from .sandbox import Limits, NoSandbox, Sandbox, open_sandbox
 from .submission import Cell, Unreadable, for_the_student
+from .text import NO_ID, is_student_id, printable
 from .timestamps import mistrust
 from .transplant import transplant
 from .unseen import unseen
@@ -95,6 +96,9 @@ class SubmissionExporter(NotebookExporter):
     def __init__(self, config: Config | None = None, **kwargs: Any) -> None:
         super().__init__(config=config, **kwargs)
         self._coursedir = self.parent.coursedir
+        for folder in [name for name in self.parent.assignments if not is_student_id(Path(name).parent.name)]:
+            self.log.error("%s: not graded, %s", printable(folder), NO_ID)  # nbgrader shows names as they are
+            del self.parent.assignments[folder]
         mistrust(self._coursedir, self.log)
         try:
             course = _run(Path(self._coursedir.root)).course

@@ -40,8 +40,12 @@ class OurCells:
         found = self._marked.get(cell.grade_id or "")
         if found is None:
             found = self._placed.get(cell.identity or "")
-            if found and found[0] != OURS and cell.grade_id is not None:
-                found = None
+            if (
+                found
+                and cell.grade_id is not None
+                and not (found[0] in (OURS, WORDS, TASK) or found[1] in self.by_hand)
+            ):
+                found = None  # an answer to a function of another name; what a person marks may have been renamed
         if found is None:
             found = self._said.get((cell.kind, cell.source.strip()))
         turned = found is not None and found[0] == ANSWER and cell.kind != "code"

@@ -538,10 +538,10 @@ def drop_the_line(notebook):
 
 
 BROKEN = {
-    unmark_the_answer: "the cell causal_mask, with BEGIN SOLUTION, not marked as *Autograded answer*?",
-    unmark_the_test: "the cell test_causal_mask, with BEGIN HIDDEN TESTS, not marked as *Autograder tests*?",
+    unmark_the_answer: "cell 'test_causal_mask' tests an exercise of the course without an answer cell 'causal_mask'",
+    unmark_the_test: "cell 'test_causal_mask' calls judge_here, and is no test of an exercise of the course",
     drop_an_end: "cell causal_mask has 1 lines BEGIN SOLUTION and 0 lines END SOLUTION",
-    share_a_name: "Duplicate grade id: causal_mask",
+    share_a_name: "cell 'test_padding_mask' tests an exercise of the course without an answer cell 'padding_mask'",
     drop_the_line: "causal_mask has no line like",
 }
 

@@ -615,5 +615,5 @@ def test_an_own_assignment_goes_through_the_other_commands(graded):
     assert done.returncode == 0, done.stderr
     with zipfile.ZipFile(folder / "lab.zip") as archive:
         names = [name for name in archive.namelist() if name.endswith(".ipynb")]
-        assert [Path(name).parts[-2:] for name in names] == [(LAB, f"{LAB}.ipynb")]
+        assert names == [f"attention-course/handout/{LAB}/{LAB}.ipynb"]
         assert SECRET not in archive.read(names[0]).decode()

@@ -168,7 +168,7 @@ def test_a_semester_in_ten_commands(semester):
     assert UNIT in semester.do("autograder release")
     semester.do("autograder bundle")
     with zipfile.ZipFile(course / "grading/bundle/attention-course.zip") as archive:
-        assert archive.read(f"attention-course/notebooks/{UNIT}/{UNIT}.ipynb") == release.read_bytes()
+        assert archive.read(f"attention-course/handout/{UNIT}/{UNIT}.ipynb") == release.read_bytes()
     semester.do("nbgrader db assignment add")
     semester.do("nbgrader release_assignment")
     semester.student_does("fetch_assignment", UNIT)
