@@ -149,6 +149,7 @@ class Run:
         runs.begun(self.root, self._challenge.seed, "autograder grade")
         found: dict[HandedIn, Graded] = {}
         with Recorder(self.root, self.course) as recorder:
+            recorder.check_rule()
             fresh = []
             for item in handed:
                 graded = None if self._force else self._before(item, recorder)

@@ -54,8 +54,8 @@ def marks(root: Path, options: argparse.Namespace) -> int:
         found = [entry for entry in found if entry.mark.outdated]
         decisions.decide(root, found, options.keep)
         _settle(root, sorted({entry.unit for entry in found}))
-        whose = "count as they are" if options.keep else "are gone, and the judge's count"
-        print(f"{len(found)} marks by hand that were given for another answer {whose}.")
+        whose = "kept" if options.keep else "taken away; the judge's count"
+        print(f"{counted(len(found), 'mark')} by hand, given for another answer: {whose}.")
         return 0
     for entry in found:
         print(printable(entry.line()))

@@ -11,6 +11,7 @@ import hashlib
 import importlib
 import logging
 import os
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
@@ -92,13 +93,18 @@ class Recorder:
         try:
             return [kind(config=self._config, log=self._log) for kind in (SaveMarks, AssignLatePenalties)]
         except TraitError as error:
-            words, place = " ".join(str(error).split()), self.root / "nbgrader_config.py"
-            raise BadRule(f"{place}: the rule for late work cannot be used ({words})") from None
+            words = " ".join(re.sub(r"<(\S+) object at \S+>", r"\1", str(error)).split())
+            place = self.root / "nbgrader_config.py"
+            raise BadRule(f"{place}: the rule for late work cannot be used ({words}); mend or remove it") from None
 
     @cached_property
     def _rule(self) -> str:
-        _ = self._steps  # what is wrong with the rule is said there
+        self.check_rule()
         return rule_digest(self._config)
+
+    def check_rule(self) -> None:
+        """Raises BadRule where late work could not be weighed: better known before a class is judged."""
+        _ = self._steps
 
     def register(self, unit: str) -> dict[str, Marks]:
         """Have the gradebook hold what a unit asks now; returns the students it knows, with their marks."""

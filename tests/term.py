@@ -93,6 +93,7 @@ class Term:
     def __init__(self, root: Path, size: int = 30, seed: int = 2026) -> None:
         self.root, self.draw = root, random.Random(seed)
         self.students = [f"s{number:02}" for number in range(1, size + 1)]
+        self.address = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
         shutil.copy(ROOT / "nbgrader_config.py", root)
         self.asked: dict[str, list[Asked]] = {}
         self.solved: dict[str, str] = {}
@@ -250,7 +251,7 @@ class Term:
         return Said(done.stdout, done.stderr)
 
     def gradebook(self) -> Gradebook:
-        return Gradebook(f"sqlite:///{self.root / 'grading' / 'gradebook.db'}", "attention")
+        return Gradebook(self.address, "attention")
 
     def mark(self, student: str, unit: str, name: str, score: float | None, extra: float | None = None) -> None:
         """Enter a mark as the formgrader's GradeHandler does."""

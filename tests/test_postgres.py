@@ -11,8 +11,10 @@ from pathlib import Path
 
 import nbformat
 import pytest
+from test_migration import check_all
 
 from autograder.cli import main
+from autograder.migration import prepare
 from autograder.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
@@ -70,3 +72,12 @@ def test_a_class_is_recorded_in_postgresql(database, tmp_path, capsys):
     capsys.readouterr()
     assert main(["--course", str(tmp_path), "grade"]) == 0
     assert "2 of 2 were graded before" in capsys.readouterr().out
+
+
+@pytest.mark.filterwarnings("ignore:Object of type <Submitted")
+def test_cells_come_and_go_in_postgresql_too(database):
+    from nbgrader.api import Gradebook
+
+    with Gradebook(database, "attention") as gradebook:
+        prepare(gradebook)
+        check_all(gradebook)

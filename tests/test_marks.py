@@ -1,0 +1,100 @@
+"""Marks by hand: for which answer they were given, what counts, and the commands that decide."""
+
+from __future__ import annotations
+
+import pytest
+from term import BLANK, RIGHT, RUBBISH, UNITS, Term
+
+from autograder.sandbox import preflight
+
+UNIT, TWO = UNITS[:2]
+pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+
+
+def graded(root, **config) -> Term:
+    """A class of two, graded. config: settings of nbgrader's CourseDirectory."""
+    term = Term(root, 2)
+    with open(root / "nbgrader_config.py", "a", encoding="utf-8") as file:
+        file.writelines(f"c.CourseDirectory.{name} = {value!r}\n" for name, value in config.items())
+    term.address = config.get("db_url", term.address)
+    term.hand_in("s01", UNIT, embed=RUBBISH)
+    term.hand_in("s02", UNIT)
+    term.grade()
+    return term
+
+
+def counts(term: Term, student: str, name: str) -> float:
+    with term.gradebook() as book:
+        return book.find_grade(term.entry(UNIT, name).cell, UNIT, UNIT, student).score
+
+
+def test_a_mark_by_hand_is_for_one_answer(tmp_path):
+    term = graded(tmp_path)
+    term.mark("s01", UNIT, "embed", 1.5)
+    assert "another answer" not in term.grade() and not term.judged
+    assert "by hand 1.5, judged 0, of 2" in term.do("marks")
+    term.hand_in("s01", UNIT, soft_lookup=RUBBISH)
+    assert "another answer" not in term.grade(), "another exercise was answered anew"
+    assert term.judged == [("s01", UNIT)]
+    term.hand_in("s01", UNIT, embed=RIGHT)
+    assert "s01: the mark by hand of embed was given for another answer" in term.grade()
+    assert "ANOTHER answer" in term.do("marks", "--student", "s01")
+    assert "decide with `autograder marks`" in term.do("export", "--format", "canvas", status=2)
+    assert "No mark was changed" in term.do("marks", "--student", "s02")
+    assert counts(term, "s01", "embed") == 1.5
+    term.hand_in("s01", UNIT, embed=RUBBISH)
+    assert "another answer" not in term.grade(), "it is the answer again that was marked"
+    term.do("export", "--format", "canvas")
+
+    term.hand_in("s01", UNIT, embed=RIGHT)
+    term.grade()
+    assert "1 mark " in term.do("marks", "--keep")
+    assert "another answer" not in term.grade() and counts(term, "s01", "embed") == 1.5
+    term.hand_in("s01", UNIT, embed=BLANK)
+    assert "another answer" in term.grade()
+    term.do("marks", "--new", "--question", "soft_lookup")
+    assert counts(term, "s01", "embed") == 1.5, "that was about another question"
+    term.do("marks", "--new")
+    assert counts(term, "s01", "embed") == 0
+    assert "another answer" not in term.grade()
+    assert "0 marks " in term.do("marks", "--new")
+
+
+def test_a_gradebook_in_another_place(tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    term = graded(tmp_path, db_url=f"sqlite:///{elsewhere / 'marks.db'}")
+    term.mark("s01", UNIT, "embed", 1.25)
+    term.do("feedback")
+    assert "1.25 of 2" in term.page("s01", UNIT)
+    term.do("drop", "soft_lookup")
+    assert "s01, 01_projections, embed: by hand 1.25" in term.do("marks")
+    assert "1.25*" in term.do("report", UNIT)
+    term.do("export", "--format", "canvas")
+    rows = (tmp_path / "grading" / "report" / "canvas.csv").read_text().splitlines()
+    assert [row.rpartition(",")[2] for row in rows] == [UNIT, "10", "9.25", "10"]
+    assert not (tmp_path / "grading" / "gradebook.db").exists()
+
+
+def test_what_cannot_be_dropped_is_one_line(tmp_path):
+    term = Term(tmp_path, 2)
+    assert "no question is called 'no_such'; there are embed, " in term.do("drop", "no_such", status=2)
+    assert "is not out of the marks" in term.do("drop", "embed", "--back", status=2)
+    assert "02_scaled_scores/softmax is out of the marks" in term.do("drop", "2/softmax")
+    assert "is out of the marks already" in term.do("drop", "softmax", status=2)
+    (tmp_path / "grading" / "dropped.json").write_text("{")
+    assert "dropped.json: cannot be read" in term.do("drop", "embed", status=2)
+
+
+def test_a_dropped_question_is_out_of_the_marks_of_whoever_hands_in_later(tmp_path):
+    term = graded(tmp_path)
+    term.mark("s02", UNIT, "embed", 0.5)
+    term.do("drop", "embed")
+    term.hand_in("s02", UNIT, embed=RUBBISH)
+    said = term.grade()
+    assert term.judged == [("s02", UNIT)] and "another answer" not in said
+    term.do("export", "--format", "canvas")
+    term.do("drop", "embed", "--back")
+    assert counts(term, "s02", "embed") == 0.5
+    assert "given by hand for another answer" in term.do("export", "--format", "canvas", status=2)
+    assert counts(term, "s01", "embed") == 0
