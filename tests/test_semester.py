@@ -194,7 +194,7 @@ def test_a_semester_in_ten_commands(semester):
     assert marks["ada"] == (FULL, 0) and marks[me][0] == FULL
     assert marks[LATE][1] == marks[LATE][0] > 0
 
-    # 5, 6: look, adjust by hand, grade again
+    # 5, 6: look, adjust by hand, make the pages anew
     with semester.formgrader() as ask:
         assert b"formgrader" in ask("/gradebook").lower()
         shown = {entry["student"]: entry["score"] for entry in json.loads(ask(f"/api/submissions/{UNIT}"))}
@@ -208,7 +208,7 @@ def test_a_semester_in_ten_commands(semester):
         ask(f"/api/comment/{words}", {"manual_comment": "Nearly."})
     semester.run(course, "nbgrader", "generate_feedback", UNIT, "--student", "chen", "--force")
     assert "Nearly." in semester.page("chen")
-    semester.do("autograder grade")
+    semester.do("autograder feedback")
     adjusted = semester.marks()
     assert adjusted == {**marks, "chen": (marks["chen"][0] + 1.5, 0)}
     assert "Nearly." in semester.page("chen")
@@ -246,4 +246,13 @@ def test_a_semester_in_ten_commands(semester):
     semester.do("nbgrader export")
     rows = table(course / "grading/grades.csv")
     assert {r["student_id"]: float(r["score"]) for r in rows if r["assignment"] == UNIT} == pytest.approx(due)
+
+    # in mid-term
+    assert "leaks_future is out of the marks" in semester.do("autograder drop")
+    assert semester.marks()["ada"][0] < FULL and "0 of 0" in semester.page("ada")
+    assert "is back in the marks" in semester.do("autograder drop")
+    assert "chen, 03_masking, masked_attention: by hand" in semester.do("autograder marks")
+    for _ in ("--keep", "--new"):
+        assert "0 marks by hand" in semester.do("autograder marks")
+    assert semester.marks() == adjusted
     assert semester.waiting == [], "the guide has commands that this test does not run"
