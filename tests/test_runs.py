@@ -135,7 +135,7 @@ def test_what_has_changed_is_graded_again_and_force_grades_all(course, capsys):
 def test_a_corrected_exercise_is_graded_again(course, monkeypatch):
     assert grade(course) == 0
     before = recorded(course)
-    monkeypatch.setattr(classroom, "digest", lambda unit: "of the corrected module")
+    monkeypatch.setattr(classroom, "digest", lambda functions, unit: "of the corrected module")
     assert grade(course) == 0
     assert all(time_ != before[name] for name, time_ in recorded(course).items())
 
@@ -145,8 +145,8 @@ def test_the_digest_of_a_units_exercises_is_that_of_its_files(tmp_path, monkeypa
     monkeypatch.setattr(units, "__file__", str(tmp_path / "units" / "__init__.py"))
 
     def digests():
-        units.digest.cache_clear()
-        return units.digest("01_projections"), units.digest("04_multi_head")
+        units._digest.cache_clear()
+        return units.digest(["embed"]), units.digest(["split_heads"])
 
     before = digests()
     with open(tmp_path / "units" / "unit_01_projections.py", "a", encoding="utf-8") as file:
@@ -156,7 +156,7 @@ def test_the_digest_of_a_units_exercises_is_that_of_its_files(tmp_path, monkeypa
     with open(tmp_path / "units" / "torch_parts.py", "a", encoding="utf-8") as file:
         file.write("# corrected\n")
     assert all(one != other for one, other in zip(first, digests(), strict=True))
-    units.digest.cache_clear()
+    units._digest.cache_clear()
 
 
 def test_a_lost_gradebook_is_written_again_without_grading(course, monkeypatch):
@@ -195,10 +195,10 @@ def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, cap
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
     whole = jobs.grade_submission
 
-    def deadly(submission, challenge, sandbox):
+    def deadly(submission, assignment, challenge, sandbox):
         if "E[tokens]" in submission.answers["embed"] and deadly_for(submission):
             os.kill(os.getpid(), signal.SIGKILL)
-        return whole(submission, challenge, sandbox)
+        return whole(submission, assignment, challenge, sandbox)
 
     def deadly_for(submission) -> bool:
         return any("student3" in cell.source for cell in submission.cells)
@@ -221,13 +221,13 @@ def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypa
     monkeypatch.setattr(executors, "GRADER_SECONDS", 15.0)
     whole = jobs.grade_submission
 
-    def greedy(submission, challenge, sandbox):
+    def greedy(submission, assignment, challenge, sandbox):
         words = {cell.source for cell in submission.cells if cell.kind == "extra"}
         if "'memory'" in words:
             np.ones((40, 2**23))
         while "'time'" in words:
             pass
-        return whole(submission, challenge, sandbox)
+        return whole(submission, assignment, challenge, sandbox)
 
     for student, word in (("student3", "memory"), ("student5", "time")):
         path = course / "grading" / "submitted" / student / UNIT / f"{UNIT}.ipynb"
