@@ -46,9 +46,10 @@ def agree(term: Term, anyway: bool = False) -> None:
     flag = ["--anyway"] if anyway else []
     same("canvas.csv", canvas(term, *flag), whole)
     same("moodle.csv", moodle(term, *flag), {place: score for place, (score, _) in whole.items()})
-    same("Moodle's worksheets", worksheets(term, *flag), {
-        place: score * MOST / points for place, (score, points) in whole.items()
-    })  # fmt: skip
+    unit = min(term.asked, key=lambda unit: term.sheets[unit])  # one at a time, each in its turn
+    term.sheets[unit] += 1
+    scaled = {place: score * MOST / points for place, (score, points) in whole.items() if place[0] == unit}
+    same("Moodle's worksheet", worksheet(term, unit, *flag), scaled)
 
 
 def same(where: str, found: object, due: object) -> None:
@@ -161,17 +162,14 @@ def moodle(term: Term, *flags: str) -> dict[tuple[str, str], float]:
     return {(unit, row["Username"]): float(row[unit]) for row in rows for unit in units if row[unit] != ""}
 
 
-def worksheets(term: Term, *flags: str) -> dict[tuple[str, str], float]:
-    """A grading worksheet of each unit, in which Moodle has another maximum."""
-    found = {}
-    for unit in dict.fromkeys(unit for _, unit in term.given):
-        path, out = term.root / "grading" / "worksheet.csv", term.root / "grading" / "report" / "worksheet.csv"
-        with open(path, "w", newline="", encoding="utf-8") as file:
-            sheet = csv.writer(file)
-            sheet.writerow(["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"])
-            for number, student in enumerate(term.students):
-                if (student, unit) in term.given:
-                    sheet.writerow([f"Participant {number}", student.title(), student, "Submitted", "", f"{MOST:g}"])
-        term.do("export", unit, "--format", "moodle", "--roster", str(path), "--out", str(out), *flags)
-        found.update({(unit, row["Email address"]): float(row["Grade"]) for row in table(out)})
-    return found
+def worksheet(term: Term, unit: str, *flags: str) -> dict[tuple[str, str], float]:
+    """A grading worksheet of one unit, in which Moodle has another maximum."""
+    path, out = term.root / "grading" / "worksheet.csv", term.root / "grading" / "report" / "worksheet.csv"
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        sheet = csv.writer(file)
+        sheet.writerow(["Identifier", "Full name", "Email address", "Status", "Grade", "Maximum Grade"])
+        for number, student in enumerate(term.students):
+            if (student, unit) in term.given:
+                sheet.writerow([f"Participant {number}", student.title(), student, "Submitted", "", f"{MOST:g}"])
+    term.do("export", unit, "--format", "moodle", "--roster", str(path), "--out", str(out), *flags)
+    return {(unit, row["Email address"]): float(row["Grade"]) for row in table(out)}

@@ -13,6 +13,7 @@ import random
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,6 +106,8 @@ class Term:
         self.deadline: dict[str, str] = {}
         self.came: dict[tuple[str, str], str] = {}
         self.rule: Callable[[float], float] = nothing
+        #: How often each unit's worksheet was filled in.
+        self.sheets: Counter[str] = Counter()
         #: What the last `autograder grade` judged anew.
         self.judged: list[tuple[str, str]] = []
         for unit in UNITS:
@@ -150,7 +153,7 @@ class Term:
 
     # ---- the class
 
-    def generate(self, absent: float = 0.2) -> None:
+    def generate(self, absent: float = 0.6) -> None:
         """Everybody answers: right, rubbish, nothing, and here and there a part. Some hand in no notebook of a unit."""
         for unit in UNITS:
             for place, student in enumerate(self.students):
