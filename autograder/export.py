@@ -64,7 +64,8 @@ def refusals(root: Path, units: Sequence[str] = ()) -> list[str]:
     wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
     lines = list(disagreements(course, marks, units))
     with contextlib.suppress(NotUsable):
-        handed = handed_in(root, units)
+        graded = {unit for unit, _ in wanted}  # of the others nothing is exported
+        handed = [item for item in handed_in(root, units) if item.unit in graded]
         for unit, number in Counter(item.unit for item in Run(root).waiting(handed)).items():
             remedy = f"run `autograder grade {unit}`"
             are = "notebook is" if number == 1 else "notebooks are"

@@ -60,6 +60,14 @@ def test_a_mark_by_hand_is_for_one_answer(tmp_path):
     assert "0 marks " in term.do("marks", "--new")
 
 
+def test_a_unit_that_nobody_graded_keeps_no_other_from_being_exported(tmp_path):
+    term = graded(tmp_path)
+    term.hand_in("s01", TWO)
+    term.do("export", "--format", "canvas")
+    term.hand_in("s02", UNIT, embed=BLANK)
+    assert "01_projections: 1 notebook is new or changed" in term.do("export", "--format", "moodle", status=2)
+
+
 def test_a_gradebook_in_another_place(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
