@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from term import BLANK, RIGHT, RUBBISH, UNITS, Term
 
 from autograder.sandbox import preflight
+from term import BLANK, RIGHT, RUBBISH, UNITS, Term
 
 UNIT, TWO = UNITS[:2]
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import nbformat
 import pytest
-from test_migration import check_all
 
 from autograder.cli import main
 from autograder.migration import prepare
 from autograder.sandbox import preflight
+from test_migration import check_all
 
 ROOT = Path(__file__).parents[1]
 UNIT = "01_projections"
