@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import nbformat
-from asked import points_of
 
+from asked import points_of
 from autograder.demo import _answers
 
 ROOT = Path(__file__).resolve().parents[2]
