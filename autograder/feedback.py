@@ -16,6 +16,7 @@ import jinja2
 from markupsafe import Markup
 from nbformat import NotebookNode
 
+from .assignment import DROPPED_TAG
 from .colour import coloured
 from .inline_code import with_code
 from .jobs import MARK
@@ -128,7 +129,7 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
             verdict = _verdict(cell)
-            if verdict.get("dropped"):
+            if verdict.get("dropped") or DROPPED_TAG in cell.metadata.get("tags", ()):
                 place, words = told["grade_id"], "Taken out of the marks, for everybody."
                 name = place.removeprefix("test_")
                 yield Mark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
