@@ -127,6 +127,9 @@ def _begin(parent: int, limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the kernel was told
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)  # where the process before the fork used several, the second one would never come
     bounds.bound_data(GRADER_BYTES)
     begin(limits, unsafe, hidden)
 
