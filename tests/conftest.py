@@ -19,6 +19,14 @@ ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 
 
 @pytest.fixture(autouse=True)
+def time_to_read() -> None:
+    """Each test has the processor time for reading cells that a submission has, whatever the tests before it read."""
+    from autograder import apart
+
+    apart.begin()
+
+
+@pytest.fixture(autouse=True)
 def stand_in_the_course(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """A test with a course folder of its own stands in it, as an instructor would: commands then need not name it."""
     folder = request.getfixturevalue("course") if "course" in request.fixturenames else None
