@@ -9,12 +9,6 @@ import pytest
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-if os.name == "posix":  # a worker that runs thousands of tests keeps a few descriptors of many of them
-    import resource
-
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most if most != resource.RLIM_INFINITY else 65_536, most))
-
 #: Files whose tests share nothing but the cases of an exercise: one worker takes an exercise, not the whole file.
 BY_EXERCISE = (
     *("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py"),
