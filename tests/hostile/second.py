@@ -196,7 +196,7 @@ class Small(int):
         """
 student = sys.modules["worker.student"]
 learnt = []
-def answer(request, payload, channel, reply, namespace, moments):
+def answer(request, payload, channel, reply, namespace, moments, tests):
     learnt.append(request)
     try: student.answer_here(request, payload, reply, namespace, moments)
     finally: reply.shutdown(socket.SHUT_RDWR)
