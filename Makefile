@@ -15,7 +15,7 @@ lab:  ## open JupyterLab on notebooks/ (students)
 	@$(SETUP) --run tools/lab.py $(ARGS)
 
 demo:  ## grade a small sample class in the sandbox and show what was found
-	@$(SETUP) --extras grading --sandbox --run -m autograder.demo $(ARGS)
+	@$(SETUP) --extras grading --sandbox --run -m autograder.commands.demo $(ARGS)
 
 setup:  ## everything that grading a class needs, and nothing else
 	@$(SETUP) --extras grading --sandbox

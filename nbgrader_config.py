@@ -31,17 +31,17 @@ c.CourseDirectory.include = ["*.ipynb", "timestamp.txt", "submission_secret.txt"
 
 c.ClearSolutions.code_stub = {"python": 'raise NotImplementedError("Write your answer here.")'}
 c.GenerateAssignment.permissions = 644
-c.GenerateAssignment.exporter_class = "autograder.release_steps.ReleaseExporter"
+c.GenerateAssignment.exporter_class = "autograder.handout.release_steps.ReleaseExporter"
 c.GenerateAssignment.preprocessors = [
-    "autograder.release_steps.CheckQuestions",
+    "autograder.handout.release_steps.CheckQuestions",
     "nbgrader.preprocessors.IncludeHeaderFooter",
-    "autograder.release_steps.PointsInProse",
+    "autograder.handout.release_steps.PointsInProse",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
-    "autograder.release_steps.MigrateCells",
+    "autograder.handout.release_steps.MigrateCells",
     "nbgrader.preprocessors.ClearHiddenTests",
     "nbgrader.preprocessors.ClearMarkScheme",
     "nbgrader.preprocessors.ComputeChecksums",
@@ -51,17 +51,17 @@ c.GenerateAssignment.preprocessors = [
 # The exchange is a folder that every user of the machine writes to. Where all students share one account, as on hubs
 # that give each a container, hand-ins are refused until c.ExchangeCollect.check_owner = False is set: then anybody can
 # hand in under another's name (docs/THREATS.md).
-c.ExchangeFactory.collect = "autograder.exchange.Collect"
-c.ExchangeFactory.release_feedback = "autograder.exchange.ReleaseFeedback"
-c.ExportApp.plugin_class = "autograder.safe_csv.SafeCsvExport"
+c.ExchangeFactory.collect = "autograder.gradebook.exchange.Collect"
+c.ExchangeFactory.release_feedback = "autograder.gradebook.exchange.ReleaseFeedback"
+c.ExportApp.plugin_class = "autograder.gradebook.safe_csv.SafeCsvExport"
 
-c.Autograde.exporter_class = "autograder.nbgrader_plugin.SubmissionExporter"
+c.Autograde.exporter_class = "autograder.gradebook.nbgrader_plugin.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]
 c.Autograde.autograde_preprocessors = [
-    "autograder.nbgrader_plugin.RecordVerdicts",
-    "autograder.saving.SaveMarks",
+    "autograder.gradebook.nbgrader_plugin.RecordVerdicts",
+    "autograder.gradebook.saving.SaveMarks",
     "nbgrader.preprocessors.AssignLatePenalties",
-    "autograder.nbgrader_plugin.KeepResult",
+    "autograder.gradebook.nbgrader_plugin.KeepResult",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
 
@@ -69,7 +69,7 @@ c.Autograde.autograde_preprocessors = [
 # contributes code and plain text alone to them, and both are escaped.
 
 # A release says for which version of the exercises it was made.
-c.GenerateAssignment.preprocessors.insert(0, "autograder.release_stamp.StampRelease")
+c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.release_stamp.StampRelease")
 
 # Last of all what is set here alone. It finds `c` as it stands, and may read and change all of it.
 LOCAL = ROOT / "nbgrader_config_local.py"

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from .expected import Expected
+from .data import Expected
 
 #: A course folder is one that holds this file.
 CONFIG = "nbgrader_config.py"

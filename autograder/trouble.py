@@ -8,7 +8,7 @@ import traceback
 from pathlib import Path
 
 from .course_folder import CONFIG, HOME, LOCAL, clone, own_command
-from .expected import Expected
+from .data import Expected
 
 SETTINGS = (CONFIG, LOCAL)
 #: What a machine says for a place that cannot be written or read, or is no folder.

@@ -21,7 +21,7 @@ ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 @pytest.fixture(autouse=True)
 def time_to_read() -> None:
     """Each test has the processor time for reading cells that a submission has, whatever the tests before it read."""
-    from autograder import apart
+    from autograder.reading import apart
 
     apart.begin()
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nbgrader.apps import ExportApp
 
-from autograder.nbgrader_plugin import load_config
-from autograder.safe_csv import SafeCsvExport
+from autograder.gradebook.config import load_config
+from autograder.gradebook.safe_csv import SafeCsvExport
 from term import Due, Term
 
 #: (unit, student, question) -> (score, points), and (unit, student) -> (score, points) of the whole.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from autograder.challenge import Challenge
 from autograder.exercise import Case
-from autograder.tensors import to_torch
+from autograder.judging.challenge import Challenge
+from autograder.running.tensors import to_torch
 from autograder.worker.values import map_leaves
 
 SEEDS = range(4)

@@ -24,8 +24,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 
-from autograder import classroom
 from autograder.cli import main
+from autograder.grading import classroom
 
 ROOT = Path(__file__).parents[1]
 UNITS = ("01_projections", "02_scaled_scores", "03_masking")

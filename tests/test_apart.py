@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder import apart
-from autograder.submission import read_bytes
-from autograder.syntax import Unread, read, statements
+from autograder.reading import apart
+from autograder.reading.submission import read_bytes
+from autograder.reading.syntax import Unread, read, statements
 
 #: IPython's expression for questions looks at such a line from each of its letters.
 LONG_QUESTION = "a" * 40_000 + " x ?"

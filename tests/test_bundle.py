@@ -17,8 +17,8 @@ import nbformat
 import pytest
 import yaml
 
-from autograder.bundle import TOP, contents
 from autograder.cli import main
+from autograder.handout.bundle import TOP, contents
 from autograder.units import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]

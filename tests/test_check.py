@@ -14,12 +14,14 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder import __version__, contract, start_page
-from autograder.check import own_notebooks
 from autograder.cli import main
-from autograder.course_map import NoMap, course_map, table, unit_of_map
-from autograder.submission import Unreadable
+from autograder.commands.own_notebooks import own_notebooks
+from autograder.data import Unreadable
+from autograder.handout import start_page
+from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
+from autograder.reading import contract
 from autograder.units import exercises, unit_names
+from autograder.version import __version__
 
 ROOT = Path(__file__).parents[1]
 COUNT = sum(len(exercises(unit)) for unit in unit_names())
@@ -271,7 +273,7 @@ def parents_in(drawing: str) -> dict[str, set[int]]:
     parents, stack, joining = {}, [], set()
     for line in drawing.splitlines():
         found = re.match(r"([ │]*)(?:[├└]── )?(\d+) ([\w -]*\w)(.*)", line)
-        assert found, f"DRAWING of autograder/start_page.py has a line without a unit: {line}"
+        assert found, f"DRAWING of autograder/handout/start_page.py has a line without a unit: {line}"
         depth = len(found[1]) // 4 + ("── " in line[: found.start(2)])
         stack[depth:] = [int(found[2])]
         parents.setdefault(found[2], set()).update(stack[depth - 1 : depth])
@@ -286,7 +288,7 @@ def parents_in(drawing: str) -> dict[str, set[int]]:
 def test_the_drawing_says_what_the_table_says():
     parents = parents_in(start_page.DRAWING)
     for unit in course_map(ROOT):
-        what = f"DRAWING of autograder/start_page.py, unit {unit.number}"
+        what = f"DRAWING of autograder/handout/start_page.py, unit {unit.number}"
         before = {int(other[:2]) for other in unit.builds_on}
         assert unit.number in parents, f"{what} is missing: add its line below the last unit that it builds on"
         drawn = parents[unit.number]

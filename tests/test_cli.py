@@ -17,12 +17,13 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder import __version__, contract
 from autograder.cli import main
-from autograder.nbgrader_plugin import load_config
-from autograder.sandbox import sandbox as room
+from autograder.gradebook.config import load_config
+from autograder.reading import contract
+from autograder.running import sandbox as room
 from autograder.trouble import explained
 from autograder.units import find_exercise
+from autograder.version import __version__
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
@@ -320,7 +321,7 @@ def gradebook(course: Path) -> Path:
 
 
 def test_a_locked_gradebook(capfd, course, monkeypatch):
-    from autograder import classroom
+    from autograder.grading import classroom
 
     hand_in(course, "anna")
     connect = sqlite3.connect
@@ -352,7 +353,7 @@ def test_a_gradebook_that_is_none(capfd, course, content):
 
 def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(capfd, course, monkeypatch):
     """It holds marks. Whoever runs this may be root, to whom every file is open."""
-    from autograder import classroom
+    from autograder.grading import classroom
 
     hand_in(course, "anna")
     gradebook(course).mkdir()
@@ -394,7 +395,8 @@ def test_no_sandbox_refuses(course, tmp_path):
 
 
 def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatch):
-    from autograder import classroom, release
+    from autograder.grading import classroom
+    from autograder.handout import release
 
     def stop(*_):
         raise KeyboardInterrupt
@@ -407,8 +409,8 @@ def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatc
 
 
 def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch):
-    from autograder import classroom
-    from autograder.expected import Expected
+    from autograder.data import Expected
+    from autograder.grading import classroom
 
     class NotUsable(Exception):
         """Of that name, and none of ours."""
@@ -465,7 +467,7 @@ def test_grade_then_report(course):
 
 @needs_sandbox
 def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkeypatch):
-    from autograder import jobs
+    from autograder.grading import jobs
 
     hand_in(course, "anna")
     hand_in(course, "ben", RELEASE)

@@ -18,18 +18,18 @@ from pathlib import Path
 import pytest
 
 from asked import points_of
-from autograder.classroom import NotUsable
 from autograder.cli import main
-from autograder.collect import _notebooks
-from autograder.downloads import File, sender_of
-from autograder.export import Student, Table, write
-from autograder.export import table as export_table
-from autograder.gradebook import Gradebook
-from autograder.hand_in import read_said
-from autograder.roster import Roster, plain_id, read_roster
-from autograder.submission import FILE_CAP, Unreadable
+from autograder.data import NotUsable, Unreadable
+from autograder.gradebook.recorder import Gradebook
+from autograder.gradebook.timestamps import read_timestamp
+from autograder.grading.hand_in import read_said
+from autograder.lms.collect import _notebooks
+from autograder.lms.downloads import File, sender_of
+from autograder.lms.export import Student, Table, write
+from autograder.lms.export import table as export_table
+from autograder.lms.roster import Roster, plain_id, read_roster
+from autograder.reading.submission import FILE_CAP
 from autograder.text import csv_line, is_student_id
-from autograder.timestamps import read_timestamp
 from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]

@@ -15,10 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.dialogue import Answer, Request
+from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercise import Case, HostFunction
-from autograder.sandbox import CellSource, Limits, NoSandbox, Sandbox, bubblewrap, open_sandbox, view
-from autograder.sandbox import session as session_module
+from autograder.running import bubblewrap, view
+from autograder.running import session as session_module
+from autograder.running.dialogue import Request
+from autograder.running.limits import Limits
+from autograder.running.sandbox import Sandbox, open_sandbox
 from autograder.worker import seccomp
 
 PROJECT = Path(__file__).resolve().parents[1]

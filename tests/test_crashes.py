@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.challenge import Challenge
-from autograder.feedback import FeedbackPages
-from autograder.judge import judge
-from autograder.local import ask_here, judge_function
+from autograder.judging.challenge import Challenge
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here, judge_function
+from autograder.pages.feedback import FeedbackPages
 from autograder.units import exercises, unit_names
 from test_feedback import UNIT, box, recorded, words
 

@@ -7,10 +7,10 @@ import json
 import nbformat
 import pytest
 
-from autograder import demo
-from autograder.challenge import Challenge
-from autograder.classroom import grade_class, handed_in
-from autograder.sandbox import NoSandbox
+from autograder.commands import demo
+from autograder.data import NoSandbox
+from autograder.grading.classroom import grade_class, handed_in
+from autograder.judging.challenge import Challenge
 from autograder.units import exercises, find_exercise, unit_names
 
 
@@ -46,7 +46,7 @@ def test_every_unit_has_known_mistakes_in_the_class():
     for unit in unit_names():
         made = {f for s in demo.students() for f, e in s.expected.items() if e.startswith("wrong ")}
         count, least = len(made & set(exercises(unit))), min(3, len(exercises(unit)))
-        remedy = "let students of autograder/demo_class.toml make known mistakes in more of its functions"
+        remedy = "let students of autograder/commands/demo_class.toml make known mistakes in more of its functions"
         assert count >= least, f"{unit}: wrong answers to {count} of its functions, and {least} are needed; {remedy}"
 
 

@@ -7,12 +7,12 @@ import pytest
 import torch
 
 import draws
-from autograder.challenge import Posed
-from autograder.compare import tolerance
 from autograder.exercise import Case, Exercise, Leaf, Mistake
-from autograder.judge import judge
-from autograder.local import ask_here
-from autograder.rounding import LOOSEST
+from autograder.judging.challenge import pose
+from autograder.judging.compare import tolerance
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here
+from autograder.judging.rounding import LOOSEST
 from autograder.units import exercises, unit_names
 
 NAMES = [name for unit in unit_names() for name in exercises(unit)]
@@ -75,7 +75,7 @@ CENTRED = Exercise(
 
 
 def verdict(answer, exercise, seed):
-    posed = Posed(exercise, seed)
+    posed = pose(exercise, seed)
     return judge(posed, ask_here(answer, posed)), posed
 
 

@@ -13,11 +13,11 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder.colour import coloured
-from autograder.feedback import FeedbackPages
-from autograder.jobs import with_outputs
-from autograder.judge import Verdict
-from autograder.markdown import mathml, rendered
+from autograder.data import Verdict
+from autograder.grading.jobs import with_outputs
+from autograder.pages.colour import coloured
+from autograder.pages.feedback import FeedbackPages
+from autograder.pages.markdown import mathml, rendered
 from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]

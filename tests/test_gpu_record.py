@@ -11,8 +11,8 @@ import nbformat
 import pytest
 import torch
 
-from autograder import gpu_record
-from autograder.gpu_record import Recorder, Sizes, record
+import gpu_record
+from gpu_record import Recorder, Sizes, record
 
 ROOT = Path(__file__).parents[1]
 CPU = torch.device("cpu")
@@ -38,13 +38,13 @@ SMALL = Sizes(
 
 @pytest.fixture(scope="module")
 def small():
-    return json.loads(json.dumps(record(CPU, SMALL, ["python", "-m", "autograder.gpu_record", "a file.json"])))
+    return json.loads(json.dumps(record(CPU, SMALL, ["python", "tools/gpu_record.py", "a file.json"])))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="here there is a GPU")
 def test_without_a_gpu_it_refuses_in_one_line_and_writes_nothing(tmp_path):
     target = tmp_path / "record.json"
-    command = [sys.executable, "-m", "autograder.gpu_record", str(target)]
+    command = [sys.executable, str(ROOT / "tools" / "gpu_record.py"), str(target)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 2
     assert done.stdout == ""
@@ -65,7 +65,7 @@ def test_attentions_agree_with_the_library():
 def test_a_record_names_device_versions_date_and_command(small):
     made = small["made"]
     assert made["torch"] == torch.__version__
-    assert made["command"] == "python -m autograder.gpu_record 'a file.json'"
+    assert made["command"] == "python tools/gpu_record.py 'a file.json'"
     assert set(made) == {"device", "driver", "torch", "cuda", "python", "date", "command"}
     assert made["device"] and len(made["date"]) == 10
 
@@ -104,7 +104,7 @@ def test_the_notebook_can_show_a_record(small, capsys):
     small = {**small, "memory": [{"variant": "batched", "n": 8, "bytes": 512, "score_matrix_bytes": 256}]}
     names["show_record"](small)
     shown = capsys.readouterr().out
-    for text in ("made by: python -m autograder.gpu_record", "peak float32", "LSTM / attention", "decoding,  4 groups"):
+    for text in ("made by: python tools/gpu_record.py", "peak float32", "LSTM / attention", "decoding,  4 groups"):
         assert text in shown
 
 
@@ -114,4 +114,4 @@ def test_a_record_that_ships_with_the_course_was_made_on_a_gpu():
         pytest.skip("no GPU figures have been recorded yet")
     made = json.loads(path.read_text(encoding="utf-8"))["made"]
     assert made["cuda"] != "none" and made["driver"] != "none"
-    assert made["command"].startswith("python -m autograder.gpu_record")
+    assert made["command"].startswith("python tools/gpu_record.py")

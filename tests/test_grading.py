@@ -10,14 +10,14 @@ import nbformat
 import pytest
 
 from asked import assignment
-from autograder.challenge import Challenge
-from autograder.course import Course
-from autograder.grading import grade_submission
-from autograder.judge import Verdict
-from autograder.sandbox import Limits, Sandbox, open_sandbox
-from autograder.sandbox.sandbox import preflight
-from autograder.submission import Cell
-from autograder.transplant import transplant
+from autograder.data import Verdict
+from autograder.grading.one_submission import grade_submission
+from autograder.judging.challenge import Challenge
+from autograder.reading.course import Course
+from autograder.reading.submission import Cell
+from autograder.reading.transplant import transplant
+from autograder.running.limits import Limits
+from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT = "02_scaled_scores"

@@ -12,11 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from autograder.dialogue import Answer, Request
+from autograder.data import Answer, CellSource
 from autograder.exercise import Case
-from autograder.sandbox import CellSource, Limits, Sandbox, delegation, open_sandbox
-from autograder.sandbox.groups import PREFIX
-from autograder.sandbox.sandbox import preflight
+from autograder.running import delegation
+from autograder.running.dialogue import Request
+from autograder.running.groups import PREFIX
+from autograder.running.limits import Limits
+from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),

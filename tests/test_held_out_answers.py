@@ -8,8 +8,8 @@ import inspect
 import pytest
 
 from answers import ANSWERS
-from autograder.forbidden import find_forbidden
-from autograder.local import judge_function
+from autograder.judging.local import judge_function
+from autograder.reading.forbidden import find_forbidden
 from autograder.units import exercises, find_exercise, unit_names
 
 UNITS = list(ANSWERS)
@@ -80,7 +80,7 @@ def unnamed(name: str) -> tuple[list[str], int]:
     return found, count
 
 
-REMEDY = "add a Mistake to the exercise, or a relation to autograder/relations/"
+REMEDY = "add a Mistake to the exercise, or a relation to autograder/judging/relations/"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -17,14 +17,13 @@ from pathlib import Path
 import pytest
 
 from asked import assignment, points_of
-from autograder.challenge import Challenge
-from autograder.course import Course
-from autograder.grading import grade_submission, nothing_to_grade
-from autograder.judge import Verdict
-from autograder.sandbox import Limits, open_sandbox
-from autograder.sandbox import session as session_module
-from autograder.sandbox.sandbox import preflight
-from autograder.submission import Unreadable
+from autograder.data import Unreadable, Verdict
+from autograder.grading.one_submission import grade_submission, nothing_to_grade
+from autograder.judging.challenge import Challenge
+from autograder.reading.course import Course
+from autograder.running import session as session_module
+from autograder.running.limits import Limits
+from autograder.running.sandbox import open_sandbox, preflight
 from autograder.text import printable
 from hostile import CANARY, KINDS, MARK, ROOT, Attack
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from asked import points_of
-from autograder.sandbox.sandbox import preflight
+from autograder.running.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
 

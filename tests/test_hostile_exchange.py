@@ -21,10 +21,10 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import get_username, notebook_hash, parse_utc
 
-from autograder.exchange import Collect, ReleaseFeedback
-from autograder.gradebook import Gradebook
-from autograder.nbgrader_plugin import load_config
-from autograder.timestamps import read_timestamp
+from autograder.gradebook.config import load_config
+from autograder.gradebook.exchange import Collect, ReleaseFeedback
+from autograder.gradebook.recorder import Gradebook
+from autograder.gradebook.timestamps import read_timestamp
 from hostile.exchange import FILE, PLANTED, RELEASE, ROOT, SECRET, UNIT, Exchange, Planted
 
 ROOT_RUNS = os.getuid() == 0

@@ -11,11 +11,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograder.challenge import Posed
-from autograder.dialogue import Answer
+from autograder.data import Answer
 from autograder.exercise import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
-from autograder.judge import judge
-from autograder.local import ask_here
+from autograder.judging.challenge import pose
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here
 
 
 def scores(Q, K):
@@ -44,7 +44,7 @@ EXERCISE = Exercise(
 
 
 def verdict_of(function, exercise=EXERCISE, seed=7):
-    posed = Posed(exercise, seed)
+    posed = pose(exercise, seed)
     return judge(posed, ask_here(function, posed))
 
 
@@ -175,7 +175,7 @@ def test_nothing_is_earned_without_the_core():
 
 
 def test_an_unfinished_answer_is_timeout_and_keeps_no_points_for_what_it_did_not_answer():
-    posed = Posed(EXERCISE, 1)
+    posed = pose(EXERCISE, 1)
     verdict = judge(posed, Answer("timeout", "It took too long."))
     assert (verdict.verdict, verdict.score) == ("timeout", 0.0)
     assert "took too long" in verdict.message
@@ -184,7 +184,7 @@ def test_an_unfinished_answer_is_timeout_and_keeps_no_points_for_what_it_did_not
 @pytest.mark.parametrize("again", [False, True], ids=["before it was asked again", "while it was asked again"])
 def test_an_unfinished_answer_keeps_the_parts_that_it_finished_and_no_good_conduct(again):
     """Good conduct shows when everything has been asked; a part counts when all of its cases were answered."""
-    posed = Posed(EXERCISE, 1)
+    posed = pose(EXERCISE, 1)
     whole = ask_here(scores, posed)
     for count, share in ((len(whole.calls), 1.0), (len(whole.calls) - 1, 0.0)):
         calls = [replace(call, again=call.again if again else None) for call in whole.calls[:count]]
@@ -197,13 +197,13 @@ def test_what_cannot_be_compared_for_want_of_memory_is_crashed(monkeypatch):
     def greedy(*_):
         raise MemoryError
 
-    monkeypatch.setattr("autograder.judge._problem", greedy)
+    monkeypatch.setattr("autograder.judging.judge._problem", greedy)
     verdict = verdict_of(scores)
     assert (verdict.verdict, verdict.score) == ("crashed", 0.0) and "memory" in verdict.message
 
 
 def test_messages_hold_no_expected_number():
-    posed = Posed(EXERCISE, 3)
+    posed = pose(EXERCISE, 3)
     verdict = judge(posed, ask_here(lambda Q, K: scores(Q, K) + np.eye(len(Q), len(K)), posed))
     for outcome in posed.expected:
         for number in outcome.value.ravel():
@@ -238,7 +238,7 @@ def test_several_threads_may_ask_for_known_mistakes_at_once():
 
     slugs = [f"slip-{number}" for number in range(12)]
     exercise = replace(EXERCISE, mistakes=tuple(Mistake(slug, "Advice.", prints_and_warns) for slug in slugs))
-    posed, before = Posed(exercise, 7), (sys.stdout, warnings.showwarning, warnings.filters)
+    posed, before = pose(exercise, 7), (sys.stdout, warnings.showwarning, warnings.filters)
     with ThreadPoolExecutor(4) as pool:
         found = list(pool.map(posed.mistaken, slugs))
     assert (sys.stdout, warnings.showwarning, warnings.filters) == before
@@ -261,7 +261,7 @@ def test_what_a_host_function_raises_arrives_as_in_the_sandbox():
         return [Case("values", str(index), (HostFunction(at), index)) for index in (0, 5, "one")]
 
     exercise = Exercise("f", "00_test", Leaf("float"), answer, draw, {"values": 1.0}, ())
-    posed = Posed(exercise, 1)
+    posed = pose(exercise, 1)
     assert [call.value for call in ask_here(answer, posed).calls] == [1.0, -1.0, -2.0]
 
 
@@ -273,7 +273,7 @@ def test_in_a_neighbour_of_a_case_of_counts_sizes_and_words_are_those_of_its_arg
         def draw(rng):
             return [Case("values", "35 layers", (35, 4, 8), sizes=sizes)]
 
-        return Posed(Exercise("f", "00_test", Leaf("int"), reference, draw, {"values": 1.0}, ()), 1).cases
+        return pose(Exercise("f", "00_test", Leaf("int"), reference, draw, {"values": 1.0}, ()), 1).cases
 
     first, layers, heads, size = posed({"layers": 35, "heads": 4})
     assert (first.label, layers.label) == ("35 layers", "layers = 36, heads = 4, size = 8")

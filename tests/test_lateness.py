@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from autograder.cli import main
-from autograder.lateness import rule_digest
-from autograder.nbgrader_plugin import load_config
-from autograder.sandbox import preflight
+from autograder.gradebook.config import load_config
+from autograder.gradebook.lateness import rule_digest
+from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
 UNIT = "01_projections"

@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.dialogue import Answer, Request
+from autograder.data import Answer, CellSource
 from autograder.exercise import Case
-from autograder.sandbox import BadSettings, CellSource, Limits, Sandbox, open_sandbox
-from autograder.sandbox import session as session_module
-from autograder.sandbox.sandbox import preflight
+from autograder.running import session as session_module
+from autograder.running.dialogue import Request
+from autograder.running.limits import BadSettings, Limits
+from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 
 ROOT = Path(__file__).resolve().parents[1]
 

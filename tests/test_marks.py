@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.sandbox import preflight
+from autograder.running.sandbox import preflight
 from term import BLANK, RIGHT, RUBBISH, UNITS, Term
 
 UNIT, TWO = UNITS[:2]

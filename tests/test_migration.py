@@ -7,8 +7,8 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_notebook
 from nbgrader.api import Gradebook
 
-import autograder.nbgrader_plugin  # noqa: F401 (lets nbgrader find alembic)
-from autograder.migration import migrate, prepare
+import autograder.gradebook.nbgrader_plugin  # noqa: F401 (lets nbgrader find alembic)
+from autograder.gradebook.migration import migrate, prepare
 from own_course import answer, task, test_cell, words
 
 pytestmark = pytest.mark.filterwarnings("ignore:Object of type <Submitted")

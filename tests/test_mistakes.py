@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.challenge import Challenge
-from autograder.dialogue import Request
-from autograder.local import judge_function
+from autograder.judging.challenge import Challenge
+from autograder.judging.local import judge_function
+from autograder.running.dialogue import Request
 from autograder.units import exercises, unit_names
 
 ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]

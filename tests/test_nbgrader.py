@@ -18,10 +18,10 @@ import pytest
 from nbgrader.api import Gradebook
 
 from asked import points_of
-from autograder import nbgrader_plugin
-from autograder.sandbox.sandbox import preflight
-from autograder.submission import for_the_student
-from autograder.transplant import answer_names
+from autograder.gradebook import nbgrader_plugin
+from autograder.reading.submission import for_the_student
+from autograder.reading.transplant import answer_names
+from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

@@ -15,7 +15,7 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder import release
+from autograder.handout import release
 from autograder.units import MODULES, exercises, unit_names
 from execute import INVENTED, LEFTOVERS
 from folding import fold

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.challenge import Challenge
-from autograder.compare import describe
-from autograder.dialogue import Answer, Call, Request
-from autograder.judge import judge
+from autograder.data import Answer, Call
+from autograder.judging.challenge import Challenge
+from autograder.judging.compare import describe
+from autograder.judging.judge import judge
+from autograder.running.dialogue import Request
 from autograder.units import exercises, find_exercise, unit_names
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode, leaves, map_leaves
 

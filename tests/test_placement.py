@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder import placement
 from autograder.cli import main
-from autograder.placement import survey
-from autograder.sandbox import preflight
+from autograder.grading import placement
+from autograder.grading.placement import survey
+from autograder.running.sandbox import preflight
 from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]

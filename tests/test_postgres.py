@@ -13,8 +13,8 @@ import nbformat
 import pytest
 
 from autograder.cli import main
-from autograder.migration import prepare
-from autograder.sandbox import preflight
+from autograder.gradebook.migration import prepare
+from autograder.running.sandbox import preflight
 from test_migration import check_all
 
 ROOT = Path(__file__).parents[1]

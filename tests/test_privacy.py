@@ -12,9 +12,9 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import notebook_hash
 
 from autograder.cli import main
-from autograder.exchange import SECRET, ReleaseFeedback, read_secret
-from autograder.nbgrader_plugin import load_config
-from autograder.sandbox import preflight
+from autograder.gradebook.config import load_config
+from autograder.gradebook.exchange import SECRET, ReleaseFeedback, read_secret
+from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

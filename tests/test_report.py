@@ -18,14 +18,13 @@ import pytest
 from rich.console import Console
 
 from asked import points_of
-from autograder.chart import chart
 from autograder.cli import main
-from autograder.jobs import Graded
-from autograder.judge import Verdict
-from autograder.kept import keep, kept
-from autograder.oddities import _reached, odd_things
-from autograder.report import print_report
-from autograder.summary import NOT_RECOGNISED, summarise
+from autograder.data import Graded, Verdict
+from autograder.grading.kept import keep, kept
+from autograder.pages.chart import chart
+from autograder.pages.report import print_report
+from autograder.pages.summary import NOT_RECOGNISED, summarise
+from autograder.reading.oddities import _reached, odd_things
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

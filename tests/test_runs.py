@@ -19,9 +19,11 @@ import numpy as np
 import psutil
 import pytest
 
-from autograder import classroom, executors, jobs, runs, units
+from autograder import units
 from autograder.cli import main
-from autograder.sandbox import Limits, preflight
+from autograder.grading import classroom, executors, jobs, runs
+from autograder.running.limits import Limits
+from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
 UNIT = "01_projections"

@@ -18,10 +18,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.dialogue import Answer, Request
+from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercise import Case
-from autograder.sandbox import CellSource, Limits, NoSandbox, open_sandbox, view
-from autograder.sandbox import sandbox as room
+from autograder.running import sandbox as room
+from autograder.running import view
+from autograder.running.dialogue import Request
+from autograder.running.limits import Limits
+from autograder.running.sandbox import open_sandbox
 from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]
@@ -436,7 +439,7 @@ def test_many_arrays_out_of_few_bytes_are_refused():
 
 
 def test_all_that_one_frame_holds_shares_its_bytes():
-    from autograder.dialogue import Transcript
+    from autograder.running.dialogue import Transcript
     from autograder.worker.values import BadValue
 
     node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}

@@ -24,8 +24,8 @@ from nbgrader.api import Gradebook
 from nbgrader.utils import get_username
 
 from asked import points_of
-from autograder import demo
-from autograder.sandbox import preflight
+from autograder.commands import demo
+from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
 GUIDE = ROOT / "docs" / "INSTRUCTORS.md"

@@ -19,8 +19,9 @@ from packaging.specifiers import SpecifierSet
 import bubblewrap
 import environment
 import lab
-from autograder import doctor, start_page
-from autograder.course_map import course_map, table
+from autograder.commands import doctor
+from autograder.handout import start_page
+from autograder.handout.course_map import course_map, table
 from probe import installed
 
 ROOT = Path(__file__).parents[1]
@@ -307,5 +308,5 @@ def test_doctor_looks_at_everything_and_names_a_remedy_for_what_is_missing(capsy
 def test_the_map_in_the_readme_is_that_of_the_notebooks():
     shown = table(course_map(ROOT), "notebooks/")
     assert shown in (ROOT / "README.md").read_text(encoding="utf-8"), (
-        "put in what `python -m autograder.course_map` prints"
+        "put in what `python -m autograder.handout.course_map` prints"
     )

@@ -11,9 +11,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.outputs import TOKENS_CAP, without_outputs
-from autograder.submission import FILE_CAP, SIZE_CAP, Cell, Unreadable, read, read_bytes
-from autograder.transplant import answer_names, transplant
+from autograder.data import Unreadable
+from autograder.reading.outputs import TOKENS_CAP, without_outputs
+from autograder.reading.submission import FILE_CAP, SIZE_CAP, Cell, read, read_bytes
+from autograder.reading.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

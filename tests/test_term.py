@@ -12,7 +12,7 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from autograder.sandbox import preflight
+from autograder.running.sandbox import preflight
 from own_course import BANDED, BANDED_TEST, answer, code_by_hand, task, test_cell, words
 from places import agree, table
 from term import BLANK, PARTLY, RIGHT, RUBBISH, UNITS, Term, cell_of

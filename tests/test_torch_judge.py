@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.challenge import Posed
-from autograder.dialogue import Request, Transcript
 from autograder.exercise import Activation, Case, Exercise, HostFunction, Leaf, Mistake, Rng
-from autograder.judge import judge
-from autograder.local import ask_here
+from autograder.judging.challenge import pose
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here
+from autograder.running.dialogue import Request, Transcript
 from autograder.worker.calls import host_function, perform
 from autograder.worker.values import decode
 
@@ -51,7 +51,7 @@ EXERCISE = Exercise(
 
 
 def verdict(function, exercise=EXERCISE, seed=0):
-    posed = Posed(exercise, seed)
+    posed = pose(exercise, seed)
     return judge(posed, ask_here(function, posed))
 
 
@@ -143,7 +143,7 @@ def test_a_detached_answer_keeps_the_points_of_its_values():
 
 
 def test_the_gradient_of_a_stand_in_crosses_the_border():
-    posed = Posed(EXERCISE, 3)
+    posed = pose(EXERCISE, 3)
     request = Request("step", posed.cases, {"helper": step}, "torch")
 
     def ask(header, payload):

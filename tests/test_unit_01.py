@@ -8,8 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
-from autograder.challenge import Challenge
-from autograder.local import judge_function
+from autograder.judging.challenge import Challenge
+from autograder.judging.local import judge_function
 
 
 def embed_one_hot(tokens, E):

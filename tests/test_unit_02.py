@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from answers import ANSWERS
-from autograder.challenge import Challenge
-from autograder.local import judge_function
+from autograder.judging.challenge import Challenge
+from autograder.judging.local import judge_function
 from autograder.units import exercises
 
 UNIT = "02_scaled_scores"

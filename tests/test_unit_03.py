@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.challenge import Challenge
-from autograder.local import judge_function
+from autograder.judging.challenge import Challenge
+from autograder.judging.local import judge_function
 from test_visible_tests import visible_test
 
 UNIT = "03_masking"

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from autograder.local import judge_function
+from autograder.judging.local import judge_function
 from references import cases, near
 
 
@@ -149,7 +149,7 @@ def test_right_answers_of_unusual_form(name, answer):
 
 
 def test_a_forbidden_layer_is_found():
-    from autograder.forbidden import find_forbidden
+    from autograder.reading.forbidden import find_forbidden
     from autograder.units import find_exercise
 
     forbidden = find_exercise("multi_head_attention").forbidden

@@ -10,7 +10,7 @@ import scipy.stats
 import torch
 from torch import nn
 
-from autograder.local import judge_function
+from autograder.judging.local import judge_function
 from autograder.units.unit_07_transformer_block import _attend, _post_norm_block, _pre_norm_block, _transformer_logits
 from references import cases, near
 

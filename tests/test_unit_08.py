@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from answers import ANSWERS
-from autograder.judge import judge
-from autograder.local import ask_here, judge_function
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here, judge_function
 from autograder.units.hand_made_circuits import build_circuit, run_circuit
 from references import cases, near
 
@@ -152,7 +152,7 @@ def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others
 
 @pytest.fixture
 def posed_circuit():
-    from autograder.challenge import Challenge
+    from autograder.judging.challenge import Challenge
 
     return Challenge(2).posed("build_induction_circuit")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from autograder.challenge import Challenge
+from autograder.judging.challenge import Challenge
 from autograder.units import find_exercise
 from references import SEEDS, cases, near
 

@@ -10,15 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from autograder.classroom import job_of
-from autograder.course import Course
-from autograder.dialogue import Request
+from autograder.data import CellSource
 from autograder.exercise import Case
-from autograder.jobs import Job
-from autograder.placement import HandedIn
-from autograder.sandbox import CellSource, Limits, open_sandbox, view
-from autograder.sandbox.sandbox import preflight
-from autograder.unseen import EXCHANGE, unseen
+from autograder.grading.classroom import job_of
+from autograder.grading.jobs import Job
+from autograder.grading.placement import HandedIn
+from autograder.grading.unseen import EXCHANGE, unseen
+from autograder.reading.course import Course
+from autograder.running import view
+from autograder.running.dialogue import Request
+from autograder.running.limits import Limits
+from autograder.running.sandbox import open_sandbox, preflight
 
 ROOT = Path(__file__).resolve().parents[1]
 SECRET = "canary-9e3c"

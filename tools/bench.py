@@ -197,9 +197,12 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 
 def stages(students: int, scratch: Path) -> dict[str, float]:
     """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
-    from autograder import classroom, feedback, gradebook, grading, jobs
-    from autograder.course import Course
-    from autograder.sandbox import session as room
+    from autograder.gradebook import recorder as gradebook
+    from autograder.grading import classroom, jobs
+    from autograder.grading import one_submission as grading
+    from autograder.pages import feedback
+    from autograder.reading.course import Course
+    from autograder.running import session as room
 
     spent: dict[str, float] = {}
 

@@ -22,7 +22,7 @@ from pathlib import Path
 import jinja2
 import nbformat
 
-from autograder.course_map import NoMap, unit_of_map
+from autograder.handout.course_map import NoMap, unit_of_map
 from autograder.units import unit_names
 from prose import Page, code_block, fill_in, folded, markdown, output, words
 

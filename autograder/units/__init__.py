@@ -8,8 +8,8 @@ from functools import cache
 from importlib import import_module
 from pathlib import Path
 
+from ..data import UnknownUnit
 from ..exercise import Exercise
-from ..expected import Expected
 
 #: Unit folder -> the module that holds its exercises.
 MODULES = {
@@ -23,10 +23,6 @@ MODULES = {
     "08_induction_heads": "unit_08_induction_heads",
     "09_gpu_speed": "unit_09_gpu_speed",
 }
-
-
-class UnknownUnit(Expected):
-    """A unit that this course does not have, or not in full: one line with what is missing."""
 
 
 def unit_names() -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 import nbformat
 
 from asked import points_of
-from autograder.demo import _answers
+from autograder.commands.demo import _answers
 
 ROOT = Path(__file__).resolve().parents[2]
 #: Every file and process that an attack leaves behind carries this word, so that a test can look for it.

@@ -256,7 +256,7 @@ ATTACKS += (
         "puts modules named like the grader's where they might be imported",
         top="""
             import os, sys, types
-            for name in ("autograder", "autograder.judge", "nbgrader", "scipy", "matplotlib_inline"):
+            for name in ("autograder", "autograder.judging.judge", "nbgrader", "scipy", "matplotlib_inline"):
                 sys.modules[name] = types.ModuleType(name)
             for name in ("autograder", "numpy", "matplotlib"):
                 try: open(f"{name}.py", "w").write("raise SystemExit")

@@ -1,0 +1,29 @@
+"""`autograder check`: one's own notebooks, without a gradebook."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from .own_notebooks import check_notebooks, chosen, whose_judge
+from .status import GRADED, UNUSABLE
+from .which_course import course_if_any
+
+
+def run(options: argparse.Namespace) -> int:
+    """Judge, and say what is next."""
+    root = course_if_any(options)
+    found = check_notebooks(root, chosen(root, options.notebooks, Path.cwd()))
+    if options.json:
+        print(json.dumps([verdict.as_json(None) for item in found.checked for verdict in item.verdicts], indent=1))
+    else:
+        from .standing import print_standing
+
+        print_standing(root, found.checked)
+    judge = whose_judge(root, found.checked)
+    options.said = bool(judge) or not found.checked  # what is refused names its file
+    for line in [*found.problems, *found.remarks, *filter(None, [judge])]:
+        print(f"autograder: {line}", file=sys.stderr)
+    return UNUSABLE if found.problems else GRADED

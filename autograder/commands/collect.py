@@ -1,0 +1,25 @@
+"""`autograder collect`: submissions from a learning-management system."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..lms.collect import collect
+from ..lms.roster import read_roster
+from ..text import counted
+from .status import GRADED, UNUSABLE
+from .which_course import course as course_folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Put them where `grade` finds them."""
+    root = course_folder(options)
+    found = collect(root, options.unit, options.source, read_roster(options.roster) if options.roster else None)
+    counts = f"{len(found.taken)} new or changed, {len(found.unchanged)} as before"
+    print(f"{options.unit}: notebooks of {counted(len(found.taken) + len(found.unchanged), 'student')}: {counts}.")
+    if found.replaced:
+        print(f"What {counted(len(found.replaced), 'student')} had there before: {root / 'grading' / 'replaced'}")
+    for line in [*found.notes, *found.problems]:
+        print(f"autograder: {line}", file=sys.stderr)
+    return UNUSABLE if found.problems else GRADED

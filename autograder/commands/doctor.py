@@ -1,0 +1,218 @@
+"""What this machine has, and the one line that mends what is missing."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+from ..course_folder import HOME
+from ..version import __version__
+from .which_course import course_if_any
+
+#: Package -> what needs it, and the command that brings it.
+PACKAGES = {
+    "numpy": ("the notebooks", "make lab"),
+    "torch": ("the notebooks", "make lab"),
+    "scipy": ("the references", "make lab"),
+    "matplotlib": ("the figures", "make lab"),
+    "jupyterlab": ("the notebooks", "make lab"),
+    "nbgrader": ("grading a class", "make setup"),
+    "latex2mathml": ("formulas on feedback pages", "make setup"),
+    "nbval": ("the tests", "make test"),
+}
+WITHOUT_MAKE = 'python tools/bootstrap.py --extras "grading,test"'
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at. remedy: the line that mends it; "" where nothing needs mending."""
+
+    what: str
+    found: str
+    ok: bool = True
+    remedy: str = ""
+
+
+def findings(root: Path | None = HOME) -> Iterator[Finding]:
+    """Everything that matters for using a course folder here, in the order in which one would mend it.
+
+    root: None where there is no course folder, as on a server that has the autograder alone.
+    """
+    yield _python()
+    yield Finding("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_memory()}")
+    pins = tested_versions()
+    for name, (purpose, command) in PACKAGES.items():
+        yield _package(name, purpose, command, pins.get(name))
+    yield _sandbox()
+    yield _gpu()
+    yield _exercises()
+    if root is None:
+        yield Finding("course folder", "none here; `autograder check` does without, grading needs one")
+    else:
+        yield _notebooks(root)
+        yield _gradebook(root)
+
+
+def tested_versions() -> dict[str, str]:
+    """Package -> the version that the course is tested with; empty outside a clone of the course."""
+    try:
+        lines = (HOME / "constraints.txt").read_text(encoding="utf-8").split()
+    except OSError:
+        return {}
+    pins = (line.split("==") for line in lines if "==" in line)
+    return {name.lower(): version for name, version in pins}
+
+
+def _python() -> Finding:
+    version, ok = platform.python_version(), sys.version_info >= (3, 11)
+    return Finding(
+        "Python", f"{version} in {sys.prefix}", ok, "" if ok else "install Python 3.11 or newer, then: make lab"
+    )
+
+
+def _memory() -> str:
+    try:
+        return f", {os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB"
+    except (AttributeError, OSError, ValueError):  # Windows
+        return ""
+
+
+def _package(name: str, purpose: str, command: str, tested: str | None) -> Finding:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        optional = command != "make lab"
+        found = f"not installed; needed {'only ' if optional else ''}for {purpose}"
+        return Finding(name, found, optional, f"{command}   (or {WITHOUT_MAKE})")
+    if tested is None or version.split("+")[0] == tested:
+        return Finding(name, f"{version}" + (" (the tested version)" if tested else ""))
+    return Finding(name, f"{version}; tested with {tested}", True, f"if something misbehaves: {command}")
+
+
+def _sandbox() -> Finding:
+    """Not only looked for, but tried: a cell is run in it."""
+    try:
+        from ..data import CellSource
+        from ..running.sandbox import open_sandbox
+
+        with open_sandbox() as sandbox, sandbox.session([CellSource("probe", "given", "1 + 1")]) as session:
+            ran = [cell.status for cell in session.cells] == ["ran"]
+            mode, hierarchy = sandbox.mode, sandbox.hierarchy
+    except ImportError as error:
+        return Finding("sandbox", f"unknown, it cannot be tried without {error.name or error}", False, "make setup")
+    except Exception as error:  # whatever is wrong with it, the other findings matter too
+        return Finding(
+            "sandbox", "none: other people's work cannot be graded here", False, " ".join(str(error).split())
+        )
+    if not ran:
+        return Finding("sandbox", "it starts, but runs nothing", False, "make test   (and see which test fails)")
+    words = {"root": "bubblewrap, started as root; every submission gets a user of its own"}
+    found = words.get(mode, "bubblewrap, as an ordinary user with user namespaces")
+    bounds = f"rlimits, watching and {hierarchy}" if hierarchy else "rlimits and watching; no cgroup can be had here"
+    return Finding("sandbox", f"{found}; limits by {bounds}")
+
+
+def _gpu() -> Finding:
+    try:
+        import torch
+    except ImportError as error:
+        return Finding("GPU", f"unknown, torch does not import: {error}", False, "make lab")
+    if torch.cuda.is_available():
+        return Finding("GPU", torch.cuda.get_device_name(0))
+    if torch.backends.mps.is_available():
+        return Finding("GPU", "Apple (MPS)")
+    return Finding("GPU", "none; the course does not need one")
+
+
+def _exercises() -> Finding:
+    """Which judge runs, and whether it does."""
+    try:
+        from ..units import unit_names
+    except ImportError as error:
+        return Finding("autograder", f"{__version__} in {HOME}, cannot run: {error}", False, "make lab")
+    return Finding("autograder", f"{__version__} in {HOME}, {len(unit_names())} units")
+
+
+def _notebooks(root: Path) -> Finding:
+    """Whether every unit is there, made for the exercises that run here."""
+    try:
+        from ..reading.course import Course
+        from ..units import unit_names
+
+        course = Course(root)
+        missing = [unit for unit in unit_names() if not course.has(unit)]
+        if missing:
+            words = "autograder release   (or git checkout notebooks)"
+            return Finding("notebooks", f"missing in {root}: {', '.join(missing)}", False, words)
+        for unit in course.units():
+            if course.has(unit):
+                course.assignment(unit)
+    except ImportError as error:
+        return Finding("notebooks", f"unknown, they cannot be read without {error.name or error}", False, "make lab")
+    except Exception as error:  # whatever is wrong with them, the other findings matter too
+        return Finding("notebooks", "not usable", False, " ".join(str(error).split()))
+    return Finding("notebooks", f"{len(course.units())} units in {root / 'notebooks'}")
+
+
+def _gradebook(root: Path) -> Finding:
+    path = root / "grading" / "gradebook.db"
+    if not path.exists():
+        return Finding("gradebook", f"none yet in {path.parent}; `autograder grade` makes it")
+    try:
+        from ..gradebook.condition import check_gradebook
+
+        check_gradebook(root)
+    except ImportError as error:
+        return Finding("gradebook", f"unknown without {error.name or error}", False, "make setup")
+    except Exception as error:
+        return Finding("gradebook", "not usable", False, " ".join(str(error).split()))
+    return Finding("gradebook", f"{path} ({path.stat().st_size / 2**20:.1f} MiB)")
+
+
+def main(root: Path | None = HOME, as_json: bool = False) -> int:
+    """Print the findings. The exit status is 0 whatever is missing: looking worked."""
+    if as_json:
+        print(json.dumps([asdict(finding) for finding in findings(root)], indent=1))
+        return 0
+    found = list(findings(root))
+    remedies = [f"{finding.what}: {finding.remedy}" for finding in found if finding.remedy]
+    try:
+        _print(found, remedies)
+    except ImportError:  # rich comes with the set-up
+        for finding in found:
+            print(f"{'ok' if finding.ok else '--'}  {finding.what:12}  {finding.found}")
+        print("\nTo mend or add:", *remedies, sep="\n  ")
+    return 0
+
+
+def _print(found: Sequence[Finding], remedies: Sequence[str]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    table = Table.grid(padding=(0, 2))
+    for finding in found:
+        mark = Text("ok", style="green") if finding.ok else Text("--", style="bold red")
+        table.add_row(mark, finding.what, Text(finding.found, overflow="fold"))
+    console.print(table)
+    if remedies:
+        console.print("\nTo mend or add:")
+        for remedy in remedies:
+            console.print(Text(f"  {remedy}"), soft_wrap=True)
+
+
+def run(options: argparse.Namespace) -> int:
+    """`autograder doctor`."""
+    return main(course_if_any(options))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,48 @@
+"""`autograder export`: marks for Canvas or Moodle."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..data import NotUsable
+from ..gradebook.class_run import Run
+from ..grading.classroom import handed_in
+from ..grading.placement import HandedIn
+from ..lms.export import refusals, students, table, write
+from ..lms.roster import read_roster
+from ..reading.course import Course
+from ..text import counted, printable
+from .status import GRADED, UNUSABLE, Unusable
+from .which_course import course as course_folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Write the marks, unless they are not final."""
+    root = course_folder(options)
+    course = Course(root)
+    points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
+    roster = read_roster(options.roster) if options.roster else None
+    found = students(root, options.units)
+    reasons = refusals(root, options.units, _waiting(root, options.units))
+    for reason in reasons:
+        print(f"autograder: {printable(reason)}", file=sys.stderr)
+    if reasons and not options.anyway:
+        raise Unusable("nothing was exported, for the marks are not final; --anyway exports them as they are")
+    made = table(options.format, found, points, options.units, roster)
+    path = options.out or root / "grading" / "report" / f"{options.format}.csv"
+    write(made.rows, path)
+    print(f"Marks of {counted(made.students, 'student')}: {path}")
+    for problem in [*made.notes, *made.problems]:
+        print(f"autograder: {printable(problem)}", file=sys.stderr)
+    return UNUSABLE if made.problems else GRADED
+
+
+def _waiting(root: Path, units: Sequence[str]) -> list[HandedIn]:
+    """What was handed in and is not judged or recorded as it stands."""
+    try:
+        return Run(root).waiting(handed_in(root, units))
+    except NotUsable:
+        return []

@@ -1,0 +1,47 @@
+"""`autograder grade`: the class, in the sandbox."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from ..gradebook.class_run import Run
+from ..gradebook.condition import check_gradebook
+from ..gradebook.following import follow
+from ..gradebook.marks import read_marks
+from ..grading import classroom
+from ..pages.report import MOST, print_report, problem_lines
+from .progress import progress
+from .status import FAILED, GRADED, UNUSABLE, Unusable, outdated
+from .which_course import course as course_folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Grade what is new or changed."""
+    if options.workers is not None and options.workers < 1:
+        raise Unusable("--workers takes a number from 1 up")
+    root = course_folder(options)
+    found = classroom.look_through(root, options.units, options.student)
+    check_gradebook(root, to_write=True)
+    run = Run(root, options.force, options.unsafe)
+    with progress(len(found.notebooks)) as advance:
+        graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
+    graded = follow(run.course, graded, read_marks(root))
+    if options.json:
+        print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))
+    else:
+        print_report([item for item in graded if item.verdicts], most=MOST)
+        if options.unsafe:
+            print("Graded WITHOUT a sandbox (--unsafe).")
+        if run.unchanged:
+            print(
+                f"{run.unchanged} of {len(graded)} were graded before and have not changed (--force grades them again)."
+            )
+        if any(item.recorded for item in graded):
+            print(f"Feedback pages: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
+    for line in [*run.remarks, *problem_lines(graded), *outdated(graded), *found.remarks, *found.closed]:
+        print(f"autograder: {line}", file=sys.stderr)
+    if any(item.fault for item in graded):
+        return FAILED
+    return UNUSABLE if found.closed else GRADED

@@ -1,0 +1,37 @@
+"""`autograder report`: the class at a glance."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+
+from ..gradebook.following import class_now, disagreements
+from ..gradebook.marks import read_marks
+from ..pages.report import mistakes, print_report, problem_lines
+from ..pages.report_page import write_report
+from ..pages.summary import summarise
+from ..reading.course import Course
+from .status import GRADED, Unusable, outdated
+from .which_course import course as course_folder
+
+
+def run(options: argparse.Namespace) -> int:
+    """Print it, and write it as a page and as tables."""
+    root = course_folder(options)
+    graded = class_now(root, options.units)
+    if not graded:
+        which = " ".join(options.units)
+        what, command = (f"nothing of {which}", f" {which}") if which else ("nothing", "")
+        raise Unusable(f"{what} has been graded yet; run `autograder grade{command}` first")
+    if options.json:
+        scores = [entry for item in graded for entry in item.as_json()]
+        print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded)}, indent=1))
+    else:
+        print_report(graded)
+        written = write_report(summarise(root, graded), options.out or root / "grading" / "report", root)
+        print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
+        apart = disagreements(Course(root), read_marks(root), options.units)
+        for line in [*problem_lines(graded), *outdated(graded), *apart]:
+            print(f"autograder: {line}", file=sys.stderr)
+    return GRADED

@@ -1,0 +1,277 @@
+"""Plain records that pass from room to room, and the errors that a person must mend. Nothing here does any work."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from .text import printable
+
+# -------------------------------------------------------------------------------------------------------------- errors
+
+
+class Expected(Exception):
+    """Arguments, input or a machine that a person must mend: one line with the remedy, and no fault of ours."""
+
+
+class UnknownUnit(Expected):
+    """A unit that this course does not have, or not in full: one line with what is missing."""
+
+
+class BadAssignment(Expected):
+    """A notebook whose questions cannot be graded as they stand: one line that names the file and the remedy."""
+
+
+class Unreadable(Expected):
+    """A submission that cannot be read: one line that names the file and the remedy."""
+
+    def __init__(self, line: str) -> None:
+        super().__init__(printable(line))
+
+
+class NoSandbox(Expected):
+    """Strangers' work cannot be run safely here: one line that says why and what mends it."""
+
+
+class NotUsable(Expected):
+    """Something about the class folder or the gradebook that a person must mend: one line with the remedy."""
+
+
+# ------------------------------------------------------------------------------------------------------ what is asked
+
+EXERCISE, TESTS, MANUAL, TASK = "exercise", "tests", "manual", "task"
+#: What a person marks.
+BY_HAND = (MANUAL, TASK)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One thing that earns points.
+
+    name: the word for it: the function of an exercise, else the answer's cell, or the cell's own `grade_id`.
+    cell: the `grade_id` of the cell that carries the points. kind: EXERCISE, TESTS, MANUAL or TASK.
+    source: of TESTS, the whole test as it is to be run, with what is hidden from students where that is known.
+    dropped: taken out of the marks for everybody; `points` is 0 then, and `worth` is what it was.
+    """
+
+    name: str
+    cell: str
+    kind: str
+    points: float
+    source: str = ""
+    dropped: bool = False
+    worth: float = 0.0
+
+
+# -------------------------------------------------------------------------------------------- cells, and how they went
+
+
+@dataclass(frozen=True)
+class CellSource:
+    """A cell to run. kind: "given" (ours), "answer" or "extra" (the student's).
+
+    tested: the function whose test stands next in the notebook: as this cell leaves it, so it is judged.
+    tests: the same for tests of the instructor's own.
+    """
+
+    name: str
+    kind: str
+    source: str
+    tested: str = ""
+    tests: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An exception in the student's function: type, message, and where known the line and the cell it was raised in."""
+
+    type_name: str
+    message: str
+    line: int | None = None
+    cell: str = ""
+
+    def described(self, function: str) -> str:
+        """The failure in one line, for the student whose `function` was asked."""
+        where = ""
+        if self.line:
+            own = {"": "the cell", function: "the cell"}
+            where = f" (line {self.line} of {own.get(self.cell, f'the cell {self.cell}')})"
+        return f"{self.type_name}: {self.message[:300]}{where}"
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """How a cell went. status: "ran", "failed", "timeout", "died", or "skipped" when it was never reached.
+
+    defined: whether it gave its name to a function all the same, by the word of the student's process.
+    """
+
+    name: str
+    status: str
+    failure: Failure | None = None
+    defined: bool = False
+
+
+@dataclass
+class Transplanted:
+    """The answers in our notebook.
+
+    notebook: the release notebook with the student's answers and extra cells, to be recorded.
+    cells: what is to be run, in order: given cells of ours, answers and extra cells of the student's.
+    answers: function -> the student's source; a function that was left as it came, or is gone, is absent.
+    words: the same for answers in Markdown. below: tasks that something was written below.
+    notes: function -> a sentence for the student, about a missing or doubled cell.
+    """
+
+    unit: str
+    notebook: Any
+    cells: list[CellSource] = field(default_factory=list)
+    answers: dict[str, str] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+    below: set[str] = field(default_factory=set)
+    notes: dict[str, str] = field(default_factory=dict)
+
+
+# ------------------------------------------------------------------------------------------------- what was answered
+
+
+@dataclass
+class Call:
+    """One call: a value or a failure, and what else could be seen."""
+
+    value: Any = None
+    failure: Failure | None = None
+    numerical_warnings: tuple[str, ...] = ()
+    inputs_after: tuple[Any, ...] = ()
+    made: tuple[Any, ...] = ()
+    again: Call | None = None
+    later: Any = None
+
+
+@dataclass
+class Answer:
+    """Everything that one function answered.
+
+    status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout".
+    reason: for all but "answered", one sentence for the student.
+    calls: one per case; shorter than the cases where the process ended early.
+    """
+
+    status: str = "answered"
+    reason: str = ""
+    calls: list[Call] = field(default_factory=list)
+
+
+# -------------------------------------------------------------------------------------------------- what it is worth
+
+#: The criterion of good conduct, which every exercise has.
+CONDUCT = "conduct"
+FIRST_SEEN = "First seen in the case"
+#: Under this name a recorded notebook says, in its metadata, what the feedback page needs.
+MARK = "autograder"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A slug (None when the mistake has no name) and the words for the student."""
+
+    slug: str | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """A named part of the credit: how many of its cases were right."""
+
+    name: str
+    passed: int
+    total: int
+
+    @property
+    def met(self) -> bool:
+        return self.passed == self.total
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What one question of one submission earned, and the words that the student reads.
+
+    function: its name. verdict: "right", "wrong", "missing", "crashed", "timeout", "forbidden", or "waiting" for a
+        person's mark.
+    mistake: a slug, or None when the mistake is not recognised (or there is none).
+    advice: the message without its first case, counts and what else is told of this one notebook.
+    raised: the exception that it ends in, where that is the first thing to mend: a sentence with the student's words.
+    share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
+    cell: the `grade_id` of the cell that carries the points.
+    by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
+    """
+
+    unit: str
+    function: str
+    points: float
+    score: float
+    verdict: str
+    mistake: str | None
+    message: str
+    criteria: tuple[Criterion, ...] = ()
+    advice: str = ""
+    share: float | None = None
+    cell: str = ""
+    by_hand: bool = False
+    outdated: bool = False
+    raised: str = ""
+
+    def __post_init__(self) -> None:
+        if self.share is None:
+            object.__setattr__(self, "share", self.score / self.points if self.points else 0.0)
+        object.__setattr__(self, "cell", self.cell or f"test_{self.function}")
+        for words in ("message", "advice", "raised"):  # they may hold a student's words
+            object.__setattr__(self, words, printable(getattr(self, words)))
+
+    def worth(self, question: Question, unit: str) -> Verdict:
+        """The same verdict on a question of an assignment, in its points."""
+        score = round(question.points * self.share, 2)
+        return replace(self, unit=unit, points=question.points, score=score, cell=question.cell)
+
+    def as_json(self, student: str | None) -> dict[str, Any]:
+        """The object that `check --json` and `grade --json` print."""
+        return {
+            "student": student,
+            "unit": self.unit,
+            "function": self.function,
+            "points": self.points,
+            "score": self.score,
+            "verdict": self.verdict,
+            "mistake": self.mistake,
+            "message": self.message,
+        }
+
+
+@dataclass
+class Graded:
+    """One student's verdicts on one unit, and whether the notebook could be read.
+
+    fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
+    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
+        that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
+    penalty: what lateness costs.
+    """
+
+    student: str
+    unit: str
+    verdicts: list[Verdict]
+    problem: str | None = None
+    fault: str | None = None
+    fingerprint: str = ""
+    notebook: str | None = None
+    recorded: str = ""
+    page: str = ""
+    penalty: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """What counts: never below 0."""
+        return max(0.0, round(sum(verdict.score for verdict in self.verdicts) - self.penalty, 2))
+
+    def as_json(self) -> list[dict[str, Any]]:
+        return [verdict.as_json(self.student) for verdict in self.verdicts]

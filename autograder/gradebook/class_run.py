@@ -1,0 +1,146 @@
+"""One run over a class: what is new or changed is graded, and each result is recorded as it comes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..data import Graded, NoSandbox
+from ..grading import runs
+from ..grading.classroom import Done, grade_class, job_of
+from ..grading.jobs import recorded_form
+from ..grading.kept import keep, read_kept
+from ..grading.placement import HandedIn
+from ..judging.challenge import Challenge
+from ..reading.course import Course
+from ..running.limits import Limits
+from ..running.sandbox import preflight
+from .recorder import Recorder
+
+
+class Run:
+    """One `autograder grade`: grades what is new or changed, records each as it comes, and can be taken up again.
+
+    What a student handed in has a fingerprint, kept with the verdicts; the code of the unit's exercises is part of it.
+    The verdicts are on disk before the gradebook has them, and are marked once it has: whenever a run is killed, the
+    next one finishes it, grades nothing twice and loses nothing. A run that is taken up again goes on with the same
+    secret cases.
+    """
+
+    def __init__(self, root: Path, force: bool = False, unsafe: bool = False) -> None:
+        self.root, self._unsafe = root, unsafe
+        self.course, self._limits = Course(root), Limits.from_course(root)
+        seed = None if force else runs.interrupted(root)
+        self._challenge, self._force = Challenge(seed), force
+        self.unchanged = 0
+        self.remarks: list[str] = []
+
+    def grade(
+        self,
+        handed: Sequence[HandedIn],
+        workers: int | None = None,
+        scheduler: str | None = None,
+        done: Done = lambda graded: None,
+    ) -> list[Graded]:
+        """All verdicts, whether they were reached now or before, in the order of `handed`."""
+        for unit in dict.fromkeys(item.unit for item in handed):
+            self.course.assignment(unit)
+        if not self._unsafe and scheduler is None and preflight() is not None:
+            raise NoSandbox(preflight())  # before anything is written
+        runs.begun(self.root, self._challenge.seed, "autograder grade")
+        found: dict[HandedIn, Graded] = {}
+        with Recorder(self.root, self.course) as recorder:
+            recorder.check_rule()
+            fresh = []
+            for item in handed:
+                graded = None if self._force else self._before(item, recorder)
+                if graded is None:
+                    fresh.append(item)
+                else:
+                    found[item] = graded
+                    done(graded)
+
+            def finish(graded: Graded) -> None:
+                self._finish(graded, recorder)
+                done(graded)
+
+            def enter_units() -> None:
+                for unit in dict.fromkeys(item.unit for item in fresh):
+                    recorder.register(unit)
+
+            if fresh:
+                settings = (self.root, fresh, workers, self._unsafe, self._challenge, finish, scheduler, self._limits)
+                for item, graded in zip(fresh, grade_class(*settings, enter_units), strict=True):
+                    found[item] = graded
+            self.remarks = [*recorder.changes, *recorder.remarks]
+        runs.finished(self.root, self._challenge.seed)
+        return [found[item] for item in handed]
+
+    def settle(self, handed: Sequence[HandedIn], again: bool = False) -> list[HandedIn]:
+        """Record what was judged before, where points, dates or marks by hand have changed; judge nothing.
+
+        again: record it all, with its pages. Returns what is to be judged first, for it is new or has changed.
+        """
+        with Recorder(self.root, self.course) as recorder:
+            for unit in dict.fromkeys(item.unit for item in handed):
+                recorder.register(unit)
+            left = [item for item in handed if self._before(item, recorder, again) is None]
+            self.remarks = [*recorder.changes, *recorder.remarks]
+        return left
+
+    def waiting(self, handed: Sequence[HandedIn]) -> list[HandedIn]:
+        """What `grade` would still have to judge or to record. Writes nothing."""
+        left = []
+        with Recorder(self.root, self.course, reading=True) as recorder:
+            for item in handed:
+                kept = read_kept(self.root, item.unit, item.student)
+                job = job_of(self.course, item, self._challenge.seed, self._limits, self._unsafe)
+                if kept is None or kept.fingerprint != job.fingerprint or not self._is_recorded(kept, recorder):
+                    left.append(item)
+        return left
+
+    def _before(self, item: HandedIn, recorder: Recorder, again: bool = False) -> Graded | None:
+        """What an earlier run found out about the very same notebook, recorded if it was not yet; None if nothing.
+
+        again: recorded in any case.
+        """
+        kept = read_kept(self.root, item.unit, item.student)
+        if kept is None:
+            return None
+        job = job_of(self.course, item, self._challenge.seed, self._limits, self._unsafe)
+        if kept.fingerprint != job.fingerprint:
+            return None
+        questions = {question.name: question for question in self.course.assignment(item.unit).questions}
+        kept.verdicts = [verdict.worth(questions[verdict.function], item.unit) for verdict in kept.verdicts]
+        if not again and self._is_recorded(kept, recorder):
+            self.unchanged += 1
+            return kept
+        kept.notebook = recorded_form(job, kept.verdicts)
+        self._record(kept, recorder)
+        kept.notebook = None
+        return kept
+
+    def _is_recorded(self, kept: Graded, recorder: Recorder) -> bool:
+        """Whether gradebook and page have all of it: not if points, dates or the rule changed, or marks by hand did."""
+        place = kept.unit, kept.student
+        return recorder.has(*place) and (kept.recorded, kept.page) == (recorder.state(*place), recorder.shown(*place))
+
+    def _finish(self, graded: Graded, recorder: Recorder) -> None:
+        if graded.verdicts:
+            keep(self.root, graded)
+            self._record(graded, recorder)
+
+    def _record(self, graded: Graded, recorder: Recorder) -> None:
+        """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
+        try:
+            recorder.record(graded.unit, graded.student, graded.notebook)
+        except Exception as error:
+            if os.environ.get("AUTOGRADER_DEBUG"):
+                raise
+            words = " ".join(str(error).split())
+            graded.fault = f"{graded.unit} is not in the gradebook, or has no feedback page: {words}"
+            return
+        graded.recorded = recorder.state(graded.unit, graded.student)
+        graded.page = recorder.shown(graded.unit, graded.student)
+        keep(self.root, graded)

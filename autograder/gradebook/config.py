@@ -1,0 +1,34 @@
+"""nbgrader as it is set up in a course folder."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from pathlib import Path
+
+from sqlalchemy.exc import SAWarning
+from traitlets.config import Config
+from traitlets.config.loader import PyFileConfigLoader
+
+# nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
+os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)])
+# SQLAlchemy 2.1 remarks on the order in which nbgrader adds things; it does no harm.
+warnings.filterwarnings("ignore", message="Object of type <Submitted", category=SAWarning)
+
+
+_config_folder = ""
+
+
+def load_config(root: Path) -> Config:
+    """The course's nbgrader configuration. A rule of the instructor's own may lie beside it, as for nbgrader itself."""
+    global _config_folder
+    if _config_folder != str(root):
+        if _config_folder:  # another course may have a module of the same name
+            sys.path.remove(_config_folder)
+            for name, module in list(sys.modules.items()):
+                if Path(getattr(module, "__file__", None) or "/").parent == Path(_config_folder):
+                    del sys.modules[name]
+        _config_folder = str(root)
+        sys.path.append(_config_folder)
+    return PyFileConfigLoader("nbgrader_config.py", path=str(root)).load_config()

@@ -1,0 +1,1 @@
+"""Grading: one submission, many side by side, and what is kept of them."""

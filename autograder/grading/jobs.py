@@ -1,0 +1,219 @@
+"""One submission as a job that any trusted process can do: it holds all that is needed, and so does what comes back.
+
+A job may travel to another machine: it names no file. The references and the seed go with it to a process of ours,
+never into the sandbox.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import hashlib
+import os
+import threading
+from dataclasses import dataclass, field
+from multiprocessing import util
+from typing import Any
+
+import nbformat
+from nbformat import NotebookNode
+
+from ..reading.assignment import read_assignment
+from ..judging.challenge import Challenge
+from .one_submission import grade_submission, nothing_to_grade
+from ..data import Verdict
+from ..running.limits import Limits
+from ..running.session import Lost
+from ..data import NoSandbox
+from ..running.sandbox import Sandbox, open_sandbox
+from ..data import Unreadable
+from ..reading.submission import for_the_student, read_bytes
+from ..data import Transplanted
+from ..reading.transplant import transplant
+
+@dataclass(frozen=True)
+class Job:
+    """Everything that grading one submission needs.
+
+    name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
+    release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source. dropped: questions
+        that are out of the marks. asked: a digest of what is asked by all these. code: one of what judges it.
+    hidden: folders that the submission may not see, on whatever machine it is graded.
+    """
+
+    student: str
+    unit: str
+    name: str
+    content: bytes | None
+    problem: str | None
+    release: str
+    seed: int
+    limits: Limits = field(default_factory=Limits)
+    unsafe: bool = False
+    tests: tuple[tuple[str, str], ...] = ()
+    dropped: tuple[str, ...] = ()
+    asked: str = ""
+    code: str = ""
+    hidden: tuple[str, ...] = ()
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all that the verdicts depend on, but for the secret cases: the same needs no second grading."""
+        content = self.content if self.content is not None else (self.problem or "").encode()
+        return hashlib.sha256(f"{self.code}\0{self.asked}\0{self.limits}\0".encode() + content).hexdigest()
+
+
+class _Here(threading.local):
+    """What a thread of a grading process keeps from job to job: a sandbox, and the releases it has parsed."""
+
+    def __init__(self) -> None:
+        self.sandbox: Sandbox | None = None
+        self.settings: tuple[bool, tuple[str, ...]] | None = None
+        self.warm = False
+        self.assignments: dict[tuple, Assignment] = {}
+
+
+_here = _Here()
+_opened: list[Sandbox] = []
+_challenges: dict[int, Challenge] = {}
+_drawing = threading.RLock()
+
+
+def challenge_of(seed: int) -> Challenge:
+    """The challenge of a run, drawn once per process."""
+    with _drawing:
+        if seed not in _challenges:
+            _challenges.clear()
+            _challenges[seed] = Challenge(seed)
+        return _challenges[seed]
+
+
+def run(job: Job) -> Graded:
+    """Grade one submission. A notebook that cannot be read has every exercise missing."""
+    challenge = challenge_of(job.seed)
+    submission = None
+    try:
+        assignment = _assignment(job)
+        with _drawing:  # references are computed when a unit is first asked for
+            challenge.draw(assignment)
+        try:
+            submission = _opened_notebook(job)
+            verdicts, problem = grade_submission(submission, assignment, challenge, _sandbox(job)), None
+        except Unreadable as error:
+            problem = str(error)
+            verdicts = nothing_to_grade(assignment, for_the_student(problem, job.name))
+    except (NoSandbox, Lost):
+        raise  # the next student would fare no better
+    except Exception as error:
+        return at_fault(job.student, job.unit, error)
+    notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
+    text = nbformat.writes(with_outputs(notebook, verdicts, problem is not None))
+    return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
+
+
+def at_fault(student: str, unit: str, error: BaseException) -> Graded:
+    """A fault of ours on one notebook: it gets no verdicts, rather than wrong ones, and the others get theirs."""
+    if os.environ.get("AUTOGRADER_DEBUG"):
+        raise error
+    words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
+    return Graded(student, unit, [], fault=f"{unit} was not graded, by a fault of ours ({words})")
+
+
+def lost(job: Job, error: BaseException) -> Graded:
+    """What becomes of a job that kills whoever does it."""
+    return at_fault(job.student, job.unit, error)
+
+
+def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bool = False) -> NotebookNode:
+    """The notebook with each verdict as the output of its test cell, as if that had been executed.
+
+    unreadable: all verdicts say why nothing could be graded; the feedback page says so once.
+    """
+    if unreadable:
+        notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
+    by_cell = {verdict.cell: verdict for verdict in verdicts}
+    for cell in notebook.cells:
+        marks = cell.metadata.get("nbgrader", {})
+        verdict = by_cell.get(marks.get("grade_id"))
+        if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
+            cell.outputs = outputs_of(verdict, dropped=not marks.get("grade"))
+            cell.execution_count = 1
+    return notebook
+
+
+def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
+    """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
+    lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
+    score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
+    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
+    score.metadata[MARK] = {**noted, "dropped": dropped}
+    return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
+
+
+def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
+    """What `run` gives to be recorded, from verdicts that were reached before."""
+    try:
+        notebook, unreadable = _opened_notebook(job).notebook, False
+    except Unreadable:
+        notebook, unreadable = nbformat.from_dict(_assignment(job).release), True
+    return nbformat.writes(with_outputs(notebook, verdicts, unreadable))
+
+
+def _opened_notebook(job: Job) -> Transplanted:
+    if job.content is None:
+        raise Unreadable(job.problem or f"{job.name}: cannot be read")
+    return transplant(read_bytes(job.content, job.name), _assignment(job).release, job.unit, job.name)
+
+
+def _assignment(job: Job) -> Assignment:
+    key = (job.unit, job.release, job.tests, job.dropped)
+    if key not in _here.assignments:
+        _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.dropped)
+    return _here.assignments[key]
+
+
+def begin(limits: Limits, unsafe: bool, hidden: tuple[str, ...] = ()) -> None:
+    """Start this thread's sandbox, and do not wait for it. What is wrong with it the first job says."""
+    with contextlib.suppress(NoSandbox, OSError):
+        _own_sandbox(limits, unsafe, hidden).launch()
+
+
+def _own_sandbox(limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> Sandbox:
+    """This thread's one sandbox, which may not be warm yet.
+
+    Limits are those of each submission, and need no new sandbox. What it shows is settled when it starts: for other
+    settings it is ended, and a new one takes its place.
+    """
+    if _here.sandbox is not None and (_here.settings != (unsafe, hidden) or _here.sandbox not in _opened):
+        _close(_here.sandbox)
+        _here.sandbox = None
+    if _here.sandbox is None:
+        sandbox = open_sandbox(limits, unsafe=unsafe, hidden=hidden)
+        if not _opened:
+            util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
+            atexit.register(close_sandboxes)
+        _opened.append(sandbox)
+        _here.sandbox, _here.settings, _here.warm = sandbox, (unsafe, hidden), False
+    _here.sandbox.limits = limits
+    return _here.sandbox
+
+
+def _sandbox(job: Job) -> Sandbox:
+    sandbox = _own_sandbox(job.limits, job.unsafe, job.hidden)
+    if not _here.warm:
+        sandbox.__enter__()
+        _here.warm = True
+    return sandbox
+
+
+def close_sandboxes() -> None:
+    """End the sandboxes of all threads of this process."""
+    while _opened:
+        _close(_opened[-1])
+    _here.sandbox = None
+
+
+def _close(sandbox: Sandbox) -> None:
+    if sandbox in _opened:
+        _opened.remove(sandbox)
+    sandbox.__exit__(None, None, None)

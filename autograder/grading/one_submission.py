@@ -1,0 +1,151 @@
+"""One submission, from its transplanted cells to a verdict for every exercise of its unit.
+
+An `Exercise` draws its cases (challenge.py); they travel as a `Request` into the sandbox, where worker/calls.py asks
+the student's function; what comes back is an `Answer` (dialogue.py), which judge.py compares, recognise.py names, and
+gradebook.py records.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ..judging.challenge import Challenge
+from ..judging.posed import Posed
+from .circumstances import with_circumstances
+from ..running.dialogue import Request
+from ..reading.forbidden import Survey, Tangled, find_forbidden
+from ..data import Verdict
+from ..judging.judge import judge, without_answer
+from .own_questions import own_verdicts
+from ..data import CellOutcome
+from ..running.sandbox import Sandbox
+from ..running.session import Session
+from ..data import Unreadable
+from ..data import Transplanted
+
+#: Verdicts that a student's own wrong or missing earlier function may have caused.
+NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
+
+
+def grade_submission(
+    submission: Transplanted, assignment: Assignment, challenge: Challenge, sandbox: Sandbox
+) -> list[Verdict]:
+    """The verdicts on one submission, in the order of its notebook."""
+    verdicts: dict[str, Verdict] = {}
+    ours = [cell.source for cell in submission.cells if cell.kind == "given"]
+    survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"], ours)
+    with sandbox.session(submission.cells) as session:
+        outcomes = {outcome.name: outcome for outcome in session.cells}
+        for name in assignment.exercises:
+            posed = challenge.posed(name, assignment.name)
+            verdict = _before_asking(posed, submission, survey, outcomes, verdicts)
+            if verdict is None:
+                verdict = _asked(posed, challenge, session, survey, verdicts)
+            verdict = with_circumstances(verdict, submission, outcomes)
+            note = submission.notes.get(name)
+            verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
+        # Whatever an instructor's test does to the notebook's process, the course's exercises have been asked by now.
+        verdicts |= own_verdicts(assignment, submission, outcomes, session)
+    return [verdicts[question.name].worth(question, assignment.name) for question in assignment.questions]
+
+
+def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:
+    return Request(posed.exercise.name, posed.cases, stand_ins, posed.exercise.library)
+
+
+def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[Verdict]:
+    """The verdicts on a notebook that could not be read: every question is missing, for the same reason."""
+    nothing = Verdict(assignment.name, "", 1.0, 0.0, "missing", None, str(reason))
+    return [
+        replace(nothing, function=question.name).worth(question, assignment.name) for question in assignment.questions
+    ]
+
+
+def _before_asking(
+    posed: Posed,
+    submission: Transplanted,
+    survey: Survey,
+    outcomes: Mapping[str, CellOutcome],
+    earlier: Mapping[str, Verdict],
+) -> Verdict | None:
+    """The verdict on what is missing, forbidden, or did not even define its function; None where it can be asked."""
+    name = posed.exercise.name
+    if name not in submission.answers:
+        return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
+    try:
+        found = find_forbidden(
+            name, survey, posed.exercise.forbidden, _forbidden(earlier), answer=submission.answers[name]
+        )
+    except Tangled:
+        text = f"The answer to {name} leads to code that is too tangled to be read. Write it in plain statements."
+        return without_answer(posed, "forbidden", text)
+    if found:
+        text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
+        return without_answer(posed, "forbidden", text)
+    outcome = outcomes.get(name)
+    if outcome is None or outcome.status in ("ran", "skipped"):
+        return None
+    if outcome.failure is not None and outcome.failure.type_name == "NotImplementedError":
+        return None
+    if outcome.defined:
+        submission.notes[name] = f"{submission.notes.get(name, '')} {_beside(name, outcome)}".strip()
+        return None
+    if outcome.status == "timeout":
+        return without_answer(posed, "timeout", f"The cell of {name} did not come to an end when it was run.")
+    if outcome.status == "died":
+        return without_answer(posed, "crashed", f"The cell of {name} ended the whole process when it was run.")
+    failure = outcome.failure
+    if failure is None:
+        return None
+    text = f"The cell of {name} does not run: {failure.described(name)}."
+    if failure.type_name == "SyntaxError":  # it may be fine with a newer one
+        text += f" This is Python {sys.version_info.major}.{sys.version_info.minor}."
+    return without_answer(posed, "crashed", text)
+
+
+def _beside(name: str, outcome: CellOutcome) -> str:
+    """What is said of a cell that defines its function, and holds something else that fails here."""
+    if outcome.failure is None:
+        return "What stands below the function in its cell takes too long here, and does not count."
+    where = f" in line {outcome.failure.line}" if outcome.failure.line and outcome.failure.cell in ("", name) else ""
+    words = "What stands beside the function in its cell does not run here, and does not count"
+    return f"{words}: {outcome.failure.type_name}{where}."
+
+
+def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:
+    return [name for name, verdict in verdicts.items() if verdict.verdict == "forbidden"]
+
+
+def _asked(
+    posed: Posed, challenge: Challenge, session: Session, survey: Survey, earlier: Mapping[str, Verdict]
+) -> Verdict:
+    """The verdict on one function; where it fails and uses earlier ones that do, it is asked with the course's.
+
+    One that is wrong only because of them has already cost its points there. What is forbidden in them must not help
+    here either, so those are replaced at once.
+    """
+    failed = [
+        name
+        for name, verdict in earlier.items()
+        if verdict.verdict != "right" and name not in posed.exercise.not_from and survey.uses(posed.exercise.name, name)
+    ]
+    verdict = None
+    if not set(failed) & set(_forbidden(earlier)):
+        verdict = judge(posed, session.ask(_request(posed)))
+        if not failed or verdict.verdict not in NOT_RIGHT:
+            return verdict
+    stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
+    again = judge(posed, session.ask(_request(posed, stand_ins)))
+    if verdict is not None:
+        same = (again.score, again.verdict, again.mistake) == (verdict.score, verdict.verdict, verdict.mistake)
+        if same or again.score < verdict.score:
+            return verdict
+    words = f"Judged on its own, with the course's {_listed(failed)} in place of yours. {again.message}"
+    return replace(again, message=words)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

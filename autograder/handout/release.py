@@ -1,0 +1,156 @@
+"""The student's notebooks, made from the solutions by nbgrader itself."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import nbformat
+
+from ..data import Expected
+from ..reading.assignment import questions_of
+from ..reading.course import Course
+from ..reading.solution_check import lone_notebook, refuse
+from ..units import unit_names
+from .course_map import unit_of_map
+from .start_page import NAME, is_stale, write_start_page
+
+#: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
+MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
+
+
+class ReleaseFailed(Expected):
+    """A solution notebook that nbgrader cannot turn into a release: one line."""
+
+
+class _Reason(logging.Handler):
+    """Remembers the first exception that nbgrader met: it logs them, and raises one that says no more than that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.error: BaseException | None = None
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.error = self.error or sys.exc_info()[1]
+
+
+def build_release(root: Path, unit: str, target: Path, database: bool = False) -> None:
+    """Write the release of `unit` to `target`/`unit`, as `nbgrader generate_assignment` does.
+
+    database: also enter the unit and its cells into the gradebook.
+    """
+    from nbgrader.converters import GenerateAssignment
+    from nbgrader.converters.base import NbGraderException
+    from nbgrader.coursedir import CourseDirectory
+
+    from ..gradebook.config import load_config
+
+    if not (root / "solutions" / unit / f"{unit}.ipynb").is_file():
+        raise ReleaseFailed(f"solutions/{unit}/{unit}.ipynb is not there; the release is made from it")
+    _refuse(root, unit)
+    config = load_config(root)
+    config.CourseDirectory.release_directory = str(target)
+    config.SaveCells.enabled = database
+    coursedir = CourseDirectory(config=config)
+    coursedir.assignment_id = unit
+    converter = GenerateAssignment(coursedir=coursedir, config=config)
+    converter.no_database = not database
+    converter.force = True
+    converter.log, reason = logging.getLogger("autograder.handout.release"), _Reason()
+    converter.log.setLevel(logging.ERROR)
+    converter.log.propagate = False
+    converter.log.handlers = [reason]
+    try:
+        converter.start()
+    except NbGraderException as error:
+        said = re.split(r"[;\n]", str(reason.error or error).strip())[0].rstrip(".")
+        path = f"solutions/{unit}/{unit}.ipynb"
+        where = "".join(f"; {doubt}" for doubt in _doubts(root / path))
+        raise ReleaseFailed(f"{path}: nbgrader cannot make the release: {said}{where}") from error
+
+
+def _refuse(root: Path, unit: str) -> None:
+    """What is to be mended in the instructor's questions, in words of ours. What nbgrader cannot read, it says."""
+    lone_notebook(root / "solutions" / unit)
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        refuse(unit, nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+
+
+def _doubts(path: Path) -> Iterator[str]:
+    """What is wrong with the marks of cells, as far as can be seen: nbgrader's own words name no cell."""
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except Exception:
+        return  # nbgrader has said so
+    for cell in cells:
+        marks = cell.metadata.get("nbgrader", {})
+        for what, mark, name in MARKS:
+            begun, ended = (cell.source.count(f"### {word} {what}") for word in ("BEGIN", "END"))
+            if begun != ended:
+                yield f"cell {cell.get('id')} has {begun} lines BEGIN {what} and {ended} lines END {what}"
+            elif begun and not marks.get(mark):
+                yield f"is the cell {cell.get('id')}, with BEGIN {what}, not marked as *{name}*?"
+
+
+def release(root: Path, units: Sequence[str] = ()) -> list[str]:
+    """Make `notebooks/` from `solutions/` and return what changed: units, and the start page if no unit is named.
+
+    A release is built aside first: one that fails, or that the map of the course cannot read, leaves the old one as it
+    was.
+    """
+    changed = []
+    with tempfile.TemporaryDirectory() as aside:
+        for unit in units or _all(root):
+            build_release(root, unit, Path(aside))
+            release = nbformat.read(Path(aside) / unit / f"{unit}.ipynb", as_version=4)
+            if unit in unit_names():
+                unit_of_map(unit, release)
+            else:
+                questions_of(unit, release)
+        for unit in units or _all(root):
+            if differences(root, unit, Path(aside)):
+                changed.append(unit)
+                shutil.rmtree(root / "notebooks" / unit, ignore_errors=True)
+                shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
+    if not units and write_start_page(root):
+        changed.append(NAME)
+    return changed
+
+
+def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
+    """The files of `notebooks/` that differ from what `solutions/` would give."""
+    with tempfile.TemporaryDirectory() as aside:
+        found = []
+        for unit in units or _all(root):
+            build_release(root, unit, Path(aside))
+            found += differences(root, unit, Path(aside))
+    if not units and is_stale(root):
+        found.append(f"notebooks/{NAME}")
+    return found
+
+
+def _all(root: Path) -> list[str]:
+    Course(root).refuse_misnamed()
+    return [unit for unit in Course(root).units() if (root / "solutions" / unit).is_dir()]
+
+
+def differences(root: Path, unit: str, built: Path) -> list[str]:
+    """Files of one unit that are not the same in `built` and in `notebooks/`, as paths from the course folder."""
+    old, new = root / "notebooks" / unit, built / unit
+    names = {
+        path.relative_to(base)
+        for base in (old, new)
+        for path in base.rglob("*")
+        if path.is_file() and ".ipynb_checkpoints" not in path.parts
+    }
+
+    def content(path: Path) -> bytes | None:
+        return path.read_bytes() if path.is_file() else None
+
+    return sorted(f"notebooks/{unit}/{name}" for name in names if content(old / name) != content(new / name))

@@ -1,0 +1,1 @@
+"""From answers to verdicts: cases and what is right, comparison, which mistake it is."""

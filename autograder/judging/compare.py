@@ -1,0 +1,272 @@
+"""One answer beside what was expected: type, then shape, then dtype, then finiteness, then values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..exercise import Case, Leaf
+from ..worker.values import Foreign, Tensor, leaves
+
+RTOL_FLOAT64 = 1e-8
+RTOL_FLOAT32 = 5e-5
+FLOOR = 1e-12
+#: Beyond this no relation is taken to hold, unless the case's own tolerance is larger.
+SLACK = 100 * RTOL_FLOAT32
+
+WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """A result whose tuples are not those that were asked for, in words."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why one answer to one case is not right.
+
+    kind: "none", "type", "tuple", "shape", "dtype", "precision", "nan", "values", "raised", "not-raised", "warned",
+        "made", "detached", "gradient", "examined".
+    text: the same in words, without any expected number.
+    leaf: the index of the result it is about.
+    slug: the mistake, where whoever found the problem knows its name.
+    """
+
+    kind: str
+    text: str
+    leaf: int = 0
+    slug: str | None = None
+
+
+def tolerance(case: Case) -> float:
+    """The relative tolerance of a case, from the precision of its inputs unless the case names one."""
+    if case.rtol is not None:
+        return case.rtol
+    floats = _float_dtypes(case)
+    return RTOL_FLOAT32 if floats and min(dtype.itemsize for dtype in floats) < 8 else RTOL_FLOAT64
+
+
+def slack(case: Case, times: float) -> float:
+    """So many times the tolerance, for what is near to being explained, but never so much that all is near."""
+    rtol = tolerance(case)
+    return max(rtol, min(times * rtol, SLACK))
+
+
+def _float_dtypes(case: Case) -> list[np.dtype]:
+    values = leaves((*case.args, *case.kwargs.values()))
+    return [value.dtype for value in values if isinstance(value, np.ndarray) and value.dtype.kind == "f"]
+
+
+def flat(returns: Leaf | tuple[Any, ...], value: Any) -> Any:
+    """A result with tuples in tuples as one flat tuple; a `Misfit` where its tuples are others than asked for."""
+    if isinstance(returns, Leaf) or all(isinstance(item, Leaf) for item in returns) or value is None:
+        return value
+    parts = _parts(returns, value)
+    return Misfit(f"it returned {describe(value)} where {_form(returns)} was asked for") if parts is None else parts
+
+
+def _parts(returns: Leaf | tuple[Any, ...], value: Any) -> tuple[Any, ...] | None:
+    if isinstance(returns, Leaf):
+        return (value,)
+    if not isinstance(value, tuple) or len(value) != len(returns):
+        return None
+    found = [_parts(one, other) for one, other in zip(returns, value, strict=True)]
+    return None if any(part is None for part in found) else tuple(item for part in found for item in part)
+
+
+def _form(returns: Leaf | tuple[Any, ...]) -> str:
+    return returns.name if isinstance(returns, Leaf) else f"({', '.join(map(_form, returns))})"
+
+
+def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
+    """The first thing that is wrong with the gradients of all floating inputs, which `names` names in order."""
+    if not isinstance(value, tuple) or len(value) != len(expected):
+        return Problem("gradient", "no gradient could be worked out")
+    pairs = [(n, v, e) for n, v, e in zip(names, value, expected, strict=True) if e is not None and np.any(e)]
+    if pairs and all(v is None for _, v, _ in pairs):
+        return Problem("detached", "no gradient flows from the result to any input")
+    for name, found, wanted in pairs:
+        if found is None or (isinstance(found, np.ndarray) and not found.any()):
+            return Problem("detached", f"no gradient flows from the result to {name}")
+        if isinstance(found, np.ndarray) and not np.isfinite(found).all():
+            return Problem(
+                "gradient", f"the gradient with respect to {name} holds NaN or infinity", slug="nan-gradient"
+            )
+        if not isinstance(found, np.ndarray) or not close(found, np.asarray(wanted), tolerance(case)):
+            return Problem("gradient", f"the gradient with respect to {name} differs")
+    for name, found, wanted in zip(names, value, expected, strict=True):
+        if isinstance(found, np.ndarray) and (wanted is None or not np.any(wanted)) and not close(found, found * 0, 1):
+            return Problem("gradient", f"the result depends on {name}, which it should not")
+    return None
+
+
+def find_problem(
+    leaves: tuple[Leaf, ...], many: bool, value: Any, expected: Any, case: Case, library: str = "numpy"
+) -> Problem | None:
+    """The first thing that is wrong with `value`, or None. `many` says that a tuple is expected."""
+    if value is None:
+        return Problem("none", "it returned None")
+    if isinstance(value, Misfit):
+        return Problem("tuple", value.text)
+    if not many:
+        return _leaf_problem(leaves[0], 0, value, expected, case, library)
+    if not isinstance(value, tuple):
+        return Problem("tuple", f"it returned {describe(value)} where a tuple of {len(leaves)} was asked for")
+    if len(value) != len(leaves):
+        return Problem("tuple", f"it returned a tuple of {len(value)} where {len(leaves)} were asked for")
+    for index, leaf in enumerate(leaves):
+        problem = _leaf_problem(leaf, index, value[index], expected[index], case, library)
+        if problem is not None:
+            return problem
+    return None
+
+
+def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case, library: str) -> Problem | None:
+    name = leaf.name
+    if value is None:
+        return Problem("none", f"{name} is None", index)
+    if leaf.kind in ("int", "float", "bool"):
+        return _scalar_problem(leaf, index, value, expected, case)
+    if leaf.kind == "int list":
+        return _list_problem(leaf, index, value, expected)
+    if not isinstance(value, np.ndarray):
+        asked = "a NumPy array" if library == "numpy" else "a torch tensor"
+        return Problem("type", f"{name} is {describe(value)} where {asked} was asked for", index)
+    expected = np.asarray(expected)
+    if value.shape != expected.shape:
+        return Problem("shape", f"{name} has shape {value.shape} where {expected.shape} was asked for", index)
+    wanted = leaf.kind.split()[0]
+    if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
+        text = f"{name} has dtype {value.dtype} where {leaf.exactly or wanted} was asked for"
+        return Problem("dtype", text, index)
+    if wanted == "float" and library == "torch" and value.dtype != _common_dtype(case):
+        text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"
+        return Problem("precision", text, index)
+    if wanted == "float" and value.dtype.itemsize < _common_dtype(case).itemsize:
+        return Problem("precision", f"{name} has dtype {value.dtype}, less precise than the inputs", index)
+    if wanted == "float" and not np.isfinite(value).all():
+        return Problem("nan", f"{name} holds NaN or infinity", index)
+    if not close(value, expected, tolerance(case)):
+        return Problem("values", _where(name, value, expected, tolerance(case)), index)
+    return None
+
+
+def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case) -> Problem | None:
+    name = leaf.name
+    if isinstance(value, np.ndarray):
+        if value.shape != ():
+            return Problem("shape", f"{name} has shape {value.shape} where a single number was asked for", index)
+        value = value[()].item()
+    if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
+        return Problem("type", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+    allowed = {"int": (int,), "float": (int, float), "bool": (bool,)}[leaf.kind]
+    if not isinstance(value, allowed) or (leaf.kind != "bool" and isinstance(value, bool)):
+        return Problem("dtype", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+    if leaf.kind == "float":
+        if not math.isfinite(value):
+            return Problem("nan", f"{name} is NaN or infinite", index)
+        right = close(np.asarray(float(value)), np.asarray(float(expected)), tolerance(case))
+    else:
+        right = value == expected
+    return None if right else Problem("values", f"{name} has another value than expected", index)
+
+
+def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[int]) -> Problem | None:
+    if not isinstance(value, list):
+        return Problem("type", f"{leaf.name} is {describe(value)} where a list of ints was asked for", index)
+    for item in value:
+        if isinstance(item, (bool, float)) or not isinstance(item, int):
+            return Problem("dtype", f"{leaf.name} holds {describe(item)} where Python ints were asked for", index)
+    if len(value) != len(expected):
+        return Problem("shape", f"{leaf.name} has {len(value)} entries where {len(expected)} were asked for", index)
+    return None if value == expected else Problem("values", f"{leaf.name} holds other numbers than expected", index)
+
+
+def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
+    """Equal up to `rtol` times the largest expected entry. Shapes must be equal; NaN is never close."""
+    if value.shape != expected.shape:
+        return False
+    if value.dtype.kind != "f" and expected.dtype.kind != "f":
+        return bool(np.array_equal(value, expected))
+    value, expected = value.astype(np.float64), expected.astype(np.float64)
+    if not np.isfinite(value).all():
+        return False
+    scale = float(np.abs(expected).max(initial=0.0))
+    return bool((np.abs(value - expected) <= rtol * scale + FLOOR).all())
+
+
+def same(one: Any, other: Any, rtol: float) -> bool:
+    """Do two answers agree, as when an answer is held against a known mistake? Here NaN equals NaN."""
+    if isinstance(one, (tuple, list)) and isinstance(other, (tuple, list)):
+        return (
+            type(one) is type(other)
+            and len(one) == len(other)
+            and all(same(a, b, rtol) for a, b in zip(one, other, strict=True))
+        )
+    if isinstance(one, Misfit) or isinstance(other, Misfit):
+        return one == other
+    if isinstance(one, dict) and isinstance(other, dict):
+        return list(one) == list(other) and same(tuple(one.values()), tuple(other.values()), rtol)
+    if isinstance(one, (Foreign, Tensor, str, dict, type(None))) or isinstance(other, (Foreign, str, dict, type(None))):
+        return (one is None and other is None) or (isinstance(one, str) and isinstance(other, str) and one == other)
+    if isinstance(one, (tuple, list)) or isinstance(other, (tuple, list)):
+        return False
+    one, other = np.asarray(one), np.asarray(other)
+    if one.shape != other.shape or one.dtype.kind not in WORDS or other.dtype.kind not in WORDS:
+        return False
+    if WORDS[one.dtype.kind] != WORDS[other.dtype.kind]:
+        return False
+    if one.dtype.kind not in "fc":
+        return bool(np.array_equal(one, other))
+    kind = np.complex128 if "c" in (one.dtype.kind, other.dtype.kind) else np.float64
+    one, other = one.astype(kind), other.astype(kind)
+    odd = ~np.isfinite(other)
+    if not np.array_equal(odd, ~np.isfinite(one)):
+        return False
+    one, other = np.where(odd, 0, one), np.where(odd, 0, other)
+    scale = float(np.abs(other).max(initial=0.0))
+    return bool((np.abs(one - other) <= rtol * scale + FLOOR).all())
+
+
+def _is_many(value: Any) -> bool:
+    return isinstance(value, (tuple, list))
+
+
+def describe(value: Any, deep: int = 2) -> str:
+    """The type of an answer, in words; of tuples in tuples, so many levels of them."""
+    if value is None:
+        return "None"
+    if isinstance(value, np.ndarray):
+        return f"an array of shape {value.shape} and dtype {value.dtype}" if value.ndim else f"one {value.dtype}"
+    if isinstance(value, Tensor):
+        return "a torch tensor"
+    if isinstance(value, Foreign):
+        return f"an object of type {value.type_name[:60]}"
+    if isinstance(value, tuple):
+        told = deep and len(value) < 5 and any(_is_many(item) for item in value)
+        inner = f" ({', '.join(describe(item, deep - 1) for item in value)})" if told else ""
+        return f"a tuple of {len(value)}{inner}"
+    article = "an" if type(value).__name__[0] in "aeiou" else "a"
+    return f"{article} {type(value).__name__}"
+
+
+def _common_dtype(case: Case) -> np.dtype:
+    floats = _float_dtypes(case)
+    return np.result_type(*floats) if floats else np.dtype(np.float32)
+
+
+def _where(name: str, value: np.ndarray, expected: np.ndarray, rtol: float) -> str:
+    if value.dtype.kind == "f":
+        scale = float(np.abs(expected).max(initial=0.0))
+        off = np.abs(value.astype(np.float64) - expected) > rtol * scale + FLOOR
+    else:
+        off = value != expected
+    first = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
+    place = f", first at index {first} (counted from 0)" if first else ""
+    return f"{int(off.sum())} of {off.size} entries of {name} differ{place}"

@@ -1,0 +1,123 @@
+"""A posed exercise, and an answer to it: all calls beside what was expected, ready to be compared and explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ..data import Call
+from ..exercise import Case, Exercise
+from .compare import Problem, close, flat, tolerance
+from .rounding import rounding_tolerance
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one of our own functions did with one case: a value, or the name of an exception; and if NumPy warned.
+
+    said: the exception's message.
+    made: in a case that watches them, the tensors it made on the way, and once looked at what is wrong with them.
+    """
+
+    value: Any = None
+    failure: str | None = None
+    said: str = ""
+    warned: bool = False
+    made: Any = None
+
+
+class Posed:
+    """One exercise with its cases drawn and its expected outcomes known.
+
+    ask: calls one of our own functions on a case: `ask(function, case, precise)`; precise raises float32 to float64.
+    """
+
+    def __init__(self, exercise: Exercise, cases: Sequence[Case], ask: Callable[..., Outcome]) -> None:
+        self.exercise, self.cases, self._ask = exercise, list(cases), ask
+        self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
+        self._mistaken: dict[str, list[Outcome]] = {}
+        self._weighed = False
+
+    def weigh(self) -> None:
+        """Give every case at least the tolerance that rounding asks for, once.
+
+        Few answers need it, so it waits for the first that is off: whoever is right within less is right with more.
+        """
+        if self._weighed or self.exercise.examine is not None:
+            return
+
+        def ask(case: Case, precise: bool) -> Any:
+            return self._outcome(self.exercise.reference, case, precise).value
+
+        cases = []
+        for case, expected in zip(self.cases, self.expected, strict=True):
+            enough = tolerance(case)
+            asked = rounding_tolerance(ask, case, expected.value, enough) if case.raises is None else 0.0
+            cases.append(replace(case, rtol=asked) if asked > enough else case)
+        self.cases, self._weighed = cases, True
+
+    def mistaken(self, slug: str) -> list[Outcome]:
+        """What the known mistake `slug` answers to every case."""
+        if slug not in self._mistaken:
+            wrong = next(mistake.wrong for mistake in self.exercise.mistakes if mistake.slug == slug)
+            self._mistaken[slug] = [self._outcome(wrong, case) for case in self.cases]
+        return self._mistaken[slug]
+
+    def reference_on(self, case: Case) -> Outcome:
+        """What the reference answers to another case than those that were drawn."""
+        return self._outcome(self.exercise.reference, case, precise=True)
+
+    def _outcome(self, function: Callable[..., Any], case: Case, precise: bool = False) -> Outcome:
+        found = self._ask(function, case, precise)
+        if found.failure is None and not case.gradient:
+            found = replace(found, value=flat(self.exercise.returns, found.value))
+        if case.watch and self.exercise.made is not None:
+            return replace(found, made=self.exercise.made(case, found.made or []))
+        return replace(found, made=None)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """All calls of one function, with the problem of each (None where it is right)."""
+
+    posed: Posed
+    calls: list[Call]
+    problems: list[Problem | None]
+
+    def failing(self) -> list[int]:
+        return [index for index, problem in enumerate(self.problems) if problem is not None]
+
+    def all_of_kind(self, *kinds: str) -> bool:
+        """Is every failing case of one of these kinds?"""
+        return all(self.problems[index].kind in kinds for index in self.failing())
+
+    def first(self) -> tuple[Case, Call, Problem]:
+        index = self.failing()[0]
+        return self.posed.cases[index], self.calls[index], self.problems[index]
+
+    def pairs(self, only_failing: bool = True) -> Iterator[tuple[Case, int, np.ndarray, np.ndarray]]:
+        """(case, leaf, value, expected) of every returned array or number of the right shape, as float64 or bool."""
+        for index, (call, problem) in enumerate(zip(self.calls, self.problems, strict=True)):
+            if call.failure is not None or (only_failing and problem is None) or self.posed.cases[index].gradient:
+                continue
+            values, expected = call.value, self.posed.expected[index].value
+            if not isinstance(self.posed.exercise.returns, tuple):
+                values, expected = (values,), (expected,)
+            if not isinstance(values, tuple) or expected is None or len(values) != len(expected):
+                continue
+            for leaf, (value, wanted) in enumerate(zip(values, expected, strict=True)):
+                if isinstance(value, (np.ndarray, int, float)):
+                    value, wanted = _plain(np.asarray(value)), _plain(np.asarray(wanted))
+                    if value.shape == wanted.shape:
+                        yield self.posed.cases[index], leaf, value, wanted
+
+    def wrong_pairs(self) -> list[tuple[Case, int, np.ndarray, np.ndarray]]:
+        """The pairs whose values differ."""
+        return [pair for pair in self.pairs() if not close(pair[2], pair[3], tolerance(pair[0]))]
+
+
+def _plain(array: np.ndarray) -> np.ndarray:
+    return array if array.dtype.kind == "b" else array.astype(np.float64)

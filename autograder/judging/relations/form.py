@@ -1,0 +1,160 @@
+"""Relations of form: what came back has the wrong type, shape or dtype, or nothing came back."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ...data import Finding
+from ..compare import close, describe, find_problem, tolerance
+from ..posed import Evidence
+
+
+def no_return(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("none"):
+        return Finding("returns-none", "The function returns None. Is there a `return` at the end?")
+    return None
+
+
+def swapped_results(evidence: Evidence) -> Finding | None:
+    exercise = evidence.posed.exercise
+    if not isinstance(exercise.returns, tuple):
+        return None
+    for index in evidence.failing():
+        value = evidence.calls[index].value
+        if not isinstance(value, (tuple, list)) or len(value) != len(exercise.returns):
+            return None
+        expected = evidence.posed.expected[index].value
+        case = evidence.posed.cases[index]
+        for order in (
+            range(len(value) - 1, -1, -1),
+            [*range(1, len(value)), 0],
+            [len(value) - 1, *range(len(value) - 1)],
+        ):
+            if find_problem(exercise.leaves, True, tuple(value[i] for i in order), expected, case) is None:
+                break
+        else:
+            return None
+    names = ", ".join(leaf.name for leaf in exercise.leaves)
+    return Finding("swapped-results", f"The results come in another order than asked for: {names}.")
+
+
+def wrong_container(evidence: Evidence) -> Finding | None:
+    _, call, problem = evidence.first()
+    if not evidence.all_of_kind("tuple", "type"):
+        return None
+    if problem.kind == "tuple" and isinstance(call.value, list):
+        return Finding("list-for-tuple", "The function returns a list. Return a tuple: `return first, second`.")
+    if problem.kind == "tuple":
+        names = ", ".join(leaf.name for leaf in evidence.posed.exercise.leaves)
+        return Finding("wrong-number-of-results", f"The function must return a tuple of {names}.")
+    return Finding("wrong-type", f"The function returns {describe(call.value)}: another type than the docstring says.")
+
+
+def wrong_dtype(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("dtype"):
+        return Finding("wrong-dtype", f"The result has the wrong dtype: {evidence.first()[2].text}.")
+    if evidence.all_of_kind("precision") and evidence.posed.exercise.library == "torch":
+        return Finding("dtype-changed", f"The floating dtype of the inputs must be kept: {evidence.first()[2].text}.")
+    if evidence.all_of_kind("precision"):
+        return Finding("dtype-lost", "The result is less precise than the inputs. Where is float32 forced on it?")
+    return None
+
+
+def wrong_shape(evidence: Evidence) -> Finding | None:
+    failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
+    if 2 * len(failing) <= len(evidence.failing()):
+        return None
+    if all(isinstance(evidence.calls[index].value, list) for index in failing):
+        return Finding(
+            "wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?"
+        )
+    verdicts = set()
+    for index in failing:
+        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
+        if isinstance(value, tuple):
+            leaf = evidence.problems[index].leaf
+            value, expected = value[leaf], expected[leaf]
+        value, expected = np.asarray(value), np.asarray(expected)
+        rtol = tolerance(evidence.posed.cases[index])
+        if value.dtype.kind not in "biuf":
+            return None
+        if value.ndim >= 2 and close(np.swapaxes(value, -1, -2), expected, rtol):
+            verdicts.add("transposed")
+        elif value.size == expected.size and close(value.ravel(), expected.ravel(), rtol):
+            verdicts.add("reshaped")
+        else:
+            verdicts.add("other")
+    if verdicts == {"transposed"}:
+        return Finding("transposed", "The result is transposed: rows and columns have changed places.")
+    if "other" not in verdicts:
+        return Finding("wrong-shape", "The numbers are right, the shape is not. Is an axis too many or too few?")
+    return Finding("wrong-shape", "The result has the wrong shape. Write down the shape of every step beside the code.")
+
+
+def only_made(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("made"):
+        return Finding(
+            "materialises", "The numbers are right, but on the way the answer makes a tensor that it must do without."
+        )
+    return None
+
+
+def only_warned(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("warned"):
+        text = "The numbers are right, but NumPy warns on the way, where the docstring asks for silence."
+        return Finding("warns", text)
+    return None
+
+
+def not_finite(evidence: Evidence) -> Finding | None:
+    if evidence.all_of_kind("nan"):
+        case = evidence.first()[0]
+        return Finding("nan", f"The result holds NaN or infinity in the case “{case.label}”: where does it come from?")
+    return None
+
+
+def returns_input(evidence: Evidence) -> Finding | None:
+    pairs = evidence.wrong_pairs()
+    if not pairs or any(value.ndim == 0 for _, _, value, _ in pairs):
+        return None
+    for case, _, value, _ in pairs:
+        inputs = [v for v in (*case.args, *case.kwargs.values()) if isinstance(v, np.ndarray)]
+        if not any(v.shape == value.shape and np.array_equal(v, value) for v in inputs):
+            return None
+    return Finding("returns-input", "The function returns one of its inputs as it came.")
+
+
+def wrong_signature(evidence: Evidence) -> Finding | None:
+    """Called as the docstring says, it does not accept the arguments."""
+    calls = [evidence.calls[index] for index in evidence.failing()]
+    if evidence.all_of_kind("raised") and all(
+        call.failure is not None
+        and call.failure.type_name == "TypeError"
+        and "argument" in call.failure.message
+        and call.failure.line is None  # raised by the call itself, not inside the function
+        for call in calls
+    ):
+        return Finding("wrong-signature", "The function does not take the arguments that its docstring names.")
+    return None
+
+
+def shapes_do_not_fit(evidence: Evidence) -> Finding | None:
+    """It raises because two sizes were taken for one another."""
+    ordinary = [index for index in evidence.failing() if evidence.posed.cases[index].raises is None]
+    failures = [failure for index in ordinary if (failure := evidence.calls[index].failure) is not None]
+    if not failures or 2 * len(failures) < len(evidence.failing()):
+        return None
+    if all(failure.type_name == "IndexError" for failure in failures):
+        text = "An index runs past the end of an array: is one size taken for another, or a size written as a number?"
+        return Finding("index-out-of-range", text)
+    if all("view size is not compatible" in failure.message for failure in failures):
+        text = "After a transpose the memory is no longer in order, and `view` fails. `reshape` copies where it must."
+        return Finding("view-of-strided", text)
+    words = ("broadcast", "shape", "dimension", "size", "reshape", "align")
+    kinds = ("ValueError", "IndexError", "AxisError", "RuntimeError")
+    if all(failure.type_name in kinds for failure in failures) and any(
+        word in failure.message for failure in failures for word in words
+    ):
+        text = "Two arrays do not fit together. Write the shape of each beside the line that fails."
+        return Finding("shapes-do-not-fit", text)
+    return None

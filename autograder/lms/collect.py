@@ -1,0 +1,284 @@
+"""Submissions from a learning-management system: a zip file, or the folder it was unpacked to, into grading/submitted/.
+
+Of what each student handed in the one notebook of the unit is taken, and none that can be graded is lost for it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, tzinfo
+from pathlib import Path
+
+from dateutil.tz import gettz
+from nbformat import NotebookNode
+from traitlets.config import Config
+
+from ..data import NotUsable, Unreadable
+from ..gradebook.timestamps import local_time
+from ..grading.hand_in import Said, fault_of, note, store
+from ..reading.course import Course
+from ..reading.submission import read_file
+from ..text import is_plain_text, printable
+from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
+from .roster import HANDED_IN, Person, Roster
+
+#: Notebooks of one student that are read to find the right one.
+NOTEBOOKS_CAP = 20
+
+
+class NotTaken(Exception):
+    """Why a student's hand-in was left where it is: one line."""
+
+
+@dataclass
+class Collected:
+    """What became of the hand-ins, by students' IDs.
+
+    taken: the notebook is new or changed. unchanged: it was there already. replaced: one that differs was there.
+    problems: lines about what a person must see to. notes: lines about what was decided.
+    """
+
+    taken: list[str] = field(default_factory=list)
+    unchanged: list[str] = field(default_factory=list)
+    replaced: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    late: list[str] = field(default_factory=list)
+    timeless: list[str] = field(default_factory=list)
+
+
+def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -> Collected:
+    """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
+    from ..gradebook.config import load_config
+
+    config = load_config(root)
+    place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))
+    result = Collected()
+    found = _by_sender(source, roster, result)
+    people = {sender: _known(sender, roster) for sender in found}
+    strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
+    if roster and strangers and len(strangers) == len(found):
+        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; is it of this course and assignment?")
+    times = Counter(known.id for known in people.values())
+    entered = []
+    for sender, known in people.items():
+        if times[known.id] > 1:
+            result.problems.append(printable(f"{known.id} ({sender.number or sender.called}): {_two(sender)}"))
+            continue
+        try:
+            _take(place, known, found[sender], result)
+        except (NotTaken, Unreadable) as error:
+            result.problems.append(printable(str(error)))
+            continue
+        entered.append(known)
+        if roster and sender in strangers:
+            line = f"{found[sender][0].name}: number {sender.number} is not in {roster.path}; taken as {known.id}"
+            result.problems.append(printable(line))
+    _say_times(result)
+    _enter(config, entered, result)
+    return result
+
+
+def _two(sender: Sender) -> str:
+    remedy = "tell them by --roster" if sender.number else "rename one of their folders"
+    return f"two students have this name; {remedy}"
+
+
+def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[Sender, list[File]]:
+    """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
+    found: dict[Sender, list[File]] = {}
+    files = list(files_in(source))
+    plain = any(says_student_alone(file.name) for file in files if file.ends((".ipynb", ".zip")))
+    nameless: dict[Sender, list[File]] = {}
+    for file in files:
+        sender = sender_of(file.name, plain)
+        if sender is None or not _can_be_called(sender, roster):
+            if sender is not None:
+                nameless.setdefault(sender, []).append(file)
+            elif file.ends(".ipynb"):
+                result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
+        else:
+            found.setdefault(sender, []).append(file)
+    for sender, theirs in nameless.items():
+        result.problems.append(f"{printable(theirs[0].name)}: not taken, {_no_id(sender)}")
+    notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
+    if not notebooks and not nameless and not any(sender.number for sender in found):
+        raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
+    return found
+
+
+def _can_be_called(sender: Sender, roster: Roster | None) -> bool:
+    return is_plain_text(sender.called) and bool(_known(sender, roster).id)
+
+
+def _no_id(sender: Sender) -> str:
+    if not is_plain_text(sender.called):
+        return "the sender's name holds markup or letters that cannot be seen; rename it"
+    remedy = "give --roster, which says who it is" if sender.number else "rename the folder"
+    return f"the sender's name has no letter to make an ID of; {remedy}"
+
+
+def _known(sender: Sender, roster: Roster | None) -> Sender:
+    person = roster.by_number(sender.number) if roster and sender.number else None
+    return replace(sender, id=person.id, name=person.name) if person else sender
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the notebooks of one unit go, what they are to be notebooks of, and who the system says there is."""
+
+    root: Path
+    unit: str
+    release: NotebookNode
+    roster: Roster | None = None
+    zone: tzinfo = UTC
+
+    def person(self, student: Sender) -> Person | None:
+        return self.roster.by_number(student.number) if self.roster and student.number else None
+
+    def of(self, student: str) -> Path:
+        return self.root / "grading" / "submitted" / student / self.unit / f"{self.unit}.ipynb"
+
+    def fault(self, data: bytes, name: str) -> tuple[str, bool]:
+        """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
+        return fault_of(data, name, self.unit, self.release)
+
+
+def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:
+    """Store one student's notebook. Raises NotTaken or Unreadable where what is there stays as it is."""
+    file = _chosen(place, student, _notebooks(files, place.unit), result)
+    content, path = file.read(), place.of(student.id)
+    try:
+        before = read_file(path)
+    except Unreadable:
+        before = None
+    fault, foreign = place.fault(content, file.name)
+    if fault and before != content:
+        stays = before is not None and not place.fault(before, "")[0]
+        if stays or foreign:
+            raise NotTaken(f"{fault} (not taken{f': the earlier one of {student.id} stays' if stays else ''})")
+    if before == content:
+        result.unchanged.append(student.id)
+    else:
+        try:
+            replaced = store(place.root, path.parent, {path.name: content})
+        except OSError as error:
+            raise NotTaken(f"{path}: cannot be written ({error.strerror}); is the folder yours?") from None
+        result.taken.append(student.id)
+        if replaced:
+            result.replaced.append(student.id)
+    _note_time(place, student, file, result)
+    if fault:
+        result.problems.append(f"{fault} (taken as it is, without points)")
+
+
+def _notebooks(files: Sequence[File], unit: str) -> list[File]:
+    """The student's notebooks; those in zip files where none lies outside. Raises NotTaken where there is none."""
+    found = [file for file in files if file.ends(".ipynb")]
+    if not found:
+        zips = [file for file in files if file.ends(".zip")]
+        found = [inner for file in zips for inner in unpacked(file, unit) if inner.ends(".ipynb")]
+    if not found:
+        more = f" and {len(files) - 1} more" if len(files) > 1 else ""
+        raise NotTaken(f"{files[0].name}{more}: no notebook; ask for {unit}.ipynb")
+    return found
+
+
+def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> File:
+    """The one notebook; of several the one that its name or its content shows to be the unit's. Raises NotTaken."""
+    if len(files) == 1:
+        return files[0]
+    named = [file for file in files if place.unit in file.last.casefold()]
+    if len(named) == 1:
+        return named[0]
+    attempts = _attempts(named or files) if student.lasting else []
+    if attempts:
+        return _last_good(place, student, attempts, result)
+    ours = [file for file in named or files if len(files) <= NOTEBOOKS_CAP and not place.fault(file.read(), "")[0]]
+    if len(ours) == 1:
+        return ours[0]
+    names, more = ", ".join(file.name for file in files[:3]), f" and {len(files) - 3} more" if len(files) > 3 else ""
+    right = place.of(student.id).relative_to(place.root)
+    raise NotTaken(f"{student.id}: several notebooks ({names}{more}); copy the right one to {right}")
+
+
+def _attempts(files: Sequence[File]) -> list[File]:
+    """Files of one name but for the number that Canvas appends when a file is handed in again; the last first."""
+    matches = [re.fullmatch(r"(.+?)(?:-([0-9]{1,6}))?\.ipynb", file.own, re.IGNORECASE) for file in files]
+    names = {match[1].casefold() if match else "" for match in matches}
+    numbers = [int(match[2] or 0) if match else 0 for match in matches]
+    if len(names) > 1 or len(set(numbers)) < len(files):
+        return []
+    return [file for _, file in sorted(zip(numbers, files, strict=True), key=lambda pair: -pair[0])]
+
+
+def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result: Collected) -> File:
+    """The last attempt that can be graded, or the last where none can. Says what was decided."""
+    faults = []
+    for file in attempts[:NOTEBOOKS_CAP]:
+        try:
+            fault, _ = place.fault(file.read(), file.name)
+        except Unreadable as error:
+            fault = str(error)
+        if not fault:
+            which = "the last that can be graded" if faults else "the last"
+            result.problems += [f"{fault} (passed over for an earlier one of {student.id})" for fault in faults]
+            result.notes.append(f"{student.id}: {len(attempts)} notebooks; took {which}, {printable(file.name)}")
+            return file
+        faults.append(fault)
+    return attempts[0]
+
+
+def _note_time(place: _Place, student: Sender, file: File, result: Collected) -> None:
+    """Keep what the system itself says of when it came. Raises NotTaken."""
+    person, said = place.person(student), None
+    if student.lasting:
+        said = Said("Canvas", file.late)
+    elif person and (person.handed_in or person.late):
+        time = local_time(person.handed_in, place.zone)
+        if person.handed_in and time is None:
+            result.timeless.append(person.handed_in)
+        said = Said("Moodle", person.late, time)
+    if said is None:
+        return
+    folder = place.of(student.id).parent
+    try:
+        note(place.root, folder, said)
+    except OSError as error:
+        raise NotTaken(f"{folder}: when it came cannot be noted there ({error.strerror}); is it yours?") from None
+    if said.late:
+        result.late.append(student.id)
+
+
+def _zone(config: Config) -> tzinfo:
+    """The zone that Moodle's times are taken to be of: nbgrader's own setting for times."""
+    return gettz(config.Exchange.get("timezone", "UTC")) or UTC
+
+
+def _say_times(result: Collected) -> None:
+    if result.late:
+        names, more = ", ".join(result.late[:10]), f" and {len(result.late) - 10} more" if result.late[10:] else ""
+        result.notes.append(f"late, as the system itself says: {names}{more}; lms.json beside the notebook keeps it")
+    if result.timeless:
+        words, what = printable(result.timeless[0]), f"{HANDED_IN} of {len(result.timeless)}"
+        result.problems.append(f"{what} is no time that can be read, such as '{words}'; get the worksheet in English")
+
+
+def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
+    """Note in the gradebook which number and name belong to an ID: `autograder export` needs them."""
+    from nbgrader.api import Gradebook
+    from nbgrader.coursedir import CourseDirectory
+
+    course = CourseDirectory(config=config)
+    with Gradebook(course.db_url, course.course_id) as gradebook:
+        for sender in senders:
+            name = sender.name if is_plain_text(sender.name) else ""  # nbgrader's pages show it as it is
+            if name != sender.name:
+                result.problems.append(f"{sender.id}: the name in the roster holds markup; not entered as a name")
+            first, _, last = name.rpartition(" ")
+            number = sender.number if sender.lasting else ""
+            known = {"lms_user_id": number, "first_name": first, "last_name": last}
+            gradebook.update_or_create_student(sender.id, **{key: value for key, value in known.items() if value})

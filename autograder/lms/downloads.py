@@ -1,0 +1,181 @@
+"""What lies in a download of a learning-management system, a zip file or a folder, and who handed each file in.
+
+Canvas names a file `lovelaceada_4711_90210_03_masking.ipynb`; Moodle puts it into a folder that is named
+`Ada Lovelace_4711_assignsubmission_file_`. Any other archive is read as STUDENT/…/notebook. Nothing is unpacked by the
+names in it, and everything has a limit. The first part of a name that carries a name and a number is the system's own:
+all that follows is the student's choice. Systems write / between parts, so a backslash is a letter of a student's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path, PurePosixPath
+
+from ..data import NotUsable, Unreadable
+from ..reading.submission import FILE_CAP, read_file
+from .roster import plain_id
+
+#: Both systems write no _ into a name, so that no text is of both forms.
+CANVAS = re.compile(
+    r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
+)
+MOODLE = re.compile(
+    r"(?P<name>[^_]+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL
+)
+ENTRIES_CAP = 50_000
+#: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
+PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: What stands before each name in the list at the end of a zip file.
+LISTED = b"PK\1\2"
+
+
+@dataclass(frozen=True)
+class Sender:
+    """Who handed a file in, as far as its name says.
+
+    lasting: whether the number is the student's own; Moodle's is another one in the next assignment.
+    called: what the student is called there, letter by letter: of two who are not called the same none is the other.
+    """
+
+    id: str
+    number: str = ""
+    name: str = ""
+    lasting: bool = False
+    called: str = ""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable."""
+
+    name: str
+    read: Callable[[], bytes]
+
+    @property
+    def last(self) -> str:
+        return PurePosixPath(self.name.replace("\\", "/")).name
+
+    @property
+    def late(self) -> bool:
+        """Whether Canvas has marked it as late, in its own part of the name."""
+        found = _system(PurePosixPath(self.name).parts)
+        return found is not None and bool(found.groupdict().get("late"))
+
+    @property
+    def own(self) -> str:
+        """What the student called the file, as far as the system's part of its name can be told."""
+        found = _system([self.last])
+        return (found["file"] or "") if found else self.last
+
+    def ends(self, suffix: str | tuple[str, ...]) -> bool:
+        return self.name.lower().endswith(suffix)
+
+
+def files_in(source: Path) -> Iterator[File]:
+    """Each file of a folder or zip file."""
+    if source.is_dir():
+        for path in sorted(_below(source)):
+            name = path.relative_to(source).as_posix()
+            if not path.is_dir() and _wanted(name):
+                yield File(name, partial(read_file, path))
+        return
+    try:
+        yield from _entries(source)
+    except FileNotFoundError:
+        raise NotUsable(f"{source}: not there; is the path right?") from None
+    except Unreadable as error:
+        raise NotUsable(str(error)) from None
+    except (OSError, zipfile.BadZipFile) as error:
+        raise NotUsable(f"{source}: neither a folder nor a zip file that can be read ({error})") from None
+
+
+def _below(folder: Path) -> Iterator[Path]:
+    """All below a folder but folders, however deep; links are not followed, and what is closed is passed over."""
+    waiting = [str(folder)]
+    while waiting:
+        with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                else:
+                    yield Path(entry.path)
+
+
+def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
+    """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it.
+
+    The archive stays open for as long as one of its files may be read: to open it takes as long as it has entries.
+    """
+    archive = zipfile.ZipFile(source)
+    entries = archive.infolist()
+    if len(entries) > ENTRIES_CAP:
+        raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
+    for entry in entries:
+        if not entry.is_dir() and _wanted(entry.filename):
+            whole = f"{name}/{entry.filename}" if name else entry.filename
+            yield File(whole, partial(_read_entry, archive, entry, whole))
+
+
+def _wanted(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return not any(part.startswith(".") or part == "__MACOSX" for part in parts)
+
+
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytes:
+    if entry.compress_type not in PACKED:
+        raise Unreadable(f"{name}: not packed as zip files usually are; ask for it again, not packed at all")
+    try:
+        with archive.open(entry) as file:
+            data = file.read(FILE_CAP + 1)
+    except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
+        raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
+    if len(data) > FILE_CAP:
+        raise Unreadable(f"{name}: larger than {FILE_CAP >> 20} MB; have its outputs cleared")
+    return data
+
+
+def sender_of(name: str, plain: bool = False) -> Sender | None:
+    """Who handed the file in. The end of a name is the student's own choice: what the system put first decides.
+
+    plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
+    choice; elsewhere a folder may have been put around the system's names.
+    """
+    *folders, last = PurePosixPath(name).parts
+    found = _system(folders[:1] if plain and folders else [*folders, last])
+    if found is None:
+        return Sender(plain_id(folders[0]), called=folders[0]) if folders and plain_id(folders[0]) else None
+    called, number = found["name"], found["number"]
+    if found.re is MOODLE:
+        return Sender(plain_id(called), number, called, called=called)
+    return Sender("-".join(filter(None, (plain_id(called), number))), number, lasting=True, called=called)
+
+
+def says_student_alone(name: str) -> bool:
+    parts = PurePosixPath(name).parts
+    return len(parts) > 1 and _system(parts) is None
+
+
+def _system(parts: Sequence[str]) -> re.Match[str] | None:
+    """The first part of a path in which a learning-management system says who it was."""
+    matches = (CANVAS.fullmatch(part) or MOODLE.fullmatch(part) for part in parts)
+    return next((match for match in matches if match), None)
+
+
+def unpacked(file: File, unit: str) -> list[File]:
+    """The files in a student's zip file. A zip file among them stays shut."""
+    try:
+        data = file.read()
+        if data.count(LISTED) > ENTRIES_CAP:  # to read so long a list takes seconds
+            raise Unreadable(f"{file.name}: has more than {ENTRIES_CAP} entries; ask for {unit}.ipynb")
+        return list(_entries(io.BytesIO(data), file.name))
+    except Unreadable:
+        raise
+    except Exception as error:  # what a stranger's zip file can be is not ours to list
+        raise Unreadable(f"{file.name}: cannot be unpacked ({error}); ask for {unit}.ipynb") from None

@@ -1,0 +1,1 @@
+"""What people read: feedback pages, the report, its chart. They read data, never the judge."""

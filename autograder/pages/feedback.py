@@ -1,0 +1,173 @@
+"""The feedback page of one student: what to do next at the top, then the notebook, with each verdict above its test.
+
+Most of a page is our own prose and the same for the whole class: it is rendered once per text rather than once per
+student. What a student contributes is code and plain text. The page escapes both, and runs and fetches nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from markupsafe import Markup
+from nbformat import NotebookNode
+
+from ..data import MARK
+from ..reading.assignment import DROPPED_TAG
+from ..reading.words import unquoted
+from ..text import visible
+from .colour import coloured
+from .inline_code import with_code
+from .markdown import rendered
+
+TEMPLATE = Path(__file__).with_name("feedback_page.html")
+#: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
+TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000
+#: nbgrader's own comment on an answer cell that is as it was handed out.
+NO_RESPONSE = "No response."
+#: How an answer went -> a sign and words for it, so that it is not told by colour alone.
+WORDS = {
+    "right": ("✓", "right"),
+    "partly": ("◐", "partly right"),
+    "wrong": ("✗", "wrong"),
+    "missing": ("·", "missing"),
+    "crashed": ("!", "crashed"),
+    "timeout": ("∞", "no end"),
+    "forbidden": ("✗", "forbidden"),
+    "waiting": ("…", "waits for your instructor"),
+    "marked": ("✎", "marked by your instructor"),
+    "dropped": ("–", "does not count"),
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one."""
+
+    place: str
+    name: str
+    score: float
+    points: float
+    outcome: str
+    advice: str
+    message: str
+    by_hand: bool
+    comment: str
+
+    @property
+    def sign(self) -> str:
+        return WORDS[self.outcome][0]
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.outcome][1]
+
+
+class FeedbackPages:
+    """Makes pages, and keeps what it has rendered."""
+
+    def __init__(self) -> None:
+        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+        self._template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        self._kept = functools.lru_cache(TEXTS_KEPT)(_html)
+
+    def page(self, notebook: NotebookNode, grades: dict[str, Any]) -> str:
+        """The page's HTML.
+
+        notebook: with outputs of ours alone, and nbgrader's scores and comments in the cells' metadata.
+        grades: nbgrader's score, max_score and late_penalty.
+        """
+        marks, cells = {mark.place: mark for mark in _marks(notebook)}, notebook.cells
+        return self._template.render(
+            unit=grades["notebook"],
+            score=grades["score"],
+            points=grades["max_score"],
+            penalty=grades["late_penalty"],
+            unreadable=notebook.metadata.get(MARK, {}).get("unreadable", ""),
+            marks=marks,
+            cells=[
+                (each, _told(each), marks.get(_told(each).get("grade_id")), _comment(each), _words(each))
+                for each in cells
+            ],
+            code=lambda source: self._shown("code", source),
+            prose=lambda source: self._shown("prose", source),
+            message=with_code,
+        )
+
+    def _shown(self, kind: str, source: str) -> Markup:
+        return Markup(self._kept(kind, source) if len(source) <= LONGEST_KEPT else _html(kind, source))
+
+
+def _html(kind: str, source: str) -> str:
+    return coloured(source) if kind == "code" else rendered(source)
+
+
+def _told(cell: NotebookNode) -> dict[str, Any]:
+    return cell.metadata.get("nbgrader", {})
+
+
+def _words(cell: NotebookNode) -> str | None:
+    """A student's own prose, to be shown as it was typed and never as Markdown; None for ours."""
+    if cell.cell_type != "markdown" or not (_told(cell).get("solution") or cell.get("id", "").startswith("extra-")):
+        return None
+    text = unquoted(cell.source)
+    return None if text is None else visible(text)
+
+
+def _comment(cell: NotebookNode) -> str:
+    comment = _told(cell).get("comment") or ""
+    return "" if comment == NO_RESPONSE else comment
+
+
+def _marks(notebook: NotebookNode) -> Iterator[Mark]:
+    commented = {_told(cell)["grade_id"] for cell in notebook.cells if _comment(cell)}
+    for cell in notebook.cells:
+        told = _told(cell)
+        if not (told.get("grade") or told.get("task")):
+            verdict = _verdict(cell)
+            if verdict.get("dropped") or DROPPED_TAG in cell.metadata.get("tags", ()):
+                place, words = told["grade_id"], "Taken out of the marks, for everybody."
+                name = place.removeprefix("test_")
+                yield Mark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
+            continue
+        place, score, points = told["grade_id"], float(told["score"] or 0), float(told["points"])
+        if told.get("solution") or told.get("task"):
+            yield _marked_by_hand(told, score, points, place if place in commented else "")
+            continue
+        name, verdict = place.removeprefix("test_"), _verdict(cell)
+        by_hand = bool(verdict) and verdict["score"] != score
+        outcome = verdict.get("verdict", "")
+        if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
+            outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
+        message = verdict.get("message", "")
+        advice = " ".join(filter(None, (verdict.get("raised"), verdict.get("advice")))) or message
+        if outcome == "right" or verdict.get("verdict") == "right":
+            advice = ""
+        if by_hand and message:
+            message = f"Before that, judged: {message}"
+        comment = next((each for each in (name, place) if each in commented), "")
+        yield Mark(place, name, score, points, outcome, advice, message, by_hand, comment)
+
+
+def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> Mark:
+    """What only a person can mark: no program has said anything about it."""
+    if told.get("waits"):
+        outcome, words = "waiting", "Waits for your instructor."
+    elif told.get("marked"):
+        outcome, words = "marked", ""
+    else:
+        outcome, words = "missing", "Nothing is written: it is as it was handed out."
+    return Mark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
+
+
+def _verdict(cell: NotebookNode) -> dict[str, Any]:
+    """What we noted beside the score in a test cell's outputs."""
+    outputs = cell.get("outputs", [])
+    return next((output.metadata[MARK] for output in outputs if MARK in output.get("metadata", {})), {})
+
+
+__all__ = ["FeedbackPages"]

@@ -1,0 +1,123 @@
+"""The class report as files: one page that needs no network and runs nothing, and two tables for other programs."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+import jinja2
+from markupsafe import Markup
+
+from ..data import NotUsable, Verdict
+from ..text import csv_line, spreadsheet_safe
+from .chart import chart
+from .inline_code import with_code
+from .report import SIGNS, mark_of
+from .summary import NOT_RECOGNISED, Summary, outcome
+
+PAGE, SCORES, MISTAKES = "index.html", "scores.csv", "mistakes.csv"
+TEMPLATE = Path(__file__).with_name("report_page.html")
+MEANINGS = {
+    "right": "full marks",
+    "missing": "missing",
+    "crashed": "crashed",
+    "timeout": "no end",
+    "forbidden": "forbidden",
+}
+
+
+def write_report(summary: Summary, folder: Path, root: Path) -> list[Path]:
+    """Write the page and the tables into `folder`. Raises NotUsable where they cannot be written."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        files = {PAGE: page(summary, folder, root), SCORES: score_rows(summary), MISTAKES: mistake_rows(summary)}
+        for name, content in files.items():
+            _write(folder / name, content if isinstance(content, str) else _csv(content))
+    except OSError as error:
+        raise NotUsable(f"{folder}: the report cannot be written there ({error.strerror})") from None
+    return [folder / name for name in files]
+
+
+def page(summary: Summary, folder: Path, root: Path) -> str:
+    """The page's HTML. Everything that comes from a student is escaped by the template."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    verdicts = [verdict for unit in summary.units for _, row in unit.rows for verdict in row.values()]
+    remarks = [
+        ("Forbidden calls", summary.forbidden, "Nobody used what an exercise forbids."),
+        ("Cells deleted, doubled or changed", summary.cells, "All cells are as they were handed out."),
+        ("Code that reaches for what is no part of an exercise", summary.code, "None."),
+        ("Crashed, or without an end", summary.stopped, "All answers ran to their end."),
+        ("Files that could not be read", summary.unreadable, "All files could be read."),
+    ]
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        summary=summary,
+        chart=Markup(chart(summary)),
+        made=time.strftime("%d %B %Y, %H:%M"),
+        notebooks=sum(len(unit.rows) for unit in summary.units),
+        answers=sum(verdict.verdict not in ("missing", "waiting") for verdict in verdicts),
+        right=sum(verdict.verdict == "right" for verdict in verdicts),
+        flagged={remark.student for remark in (*summary.forbidden, *summary.cells, *summary.code)},
+        remarks=remarks,
+        not_recognised=NOT_RECOGNISED,
+        signs=[(SIGNS[name], word) for name, word in MEANINGS.items()],
+        links=_links(summary, folder, root),
+        outcome=outcome,
+        mark=mark,
+        words=with_code,
+    )
+
+
+def mark(verdict: Verdict | None) -> str:
+    """What stands in the table: the score, or a sign where nothing was earned; empty where there is no verdict."""
+    return "" if verdict is None else mark_of(verdict)
+
+
+def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], str]:
+    """(unit, student) -> the feedback page, as seen from `folder`."""
+    found = {}
+    for unit in summary.units:
+        for student, _ in unit.rows:
+            path = root / "grading" / "feedback" / student / unit.name / f"{unit.name}.html"
+            if path.is_file():
+                found[unit.name, student] = quote(Path(os.path.relpath(path, folder)).as_posix())
+    return found
+
+
+def score_rows(summary: Summary) -> list[list[str]]:
+    """Student by exercise: the score, or nothing where the unit was not handed in."""
+    columns = [(unit.name, exercise) for unit in summary.units for exercise in unit.exercises]
+    found = {(unit.name, student): row for unit in summary.units for student, row in unit.rows}
+    rows = [["student", *(f"{unit} {exercise.function} /{exercise.points:g}" for unit, exercise in columns), "sum"]]
+    for student in summary.students:
+        scores = [found.get((unit, student), {}).get(exercise.function) for unit, exercise in columns]
+        cells = ["" if verdict is None else f"{verdict.score:g}" for verdict in scores]
+        total = sum(unit.scores.get(student, 0.0) for unit in summary.units)
+        rows.append([student, *cells, f"{round(total, 2):g}"])
+    return rows
+
+
+def mistake_rows(summary: Summary) -> list[list[str]]:
+    """One row per mistake of an exercise, and one for those that have no name."""
+    rows = [["unit", "exercise", "mistake", "students", "answers", "advice"]]
+    for unit in summary.units:
+        for exercise in unit.exercises:
+            for entry in exercise.mistakes:
+                numbers = [str(entry.count), str(entry.answers)]
+                rows.append([unit.name, exercise.function, entry.name, *numbers, entry.advice])
+    return rows
+
+
+def _csv(rows: Sequence[Sequence[str]]) -> str:
+    return "".join(csv_line(map(spreadsheet_safe, row)) for row in rows)
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    aside.write_text(text, encoding="utf-8", errors="replace", newline="")
+    os.replace(aside, path)
+
+
+__all__ = ["page", "write_report"]

@@ -1,0 +1,1 @@
+"""Notebooks of strangers and of the course, read with care and never run."""

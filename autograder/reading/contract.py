@@ -1,0 +1,131 @@
+"""Which version of the exercises a notebook was made for: a mark in its metadata, and whether it is ours.
+
+A notebook promises a student what a function is called, takes, gives back and is credited for. How that is judged may
+be improved at any time, and is no part of the mark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from nbformat import NotebookNode
+
+from ..course_folder import own_command
+from ..data import Expected
+from ..exercise import Exercise, Leaf
+from ..units import find_exercise, is_exercise
+from ..version import __version__
+
+#: Under this name a release says, in its metadata, what it was made for.
+KEY = "attention_course"
+PACKAGE = Path(__file__).resolve().parents[1]
+
+
+class OtherVersion(Expected):
+    """Notebooks and exercises of different versions: one line that names both, and the remedy."""
+
+
+@dataclass(frozen=True)
+class Stamp:
+    """What a notebook was made for. contracts: function -> digest of what is asked of it."""
+
+    unit: str
+    version: str
+    contracts: Mapping[str, str]
+
+    def as_metadata(self) -> dict[str, Any]:
+        return {"unit": self.unit, "version": self.version, "contracts": dict(self.contracts)}
+
+
+def minor_version(version: str = __version__) -> str:
+    """The version without its last part, which changes no notebook: "0.1" of "0.1.3"."""
+    return ".".join(version.split(".")[:2])
+
+
+@cache
+def contract(function: str, unit: str = "") -> str:
+    """A short digest of what an exercise asks: name, parameters, results and credit."""
+    exercise = find_exercise(function, unit)
+    told = (exercise.name, _parameters(exercise), _form(exercise.returns), [*exercise.credit.items()])
+    return hashlib.sha256(repr(told).encode()).hexdigest()[:10]
+
+
+def _parameters(exercise: Exercise) -> list[tuple[str, bool]]:
+    """Names, and whether they may be left out."""
+    parameters = inspect.signature(exercise.reference).parameters.values()
+    return [(parameter.name, parameter.default is not parameter.empty) for parameter in parameters]
+
+
+def _form(returns: Leaf | tuple[Any, ...]) -> Any:
+    return (returns.kind, returns.exactly) if isinstance(returns, Leaf) else [_form(part) for part in returns]
+
+
+def stamp_for(unit: str, notebook: NotebookNode) -> Stamp:
+    """The mark that a release of `unit` gets now."""
+    marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    tests = [str(mark.get("grade_id")) for mark in marks if mark.get("grade") and not mark.get("solution")]
+    found = sorted(name[5:] for name in tests if name.startswith("test_") and is_exercise(name[5:], unit))
+    return Stamp(unit, minor_version(), {name: contract(name, unit) for name in found})
+
+
+def read_stamp(metadata: Any) -> Stamp | None:
+    """The mark in a notebook's metadata, or None where there is none that can be read."""
+    found = metadata.get(KEY) if isinstance(metadata, dict) else None
+    if not isinstance(found, dict) or not isinstance(found.get("contracts"), dict):
+        return None
+    contracts = {str(name): str(digest) for name, digest in found["contracts"].items()}
+    return Stamp(str(found.get("unit", "")), str(found.get("version", "")), contracts)
+
+
+def differing(stamp: Stamp, unit: str) -> list[str]:
+    """The functions of which something else was asked when the notebook was made; those that are gone are none."""
+    return [
+        name for name, digest in stamp.contracts.items() if is_exercise(name, unit) and contract(name, unit) != digest
+    ]
+
+
+def must_agree(root: Path, unit: str, release: NotebookNode) -> None:
+    """Raises OtherVersion where the release of `unit`, in the course folder `root`, was not made for what runs here."""
+    must_be_the_code_of(root)
+    wanted, found = stamp_for(unit, release), read_stamp(release.metadata)
+    differ = [name for name, digest in wanted.contracts.items() if not found or found.contracts.get(name) != digest]
+    if not differ and (not wanted.contracts or (found and found.version == wanted.version)):
+        return
+    there = f"for version {found.version}" if found else "by a version that left no mark"
+    about = f", and they differ in {', '.join(differ)}" if found and differ else ""
+    ours = f"autograder {__version__} in {PACKAGE.parent} is what runs{about}"
+    remedy = f"run `autograder release {unit}`, or the course's own {own_command(root)}"
+    raise OtherVersion(f"notebooks/{unit} of {root} was made {there}; {ours}: {remedy}")
+
+
+def must_be_the_code_of(root: Path) -> None:
+    """Raises OtherVersion where the course folder holds an autograder of its own that is not the one running."""
+    line = _other_code(root.resolve())
+    if line:
+        raise OtherVersion(line)
+
+
+@cache
+def _other_code(root: Path) -> str:
+    theirs = root / "autograder"
+    if not (theirs / "version.py").is_file() or theirs.resolve() == PACKAGE or _files(theirs) == _files(PACKAGE):
+        return ""
+    found = re.search(r'^__version__ = "(.+)"', (theirs / "version.py").read_text(encoding="utf-8"), re.MULTILINE)
+    own = f"{root} has its own autograder {found[1] if found else ''}".rstrip()
+    return f"{own}, and another one runs: {__version__} in {PACKAGE.parent}; run {own_command(root)}"
+
+
+def _files(package: Path) -> dict[str, bytes]:
+    kinds = (".py", ".html", ".toml")
+    return {
+        path.relative_to(package).as_posix(): path.read_bytes()
+        for path in package.rglob("*")
+        if path.suffix in kinds and path.is_file()
+    }

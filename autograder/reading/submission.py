@@ -1,0 +1,144 @@
+"""What a student handed in: a notebook file from a stranger, read with care."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ..data import Unreadable
+from ..text import printable
+from . import apart
+from .outputs import TooMany, without_outputs
+from .syntax import escapes
+
+SIZE_CAP = 20 * 2**20
+#: Of a file with its outputs, which are not read.
+FILE_CAP = 200 * 2**20
+CELLS_CAP = 2_000
+#: Letters of code in all cells together: a few times what a whole unit holds. Reading its syntax takes memory.
+CODE_CAP = 200_000
+#: Letters of a student's own prose that are carried over: answers in words, and what stands below a task.
+WORDS_CAP = 200_000
+#: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
+MAGICS_CAP = 300
+
+
+def for_the_student(problem: str, path: str) -> str:
+    """What is wrong with the file at `path`, without where it lies: that is for the instructor."""
+    return problem.removeprefix(printable(os.path.join(os.path.dirname(path), "")))
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell as handed in: what it says it is, and its text. kind: "code" or "markdown"."""
+
+    grade_id: str | None
+    identity: str | None
+    source: str
+    kind: str = "code"
+
+
+def read(path: Path) -> list[Cell]:
+    """The cells of a notebook from a stranger. Raises Unreadable."""
+    return read_bytes(read_file(path), str(path))
+
+
+def read_bytes(data: bytes, name: str) -> list[Cell]:
+    """The cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
+    apart.begin()
+    remedy = "open it in JupyterLab, save it, and hand it in again"
+    data = bounded(data, name)
+    try:
+        document = json.loads(data.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise Unreadable(f"{name}: not a text file in UTF-8; {remedy}") from None
+    except (ValueError, RecursionError) as error:
+        reason = "nested too deeply" if isinstance(error, RecursionError) else "cut off or damaged"
+        raise Unreadable(f"{name}: not a notebook (its JSON is {reason}); {remedy}") from None
+    if not isinstance(document, dict):
+        raise Unreadable(f"{name}: not a notebook (its JSON is no object); {remedy}")
+    cells = document.get("cells")
+    if cells is None and isinstance(document.get("worksheets"), list):
+        cells = [c for sheet in document["worksheets"] if isinstance(sheet, dict) for c in _list(sheet.get("cells"))]
+    if not isinstance(cells, list):
+        raise Unreadable(f"{name}: not a notebook (it has no cells); {remedy}")
+    if len(cells) > CELLS_CAP:
+        raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
+    found = [cell for cell in map(_cell, cells) if cell is not None]
+    code = [cell for cell in found if cell.kind == "code"]
+    if sum(len(cell.source) for cell in code) > CODE_CAP:
+        raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
+    if sum(escapes(cell.source) for cell in code) > MAGICS_CAP:
+        raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
+    return found
+
+
+def read_file(path: Path) -> bytes:
+    """The bytes of a regular file of bounded size. Raises Unreadable for anything else."""
+    try:
+        status = os.lstat(path)
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be opened ({error.strerror}); is the path right?") from None
+    if not stat.S_ISREG(status.st_mode) or any(folder.is_symlink() for folder in path.absolute().parents[:2]):
+        raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
+    if status.st_size > FILE_CAP:
+        raise _too_large(path)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        with os.fdopen(descriptor, "rb") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
+            data = file.read(FILE_CAP + 1)
+    except OSError as error:
+        raise Unreadable(f"{path}: cannot be read ({error.strerror}); is it yours to read?") from None
+    if len(data) > FILE_CAP:
+        raise _too_large(path)
+    return data
+
+
+def bounded(data: bytes, name: str) -> bytes:
+    """A file's content, without its outputs where it is large by them. Raises Unreadable."""
+    if len(data) > SIZE_CAP:
+        try:
+            data = without_outputs(data)
+        except TooMany:
+            raise Unreadable(f"{name}: holds too much; clear all outputs and hand it in again") from None
+    if len(data) > SIZE_CAP:
+        remedy = "remove what is no answer, such as data, and hand it in again"
+        raise Unreadable(f"{name}: larger than {SIZE_CAP >> 20} MB without its outputs; {remedy}")
+    return data
+
+
+def _too_large(path: Path) -> Unreadable:
+    return Unreadable(f"{path}: larger than {FILE_CAP >> 20} MB; clear all outputs and hand it in again")
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _cell(cell: Any) -> Cell | None:
+    kind = cell.get("cell_type") if isinstance(cell, dict) else None
+    if kind not in ("code", "markdown"):
+        return None
+    source = cell.get("source", cell.get("input", ""))
+    if isinstance(source, list):
+        source = "".join(part for part in source if isinstance(part, str))
+    if not isinstance(source, str):
+        source = ""
+    source = source.replace("\r\n", "\n").replace("\r", "\n")
+    source = source.encode("utf-8", "replace").decode()  # lone surrogates cannot be written to a file
+    metadata = cell.get("metadata")
+    nbgrader = metadata.get("nbgrader") if isinstance(metadata, dict) else None
+    grade_id = nbgrader.get("grade_id") if isinstance(nbgrader, dict) else None
+    identity = cell.get("id")
+    return Cell(
+        grade_id if isinstance(grade_id, str) else None,
+        identity if isinstance(identity, str) else None,
+        source,
+        kind,
+    )

@@ -1,0 +1,238 @@
+"""What is asked of a student's function and what came back, in the host's own terms.
+
+`Request` turns cases into the trees and bytes that travel; `Transcript` collects the frames that return into an
+`Answer`. Neither knows what would be right.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..data import Answer, Call, Failure
+from ..exercise import Activation, Case, Device, DevicePart, HostFunction, Rng
+from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
+from .tensors import Differentiable, bare
+
+QUESTIONS_CAP = 20_000
+#: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
+NUMBER_CAP = 4_096
+ENTRIES_CAP = 4_096
+PRODUCT_CAP = 10**7
+REPEATED_CAP = 1_000
+#: The same for tensors: broadcasting multiplies axes, so each is kept short.
+AXES_CAP = 4
+AXIS_CAP = 40
+TENSOR_ENTRIES_CAP = 30_000
+
+
+class Request:
+    """One exercise's questions, ready to travel.
+
+    function: the name to look up among the student's definitions.
+    calls, payload: the cases as trees and bytes.
+    stand_ins: names of earlier functions whose part the host plays in this request.
+    library: "numpy" or "torch": what the other side makes of arrays.
+    """
+
+    def __init__(
+        self,
+        function: str,
+        cases: Sequence[Case],
+        stand_ins: Mapping[str, Callable[..., Any]] | None = None,
+        library: str = "numpy",
+    ) -> None:
+        self.function = function
+        self.library = library
+        self.stand_ins = tuple(stand_ins or ())
+        adapted = Differentiable if library == "torch" else _as_it_is
+        self._functions: dict[str, Callable[..., Any]] = {k: adapted(f) for k, f in (stand_ins or {}).items()}
+        self._asked = 0
+        self._devices: dict[Device, tuple[Any, Mapping[str, Callable[..., Any]]]] = {}
+        encoder = Encoder(library)
+        self.calls = [
+            {
+                "args": [self._tree(encoder, value) for value in case.args],
+                "kwargs": {key: self._tree(encoder, value) for key, value in case.kwargs.items()},
+                "gradient": case.gradient,
+                "watch": case.watch,
+                "once": case.once,
+            }
+            for case in cases
+        ]
+        self.payload = encoder.payload()
+
+    def header(self) -> dict[str, Any]:
+        """What the worker is told beside the bytes."""
+        told = {"function": self.function, "calls": self.calls, "library": self.library}
+        return {**told, "stand_ins": list(self.stand_ins)}
+
+    def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
+        if isinstance(value, Rng):
+            return {"t": "rng", "seed": value.seed, "lib": self.library}
+        if isinstance(value, Activation):
+            return {"t": "activation", "name": value.name, "scale": value.scale}
+        if isinstance(value, (HostFunction, DevicePart)):
+            identity = f"argument {len(self._functions)}"
+            self._functions[identity] = value
+            return {"t": "host", "id": identity, "lib": self.library}
+        return encoder.encode(value)
+
+    def transcript(self) -> Transcript:
+        """An empty transcript for the answers to this request."""
+        return Transcript(len(self.calls), [index for index, call in enumerate(self.calls) if call["once"]])
+
+    def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
+        self._asked += 1
+        identity = header.get("id")
+        function = self._functions.get(identity) if isinstance(identity, str) else None
+        if function is None or self._asked > QUESTIONS_CAP:
+            return {"raise": "RuntimeError", "message": "this function cannot be called (any more)"}, b""
+        try:
+            budget = Budget(len(payload))
+            args, kwargs = (decode(header.get(name), payload, budget=budget) for name in ("args", "kwargs"))
+            if not isinstance(args, tuple) or not isinstance(kwargs, dict):
+                raise BadValue("arguments")
+            _refuse_excess([*args, *kwargs.values()])
+            encoder = Encoder(self.library)
+            with np.errstate(all="ignore"):
+                if "grads" in header:
+                    result = function.gradient(args, kwargs, decode(header["grads"], payload, budget=budget))
+                elif isinstance(function, DevicePart):
+                    result = self._part(function, header.get("number"))(*bare(args), **bare(kwargs))
+                elif isinstance(function, HostFunction):
+                    result = function(*bare(args), **bare(kwargs))
+                else:
+                    result = function(*args, **kwargs)
+            return {"value": encoder.encode(result)}, encoder.payload()
+        except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
+            name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
+            return {"raise": name, "message": str(error)[:500]}, b""
+
+    def _part(self, part: DevicePart, number: Any) -> Callable[..., Any]:
+        """The function of the device as it stands in the call of this number; a new call begins with a new device."""
+        known = self._devices.get(part.device)
+        if known is None or known[0] != number:
+            known = self._devices[part.device] = (number, part.device.make())
+        return known[1][part.name]
+
+
+def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:
+    return function
+
+
+def _refuse_excess(values: list[Any]) -> None:
+    product, entries, in_tensors = 1.0, 0, 0
+    for value in values:
+        product *= _count(value)
+    repeated = sum(len(value) for value in values if isinstance(value, (str, list, tuple)))
+    if repeated and product > 1 and not repeated * product <= REPEATED_CAP:  # a list times a number is a longer list
+        raise ValueError("these arguments together are too large for this function")
+    for value in leaves(values):
+        _count(value)
+        if isinstance(value, np.ndarray):
+            entries += value.size
+            product *= max(value.size, 1)
+        elif isinstance(value, Tensor):
+            in_tensors += value.array.size
+            if value.array.ndim > AXES_CAP or max(value.array.shape, default=0) > AXIS_CAP:
+                raise ValueError(f"a tensor of shape {value.array.shape} is too large for this function")
+        else:
+            entries += 1
+    if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
+        raise ValueError("these arguments together are too large for this function")
+
+
+def _count(value: Any) -> float:
+    """The largest number in what can stand where a count is due: a number, an array of one, or one of integers.
+
+    At least 1. Raises ValueError where it is above NUMBER_CAP.
+    """
+    array = value.array if isinstance(value, Tensor) else value
+    if isinstance(array, (int, float)):
+        largest = abs(array)
+    elif not isinstance(array, np.ndarray) or not array.size or (array.ndim and array.dtype.kind not in "iu"):
+        return 1.0
+    else:
+        with np.errstate(all="ignore"):
+            largest = np.abs(array.astype(np.complex128)).max()
+    if not largest <= NUMBER_CAP:
+        raise ValueError(f"{largest} is too large for this function")
+    return max(float(largest), 1.0)
+
+
+class Transcript:
+    """Collects the frames of one exercise. `take` returns True once the last frame has come.
+
+    once: the cases that are not repeated.
+    """
+
+    def __init__(self, n_cases: int, once: Collection[int] = ()) -> None:
+        self._n_cases = n_cases
+        self._once = frozenset(once)
+        self.answer = Answer()
+
+    def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
+        """Raises BadValue when a frame is out of order or malformed."""
+        event, calls = header.get("event"), self.answer.calls
+        if event == "done":
+            repeated = all(call.again is not None for i, call in enumerate(calls) if i not in self._once)
+            if len(calls) < self._n_cases or not repeated:
+                raise BadValue("the end came too early")
+            return True
+        index = header.get("index")
+        if event == "call" and index == len(calls) < self._n_cases:
+            calls.append(_read_call(header, payload))
+        elif event == "again" and type(index) is int and 0 <= index < len(calls):
+            calls[index].again = _read_call(header, payload)
+        elif event == "later" and type(index) is int and 0 <= index < len(calls):
+            calls[index].later = decode(header.get("value"), payload)
+        else:
+            raise BadValue("an unexpected frame")
+        return False
+
+
+def read_failure(error: Any) -> Failure:
+    """The failure that a stranger's frame describes; what is not text or a line number in it is dropped."""
+    error = error if isinstance(error, dict) else {}
+    line = error.get("line")
+    known = type(line) is int and 0 < line < 10**6
+    cell = _words(error.get("cell"), 100)
+    return Failure(
+        _words(error.get("type"), 200) or "Exception",
+        _words(error.get("message"), 2_000),
+        line if known else None,
+        cell if re.fullmatch(r"[\w-]+", cell) else "",
+    )
+
+
+def _words(value: Any, cap: int) -> str:
+    """Text from a stranger, cut short, without lone surrogates, which would break whoever writes it down."""
+    return value[:cap].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
+    warned = header.get("warnings")
+    budget = Budget(len(payload))
+
+    def decoded(values: Any) -> tuple[Any, ...]:
+        return decode({"t": "tuple", "items": values if isinstance(values, list) else []}, payload, budget=budget)
+
+    call = Call(
+        numerical_warnings=tuple(
+            _words(item.get("message"), 200)
+            for item in (warned if isinstance(warned, list) else [])[:100]
+            if isinstance(item, dict) and item.get("numerical") is True
+        ),
+        inputs_after=decoded(header.get("inputs_after")),
+        made=decoded(header.get("made")),
+    )
+    if header.get("outcome") == "returned":
+        call.value = decode(header.get("value"), payload, budget=budget)
+    else:
+        call.failure = read_failure(header.get("error"))
+    return call

@@ -1,0 +1,210 @@
+"""A running zygote: in bubblewrap where strangers' work is graded, or plain for one's own."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict
+from functools import cache
+from typing import IO
+
+from ..data import CellSource, NoSandbox
+from . import bubblewrap, delegation
+from .groups import Group, remove_all
+from .limits import Limits
+from .session import Lost, Session, Spawned
+
+START_SECONDS = 120
+SPARE_SECONDS = 60.0
+REMOVE_SECONDS = 2.0
+_started = itertools.count()
+
+
+class Sandbox:
+    """Starts submissions. Use `open_sandbox`, as a context manager."""
+
+    def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
+        self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
+        self.hierarchy = None if mode == "plain" else delegation.find()
+        self._groups: list[Group] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._words: IO[bytes] | None = None
+
+    def __enter__(self) -> Sandbox:
+        self.start()
+        self.prove()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def launch(self) -> None:
+        """Start the zygote, and do not wait for it: it takes a second or two to be warm."""
+        kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
+        ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
+        with theirs:
+            if self.mode == "plain":
+                line = bubblewrap.start_line(str(bubblewrap.WORKER.parent), theirs.fileno(), "plain")
+                wanted = {k: v for k, v in bubblewrap.ENVIRONMENT.items() if "THREAD" in k or "TORCH" in k}
+                environment = {**os.environ, **wanted, "MPLBACKEND": "Agg"}
+            else:
+                line, environment = bubblewrap.command(theirs.fileno(), self.mode, self._hidden), {}
+            # A pipe that nobody reads could fill up and block the zygote.
+            self._words = tempfile.TemporaryFile()  # noqa: SIM115
+            self._process = subprocess.Popen(
+                line,
+                env=environment,
+                pass_fds=[theirs.fileno()],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=self._words,
+            )
+        self._control = ours
+
+    def start(self) -> None:
+        """Have a warm zygote. Raises NoSandbox."""
+        if self._process is None:
+            self.launch()
+        self._control.settimeout(START_SECONDS)
+        try:
+            ready = self._control.recv(5)
+        except OSError:
+            ready = b""
+        if ready != b"ready":
+            raise NoSandbox(_explain(self.mode, self._last_words()))
+        self._control.settimeout(None)
+
+    def _last_words(self) -> str:
+        """End the zygote; returns what it said on standard error."""
+        words = os.pread(self._words.fileno(), 2**20, 0) if self._words is not None else b""
+        self.stop()
+        return words.decode(errors="replace")
+
+    def stop(self) -> None:
+        """End the zygote and everything below it."""
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        if self._words is not None:
+            self._words.close()
+        self._process = self._control = self._words = None
+        self._groups = remove_all(self._groups, seconds=REMOVE_SECONDS)
+
+    def prove(self) -> None:
+        """Run a first, empty submission: what the kernel refuses shows only here. Raises NoSandbox."""
+        for hierarchy in (self.hierarchy, None) if self.hierarchy else (None,):
+            self.hierarchy = hierarchy  # the second time without control groups, should it be for them
+            with contextlib.suppress(Lost), self.session([CellSource("first", "given", "pass")]) as session:
+                if session.cells[0].status == "ran":
+                    return
+        raise NoSandbox(
+            _explain(self.mode, self._last_words() or "a submission's process does not start: namespaces refused")
+        )
+
+    def session(self, cells: Sequence[CellSource]) -> Session:
+        """A submission's process, with its cells run. Use as a context manager."""
+        return Session(self, list(cells))
+
+    def spawn(self, cpu_seconds: float) -> Spawned:
+        """A fresh process for a submission. Raises Lost when the zygote is gone.
+
+        cpu_seconds: the processor time that it and all that it starts may have together.
+        """
+        to_live = self.limits.seconds_per_submission * self.limits.wall_clock_factor + SPARE_SECONDS
+        order = {**asdict(self.limits), "seconds_to_live": to_live, "cpu_to_live": cpu_seconds, "uid": _user_id()}
+        with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
+            channel, their_channel = socket.socketpair()
+            lifeline, their_lifeline = socket.socketpair()
+            for end in (channel, lifeline):
+                ours.callback(end.close)
+            for end in (their_channel, their_lifeline):
+                theirs.callback(end.close)
+            descriptors = [their_channel.fileno(), their_lifeline.fileno()]
+            try:
+                if self._process is None or self._process.poll() is not None:
+                    self.stop()
+                    self.start()
+                group = self._group()
+                for entrance in group.entrances() if group else ():
+                    theirs.callback(os.close, entrance)
+                    descriptors.append(entrance)
+                socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
+            except OSError as error:
+                raise Lost(str(error)) from None
+            ours.pop_all()
+        return Spawned(channel, lifeline, group)
+
+    def _group(self) -> Group | None:
+        """A control group for the next submission; those of ended ones are removed on the way."""
+        self._groups = remove_all(self._groups)
+        if self.hierarchy is None:
+            return None
+        group = self.hierarchy.make(self.limits)
+        self._groups.append(group)
+        return group
+
+
+def _user_id() -> int:
+    """A user id that no other submission on this machine has now: the kernel counts processes by user."""
+    number = os.getpid() * 64 + next(_started) % 64  # process ids stay below 2**22
+    with contextlib.suppress(OSError, ValueError), open("/proc/self/uid_map", encoding="ascii") as file:
+        first, _, count = (int(word) for word in file.readline().split())
+        if count < 2**31:  # a container with few user ids: the upper half of them, shared where it must be
+            return first + count // 2 + number % max(count - count // 2, 1)
+    return 2**30 + number
+
+
+def _explain(mode: str, words: str) -> str:
+    reason = next((line for line in reversed(words.strip().splitlines()) if line.strip()), "it said nothing")
+    if mode == "plain":
+        return f"the worker process does not start: {reason}"
+    if "namespace" in reason or "uid map" in reason or "Permission" in reason:
+        remedy = "allow unprivileged user namespaces (sysctl kernel.unprivileged_userns_clone=1, "
+        remedy += "kernel.apparmor_restrict_unprivileged_userns=0), or grade as root"
+    else:
+        remedy = "run `autograder doctor`"
+    return f"no sandbox: bubblewrap does not start here ({reason[:200]}); {remedy}"
+
+
+def sandbox_mode() -> str:
+    """ "root" or "user", whichever this process would use."""
+    return "root" if os.geteuid() == 0 else "user"
+
+
+@cache
+def preflight() -> str | None:
+    """Why there can be no sandbox here, in one line, or None. What only a run can tell, the start of one tells."""
+    if sys.platform != "linux":
+        return "no sandbox: grading strangers' work needs Linux (use a container or a virtual machine)"
+    if bubblewrap.program() is None:
+        return "no sandbox: bubblewrap is not installed; run: sudo apt-get install bubblewrap (or your system's way)"
+    from ..worker import seccomp
+
+    if not seccomp.supported():
+        return "no sandbox: this processor's system calls are not known to the filter; use x86_64 or aarch64"
+    return None
+
+
+def open_sandbox(limits: Limits | None = None, unsafe: bool = False, hidden: Sequence[str] = ()) -> Sandbox:
+    """A sandbox, warm once it is entered. Raises NoSandbox with the remedy; `unsafe` is a plain process.
+
+    hidden: folders that no submission may see, even should they lie among what must be shown.
+    """
+    if not hasattr(os, "fork"):
+        raise NoSandbox(
+            "answers are run on Linux and macOS; on Windows, use WSL (https://learn.microsoft.com/windows/wsl)"
+        )
+    reason = None if unsafe else preflight()
+    if reason:
+        raise NoSandbox(reason)
+    return Sandbox(limits or Limits(), "plain" if unsafe else sandbox_mode(), hidden)

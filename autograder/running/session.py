@@ -1,0 +1,343 @@
+"""One submission as the host sees it: its cells are run, then each exercise is asked.
+
+Nothing that a student's process does raises here. A process that dies or hangs is started again, without the cell in
+which it did so, and what it did becomes an outcome or an answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import time
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ..data import Answer, CellOutcome, CellSource
+from ..worker.cells import STUCK
+from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
+from ..worker.keeper import SWEEP, TELL
+from ..worker.values import BadValue
+from .dialogue import Request, Transcript, read_failure
+from .groups import Group
+from .limits import Limits
+
+RESTARTS = 3
+#: Where the host ends what takes too long, the student's process itself would do so this many times later.
+LATER = 3
+TOO_LONG = "The notebook as a whole took too long"
+#: The share of a submission's time for cells of the student's own, which may train: the exercises need the rest.
+OWN_CELLS = 1 / 3
+GRACE_SECONDS = 5.0
+HEADER_CAP = 2**20
+OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
+TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
+
+
+class Lost(Exception):
+    """The submission's process is gone."""
+
+
+@dataclass(frozen=True)
+class Spawned:
+    """A submission's process: the channel to it, the lifeline to its keeper, and its control group where it has one."""
+
+    channel: socket.socket
+    lifeline: socket.socket
+    group: Group | None
+
+
+class Spawns(Protocol):
+    """What starts processes for submissions: a sandbox."""
+
+    limits: Limits
+    mode: str
+
+    def spawn(self, cpu_seconds: float) -> Spawned: ...
+
+
+class Session:
+    """A context manager; see `Sandbox.session`."""
+
+    def __init__(self, sandbox: Spawns, cells: list[CellSource]) -> None:
+        self._sandbox, self._limits, self._sources = sandbox, sandbox.limits, cells
+        self._channel: socket.socket | None = None
+        self._lifeline: socket.socket | None = None
+        self._group: Group | None = None
+        self._memory_deaths = 0
+        self._cpu_seconds: float | None = None
+        self._cpu_before = 0.0
+        self._left_out: dict[int, CellOutcome] = {}
+        self._ends = time.monotonic() + self._of_the_clock(self._limits.seconds_per_submission)
+        self.cells: list[CellOutcome] = []
+
+    def __enter__(self) -> Session:
+        self._run_cells()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._hang_up()
+
+    def _of_the_clock(self, seconds: float) -> float:
+        """How long what may use `seconds` of processor time may take."""
+        return seconds * self._limits.wall_clock_factor
+
+    def _cpu_left(self) -> float:
+        """Processor time that the submission may still use, as far as the keepers of its processes have told."""
+        return self._limits.seconds_per_submission - self._cpu_before - (self._cpu_seconds or 0.0)
+
+    def _is_over(self) -> bool:
+        return time.monotonic() > self._ends or self._cpu_left() <= 0
+
+    def _hang_up(self) -> None:
+        """End the submission's process; a closed lifeline ends all that it started, too."""
+        for end in (self._channel, self._lifeline):
+            if end is not None:
+                end.close()
+        self._channel = self._lifeline = None
+        self._cpu_before, self._cpu_seconds = self._cpu_before + (self._cpu_seconds or 0.0), None
+
+    def _run_cells(self) -> None:
+        """Start a process and run the cells; start again without a cell that ended or blocked the process.
+
+        Raises Lost where not even the first cell began, time and again: no student's code had run, so it is our fault.
+        """
+        outcomes = dict(self._left_out)
+        for attempt in range(RESTARTS + 1):
+            if len(self._left_out) > RESTARTS:
+                break
+            outcomes = dict(self._left_out)
+            try:
+                culprit = self._run_through(outcomes)
+            except Lost:
+                if attempt == RESTARTS:
+                    raise
+                continue
+            if culprit is None or self._is_over():
+                break
+            self._left_out[culprit.index] = outcomes[culprit.index] = culprit.outcome
+        self.cells = [
+            outcomes.get(index, CellOutcome(cell.name, "skipped")) for index, cell in enumerate(self._sources)
+        ]
+
+    def _run_through(self, outcomes: dict[int, CellOutcome]) -> _Culprit | None:
+        """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
+        wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
+        sources = [self._sources[index] for index in wanted]
+        cells = [_order(cell) for cell in sources]
+        seconds = {
+            "seconds_per_cell": self._limits.seconds_per_cell,
+            "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,
+            "wall_clock_factor": self._limits.wall_clock_factor,
+        }
+        begun, current = False, None
+        try:
+            spawned = self._sandbox.spawn(self._cpu_left())
+            self._channel, self._lifeline, self._group = spawned.channel, spawned.lifeline, spawned.group
+            self._memory_deaths = 0
+            self._channel.settimeout(GRACE_SECONDS)
+            send_frame(self._channel, {"cells": cells, **seconds})
+            for position, index in enumerate(wanted):
+                self._hear("begin", position, self._deadline(GRACE_SECONDS))
+                begun, current = True, index
+                header = self._hear("cell", position, self._deadline(self._of_the_clock(self._limits.seconds_per_cell)))
+                outcomes[index] = _outcome(self._sources[index].name, header)
+            begun = True
+            self._hear("ready", None, self._deadline(GRACE_SECONDS))
+            return None
+        except TROUBLE as error:
+            gone = isinstance(error, (Closed, OSError))
+            words = self._last_words() if gone else self._told()
+            self._hang_up()
+            if not begun:
+                raise Lost("the sandbox starts no processes any more; run `autograder doctor`") from None
+            if current is None:
+                return None
+            late = isinstance(error, FrameTimeout) or words.get("code") == STUCK or words.get("how") == "time"
+            status = "timeout" if late else "died"
+            return _Culprit(current, CellOutcome(self._sources[current].name, status))
+
+    def _hear(self, event: str, index: int | None, deadline: float) -> dict[str, Any]:
+        header, _ = receive_frame(self._channel, deadline, HEADER_CAP, 0)
+        if header.get("event") != event or header.get("index") != index:
+            raise BadFrame(f"where {event} was due")
+        return header
+
+    def _deadline(self, seconds: float) -> float:
+        return min(time.monotonic() + seconds, self._ends) + GRACE_SECONDS
+
+    def ask(self, request: Request) -> Answer:
+        """Ask one exercise, in a child process of the submission's own."""
+        answer = self._ask(request)
+        if answer.status == "crashed" and not answer.calls and self._channel is None:
+            answer = self._ask(request)  # the exercise before may have doomed the process of the notebook
+        return answer
+
+    def _ask(self, request: Request) -> Answer:
+        if self._is_over():
+            return Answer("timeout", f"{TOO_LONG}; this function was not asked any more.")
+        if self._channel is None:
+            self._run_cells()
+        if self._channel is None:
+            return Answer("crashed", "The notebook ends its own process, so this function could not be asked.")
+        if self._cpu_seconds is None:
+            self._told()  # what the cells have used is not this exercise's
+        transcript = request.transcript()
+        ours, theirs = socket.socketpair()
+        deadline = self._deadline(self._of_the_clock(self._limits.seconds_per_exercise))
+        with ours:
+            try:
+                with theirs:
+                    self._send(request, theirs)
+                finished = self._listen(ours, request, transcript, deadline)
+            except FrameTimeout:
+                finished = "timeout"
+            except (Closed, OSError):
+                finished = "closed"
+            except Exception:  # whatever a stranger's frames provoke in whoever reads them
+                finished = "garbled"
+        return self._conclude(transcript, finished, deadline)
+
+    def _send(self, request: Request, theirs: socket.socket) -> None:
+        seconds = self._limits.seconds_per_exercise
+        later = 1 if self._sandbox.mode == "plain" else LATER
+        clock = self._of_the_clock(seconds) * later
+        header = {**request.header(), "seconds": seconds, "seconds_of_the_clock": clock}
+        self._channel.settimeout(GRACE_SECONDS)
+        send_frame(self._channel, header, request.payload)
+        socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
+
+    def _listen(self, ours: socket.socket, request: Request, transcript: Transcript, deadline: float) -> str:
+        """Take frames until the exercise is over; returns how it ended."""
+        left = self._limits.reply_bytes
+        while True:
+            text, payload = receive_bytes(ours, deadline, HEADER_CAP)
+            left -= len(text) + len(payload) + 1_000
+            if left < 0:
+                return "flood"
+            header = read_header(text)
+            event = header.get("event")
+            if event in ("absent", "broken"):
+                return str(event)
+            if event == "ask":
+                began = time.monotonic()
+                reply, data = request.reply(header, payload)
+                ours.settimeout(GRACE_SECONDS)
+                send_frame(ours, reply, data)
+                deadline = min(deadline + time.monotonic() - began, self._ends + GRACE_SECONDS)  # it waited for us
+            elif transcript.take(header, payload):
+                return "done"
+
+    def _conclude(self, transcript: Transcript, finished: str, deadline: float) -> Answer:
+        """Hear how the child ended and clear away what it left. A process that stays silent is ended."""
+        how = self._child_ended(time.monotonic() + 1) if finished == "closed" else ""
+        before = self._cpu_seconds
+        excess = self._sweep()
+        used = self._cpu_seconds - before if None not in (before, self._cpu_seconds) else 0.0
+        if self._memory_ran_out():
+            excess.append("memory")
+        how = how or self._child_ended(deadline + GRACE_SECONDS)
+        if not how:
+            self._hang_up()
+        answer = transcript.answer
+        if finished == "done":  # all is answered; should the notebook's process be gone, the next one starts it anew
+            return answer
+        if finished == "absent":
+            return Answer("missing", "The notebook defines no function of this name.")
+        if "time" in excess:
+            return Answer("timeout", f"{TOO_LONG}; this function was asked when it did.", answer.calls)
+        seconds = self._limits.seconds_per_exercise
+        spent = how == OUT_OF_CPU_TIME or used >= seconds
+        if (spent or finished == "timeout" or how == "timeout") and "memory" not in excess:
+            # else it waits for a process that was ended
+            within = f"{seconds:g} seconds of processor time" if spent else f"{self._of_the_clock(seconds):g} seconds"
+            return Answer("timeout", f"It did not come to an end within {within}.", answer.calls)
+        return Answer("crashed", self._death(finished, how, excess), answer.calls)
+
+    def _child_ended(self, deadline: float) -> str:
+        """What the process says of its child's end; "" when it says nothing that can be understood."""
+        if self._channel is None:
+            return ""
+        try:
+            how = self._hear("ended", None, deadline).get("how")
+        except TROUBLE:
+            return ""
+        return how if isinstance(how, str) and re.fullmatch(r"(signal|exit) \d{1,3}|timeout|no child", how) else ""
+
+    def _sweep(self) -> list[str]:
+        """Have the keeper kill what the exercise left running; returns the limits that were passed meanwhile."""
+        try:
+            self._lifeline.settimeout(GRACE_SECONDS)
+            self._lifeline.sendall(SWEEP)
+        except OSError:
+            pass  # it has ended: its last words are still to be read
+        words = self._last_words()
+        if words.get("event") == "swept":
+            return list(words["excess"])
+        self._hang_up()
+        return [str(words.get("how"))]
+
+    def _told(self) -> dict[str, Any]:
+        """What the keeper says when it is asked for the processor time used so far."""
+        with contextlib.suppress(OSError, AttributeError):  # it has ended: its last words are still to be read
+            self._lifeline.settimeout(GRACE_SECONDS)
+            self._lifeline.sendall(TELL)
+        return self._last_words()
+
+    def _memory_ran_out(self) -> bool:
+        """Whether the kernel has ended a process of this submission for want of memory since this was last asked."""
+        before = self._memory_deaths
+        self._memory_deaths = self._group.memory_deaths() if self._group is not None else 0
+        return self._memory_deaths > before
+
+    def _last_words(self) -> dict[str, Any]:
+        """The next frame of the keeper, which is ours to trust; {} when there is none."""
+        if self._lifeline is None:
+            return {}
+        try:
+            words = receive_frame(self._lifeline, time.monotonic() + GRACE_SECONDS)[0]
+        except TROUBLE:
+            return {}
+        if words.get("cpu") is not None:
+            self._cpu_seconds = float(words["cpu"])
+        return words
+
+    def _death(self, finished: str, how: str, excess: list[str]) -> str:
+        """One sentence for the student on why the exercise ended early."""
+        kind, _, number = how.partition(" ")
+        if "memory" in excess:
+            return f"It used more memory than the {self._limits.memory_bytes / 2**20:.0f} MiB that there are."
+        if "processes" in excess or how == "no child":
+            return f"It started more than {self._limits.processes} processes."
+        if finished == "flood":
+            return f"It returned more than {self._limits.reply_bytes / 2**20:.0f} MiB in all."
+        if finished == "garbled":
+            return "It wrote to the channel over which its results travel."
+        if finished == "broken":
+            return "What it returned could not be read."
+        if kind == "signal":
+            known = {signal.SIGSEGV: "crashed (segmentation fault)", signal.SIGABRT: "crashed (abort)"}
+            return f"Its process {known.get(int(number), f'was ended by signal {number}')}."
+        return f"Its process ended itself ({how})." if kind == "exit" else "Its process died."
+
+
+@dataclass(frozen=True)
+class _Culprit:
+    """The cell in which a process ended."""
+
+    index: int
+    outcome: CellOutcome
+
+
+def _order(cell: CellSource) -> dict[str, Any]:
+    told = {"name": cell.name, "source": cell.source, "tested": cell.tested, "tests": cell.tests}
+    return {**told, "own": cell.kind == "extra"}
+
+
+def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:
+    status = header.get("status")
+    if status not in ("ran", "failed", "timeout"):
+        raise BadFrame("status")
+    failure = read_failure(header.get("error")) if status == "failed" else None
+    return CellOutcome(name, status, failure, header.get("defined") is True)

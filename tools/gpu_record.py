@@ -1,0 +1,328 @@
+"""Record unit 9's measurements on a GPU: `python tools/gpu_record.py [FILE]`.
+
+The record is a small JSON file with the device, the driver, the versions, the date and the command beside the numbers.
+Every time is a median with quartiles over several repeats. Without a CUDA GPU nothing is recorded.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import shlex
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+DEFAULT_FILE = Path("solutions/09_gpu_speed/gpu_record.json")
+NO_GPU = "no CUDA GPU is in reach of PyTorch, so nothing was recorded"
+BACKENDS = {
+    "SDPA flash": SDPBackend.FLASH_ATTENTION,
+    "SDPA efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION,
+    "SDPA math": SDPBackend.MATH,
+}
+Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How large and how often to measure. The defaults suit a GPU; a test uses small ones."""
+
+    heads: int = 4
+    d_head: int = 64
+    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
+    loop_limit: int = 256
+    dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.bfloat16, torch.float16)
+    memory_lengths: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
+    lstm_lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
+    lstm_width: int = 256
+    decode_heads: int = 32
+    decode_groups: tuple[int, ...] = (32, 8, 4, 1)
+    decode_lengths: tuple[int, ...] = (4096, 32768, 131072)
+    matmul: int = 8192
+    copy: int = 2**28
+    block: int = 256
+    warmup: int = 5
+    repeats: int = 20
+    compiled: bool = True
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The clock
+
+
+def seconds(run: Callable[[], object], device: torch.device, warmup: int, repeats: int) -> dict[str, float]:
+    """Median, quartiles and count of the seconds that `run` takes: by CUDA events, or by the clock on the CPU."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        if device.type == "cuda":
+            first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            torch.cuda.synchronize()
+            first.record()
+            run()
+            last.record()
+            torch.cuda.synchronize()
+            times.append(first.elapsed_time(last) / 1000)
+        else:
+            start = time.perf_counter()
+            run()
+            times.append(time.perf_counter() - start)
+    low, median, high = statistics.quantiles(times, n=4, method="inclusive")
+    return {"median": median, "low": low, "high": high, "repeats": repeats}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is measured
+
+
+def loops(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """One query at a time."""
+    out = torch.zeros_like(Q)
+    for b in range(Q.shape[0]):
+        for head in range(Q.shape[1]):
+            for i in range(Q.shape[2]):
+                scores = K[b, head] @ Q[b, head, i] / math.sqrt(Q.shape[-1])
+                out[b, head, i] = torch.softmax(scores, 0) @ V[b, head]
+    return out
+
+
+def batched(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """Whole-tensor products, scores materialised."""
+    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), -1) @ V
+
+
+def tiled(Q: Tensor, K: Tensor, V: Tensor, block: int = 256) -> Tensor:
+    """The online softmax over blocks of keys."""
+    Q = Q / math.sqrt(Q.shape[-1])
+    largest = torch.full_like(Q[..., :1], -math.inf)
+    total, mix = torch.zeros_like(largest), torch.zeros_like(Q)
+    for keys, values in zip(K.split(block, -2), V.split(block, -2), strict=True):
+        scores = Q @ keys.mT
+        new = torch.maximum(largest, scores.amax(-1, keepdim=True))
+        factor, terms = torch.exp(largest - new), torch.exp(scores - new)
+        total, mix, largest = factor * total + terms.sum(-1, keepdim=True), factor * mix + terms @ values, new
+    return mix / total
+
+
+def variants(device: torch.device, sizes: Sizes) -> Iterator[tuple[str, Attention]]:
+    """Name and function of each variant: SDPA as PyTorch chooses its kernel and, on a GPU, each kernel by force."""
+    yield "loops", loops
+    yield "batched", batched
+    yield "tiled", lambda Q, K, V: tiled(Q, K, V, sizes.block)
+    yield "SDPA", F.scaled_dot_product_attention
+    if device.type == "cuda":
+        for name, kernel in BACKENDS.items():
+            yield name, forced(kernel)
+    if sizes.compiled:
+        yield "compiled", torch.compile(batched, dynamic=False)
+
+
+def forced(kernel: SDPBackend) -> Attention:
+    """SDPA with this kernel and no other; a RuntimeError where it cannot run."""
+
+    def attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+        with sdpa_kernel(kernel):
+            return F.scaled_dot_product_attention(Q, K, V)
+
+    return attention
+
+
+class Recorder:
+    """Takes all measurements on one device. What could not be measured goes to `left_out`, with the reason."""
+
+    def __init__(self, device: torch.device, sizes: Sizes) -> None:
+        self.device, self.sizes = device, sizes
+        self.left_out: list[dict[str, str]] = []
+
+    def time(self, what: str, run: Callable[[], object]) -> dict[str, float] | None:
+        """Seconds of `run`, or None and a note where it fails, for want of memory or of a kernel."""
+        try:
+            return seconds(run, self.device, self.sizes.warmup, self.sizes.repeats)
+        except Exception as problem:  # a compiler that is missing, a kernel that refuses: noted, never guessed
+            reason = (str(problem).strip() or "no reason given").splitlines()[0]
+            self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason[:200]}"})
+            return None
+
+    def inputs(self, n: int, dtype: torch.dtype, grad: bool = False) -> list[Tensor]:
+        """Q, K, V of shape (1, heads, n, d_head)."""
+        shape = (1, self.sizes.heads, n, self.sizes.d_head)
+        return [torch.randn(shape, device=self.device).to(dtype).requires_grad_(grad) for _ in range(3)]
+
+    def roofline(self) -> dict[str, Any]:
+        """Rate of a large matrix product for each dtype, and bandwidth of a large copy."""
+        peaks = {}
+        for dtype in self.sizes.dtypes:
+            A, B = (torch.randn(self.sizes.matmul, self.sizes.matmul, device=self.device).to(dtype) for _ in range(2))
+            took = self.time(f"matmul {name_of(dtype)}", lambda A=A, B=B: A @ B)
+            if took:
+                peaks[name_of(dtype)] = rate(2 * self.sizes.matmul**3, took)
+        source = torch.randn(self.sizes.copy, device=self.device)
+        target = torch.empty_like(source)
+        took = self.time("copy", lambda: target.copy_(source))
+        return {"peak_flops": peaks, "bandwidth": took and rate(2 * source.nbytes, took)}
+
+    def attention(self) -> list[dict[str, Any]]:
+        """Every variant over n and dtype, forward, and forward with backward."""
+        rows = []
+        for variant, function in variants(self.device, self.sizes):
+            for dtype in self.sizes.dtypes:
+                for n in self.sizes.lengths:
+                    if variant == "loops" and n > self.sizes.loop_limit:
+                        continue
+                    for step in ("forward", "forward and backward"):
+                        what = f"{variant}, {name_of(dtype)}, n = {n}, {step}"
+                        took = self.time(what, self.step(function, n, dtype, step))
+                        if took:
+                            row = {"variant": variant, "dtype": name_of(dtype), "pass": step, "n": n, "batch": 1}
+                            row |= {"heads": self.sizes.heads, "d_head": self.sizes.d_head, "seconds": took}
+                            rows.append(row)
+        return rows
+
+    def step(self, function: Attention, n: int, dtype: torch.dtype, step: str) -> Callable[[], object]:
+        """What is timed: one forward pass, or one with its backward pass."""
+        if step == "forward":
+            inputs = self.inputs(n, dtype)
+            return torch.no_grad()(lambda: function(*inputs))
+        inputs = self.inputs(n, dtype, grad=True)
+        weight = torch.randn_like(inputs[0])
+        return lambda: torch.autograd.grad((function(*inputs) * weight).sum(), inputs)
+
+    def memory(self) -> list[dict[str, Any]]:
+        """Bytes beyond the inputs at the peak of one forward pass; only a GPU's allocator can tell."""
+        if self.device.type != "cuda":
+            return []
+        rows = []
+        functions = {"batched": batched, "tiled": tiled, "SDPA": F.scaled_dot_product_attention}
+        for name, function in functions.items():
+            for n in self.sizes.memory_lengths:
+                inputs = self.inputs(n, torch.float32)
+                torch.cuda.synchronize()
+                torch.cuda.reset_peak_memory_stats()
+                before = torch.cuda.memory_allocated()
+                try:
+                    function(*inputs)
+                except torch.cuda.OutOfMemoryError:
+                    self.left_out.append({"what": f"memory of {name}, n = {n}", "why": "out of memory"})
+                    continue
+                torch.cuda.synchronize()
+                extra = torch.cuda.max_memory_allocated() - before
+                formula = self.sizes.heads * n * n * 4
+                rows.append({"variant": name, "n": n, "bytes": extra, "score_matrix_bytes": formula})
+        return rows
+
+    def lstm(self) -> list[dict[str, Any]]:
+        """An LSTM layer and a causal attention layer of equal width, one sequence, float32."""
+        width, heads, rows = self.sizes.lstm_width, self.sizes.heads, []
+        layer = torch.nn.LSTM(width, width, batch_first=True).to(self.device)
+        weights = [(torch.randn(width, width, device=self.device) / width**0.5).requires_grad_() for _ in range(4)]
+
+        def attend(X: Tensor) -> Tensor:
+            Q, K, V = ((X @ W).unflatten(-1, (heads, -1)).transpose(1, 2) for W in weights[:3])
+            return F.scaled_dot_product_attention(Q, K, V, is_causal=True).transpose(1, 2).flatten(2) @ weights[3]
+
+        layers = {"lstm": (lambda X: layer(X)[0], list(layer.parameters())), "attention": (attend, weights)}
+        for n in self.sizes.lstm_lengths:
+            X = torch.randn(1, n, width, device=self.device)
+            for step in ("forward", "forward and backward"):
+                took = {}
+                for name, (function, leaves) in layers.items():
+                    run = torch.no_grad()(lambda f=function, X=X: f(X))
+                    if step != "forward":
+                        run = lambda f=function, X=X, leaves=leaves: torch.autograd.grad(f(X).sum(), leaves)  # noqa: E731
+                    took[name] = self.time(f"{name}, n = {n}, {step}", run)
+                if all(took.values()):
+                    rows.append({"n": n, "width": width, "pass": step, **took})
+        return rows
+
+    def decoding(self) -> list[dict[str, Any]]:
+        """One token against a cache, for several numbers of key/value heads, in the last of the dtypes."""
+        heads, d, dtype, rows = self.sizes.decode_heads, self.sizes.d_head, self.sizes.dtypes[-1], []
+        for n in self.sizes.decode_lengths:
+            for groups in self.sizes.decode_groups:
+                K, V = (torch.randn(1, groups, n, d, device=self.device).to(dtype) for _ in range(2))
+                q = torch.randn(1, groups, heads // groups, d, device=self.device).to(dtype)
+                run = torch.no_grad()(lambda q=q, K=K, V=V: torch.softmax(q @ K.mT * d**-0.5, -1) @ V)
+                took = self.time(f"decoding, {groups} groups, n = {n}", run)
+                if took:
+                    row = {"n": n, "heads": heads, "groups": groups, "d_head": d, "dtype": name_of(dtype)}
+                    rows.append({**row, "bytes": K.nbytes + V.nbytes, "seconds": took})
+        return rows
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """ "float32" for torch.float32."""
+    return str(dtype).removeprefix("torch.")
+
+
+def rate(work: int, took: dict[str, float]) -> dict[str, float]:
+    """Work per second from seconds: the quartiles change places."""
+    return {"median": work / took["median"], "low": work / took["high"], "high": work / took["low"]}
+
+
+def made_by(device: torch.device, command: list[str]) -> dict[str, str]:
+    """Device, driver, versions, date and command."""
+    name, driver = platform.processor() or platform.machine(), "none"
+    if device.type == "cuda":
+        name, driver = torch.cuda.get_device_name(device), "unknown"
+        if shutil.which("nvidia-smi"):
+            query = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+            answer = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split()
+            driver = answer[0] if answer else driver
+    versions = {"torch": torch.__version__, "cuda": torch.version.cuda or "none", "python": platform.python_version()}
+    date = datetime.now(UTC).date().isoformat()
+    return {"device": name, "driver": driver, **versions, "date": date, "command": shlex.join(command)}
+
+
+def record(device: torch.device, sizes: Sizes, command: list[str]) -> dict[str, Any]:
+    """All measurements on `device`, as what is written to the file."""
+    torch.manual_seed(0)
+    recorder = Recorder(device, sizes)
+    parts = {}
+    for part in ("roofline", "attention", "memory", "lstm", "decoding"):
+        print(f"measuring: {part}", flush=True)
+        parts[part] = getattr(recorder, part)()
+    return {"made": made_by(device, command), **parts, "left_out": recorder.left_out}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The command. Exit code 2 without a GPU."""
+    parser = argparse.ArgumentParser(prog="python tools/gpu_record.py", description=__doc__)
+    parser.add_argument(
+        "file", nargs="?", type=Path, default=DEFAULT_FILE, help=f"where to write; default {DEFAULT_FILE}"
+    )
+    parser.add_argument("--repeats", type=int, default=Sizes.repeats, help="timed runs of each measurement")
+    options = parser.parse_args(arguments)
+    if options.repeats < 2:
+        parser.error("--repeats must be at least 2: quartiles need more than one run")
+    if not torch.cuda.is_available():
+        print(f"gpu_record: {NO_GPU}.", file=sys.stderr)
+        return 2
+    if not options.file.parent.is_dir():
+        print(f"gpu_record: no folder {options.file.parent}: start in the course's folder.", file=sys.stderr)
+        return 2
+    given = sys.argv[1:] if arguments is None else arguments
+    command = ["python", "tools/gpu_record.py", *given]
+    made = record(torch.device("cuda"), Sizes(repeats=options.repeats), command)
+    options.file.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    print(f"Recorded on {made['made']['device']}: {options.file}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
