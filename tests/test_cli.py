@@ -353,7 +353,7 @@ def test_a_gradebook_that_is_none(capfd, course, content):
 
 def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(capfd, course, monkeypatch):
     """It holds marks. Whoever runs this may be root, to whom every file is open."""
-    from autograder.grading import classroom
+    from autograder.gradebook import condition
 
     hand_in(course, "anna")
     gradebook(course).mkdir()
@@ -366,11 +366,11 @@ def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(ca
         other.execute("INSERT INTO course VALUES ('attention')")
         other.commit()
     before = gradebook(course).read_bytes()
-    classroom.check_gradebook(course)
+    condition.check_gradebook(course)
     assert gradebook(course).read_bytes() == before, "looking changes nothing"
     read_only = partial(connect, f"file:{gradebook(course)}?mode=ro", uri=True)
-    monkeypatch.setattr(classroom.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
-    classroom.check_gradebook(course)  # enough to read marks
+    monkeypatch.setattr(condition.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
+    condition.check_gradebook(course)  # enough to read marks
     said = refused(capfd, *grade(course, UNIT))
     assert "readonly" in said and "permissions" in said and "move it away" not in said
 

@@ -7,10 +7,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
-from ..data import Verdict
-from ..data import CellOutcome, CellSource
+from ..data import CellOutcome, CellSource, Transplanted, Verdict
 from ..reading.syntax import bound_names, definitions, statements
-from ..data import Transplanted
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")
 #: Short names that a cell uses without importing them -> what the import says.

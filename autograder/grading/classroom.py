@@ -3,28 +3,19 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import closing
 from functools import partial
 from pathlib import Path
 
-from . import runs
-from ..data import TESTS
+from ..data import TESTS, Graded, NotUsable, Unreadable
 from ..judging.challenge import Challenge
 from ..reading.course import Course
-from .executors import Pool
-from ..data import Expected
-from ..data import Graded
-from .jobs import Job, begin, lost, run
-from .kept import keep, read_kept
-from .placement import HandedIn, Survey, survey
-from ..running.limits import Limits
-from ..data import NoSandbox
-from ..running.sandbox import preflight
-from ..data import Unreadable
 from ..reading.submission import bounded, read_file
+from ..running.limits import Limits
 from ..units import digest
+from .executors import Pool
+from .jobs import Job, begin, lost, run
+from .placement import HandedIn, Survey, survey
 from .unseen import unseen
 
 Done = Callable[[Graded], None]

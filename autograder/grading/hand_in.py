@@ -14,10 +14,10 @@ from pathlib import Path
 
 from nbformat import NotebookNode
 
-from .placement import NOTES, SAID
 from ..data import Unreadable
 from ..reading.submission import read_bytes
 from ..reading.transplant import transplant
+from .placement import NOTES, SAID
 
 TIMESTAMP = "timestamp.txt"
 

@@ -13,23 +13,20 @@ import os
 import threading
 from dataclasses import dataclass, field
 from multiprocessing import util
-from typing import Any
 
 import nbformat
 from nbformat import NotebookNode
 
-from ..reading.assignment import read_assignment
+from ..data import MARK, Graded, NoSandbox, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
-from .one_submission import grade_submission, nothing_to_grade
-from ..data import Verdict
-from ..running.limits import Limits
-from ..running.session import Lost
-from ..data import NoSandbox
-from ..running.sandbox import Sandbox, open_sandbox
-from ..data import Unreadable
+from ..reading.assignment import Assignment, read_assignment
 from ..reading.submission import for_the_student, read_bytes
-from ..data import Transplanted
 from ..reading.transplant import transplant
+from ..running.limits import Limits
+from ..running.sandbox import Sandbox, open_sandbox
+from ..running.session import Lost
+from .one_submission import grade_submission, nothing_to_grade
+
 
 @dataclass(frozen=True)
 class Job:

@@ -8,9 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from ..data import Criterion, Graded, Verdict
 from ..reading.course import Course
-from ..data import Graded
-from ..data import Criterion, Verdict
 
 
 def keep(root: Path, item: Graded) -> None:

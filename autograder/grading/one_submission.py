@@ -12,19 +12,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from ..data import CellOutcome, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
-from ..judging.posed import Posed
-from .circumstances import with_circumstances
-from ..running.dialogue import Request
-from ..reading.forbidden import Survey, Tangled, find_forbidden
-from ..data import Verdict
 from ..judging.judge import judge, without_answer
-from .own_questions import own_verdicts
-from ..data import CellOutcome
+from ..judging.posed import Posed
+from ..reading.assignment import Assignment
+from ..reading.forbidden import Survey, Tangled, find_forbidden
+from ..running.dialogue import Request
 from ..running.sandbox import Sandbox
 from ..running.session import Session
-from ..data import Unreadable
-from ..data import Transplanted
+from .circumstances import with_circumstances
+from .own_questions import own_verdicts
 
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")

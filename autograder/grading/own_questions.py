@@ -12,15 +12,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..data import BY_HAND
-from ..data import TESTS, Question
-from ..data import Answer, Call, Failure
-from ..running.dialogue import read_failure
-from ..data import Verdict
-from ..data import CellOutcome
-from ..running.session import Session
+from ..data import BY_HAND, TESTS, Answer, Call, CellOutcome, Failure, Question, Transplanted, Verdict
+from ..reading.assignment import Assignment
 from ..reading.syntax import definitions
-from ..data import Transplanted
+from ..running.dialogue import read_failure
+from ..running.session import Session
 from ..worker.values import BadValue
 
 WAITS = "Waits for your instructor."
