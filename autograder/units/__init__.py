@@ -1,105 +1,26 @@
-"""The course's exercises, unit by unit, found by the names of units and functions."""
+"""Old place of `exercises`; goes when nothing imports it any more."""
 
-from __future__ import annotations
+from ..exercises import (
+    UnknownUnit,
+    _digest,
+    digest,
+    exercises,
+    find_exercise,
+    find_unit,
+    is_exercise,
+    place_of,
+    unit_names,
+)
 
-import hashlib
-from collections.abc import Sequence
-from functools import cache
-from importlib import import_module
-from pathlib import Path
-
-from ..exercise import Exercise
-from ..expected import Expected
-
-#: Unit folder -> the module that holds its exercises.
-MODULES = {
-    "01_projections": "unit_01_projections",
-    "02_scaled_scores": "unit_02_scaled_scores",
-    "03_masking": "unit_03_masking",
-    "04_multi_head": "unit_04_multi_head",
-    "05_mqa_gqa": "unit_05_mqa_gqa",
-    "06_cross_attention": "unit_06_cross_attention",
-    "07_transformer_block": "unit_07_transformer_block",
-    "08_induction_heads": "unit_08_induction_heads",
-    "09_gpu_speed": "unit_09_gpu_speed",
-}
-
-
-class UnknownUnit(Expected):
-    """A unit that this course does not have, or not in full: one line with what is missing."""
-
-
-def unit_names() -> list[str]:
-    """All units, in the order of the course."""
-    return list(MODULES)
-
-
-def find_unit(name: str, units: Sequence[str]) -> str:
-    """One of `units` by its name, its number or the start of its name. Raises UnknownUnit."""
-    if name in units:
-        return name
-    found = [unit for unit in unit_names() if unit.partition("_")[0].lstrip("0") == name.lstrip("0")]
-    found = found or [unit for unit in units if name and unit.startswith(name)]
-    if len(found) > 1:
-        raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
-    if not found:
-        raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(units)}")
-    return found[0]
-
-
-def exercises(unit: str) -> dict[str, Exercise]:
-    """The exercises of one unit, function name -> exercise, in the order of its notebook."""
-    if unit not in MODULES:
-        raise UnknownUnit(f"there is no unit {unit!r}; the units are {', '.join(MODULES)}")
-    place = f"autograder/units/{MODULES[unit]}.py"
-    try:
-        module = import_module(f".{MODULES[unit]}", __name__)
-    except ModuleNotFoundError as error:
-        if error.name != f"{__name__}.{MODULES[unit]}":
-            raise
-        raise UnknownUnit(f"{place} is not there, and MODULES of autograder/units/__init__.py names it") from None
-    listed = getattr(module, "EXERCISES", None)
-    if not listed:
-        raise UnknownUnit(f"{place} lacks EXERCISES, a tuple of its exercises in the order of the notebook")
-    found = {exercise.name: exercise for exercise in listed}
-    if len(found) < len(listed):
-        raise UnknownUnit(f"{place}: two of EXERCISES share a name")
-    for exercise in listed:
-        if exercise.unit != unit:
-            raise UnknownUnit(f"{place}: {exercise.name} says that its unit is {exercise.unit!r}, not {unit!r}")
-    return found
-
-
-def digest(functions: Sequence[str], unit: str = "") -> str:
-    """Of the code that judges these functions: another one may judge the same answer otherwise.
-
-    unit: where to look for them first.
-    """
-    wanted = {MODULES[find_exercise(function, unit).unit] for function in functions}
-    return _digest(frozenset(wanted))
-
-
-@cache
-def _digest(modules: frozenset[str]) -> str:
-    package, here = Path(__file__).parents[1], Path(__file__).parent
-    files = sorted(package.rglob("*.py"))
-    used = [path for path in files if path.parent != here or path.stem in modules or not path.stem.startswith("unit_")]
-    return hashlib.sha256(b"\0".join(path.read_bytes() for path in used)).hexdigest()
-
-
-def find_exercise(function: str, unit: str = "") -> Exercise:
-    """The exercise of one function, whatever its unit; `unit` is where to look first. Raises KeyError."""
-    for name in sorted(MODULES, key=lambda other: other != unit):
-        found = exercises(name).get(function)
-        if found is not None:
-            return found
-    raise KeyError(f"no unit grades a function named {function!r}")
-
-
-def is_exercise(function: str, unit: str = "") -> bool:
-    """Whether the course grades a function of this name; `unit` is where to look first."""
-    try:
-        find_exercise(function, unit)
-    except KeyError:
-        return False
-    return True
+__all__ = [
+    "MODULES",
+    "UnknownUnit",
+    "_digest",
+    "digest",
+    "exercises",
+    "find_exercise",
+    "find_unit",
+    "is_exercise",
+    "unit_names",
+]
+MODULES = {unit: place_of(unit).removeprefix("autograder/").removesuffix(".py") for unit in unit_names()}
