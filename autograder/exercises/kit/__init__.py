@@ -20,15 +20,16 @@ One exercise is one file in its unit's folder, named after the function that stu
 
        def cases(case):
            for dtype in (np.float64, np.float64, np.float32):
-               yield case("values", dtype=dtype)                          # the label lists the sizes
-           yield case("values", "as many keys as features (n = {n})", n="d_k")  # a size in terms of others
+               yield case("values", dtype=dtype)          # the label lists the sizes
+           yield case("values", "as many keys as features (n = {n})", n="d_k")
            yield case("values", "keys that are slices", layout={"keys": strided})
            yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
-           yield case("edge cases", "a long list", n=range(50, 90))       # a size from a range of its own
-           yield case("edge cases", "a query of zeros", query=np.zeros(4))      # its sizes are read off
+           yield case("edge cases", "a long list", n=range(50, 90))  # a size from a range of its own
+           yield case("edge cases", "a query of zeros", query=np.zeros(4))  # d_k is read off
            yield case("batches", "a batch", keys=normal("B n d_k"), values=normal("B n d_v"))
-           drawn = case.draw()                                            # arguments and sizes by name, to be changed
-           yield case("stability", "large scores", **{**drawn, "keys": 1e4 * drawn["keys"]})
+           drawn = case.draw()                            # arguments and sizes by name, to be changed
+           drawn["keys"] *= 1e4
+           yield case("stability", "large scores", **drawn)
 
    The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
    rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `once`, `also`. The **first** case is the plainest:
@@ -51,6 +52,19 @@ One exercise is one file in its unit's folder, named after the function that stu
 
 4. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (its core is the criterion without which
    nothing is earned) and what stands apart from the rule: `library="torch"`, other sizes, what is forbidden.
+
+What is special, and how it is said:
+
+- **torch**: `library="torch"`. Arrays are drawn as ever, and reach the reference and the mistakes as tensors.
+- **Gradients**: "gradients" in `credit` is enough, the judge makes that case; `case("gradients", …, gradient=True)` is
+  one more.
+- **Errors**: `case("errors", "{g} key/value heads for {h} heads", h=6, g=4, raises=Raises("ValueError"))`.
+- **Memory**: `case(…, watch="h*n*n")` with `made=` of `exercise`, which looks at what was made on the way.
+- **Any of many answers**: `examine=` looks at what came back; `also={"period": 4}` tells it more than the arguments do.
+- **Functions as arguments**: a parameter without annotation, and `HostFunction(…)` from each case; functions that share
+  a state, such as a clock, are the parts of one `Device`. An `Activation` is built on the student's side.
+- **Nested arguments**: `params: Drawn("", make, also="d_model h")`, where `make` returns dicts and lists of arrays.
+- **Any number of axes**: `x=normal("B h n m")` in the case that has other axes than the annotation.
 
 The unit's `__init__.py` lists the exercises in the order of the notebook. A file has at most 250 lines and most have
 half of that; what is longer moves to a file beside it, and what several exercises share to parts.py.

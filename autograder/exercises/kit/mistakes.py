@@ -14,18 +14,17 @@ Row = tuple[str, Callable[..., Any] | Mapping[str, Any], str]
 
 
 def slips(whole: Callable[..., Any], rows: Iterable[Row]) -> tuple[Row, ...]:
-    """The rows with `whole` made to slip as their dicts say; rows that hold a function stay as they are."""
-    return tuple(
-        (slug, partial(whole, **how) if isinstance(how, Mapping) else how, advice) for slug, how, advice in rows
-    )
+    """Rows that hold a dict, read as slips of `whole`: for an exercise with slips of two functions."""
+    return tuple((slug, partial(whole, **how), advice) for slug, how, advice in rows)
 
 
 def read_rows(rows: Iterable[Row], whole: Callable[..., Any] | None) -> tuple[Mistake, ...]:
     """The known mistakes of one exercise. Raises TypeError for a row that is none."""
     found = []
-    for row in slips(whole, rows) if whole is not None else rows:
-        if len(row) != 3 or not isinstance(row[0], str) or not callable(row[1]) or not isinstance(row[2], str):
-            raise TypeError(f"{row!r} is no row (slug, how, advice); a dict for how needs `slipped`")
-        slug, how, advice = row
+    for slug, how, advice in rows:
+        if isinstance(how, Mapping) and whole is not None:
+            how = partial(whole, **how)
+        if not (isinstance(slug, str) and callable(how) and isinstance(advice, str)):
+            raise TypeError(f"{slug!r}: a row is (slug, how, advice), and a dict for how needs `slipped`")
         found.append(Mistake(slug, advice, how))
     return tuple(found)
