@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from autograder.exercise import Case
+from autograder.exercises.kit import Case
 from autograder.judging.challenge import Challenge
 from autograder.running.tensors import to_torch
 from autograder.worker.values import map_leaves

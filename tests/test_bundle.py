@@ -18,8 +18,8 @@ import pytest
 import yaml
 
 from autograder.cli import main
+from autograder.exercises import exercises, unit_names
 from autograder.handout.bundle import TOP, contents
-from autograder.units import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

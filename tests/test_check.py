@@ -17,10 +17,10 @@ from asked import points_of
 from autograder.cli import main
 from autograder.commands.own_notebooks import own_notebooks
 from autograder.data import Unreadable
+from autograder.exercises import exercises, unit_names
 from autograder.handout import start_page
 from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
 from autograder.reading import contract
-from autograder.units import exercises, unit_names
 from autograder.version import __version__
 
 ROOT = Path(__file__).parents[1]

@@ -18,11 +18,11 @@ import pytest
 
 from asked import points_of
 from autograder.cli import main
+from autograder.exercises import find_exercise
 from autograder.gradebook.config import load_config
 from autograder.reading import contract
 from autograder.running import sandbox as room
 from autograder.trouble import explained
-from autograder.units import find_exercise
 from autograder.version import __version__
 
 ROOT = Path(__file__).parents[1]

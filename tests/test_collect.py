@@ -20,6 +20,7 @@ import pytest
 from asked import points_of
 from autograder.cli import main
 from autograder.data import NotUsable, Unreadable
+from autograder.exercises import exercises
 from autograder.gradebook.recorder import Gradebook
 from autograder.gradebook.timestamps import read_timestamp
 from autograder.grading.hand_in import read_said
@@ -30,7 +31,6 @@ from autograder.lms.export import table as export_table
 from autograder.lms.roster import Roster, plain_id, read_roster
 from autograder.reading.submission import FILE_CAP
 from autograder.text import csv_line, is_student_id
-from autograder.units import exercises
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer, CellSource, NoSandbox
-from autograder.exercise import Case, HostFunction
+from autograder.exercises.kit import Case, HostFunction
 from autograder.running import bubblewrap, view
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request

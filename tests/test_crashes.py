@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from autograder.exercises import exercises, unit_names
 from autograder.judging.challenge import Challenge
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here, judge_function
 from autograder.pages.feedback import FeedbackPages
-from autograder.units import exercises, unit_names
 from test_feedback import UNIT, box, recorded, words
 
 ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]

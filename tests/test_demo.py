@@ -9,9 +9,9 @@ import pytest
 
 from autograder.commands import demo
 from autograder.data import NoSandbox
+from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.classroom import grade_class, handed_in
 from autograder.judging.challenge import Challenge
-from autograder.units import exercises, find_exercise, unit_names
 
 
 @pytest.fixture(scope="module")

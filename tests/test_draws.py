@@ -7,13 +7,13 @@ import pytest
 import torch
 
 import draws
-from autograder.exercise import Case, Exercise, Leaf, Mistake
+from autograder.exercises import exercises, unit_names
+from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.judging.challenge import pose
 from autograder.judging.compare import tolerance
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here
 from autograder.judging.rounding import LOOSEST
-from autograder.units import exercises, unit_names
 
 NAMES = [name for unit in unit_names() for name in exercises(unit)]
 #: Seeds that no other test draws from.

@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.reading import forbidden as forbidden_module
 from autograder.reading.forbidden import Survey, Tangled, find_forbidden
 from autograder.reading.syntax import definitions, read, statements
-from autograder.units import exercises, find_exercise, unit_names
 from hostile.attack import solutions
 
 FORBIDDEN = ("scipy", "torch", "autograder")

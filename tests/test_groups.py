@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from autograder.data import Answer, CellSource
-from autograder.exercise import Case
+from autograder.exercises.kit import Case
 from autograder.running import delegation
 from autograder.running.dialogue import Request
 from autograder.running.groups import PREFIX

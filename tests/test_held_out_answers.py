@@ -8,9 +8,9 @@ import inspect
 import pytest
 
 from answers import ANSWERS
+from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.judging.local import judge_function
 from autograder.reading.forbidden import find_forbidden
-from autograder.units import exercises, find_exercise, unit_names
 
 UNITS = list(ANSWERS)
 ALL = [exercise for unit in UNITS for exercise in exercises(unit).values()]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer
-from autograder.exercise import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
+from autograder.exercises.kit import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
 from autograder.judging.challenge import pose
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer, CellSource
-from autograder.exercise import Case
+from autograder.exercises.kit import Case
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request
 from autograder.running.limits import BadSettings, Limits

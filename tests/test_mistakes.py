@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from autograder.exercises import exercises, unit_names
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
 from autograder.running.dialogue import Request
-from autograder.units import exercises, unit_names
 
 ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
 MISTAKES = [pytest.param(e, m, id=f"{e.name}-{m.slug}") for e in ALL for m in e.mistakes]

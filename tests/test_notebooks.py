@@ -15,8 +15,8 @@ import nbformat
 import pytest
 
 from asked import points_of
+from autograder.exercises import exercises, place_of, unit_names
 from autograder.handout import release
-from autograder.units import MODULES, exercises, unit_names
 from execute import INVENTED, LEFTOVERS
 from folding import fold
 
@@ -105,7 +105,7 @@ def test_what_a_reader_need_not_read_is_folded_and_says_what_it_is(unit):
 def test_every_function_has_one_answer_cell_and_one_test_cell_with_its_points(unit):
     wanted, notebook = exercises(unit), read("solutions", unit)
     answers, tests = answer_cells(notebook), test_cells(notebook)
-    place, module = f"solutions/{unit}/{unit}.ipynb", f"autograder/units/{MODULES[unit]}.py"
+    place, module = f"solutions/{unit}/{unit}.ipynb", place_of(unit)
     for name in wanted:
         assert name in answers, f"{place} has no answer cell with the grade_id {name!r}, and {module} has that exercise"
         assert f"test_{name}" in tests, f"{place} has no test cell with the grade_id 'test_{name}'"

@@ -13,10 +13,10 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.cli import main
+from autograder.exercises import unit_names
 from autograder.grading import placement
 from autograder.grading.placement import survey
 from autograder.running.sandbox import preflight
-from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]
 UNIT, OTHER = "03_masking", "01_projections"

@@ -19,7 +19,6 @@ import numpy as np
 import psutil
 import pytest
 
-from autograder import units
 from autograder.cli import main
 from autograder.grading import classroom, executors, jobs, runs
 from autograder.running.limits import Limits
@@ -114,7 +113,7 @@ def test_what_has_not_changed_is_not_graded_again(course, capsys, monkeypatch):
     assert set(before) == set(expected(course))
     capsys.readouterr()
 
-    monkeypatch.setattr(executors, "run", lambda job: pytest.fail("graded again"))
+    monkeypatch.setattr(classroom, "run", lambda job: pytest.fail("graded again"))
     assert grade(course) == 0
     assert "6 of 6 were graded before and have not changed" in capsys.readouterr().out
     assert recorded(course) == before
@@ -142,30 +141,11 @@ def test_a_corrected_exercise_is_graded_again(course, monkeypatch):
     assert all(time_ != before[name] for name, time_ in recorded(course).items())
 
 
-def test_the_digest_of_a_units_exercises_is_that_of_its_files(tmp_path, monkeypatch):
-    shutil.copytree(Path(units.__file__).parent, tmp_path / "units")
-    monkeypatch.setattr(units, "__file__", str(tmp_path / "units" / "__init__.py"))
-
-    def digests():
-        units._digest.cache_clear()
-        return units.digest(["embed"]), units.digest(["split_heads"])
-
-    before = digests()
-    with open(tmp_path / "units" / "unit_01_projections.py", "a", encoding="utf-8") as file:
-        file.write("# corrected\n")
-    first = digests()
-    assert first[0] != before[0] and first[1] == before[1]
-    with open(tmp_path / "units" / "torch_parts.py", "a", encoding="utf-8") as file:
-        file.write("# corrected\n")
-    assert all(one != other for one, other in zip(first, digests(), strict=True))
-    units._digest.cache_clear()
-
-
 def test_a_lost_gradebook_is_written_again_without_grading(course, monkeypatch):
     assert grade(course) == 0
     (course / "grading" / "gradebook.db").unlink()
     shutil.rmtree(course / "grading" / "feedback")
-    monkeypatch.setattr(executors, "run", lambda job: pytest.fail("graded again"))
+    monkeypatch.setattr(classroom, "run", lambda job: pytest.fail("graded again"))
     assert grade(course) == 0
     assert scores(course) == expected(course)
     assert len(list((course / "grading" / "feedback").glob(f"*/{UNIT}/{UNIT}.html"))) == 6
@@ -330,7 +310,7 @@ def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
     url, _ = cluster
     folder, handed = classroom.Course(course), classroom.handed_in(course)
     work = [(item, classroom.job_of(folder, item, 1, Limits())) for item in handed]
-    with executors.Pool(1, url, Limits(), unsafe=False) as pool:
+    with executors.Pool(1, url, jobs.run, lambda: None, jobs.lost) as pool:
         found = {}
         for item, graded in pool.run(iter(work)):
             if not found:

@@ -19,13 +19,13 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer, CellSource, NoSandbox
-from autograder.exercise import Case
+from autograder.exercises import unit_names
+from autograder.exercises.kit import Case
 from autograder.running import sandbox as room
 from autograder.running import view
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox
-from autograder.units import unit_names
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Limits(

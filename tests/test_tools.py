@@ -13,7 +13,7 @@ import pytest
 import chromium
 import execute
 import where
-from autograder.units import exercises, unit_names
+from autograder.exercises import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
 ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
@@ -41,7 +41,7 @@ def test_every_part_of_an_exercise_is_found_from_its_name(exercise):
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_the_mistakes_of_an_exercise_stand_in_its_unit(exercise):
-    assert where.places(exercise)["mistakes"].startswith(f"autograder/units/unit_{exercise.unit}.py:")
+    assert where.places(exercise)["mistakes"].startswith(f"autograder/exercises/u{exercise.unit}/")
 
 
 def test_a_notebook_that_is_not_there_yet_is_left_out(monkeypatch, tmp_path):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.exercise import Activation, Case, Exercise, HostFunction, Leaf, Mistake, Rng
+from autograder.exercises.kit import Activation, Case, Exercise, HostFunction, Leaf, Mistake, Rng
 from autograder.judging.challenge import pose
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from answers import ANSWERS
+from autograder.exercises import exercises
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
-from autograder.units import exercises
 
 UNIT = "02_scaled_scores"
 SEEDS = range(6)

@@ -149,8 +149,8 @@ def test_right_answers_of_unusual_form(name, answer):
 
 
 def test_a_forbidden_layer_is_found():
+    from autograder.exercises import find_exercise
     from autograder.reading.forbidden import find_forbidden
-    from autograder.units import find_exercise
 
     forbidden = find_exercise("multi_head_attention").forbidden
     for source in (

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
+from autograder.exercises import find_exercise
 from autograder.judging.local import judge_function
-from autograder.units import find_exercise
 from autograder.units.unit_04_multi_head import _multi_head_attention
 from references import cases, near
 

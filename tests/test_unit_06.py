@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
+from autograder.exercises import find_exercise
 from autograder.judging.local import judge_function
-from autograder.units import find_exercise
 from autograder.units.unit_06_cross_attention import _model
 from references import cases, near
 

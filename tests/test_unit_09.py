@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
+from autograder.exercises import find_exercise
 from autograder.judging.challenge import Challenge
-from autograder.units import find_exercise
 from references import SEEDS, cases, near
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from autograder.data import CellSource
-from autograder.exercise import Case
+from autograder.exercises.kit import Case
 from autograder.grading.classroom import job_of
 from autograder.grading.jobs import Job
 from autograder.grading.placement import HandedIn

@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from answers import ANSWERS
-from autograder.units import exercises, unit_names
+from autograder.exercises import exercises, unit_names
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.DOTALL)

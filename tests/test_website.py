@@ -16,7 +16,7 @@ import nbformat
 import pytest
 
 import website
-from autograder.units import exercises, unit_names
+from autograder.exercises import exercises, unit_names
 from prose import plain_formula
 
 ROOT = Path(__file__).parents[1]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from autograder.exercise import Case
+from autograder.exercises.kit import Case
 from autograder.running.dialogue import Request, Transcript, read_failure
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame

@@ -30,12 +30,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import nbformat  # noqa: E402 (threads are counted when NumPy is first imported)
 
 from autograder.data import UnknownUnit, Verdict  # noqa: E402
+from autograder.exercises import exercises, find_exercise, unit_names  # noqa: E402
 from autograder.judging.challenge import Challenge  # noqa: E402
 from autograder.judging.judge import judge  # noqa: E402
 from autograder.judging.posed import Posed  # noqa: E402
 from autograder.running.dialogue import Request  # noqa: E402
 from autograder.running.tensors import one_thread  # noqa: E402
-from autograder.units import exercises, find_exercise, unit_names  # noqa: E402
 from autograder.worker.calls import answer_of_host, perform  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -13,7 +13,7 @@ from pathlib import Path
 import nbformat
 from nbclient import NotebookClient
 
-from autograder.units import unit_names
+from autograder.exercises import unit_names
 from folding import fold
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -22,8 +22,8 @@ from pathlib import Path
 import jinja2
 import nbformat
 
+from autograder.exercises import unit_names
 from autograder.handout.course_map import NoMap, unit_of_map
-from autograder.units import unit_names
 from prose import Page, code_block, fill_in, folded, markdown, output, words
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -12,8 +12,8 @@ import re
 import sys
 from pathlib import Path
 
-from autograder.exercise import Exercise
-from autograder.units import exercises, find_exercise, unit_names
+from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.exercises.kit import Exercise
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -22,36 +22,28 @@ def places(exercise: Exercise) -> dict[str, str]:
     """What -> FILE:LINE, for everything that belongs to `exercise`; a missing thing is left out."""
     name, unit = exercise.name, exercise.unit
     solutions, release = (ROOT / folder / unit / f"{unit}.ipynb" for folder in ("solutions", "notebooks"))
-    module = ROOT / "autograder" / "units" / f"unit_{unit}.py"
+    module = ROOT / "autograder" / "exercises" / f"u{unit}" / f"{name}.py"
     found = {
         "prose and hints": cell(solutions, "markdown", rf"\*\*Exercise [\d.]+ · `{name}`\*\*"),
         "solution": line(solutions, rf'"grade_id": "{name}"'),
         "visible test": line(solutions, rf'"grade_id": "test_{name}"'),
         "student's version": line(release, rf'"grade_id": "{name}"'),
-        "exercise": line(module, rf'(^|[=(\s])"{name}"'),
+        "exercise": line(module, r"^EXERCISE ="),
         "reference": code(exercise.reference),
         "cases": code(exercise.draw),
-        "mistakes": line(module, r"mistakes=", after=rf'name="{name}"') or mistake(module, exercise),
+        "mistakes": line(module, r"^MISTAKES =") or code(exercise.mistakes[0].wrong),
         "reference, proved another way": line(ROOT / "tests" / f"test_unit_{unit[:2]}.py", rf"\b{name}\b"),
         "held-out answers": line(ROOT / "tests" / "answers" / f"unit_{unit[:2]}.py", rf"def {name}__"),
     }
     return {what: place for what, place in found.items() if place}
 
 
-def line(path: Path, pattern: str, after: str = "") -> str | None:
-    """The first line of `path` that holds `pattern`, behind the first one that holds `after`."""
-    begun = not after
+def line(path: Path, pattern: str) -> str | None:
+    """The first line of `path` that holds `pattern`."""
     for number, text in enumerate(path.read_text(encoding="utf-8").splitlines() if path.exists() else (), start=1):
-        begun = begun or bool(re.search(after, text))
-        if begun and re.search(pattern, text):
+        if re.search(pattern, text):
             return f"{path.relative_to(ROOT)}:{number}"
     return None
-
-
-def mistake(module: Path, exercise: Exercise) -> str | None:
-    """The first known mistake, for an exercise that a function builds: its slug may stand in a shared table."""
-    first = exercise.mistakes[0]
-    return line(module, rf'"{re.escape(first.slug)}"') or code(first.wrong)
 
 
 def cell(path: Path, kind: str, pattern: str) -> str | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 import nbformat
 from nbformat import NotebookNode
 
-from ..units import unit_names
+from ..exercises import unit_names
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("demo_class.toml")

@@ -134,7 +134,7 @@ def _gpu() -> Finding:
 def _exercises() -> Finding:
     """Which judge runs, and whether it does."""
     try:
-        from ..units import unit_names
+        from ..exercises import unit_names
     except ImportError as error:
         return Finding("autograder", f"{__version__} in {HOME}, cannot run: {error}", False, "make lab")
     return Finding("autograder", f"{__version__} in {HOME}, {len(unit_names())} units")
@@ -143,8 +143,8 @@ def _exercises() -> Finding:
 def _notebooks(root: Path) -> Finding:
     """Whether every unit is there, made for the exercises that run here."""
     try:
+        from ..exercises import unit_names
         from ..reading.course import Course
-        from ..units import unit_names
 
         course = Course(root)
         missing = [unit for unit in unit_names() if not course.has(unit)]

@@ -15,6 +15,7 @@ import nbformat
 
 from ..course_folder import HOME, above
 from ..data import Expected, Transplanted, UnknownUnit, Unreadable, Verdict
+from ..exercises import exercises, find_unit, unit_names
 from ..grading.one_submission import grade_submission
 from ..handout.own_release import own_release
 from ..judging.challenge import Challenge
@@ -26,7 +27,6 @@ from ..reading.transplant import transplant
 from ..running.limits import Limits
 from ..running.sandbox import open_sandbox
 from ..text import printable
-from ..units import exercises, find_unit, unit_names
 from ..version import __version__
 
 

@@ -12,10 +12,10 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ..data import Expected, Verdict
+from ..exercises import unit_names
 from ..handout.course_map import NoMap, Place, unit_of_map
 from ..reading.course import Course
 from ..text import printable
-from ..units import unit_names
 from .own_notebooks import Checked
 
 SIGNS = {"right": ("✓", "green"), "missing": ("·", "dim"), "waiting": ("…", "cyan")}

@@ -8,11 +8,11 @@ from functools import partial
 from pathlib import Path
 
 from ..data import TESTS, Graded, NotUsable, Unreadable
+from ..exercises import digest
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..reading.submission import bounded, read_file
 from ..running.limits import Limits
-from ..units import digest
 from .executors import Pool
 from .jobs import Job, begin, lost, run
 from .placement import HandedIn, Survey, survey

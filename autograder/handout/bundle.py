@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ..course_folder import HOME
 from ..data import NotUsable
-from ..units import unit_names
+from ..exercises import unit_names
 from ..version import __version__
 from .course_map import NoMap, course_map
 from .release import out_of_step

@@ -12,8 +12,8 @@ from nbformat import NotebookNode
 
 from ..data import EXERCISE as JUDGED
 from ..data import Expected, Question
+from ..exercises import unit_names
 from ..reading.assignment import questions_of
-from ..units import unit_names
 
 EXERCISE = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\* · ([●○]+) · (\d+) min")
 HEADING = re.compile(r"^#{1,6} (.+)$", re.MULTILINE)

@@ -14,10 +14,10 @@ from pathlib import Path
 import nbformat
 
 from ..data import Expected
+from ..exercises import unit_names
 from ..reading.assignment import questions_of
 from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
-from ..units import unit_names
 from .course_map import unit_of_map
 from .start_page import NAME, is_stale, write_start_page
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
-from ..units import unit_names
+from ..exercises import unit_names
 from .course_map import UnitOfMap, course_map, table
 
 NAME = "00_start_here.ipynb"

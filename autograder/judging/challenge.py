@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from ..exercise import GRADIENTS, Case, Exercise, Leaf, Rng
+from ..exercises import exercises, find_exercise
+from ..exercises.kit.arguments import Rng
+from ..exercises.kit.records import GRADIENTS, Case, Exercise, Leaf
 from ..reading.assignment import Assignment
-from ..units import exercises, find_exercise
 from ..worker.values import leaves, map_leaves
 from .compare import tolerance
 from .ours import outcome

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Criterion, Finding, Verdict
-from ..exercise import CONDUCT_SHARE, Case
+from ..exercises.kit.records import CONDUCT_SHARE, Case
 from ..running.tensors import as_asked
 from ..worker.values import leaves
 from .compare import Problem, find_gradient_problem, find_problem, flat, same

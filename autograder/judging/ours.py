@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from ..exercise import Activation, Case, Device, DevicePart, HostFunction, Rng
+from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
+from ..exercises.kit.records import Case
 from ..running import tensors
 from ..worker.tensors import Watch, activation
 from ..worker.values import map_leaves

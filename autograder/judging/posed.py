@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Call
-from ..exercise import Case, Exercise
+from ..exercises.kit.records import Case, Exercise
 from .compare import Problem, close, flat, tolerance
 from .rounding import rounding_tolerance
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ..data import Call, Finding
-from ..exercise import Case
+from ..exercises.kit.records import Case
 from ..worker.values import leaves
 from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .posed import Evidence, Outcome, Posed

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ..exercise import Case
+from ..exercises.kit.records import Case
 from ..worker.values import leaves, map_leaves
 
 #: Directions in which the inputs are moved, and how much further the second time.

@@ -9,10 +9,10 @@ from pathlib import Path
 from statistics import fmean, median
 
 from ..data import FIRST_SEEN, Graded, Verdict
+from ..exercises import find_exercise, is_exercise
 from ..reading.course import Course
 from ..reading.oddities import odd_things
 from ..text import printable
-from ..units import find_exercise, is_exercise
 
 #: What an answer can come to, the best first.
 OUTCOMES = ("right", "partly", "wrong", "missing", "waiting")

@@ -15,7 +15,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..data import EXERCISE, MANUAL, TASK, TESTS, BadAssignment, Question
-from ..units import is_exercise
+from ..exercises import is_exercise
 
 #: On a cell that is out of the marks.
 DROPPED_TAG = "dropped"

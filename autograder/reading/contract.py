@@ -19,8 +19,8 @@ from nbformat import NotebookNode
 
 from ..course_folder import own_command
 from ..data import Expected
-from ..exercise import Exercise, Leaf
-from ..units import find_exercise, is_exercise
+from ..exercises import find_exercise, is_exercise
+from ..exercises.kit.records import Exercise, Leaf
 from ..version import __version__
 
 #: Under this name a release says, in its metadata, what it was made for.

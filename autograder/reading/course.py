@@ -10,7 +10,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..data import TESTS, BadAssignment, Transplanted
-from ..units import find_unit, unit_names
+from ..exercises import find_unit, unit_names
 from .assignment import Assignment, questions_of, read_assignment, solution_problems
 from .contract import must_agree
 from .solution_check import lone_notebook, refuse

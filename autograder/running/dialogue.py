@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from ..data import Answer, Call, Failure
-from ..exercise import Activation, Case, Device, DevicePart, HostFunction, Rng
+from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
+from ..exercises.kit.records import Case
 from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
 from .tensors import Differentiable, bare
 

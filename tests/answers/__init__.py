@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
-from autograder.units import unit_names
+from autograder.exercises import unit_names
 
 
 class Answers:

@@ -11,8 +11,8 @@ import pytest
 from lab_page import PANEL, ROOT, Lab, said, server
 from playwright.sync_api import Browser, expect
 
+from autograder.exercises import exercises, unit_names
 from autograder.handout.start_page import NAME as START
-from autograder.units import exercises, unit_names
 
 SHOW = re.compile(r"^show\(", re.MULTILINE)
 

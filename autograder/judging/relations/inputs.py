@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from ...data import Finding
-from ...exercise import Case, Rng
+from ...exercises.kit.arguments import Rng
+from ...exercises.kit.records import Case
 from ...worker.values import leaves
 from ..compare import same, slack
 from ..posed import Evidence

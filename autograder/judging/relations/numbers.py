@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from ...data import Finding
-from ...exercise import Case
+from ...exercises.kit.records import Case
 from ..compare import close, slack, tolerance
 from ..posed import Evidence
 

@@ -1,0 +1,174 @@
+"""Attention in small parts with a place for every slip, from which the torch units build their known mistakes.
+
+With its defaults each part is right. The references of the units do not use this file: they are torch's own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from .kit import Row
+
+Split = Callable[[Tensor, int], Tensor]
+Merge = Callable[[Tensor], Tensor]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Heads
+
+
+def split(X: Tensor, n_heads: int) -> Tensor:
+    """(B, n, h*d) -> (B, h, n, d), contiguous blocks of columns."""
+    return X.unflatten(-1, (n_heads, X.shape[-1] // n_heads)).transpose(1, 2)
+
+
+def split_interleaved(X: Tensor, n_heads: int) -> Tensor:
+    return X.unflatten(-1, (X.shape[-1] // n_heads, n_heads)).permute(0, 3, 1, 2)
+
+
+def split_reshaped(X: Tensor, n_heads: int) -> Tensor:
+    B, n, width = X.shape
+    return X.reshape(B, n_heads, n, width // n_heads)
+
+
+def split_reversed(X: Tensor, n_heads: int) -> Tensor:
+    return split(X, n_heads).flip(1)
+
+
+def merge(X: Tensor) -> Tensor:
+    """(B, h, n, d) -> (B, n, h*d)."""
+    return X.transpose(1, 2).flatten(2)
+
+
+def merge_interleaved(X: Tensor) -> Tensor:
+    return X.permute(0, 2, 3, 1).flatten(2)
+
+
+def merge_reshaped(X: Tensor) -> Tensor:
+    B, h, n, d = X.shape
+    return X.reshape(B, n, h * d)
+
+
+def merge_reversed(X: Tensor) -> Tensor:
+    return merge(X.flip(1))
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Weights from scores
+
+
+def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int = -1) -> Tensor:
+    """Masked softmax. `masking` names the slip, if any."""
+    if mask is None or masking == "ignored":
+        return torch.softmax(scores, dim)
+    if masking == "transposed":
+        mask, masking = mask.transpose(-1, -2), "right"
+    if masking == "inverted":
+        mask, masking = ~mask, "right"
+    if masking == "after":
+        return torch.softmax(scores, dim) * mask
+    if masking == "multiplied":
+        return torch.softmax(scores * mask, dim)
+    if masking == "added":
+        return torch.softmax(scores + mask, dim)
+    if masking == "nan":
+        return torch.softmax(scores.masked_fill(~mask, -math.inf), dim)
+    if masking == "uniform":
+        return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim)
+    if masking == "mild":
+        return torch.softmax(scores.masked_fill(~mask, -1e3), dim)
+    if masking == "less mild":
+        return torch.softmax(scores.masked_fill(~mask, -1e4), dim)
+    if masking == "zeroed":
+        return torch.softmax(scores.masked_fill(~mask, 0.0), dim)
+    filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    return torch.softmax(filled, dim) * mask
+
+
+def scale_of(scaling: str, Q: Tensor, sizes: dict[str, int]) -> float:
+    """What the scores are multiplied by: right is "root of d_head"."""
+    d = Q.shape[-1]
+    return {
+        "root of d_head": d**-0.5,
+        "none": 1.0,
+        "d_head": 1 / d,
+        "twice": 1 / d,
+        "times": d**0.5,
+        "root of d_model": sizes.get("d_model", 1) ** -0.5,
+        "root of all heads": (sizes.get("h", 1) * d) ** -0.5,
+        "root of h": sizes.get("h", 1) ** -0.5,
+        "root of d_model per head": (sizes.get("d_model", 1) // sizes.get("h", 1) or 1) ** -0.5,
+        "root of d_model per head, exact": (sizes.get("d_model", 1) / sizes.get("h", 1)) ** -0.5,
+        "root of width per key head": (sizes.get("h", 1) * d / sizes.get("g", 1)) ** -0.5,
+        "root of key width": (sizes.get("g", 1) * d) ** -0.5,
+        "root of n": Q.shape[-2] ** -0.5,
+        "root of m": sizes.get("m", 1) ** -0.5,
+    }[scaling]
+
+
+def attend(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    mask: Tensor | None = None,
+    *,
+    scaling: str = "root of d_head",
+    masking: str = "right",
+    dim: int = -1,
+    sizes: dict[str, int] | None = None,
+    stable: bool = True,
+) -> tuple[Tensor, Tensor]:
+    """(output, weights) of attention over the last two axes."""
+    sizes = {"m": K.shape[-2], **(sizes or {})}
+    scores = Q @ K.transpose(-1, -2) * scale_of(scaling, Q, sizes)
+    if stable:
+        weights = weigh(scores, mask, masking, dim)
+    else:
+        exponents = scores.exp() if mask is None else scores.exp() * mask
+        weights = exponents / exponents.sum(dim, keepdim=True).clamp_min(1e-30)
+    return weights @ V, weights
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Advice that fits wherever scores, masks and heads occur
+
+UNSCALED = "The scores are not divided by √d_head. Compare the size of your scores with those of unit 2."
+BY_D_HEAD = "The scores are divided by d_head; it is the root of it that keeps their variance at 1."
+BY_D_MODEL = "The scores are divided by √d_model. Each head's dot products run over d_head entries only."
+BY_ALL = "The scores are divided by the root of the width of all heads together. How long is one head's dot product?"
+BY_N = "The scores are divided by the root of the number of tokens. Over what does the dot product sum?"
+BY_D_V = "The scores are divided by the root of the values' width. Which vectors are multiplied with each other?"
+IGNORED = "The mask changes nothing. Where do the forbidden scores leave the softmax?"
+INVERTED = "The mask is read the wrong way round: in this course True means “may attend”."
+AFTER = "The mask comes after the softmax, so that the rows no longer sum to 1. Forbid before you normalise."
+MULTIPLIED = "Forbidden scores become 0, and exp(0) is not 0. Which score gives a weight of 0?"
+ADDED = "The mask is added to the scores as a number. A forbidden key must get no weight at all."
+NAN = "A query that may attend to nothing gives NaN. Its weights are to be all zeros: treat that row after the softmax."
+UNIFORM = "A query that may attend to nothing spreads its weight over all keys. Its weights are to be all zeros."
+MILD = "Forbidden scores get a number that is not low enough: scores of ±10,000 are possible."
+OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
+OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
+INTERLEAVED = "The heads take every h-th column. Head h owns a contiguous block: columns h·d_head … (h+1)·d_head − 1."
+BY_SHARE = "The scores are divided by √(d_model / h). d_head need not be d_model / h: read it off the heads themselves."
+ALWAYS_CAUSAL = "Later tokens are left out even where no mask says so. What may be seen is the mask's business."
+RESHAPED = (
+    "A reshape alone does not move an axis: here a head gets the features of other tokens. "
+    "Split the last axis first, then swap two axes."
+)
+MERGED_RESHAPED = "The heads are merged by a reshape alone, which mixes tokens and heads. Swap two axes first."
+UNSTABLE = "Large scores overflow. Subtract each row's maximum before the exponential, or let torch.softmax do it."
+
+#: The ways to get a mask wrong that every masked attention shares: rows with slips of `attend`.
+MASK_SLIPS: tuple[Row, ...] = (
+    ("mask-ignored", {"masking": "ignored"}, IGNORED),
+    ("mask-inverted", {"masking": "inverted"}, INVERTED),
+    ("mask-after-softmax", {"masking": "after"}, AFTER),
+    ("mask-multiplied", {"masking": "multiplied"}, MULTIPLIED),
+    ("mask-added", {"masking": "added"}, ADDED),
+    ("nan-rows", {"masking": "nan"}, NAN),
+    ("uniform-rows", {"masking": "uniform"}, UNIFORM),
+)

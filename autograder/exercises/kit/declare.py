@@ -1,0 +1,77 @@
+"""From the parts in an exercise's file to an `Exercise`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from .cases import Cases
+from .mistakes import Row, read_rows
+from .records import Case, Exercise, Leaf, Symptom
+from .sizes import SMALL
+
+
+def exercise(
+    reference: Callable[..., Any],
+    cases: Callable[[Cases], Iterable[Case]],
+    mistakes: Iterable[Row],
+    *,
+    credit: Mapping[str, float],
+    core: str,
+    sizes: Sequence[int] = SMALL,
+    ranges: Mapping[str, Sequence[int]] | None = None,
+    slipped: Callable[..., Any] | None = None,
+    library: str = "numpy",
+    forbidden: tuple[str, ...] | None = None,
+    not_from: tuple[str, ...] = (),
+    made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
+    examine: Callable[[Case, Any], Symptom | None] | None = None,
+) -> Exercise:
+    """One exercise, named as its reference is, of the unit in whose package the reference stands.
+
+    reference: its annotations say how arguments are drawn and, behind the arrow, what it returns.
+    cases: yields what `case(…)` returns; the first is the plainest, see the guide in `kit`.
+    mistakes: rows (slug, how, advice), most typical first: the first that explains an answer is named.
+    credit: criterion -> share of the points, summing to 1, in the order in which students read them.
+    core: the first of them, without which nothing is earned.
+    sizes, ranges: what sizes are drawn from, and some of them by name.
+    slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
+    library, forbidden, not_from, made, examine: as in `Exercise`.
+    Raises TypeError and ValueError where a part is not what it should be.
+    """
+    if next(iter(credit)) != core:
+        raise ValueError(f"{reference.__name__}: credit must begin with its core, {core!r}, not {next(iter(credit))!r}")
+
+    @wraps(cases)
+    def draw(rng: np.random.Generator) -> list[Case]:
+        return list(cases(Cases(reference, rng, sizes, ranges or {}, library)))
+
+    return Exercise(
+        name=reference.__name__,
+        unit=_unit_of(reference),
+        returns=_returns(reference),
+        reference=reference,
+        draw=draw,
+        credit=credit,
+        mistakes=read_rows(mistakes, slipped),
+        forbidden=forbidden,
+        library=library,
+        not_from=not_from,
+        made=made,
+        examine=examine,
+    )
+
+
+def _unit_of(reference: Callable[..., Any]) -> str:
+    """ "01_projections" for a function in the package u01_projections."""
+    return reference.__module__.split(".")[-2].removeprefix("u")
+
+
+def _returns(reference: Callable[..., Any]) -> Leaf | tuple[Any, ...]:
+    found = reference.__annotations__.get("return")
+    if not isinstance(found, (Leaf, tuple)):
+        raise TypeError(f"{reference.__name__}: behind the arrow stands a Leaf, or a tuple of them, not {found!r}")
+    return found

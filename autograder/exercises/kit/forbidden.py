@@ -1,0 +1,57 @@
+"""Names that an answer may not use, whatever the exercise."""
+
+from __future__ import annotations
+
+#: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
+NOT_IN_NUMPY_UNITS = ("torch", "functorch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
+#: What torch's own calls are made of; the names differ between versions and devices.
+KERNELS = (
+    "scaled_dot_product_attention",
+    "_scaled_dot_product_attention_math",
+    "_scaled_dot_product_attention_math_for_mps",
+    "_scaled_dot_product_cudnn_attention",
+    "_scaled_dot_product_efficient_attention",
+    "_scaled_dot_product_flash_attention",
+    "_scaled_dot_product_flash_attention_for_cpu",
+    "_scaled_dot_product_fused_attention_overrideable",
+    "_cudnn_attention_forward",
+    "_efficient_attention_forward",
+    "_flash_attention_forward",
+    "_flash_attention_forward_no_dropout_inplace",
+    "_native_multi_head_attention",
+    "_transformer_encoder_layer_fwd",
+    "_triton_multi_head_attention",
+    "_triton_scaled_dot_attention",
+)
+#: Where torch keeps second versions of its calls, attention and norms among them, for compilers and other formats.
+INNER_ROOMS = (
+    "torch.ops",
+    "torch.onnx",
+    "torch.nested",
+    "torch._refs",
+    "torch._prims",
+    "torch._decomp",
+    "torch._inductor",
+    "torch._VF",
+    "_C._nn",
+)
+#: Calls that do all of an attention, which no torch answer may use.
+NOT_IN_TORCH_UNITS = (
+    "F.scaled_dot_product_attention",
+    "functional.scaled_dot_product_attention",
+    "F.multi_head_attention_forward",
+    "functional.multi_head_attention_forward",
+    "nn.MultiheadAttention",
+    "nn.Transformer",
+    "nn.TransformerEncoder",
+    "nn.TransformerDecoder",
+    "nn.TransformerEncoderLayer",
+    "nn.TransformerDecoderLayer",
+    "nn.attention",
+    "flex_attention.flex_attention",
+    "varlen.varlen_attn",
+    *(f"aten.{kernel}" for kernel in KERNELS),
+    *INNER_ROOMS,
+    "functorch",
+    "autograder",
+)

@@ -1,0 +1,76 @@
+"""attention_parameters: the weights of all heads, whose value maps have two factors."""
+
+from ..kit import Leaf, exercise
+
+
+def attention_parameters(d_model: int, d_head: int, n_heads: int, n_layers: int) -> Leaf("int", "the count"):
+    shapes = [(d_model, d_head), (d_model, d_head), (d_model, d_head), (d_head, d_model)]
+    return sum(rows * columns for rows, columns in shapes) * n_heads * n_layers
+
+
+def cases(case):
+    primes = (13, 17, 19, 23, 29, 31, 37)  # d_model is then no product of the others
+    for _ in range(4):
+        yield case("values", d_model=primes)
+    yield case("values", "d_model = n_heads · d_head", d_model="n_heads*d_head", n_layers=2)
+    yield case("values", "GPT-3's sizes", d_model=12_288, d_head=128, n_heads=96, n_layers=96)
+    yield case("edge cases", "one head, one layer", d_model=range(5, 20), d_head=3, n_heads=1, n_layers=1)
+    large = range(10**6, 10**6 + 100)
+    yield case("edge cases", "very large sizes", d_model=large, d_head=10**5 + 3, n_heads=1_001, n_layers=999)
+
+
+MISTAKES = (
+    ("three-matrices", lambda d, k, h, L: 3 * d * k * h * L,
+     "Three matrices were counted. The value map has two factors, down and up: four matrices in all."),
+    ("two-matrices", lambda d, k, h, L: 2 * d * k * h * L,
+     "Two matrices were counted. Each head has Q, K, V-down and V-up."),
+    ("one-matrix", lambda d, k, h, L: d * k * h * L,
+     "One matrix was counted. Each head has Q, K, V-down and V-up."),
+    ("five-matrices", lambda d, k, h, L: 5 * d * k * h * L,
+     "Five matrices were counted: V-up already leads back to d_model, there is no output matrix besides."),
+    ("one-layer", lambda d, k, h, L: 4 * d * k * h,
+     "One layer was counted. Every layer has heads of its own."),
+    ("one-head", lambda d, k, h, L: 4 * d * k * L,
+     "One head per layer was counted. Every head has matrices of its own."),
+    ("one-head-one-layer", lambda d, k, h, L: 4 * d * k,
+     "One head of one layer was counted. How many heads are there in all?"),
+    ("square-value-map", lambda d, k, h, L: (2 * d * k + d**2) * h * L,
+     "The value map was counted as one square matrix. It is factored into two thin ones."),
+    ("square-matrices", lambda d, k, h, L: 4 * d**2 * h * L,
+     "Matrices of d_model × d_model were counted. A head is narrower: d_model × d_head."),
+    ("up-shared", lambda d, k, h, L: d * k * L * (3 * h + 1),
+     "V-up was counted once per layer. Every head has one of its own."),
+    ("keys-and-values-shared", lambda d, k, h, L: d * k * L * (2 * h + 2),
+     "Keys and values were counted once per layer. Here every head has its own."),
+    ("heads-plus-layers", lambda d, k, h, L: 4 * d * k * (h + L),
+     "Heads and layers were added. Every layer has all the heads: multiply."),
+    ("brackets", lambda d, k, h, L: d * k * (3 + h * L),
+     "Only the last matrix is multiplied by the number of heads and layers: brackets are missing."),
+    ("feed-forward-too", lambda d, k, h, L: (4 * d * k * h + 8 * d**2) * L,
+     "The feed-forward layers were counted, too; only the attention is asked for."),
+    ("square-per-layer", lambda d, k, h, L: 4 * d**2 * L,
+     "Four matrices of d_model × d_model per layer is right only where n_heads · d_head = d_model."),
+    ("narrow-square", lambda d, k, h, L: 4 * k**2 * h * L,
+     "Matrices of d_head × d_head were counted. They act on tokens of width d_model."),
+    ("with-biases", lambda d, k, h, L: (4 * d * k + 3 * k + d) * h * L,
+     "Biases were counted. The question is about the weights in the matrices alone."),
+    ("with-head-biases", lambda d, k, h, L: (4 * d * k + 3 * k) * h * L,
+     "Biases were counted. The question is about the weights in the matrices alone."),
+    ("adds-sizes", lambda d, k, h, L: 4 * (d + k) * h * L,
+     "The sizes were added. A matrix of a rows and b columns holds a · b weights."),
+    ("splits-width", lambda d, k, h, L: 4 * d * (k // h) * h * L,
+     "d_head was divided by the number of heads. It already is the width of one head."),
+    ("float-count", lambda d, k, h, L: 4.0 * d * k * h * L,
+     "The count is a float. Large counts lose their last digits that way: use whole numbers throughout."),
+    ("int32-overflow", lambda d, k, h, L: (4 * d * k * h * L + 2**31) % 2**32 - 2**31,
+     "The count overflowed 32 bits. Python's own integers have no such limit."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    attention_parameters,
+    cases,
+    MISTAKES,
+    credit={"values": 0.8, "edge cases": 0.2},
+    core="values",
+    sizes=range(3, 13),
+)

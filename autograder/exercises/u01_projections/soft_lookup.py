@@ -1,0 +1,133 @@
+"""soft_lookup: the values, averaged with softmax weights of how well their keys match the query."""
+
+import numpy as np
+import scipy.special
+
+from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
+from .parts import softmax
+
+
+def soft_lookup(query: normal("d_k"), keys: normal("n d_k"), values: normal("n d_v")) -> Leaf(
+    "float array", "the result"
+):
+    return np.einsum("i,ij->j", scipy.special.softmax(np.einsum("k,ik->i", query, keys)), values)
+
+
+def cases(case):
+    for dtype in (float, float, np.float32):
+        yield case("values", dtype=dtype)
+    slices = {"query": strided, "keys": every_second_row, "values": by_columns}
+    yield case("values", "keys and values that are slices", layout=slices)
+    yield case("values", "values as wide as the keys", d_v="d_k")
+    yield case("values", "as many keys as features", n="d_k")
+    yield case("edge cases", "a single pair (n = 1)", n=1)
+    yield case("edge cases", "a query of zeros", query=np.zeros(case.rng.integers(3, 9)))
+    yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
+    for sign, words in ((1, "large"), (-1, "large negative")):
+        drawn = aimed(case, lambda n, sign=sign: np.full(n, sign * 1e4))
+        yield case("stability", f"{words} scores (about {sign * 10_000})", **drawn)
+    for turn in range(3):  # whichever score is taken off, only the largest is safe
+        drawn = aimed(case, lambda n, turn=turn: np.roll([1e4, -1e4, *np.zeros(n - 2)], turn))
+        yield case("stability", "scores of −10,000 and 10,000 in one row", **drawn)
+
+
+def aimed(case, aims):
+    """Arguments whose n scores are about `aims(n)`."""
+    drawn = case.draw()
+    query, keys = drawn["query"], drawn["keys"]
+    keys += (aims(len(keys)) - keys @ query)[:, None] * query / (query @ query)
+    keys += 0.3 * case.rng.standard_normal(keys.shape)
+    return drawn
+
+
+def lookup(weigh):
+    """A lookup whose weights are `weigh(query, keys)`."""
+    return lambda query, keys, values: weigh(query, keys) @ values
+
+
+def over_sum(positive):
+    """A lookup whose weights are `positive(scores)`, divided by their sum."""
+
+    def weigh(query, keys):
+        with np.errstate(all="ignore"):
+            found = positive(keys @ query)
+            return found / found.sum()
+
+    return lookup(weigh)
+
+
+def without_last(query, keys, values):
+    return soft_lookup(query, keys[:-1], values[:-1]) if len(keys) > 1 else values[0] * 1.0
+
+
+def sigmoid(s):
+    return 1 / (1 + np.exp(-np.clip(s, -500, 500)))
+
+
+MISTAKES = (
+    ("unstable-softmax", over_sum(np.exp),
+     "The exponentials overflow or vanish for large scores. A softmax does not change when all scores are "
+     "shifted by the same number: which shift keeps them harmless?"),
+    ("no-softmax", lookup(lambda q, k: k @ q),
+     "The raw scores were used as weights. They must be made positive, with a sum of 1, by a softmax."),
+    ("scaled", lookup(lambda q, k: softmax(k @ q / np.sqrt(len(q)))),
+     "The scores were divided by √d_k. In this lookup they are plain dot products; the root comes in unit 2."),
+    ("divides-by-d", lookup(lambda q, k: softmax(k @ q / len(q))),
+     "The scores were divided by d_k. In this lookup they are plain dot products."),
+    ("multiplied-by-root", lookup(lambda q, k: softmax(k @ q * np.sqrt(len(q)))),
+     "The scores were multiplied by √d_k. In this lookup they are plain dot products."),
+    ("not-normalised", lookup(lambda q, k: np.exp(k @ q - (k @ q).max())),
+     "The exponentials were not divided by their sum: the weights must add up to 1."),
+    ("normalised-by-n", lookup(lambda q, k: np.exp(k @ q - (k @ q).max()) / len(k)),
+     "The exponentials were divided by the number of keys, not by their sum."),
+    ("linear-weights", lookup(lambda q, k: (k @ q) / (k @ q).sum() if (k @ q).sum() else np.zeros(len(k))),
+     "The scores were divided by their sum without an exponential, so weights can be negative or explode."),
+    ("shifted-by-the-wrong-score", over_sum(lambda s: np.exp(s - s[0])),
+     "The softmax is shifted by a score that need not be the largest, and overflows where another is far above."),
+    ("shifted-by-the-mean", over_sum(lambda s: np.exp(s - s.mean())),
+     "The softmax is shifted by the mean score, and overflows where one is far above it."),
+    ("sigmoid-weights", over_sum(sigmoid),
+     "Each weight is a sigmoid of its score. The softmax takes powers of e."),
+    ("absolute-scores", lookup(lambda q, k: softmax(np.abs(k @ q))),
+     "The signs of the scores are lost: a key that points the other way matches worst."),
+    ("maximum-outside-exponential", over_sum(lambda s: np.exp(s) - s.max()),
+     "The maximum is subtracted from the exponentials; it belongs inside: exp(s − max)."),
+    ("softmax-of-every-product", lookup(lambda q, k: softmax((k * q).ravel()).reshape(k.shape).sum(axis=1)),
+     "The softmax ran over all single products at once. Sum over the features first: one score per key."),
+    ("last-key-left-out", without_last,
+     "The last pair does not take part: does a loop or slice end one too early?"),
+    ("hard-lookup", lambda query, keys, values: values[np.argmax(keys @ query)],
+     "Only the best key counts here. A soft lookup mixes all values by their weights."),
+    ("plain-average", lambda query, keys, values: values.mean(axis=0),
+     "All values weigh the same: the query is not used."),
+    ("cosine", lookup(lambda q, k: softmax(k @ q / np.maximum(np.linalg.norm(k, axis=1) * np.linalg.norm(q), 1e-300))),
+     "Query and keys were brought to length 1 first. The scores are plain dot products."),
+    ("distance", lookup(lambda q, k: softmax(-np.linalg.norm(k - q, axis=1))),
+     "The scores are distances between query and keys, not dot products."),
+    ("squared-distance", lookup(lambda q, k: softmax(-((k - q) ** 2).sum(axis=1))),
+     "The scores are squared distances between query and keys, not dot products."),
+    ("wrong-sign", lookup(lambda q, k: softmax(-(k @ q))),
+     "The softmax got the scores with the wrong sign: the worst match weighs most."),
+    ("softmax-over-features", lookup(lambda q, k: softmax(k * q, axis=0).sum(axis=1)),
+     "The softmax ran before the products were summed over the features. First one score per key."),
+    ("returns-weights", lambda query, keys, values: softmax(keys @ query),
+     "These are the weights. The result is the sum of the values, each times its weight."),
+    ("averages-after-weighing", lambda query, keys, values: (softmax(keys @ query)[:, None] * values).mean(axis=0),
+     "The weighted values were averaged. The weights already sum to 1: add the weighted values up."),
+    ("not-summed", lambda query, keys, values: softmax(keys @ query)[:, None] * values,
+     "The weighted values were not added up: the result is one vector of d_v numbers."),
+    ("base-two", over_sum(lambda s: np.exp2(s - s.max())),
+     "The weights are powers of 2. The softmax takes powers of e: `np.exp`."),
+    ("softmax-twice", lookup(lambda q, k: softmax(softmax(k @ q))),
+     "The softmax was applied twice, which flattens the weights."),
+    ("extra-axis", lambda query, keys, values: softmax(keys @ query)[None] @ values,
+     "The numbers are right, with an axis too many: the result is (d_v,)."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    soft_lookup,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
+    core="values",
+)
