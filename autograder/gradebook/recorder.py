@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import importlib
 import logging
 import os
 import re
@@ -31,19 +30,12 @@ from ..reading.course import Course
 from .config import load_config
 from .grades import GetMarks
 from .lateness import rule_digest
+from .lending import lent
 from .marks import Marks, marks_of
 from .migration import migrate, prepare
 from .saving import SaveMarks
 from .timestamps import NAME as TIMESTAMP
 from .timestamps import read_timestamp
-
-#: The modules that open a gradebook of their own.
-BORROWERS = (
-    "nbgrader.preprocessors.saveautogrades",
-    "nbgrader.preprocessors.latesubmissions",
-    "nbgrader.preprocessors.getgrades",
-    "autograder.gradebook.saving",
-)
 
 
 class BadRule(Expected):
@@ -141,10 +133,11 @@ class Recorder:
         """
         self.register(unit)
         notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: it need not be validated
-        with self._one_commit(), lent(self.gradebook):
+        with self._one_commit(), lent(self.gradebook) as lender:
             self._enter(unit, student)
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
+                lender.forget()
             page = self._page(notebook, resources)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
@@ -215,7 +208,7 @@ class Recorder:
     @contextmanager
     def _one_commit(self) -> Iterator[None]:
         session = self.gradebook.db
-        commit, session.commit = session.commit, session.flush
+        commit, session.commit = session.commit, lambda: session.flush() if session.new else None
         try:
             with session.no_autoflush:  # nbgrader says itself when, where it means to commit
                 yield
@@ -234,35 +227,6 @@ def due_of(gradebook: Gradebook, unit: str) -> datetime.datetime | None:
         return gradebook.find_assignment(unit).duedate
     except MissingEntry:
         return None
-
-
-class _Lent:
-    """An open gradebook in the hands of somebody who would open and close it."""
-
-    def __init__(self, gradebook: Gradebook) -> None:
-        self._gradebook = gradebook
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._gradebook, name)
-
-    def __enter__(self) -> _Lent:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        pass
-
-
-@contextmanager
-def lent(gradebook: Gradebook) -> Iterator[None]:
-    """Whoever would open a gradebook of their own is given `gradebook`, and cannot close it."""
-    modules = [importlib.import_module(name) for name in BORROWERS]
-    for module in modules:
-        module.Gradebook = lambda *args, **kwargs: _Lent(gradebook)
-    try:
-        yield
-    finally:
-        for module in modules:
-            module.Gradebook = Gradebook
 
 
 def quiet_log() -> logging.Logger:

@@ -39,6 +39,7 @@ def _decide(
     database, answers = gradebook.db, answers_of(nb)
     query = select(ANSWERS).where(ANSWERS.c.unit == unit, ANSWERS.c.student == student)
     noted = {row["cell"]: row for row in database.execute(query).mappings()}
+    new = []
     for grade in gradebook.find_submission_notebook(*place).grades:
         name, answer = grade.name, answers.get(grade.name, "")
         row, marked = noted.get(name), None
@@ -54,10 +55,12 @@ def _decide(
             grade.needs_manual_grade = marked != answer
         values = {"recorded": answer, "marked": marked}
         if row is None:
-            database.execute(insert(ANSWERS).values(unit=unit, student=student, cell=name, **values))
+            new.append({"unit": unit, "student": student, "cell": name, **values})
         elif (row["recorded"], row["marked"]) != (answer, marked):
             where = (ANSWERS.c.unit == unit, ANSWERS.c.student == student, ANSWERS.c.cell == name)
             database.execute(update(ANSWERS).where(*where).values(**values))
+    if new:
+        database.execute(insert(ANSWERS), new)
     database.commit()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..reading.submission import bounded, read_file
 from ..running.limits import Limits
+from ..running.sandbox import open_sandbox
 from .executors import Pool
 from .jobs import Job, begin, lost, run
 from .placement import HandedIn, Survey, survey
@@ -88,17 +90,32 @@ def grade_class(
     meanwhile: called once the workers are starting, which takes them some seconds.
     """
     course, challenge = Course(root), challenge or Challenge()
-    for unit in dict.fromkeys(item.unit for item in handed):
-        course.assignment(unit)
-    limits = limits or Limits.from_course(root)
+    limits, hidden = limits or Limits.from_course(root), unseen(root)
+    units = list(dict.fromkeys(item.unit for item in handed))
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
-    start = partial(begin, limits, unsafe, unseen(root))
-    with Pool(workers, scheduler, run, start, lost) as pool:
+    with ExitStack() as stack:
+        sandbox = None
+        if scheduler is None:  # one for all workers, which imports what it needs while this process does
+            sandbox = open_sandbox(limits, unsafe=unsafe, hidden=hidden)
+            stack.callback(sandbox.stop)
+            sandbox.launch(_libraries(course, units))
+        for unit in units:
+            course.assignment(unit)
+        start = partial(begin, sandbox, unsafe, hidden) if sandbox else None
+        pool = stack.enter_context(Pool(workers, scheduler, run, start, lost))
         meanwhile()
+        if sandbox is not None:
+            sandbox.__enter__()
         jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
         for item, graded in pool.run(jobs):
             done(graded)
             graded.notebook = None
             found[item] = graded
     return [found[item] for item in handed]
+
+
+def _libraries(course: Course, units: Sequence[str]) -> frozenset[str]:
+    """What all submissions will need, as far as the releases say it."""
+    texts = (course.path(unit).read_text(encoding="utf-8") for unit in units if course.has(unit))
+    return frozenset({"torch"} if any("import torch" in text for text in texts) else ())

@@ -7,7 +7,6 @@ never into the sandbox.
 from __future__ import annotations
 
 import atexit
-import contextlib
 import hashlib
 import os
 import threading
@@ -169,10 +168,20 @@ def _assignment(job: Job) -> Assignment:
     return _here.assignments[key]
 
 
-def begin(limits: Limits, unsafe: bool, hidden: tuple[str, ...] = ()) -> None:
-    """Start this thread's sandbox, and do not wait for it. What is wrong with it the first job says."""
-    with contextlib.suppress(NoSandbox, OSError):
-        _own_sandbox(limits, unsafe, hidden).launch()
+def begin(sandbox: Sandbox, unsafe: bool, hidden: tuple[str, ...]) -> None:
+    """Have this process, which was forked for jobs, use a sandbox that will be warm when they come."""
+    _opened.clear()  # what the process before the fork had is not ours to end
+    sandbox.borrow()
+    _keep(sandbox, (unsafe, hidden))
+    _here.warm = True
+
+
+def _keep(sandbox: Sandbox, settings: tuple[bool, tuple[str, ...]]) -> None:
+    if not _opened:
+        util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
+        atexit.register(close_sandboxes)
+    _opened.append(sandbox)
+    _here.sandbox, _here.settings, _here.warm = sandbox, settings, False
 
 
 def _own_sandbox(limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> Sandbox:
@@ -185,12 +194,7 @@ def _own_sandbox(limits: Limits, unsafe: bool, hidden: tuple[str, ...]) -> Sandb
         _close(_here.sandbox)
         _here.sandbox = None
     if _here.sandbox is None:
-        sandbox = open_sandbox(limits, unsafe=unsafe, hidden=hidden)
-        if not _opened:
-            util.Finalize(None, close_sandboxes, exitpriority=10)  # a forked process runs these, not atexit's
-            atexit.register(close_sandboxes)
-        _opened.append(sandbox)
-        _here.sandbox, _here.settings, _here.warm = sandbox, (unsafe, hidden), False
+        _keep(open_sandbox(limits, unsafe=unsafe, hidden=hidden), (unsafe, hidden))
     _here.sandbox.limits = limits
     return _here.sandbox
 

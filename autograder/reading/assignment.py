@@ -7,6 +7,7 @@ course, which the judge grades; a test of the instructor's own, which is run; or
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -63,6 +64,17 @@ class Assignment:
         return self._print[0]
 
 
+def our_notebook(text: str) -> NotebookNode:
+    """A notebook of the course's own: nbformat validates it where it is made, and here only one of an older format.
+
+    Raises ValueError where it is none.
+    """
+    content = json.loads(text)
+    if not isinstance(content, dict) or content.get("nbformat") != 4 or not isinstance(content.get("cells"), list):
+        return nbformat.reads(text, as_version=4)
+    return nbformat.v4.to_notebook_json(content)
+
+
 def read_assignment(
     name: str, text: str, tests: Mapping[str, str] | None = None, dropped: Collection[str] = ()
 ) -> Assignment:
@@ -70,7 +82,7 @@ def read_assignment(
 
     text: the notebook file. tests: cell -> the source of an own test with its hidden part. dropped: questions' names.
     """
-    release = with_ids(nbformat.reads(text, as_version=4))
+    release = with_ids(our_notebook(text))
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped
@@ -152,7 +164,7 @@ def _tags(cell: NotebookNode) -> list[str]:
 def solution_problems(name: str, solution: NotebookNode, release: Assignment) -> Iterator[str]:
     """How the instructor's notebook differs from the release that was made of it, as far as grading is concerned."""
     mine = {q.cell: (q.kind, q.points) for q in questions_of(name, solution)}
-    theirs = {q.cell: (q.kind, q.points) for q in questions_of(name, nbformat.reads(release.text, as_version=4))}
+    theirs = {q.cell: (q.kind, q.points) for q in questions_of(name, our_notebook(release.text))}
     for cell in [*mine, *(cell for cell in theirs if cell not in mine)]:
         if mine.get(cell) != theirs.get(cell):
             what = "is not in it yet" if cell not in theirs else "is gone" if cell not in mine else "has other points"

@@ -6,12 +6,11 @@ import json
 import re
 from pathlib import Path
 
-import nbformat
 from nbformat import NotebookNode
 
 from ..data import TESTS, BadAssignment, Transplanted
 from ..exercises import find_unit, unit_names
-from .assignment import Assignment, questions_of, read_assignment, solution_problems
+from .assignment import Assignment, our_notebook, questions_of, read_assignment, solution_problems
 from .contract import must_agree
 from .solution_check import lone_notebook, refuse
 from .submission import read
@@ -113,7 +112,7 @@ class Course:
     def _solution(self, unit: str) -> NotebookNode | None:
         path = self.root / "solutions" / unit / f"{unit}.ipynb"
         try:
-            return nbformat.reads(path.read_text(encoding="utf-8"), as_version=4) if path.is_file() else None
+            return our_notebook(path.read_text(encoding="utf-8")) if path.is_file() else None
         except ValueError as error:
             words = " ".join(str(error).split())[:100]
             raise BadAssignment(f"{path}: no notebook that can be read ({words}); mend it in JupyterLab") from None

@@ -32,6 +32,9 @@ class Sandbox:
 
     def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
         self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
+        self._libraries: frozenset[str] = frozenset()
+        self._owed = 0  # how often the zygote is still to say that it is ready
+        self._is_mine = True
         self.hierarchy = None if mode == "plain" else delegation.find()
         self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
@@ -46,8 +49,11 @@ class Sandbox:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
-    def launch(self) -> None:
-        """Start the zygote, and do not wait for it: it takes a second or two to be warm."""
+    def launch(self, libraries: frozenset[str] = frozenset()) -> None:
+        """Start the zygote, and do not wait for it: it takes a second or two to be warm.
+
+        libraries: names that it is to import, of those that take long.
+        """
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
         with theirs:
@@ -67,20 +73,37 @@ class Sandbox:
                 stdout=subprocess.DEVNULL,
                 stderr=self._words,
             )
-        self._control = ours
+        self._control, self._owed = ours, 1
+        if libraries:
+            self._ask_for(libraries)
+
+    def borrow(self) -> None:
+        """Called in a process that was forked with a running sandbox: it may use it, and may not end it."""
+        self._is_mine = False
 
     def start(self) -> None:
         """Have a warm zygote. Raises NoSandbox."""
         if self._process is None:
             self.launch()
+        self._hear_ready()
+
+    def _hear_ready(self) -> None:
         self._control.settimeout(START_SECONDS)
-        try:
-            ready = self._control.recv(5)
-        except OSError:
-            ready = b""
-        if ready != b"ready":
-            raise NoSandbox(_explain(self.mode, self._last_words()))
+        while self._owed:
+            try:
+                ready = self._control.recv(5)
+            except OSError:
+                ready = b""
+            if ready != b"ready":
+                raise NoSandbox(_explain(self.mode, self._last_words()))
+            self._owed -= 1
         self._control.settimeout(None)
+
+    def _ask_for(self, libraries: frozenset[str]) -> None:
+        """Have the zygote import these, so that no submission spends its time on it."""
+        self._control.sendall(json.dumps({"libraries": sorted(libraries)}).encode())
+        self._owed += 1
+        self._libraries |= libraries
 
     def _last_words(self) -> str:
         """End the zygote; returns what it said on standard error."""
@@ -92,12 +115,13 @@ class Sandbox:
         """End the zygote and everything below it."""
         if self._control is not None:
             self._control.close()
-        if self._process is not None:
+        if self._process is not None and self._is_mine:
             self._process.kill()
             self._process.wait()
         if self._words is not None:
             self._words.close()
         self._process = self._control = self._words = None
+        self._libraries, self._owed, self._is_mine = frozenset(), 0, True
         self._groups = remove_all(self._groups, seconds=REMOVE_SECONDS)
 
     def prove(self) -> None:
@@ -115,10 +139,11 @@ class Sandbox:
         """A submission's process, with its cells run. Use as a context manager."""
         return Session(self, list(cells))
 
-    def spawn(self, cpu_seconds: float) -> Spawned:
+    def spawn(self, cpu_seconds: float, libraries: frozenset[str] = frozenset()) -> Spawned:
         """A fresh process for a submission. Raises Lost when the zygote is gone.
 
         cpu_seconds: the processor time that it and all that it starts may have together.
+        libraries: names that it is to find imported, of those that take long.
         """
         to_live = self.limits.seconds_per_submission * self.limits.wall_clock_factor + SPARE_SECONDS
         order = {**asdict(self.limits), "seconds_to_live": to_live, "cpu_to_live": cpu_seconds, "uid": _user_id()}
@@ -131,15 +156,20 @@ class Sandbox:
                 theirs.callback(end.close)
             descriptors = [their_channel.fileno(), their_lifeline.fileno()]
             try:
-                if self._process is None or self._process.poll() is not None:
+                if self._process is None or (self._is_mine and self._process.poll() is not None):
                     self.stop()
                     self.start()
+                if not libraries <= self._libraries:
+                    self._ask_for(libraries)
+                    self._hear_ready()
                 group = self._group()
                 for entrance in group.entrances() if group else ():
                     theirs.callback(os.close, entrance)
                     descriptors.append(entrance)
                 socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
             except OSError as error:
+                if not self._is_mine:
+                    self.stop()  # from here on this process has one of its own
                 raise Lost(str(error)) from None
             ours.pop_all()
         return Spawned(channel, lifeline, group)

@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -24,6 +25,7 @@ from .groups import Group
 from .limits import Limits
 
 RESTARTS = 3
+PLOTS = re.compile(r"\bplt\b|matplotlib|pylab")
 #: Where the host ends what takes too long, the student's process itself would do so this many times later.
 LATER = 3
 TOO_LONG = "The notebook as a whole took too long"
@@ -37,6 +39,14 @@ TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
 
 class Lost(Exception):
     """The submission's process is gone."""
+
+
+def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
+    """What takes long to import, and is to be there already: of matplotlib only what students use themselves."""
+    found = {"torch"} if any("torch" in cell.source for cell in cells) else set()
+    if any(PLOTS.search(cell.source) for cell in cells if cell.kind != "given"):
+        found.add("matplotlib")
+    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Spawns(Protocol):
     limits: Limits
     mode: str
 
-    def spawn(self, cpu_seconds: float) -> Spawned: ...
+    def spawn(self, cpu_seconds: float, libraries: frozenset[str]) -> Spawned: ...
 
 
 class Session:
@@ -70,6 +80,7 @@ class Session:
         self._cpu_before = 0.0
         self._left_out: dict[int, CellOutcome] = {}
         self._ends = time.monotonic() + self._of_the_clock(self._limits.seconds_per_submission)
+        self._libraries = slow_libraries(cells)
         self.cells: list[CellOutcome] = []
 
     def __enter__(self) -> Session:
@@ -133,7 +144,7 @@ class Session:
         }
         begun, current = False, None
         try:
-            spawned = self._sandbox.spawn(self._cpu_left())
+            spawned = self._sandbox.spawn(self._cpu_left(), self._libraries)
             self._channel, self._lifeline, self._group = spawned.channel, spawned.lifeline, spawned.group
             self._memory_deaths = 0
             self._channel.settimeout(GRACE_SECONDS)

@@ -19,7 +19,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import limits, linux, seccomp
+from . import later, limits, linux, seccomp
 from .keeper import keep
 from .student import serve
 
@@ -33,6 +33,7 @@ def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
     limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
+    warm: set[str] = set()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
     control.sendall(b"ready")
@@ -41,6 +42,14 @@ def main(control_descriptor: int, mode: str) -> None:
         if not message:
             return
         order = json.loads(message)
+        if "libraries" in order:
+            wanted = [name for name in order["libraries"] if name not in warm]
+            for name in wanted:
+                LIBRARIES[name]()
+            warm |= {*wanted}
+            freeze()
+            control.sendall(b"ready")
+            continue
         if os.fork() == 0:
             status = 1
             try:
@@ -62,17 +71,7 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     """Import what students use and build an IPython shell; returns its namespace and its source transformer."""
     import numpy  # noqa: F401
 
-    with contextlib.suppress(ImportError):
-        import torch
-
-        torch.set_num_threads(1)
-        torch.set_num_threads = keep_one_thread
-        torch.compile = leave_as_it_is
-    with contextlib.suppress(ImportError):
-        import matplotlib
-
-        matplotlib.use("Agg")
-        import matplotlib.pyplot
+    later.put_off()
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
@@ -82,11 +81,29 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     shell.builtin_trap.activate()  # get_ipython and display, as in a notebook
     shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is welcome and changes nothing
     shell.user_ns["__name__"] = "__main__"
+    freeze()
+    return shell.user_ns, shell.transform_cell
+
+
+def freeze() -> None:
+    """Have forked processes share what is there by now."""
     gc.collect()
     gc.freeze()  # else the first collection in each forked process would write to, and so copy, all that is shared
     if sys.platform == "linux":
         linux.use_huge_pages()
-    return shell.user_ns, shell.transform_cell
+
+
+def bring_torch() -> None:
+    with contextlib.suppress(ImportError):
+        import torch
+
+        torch.set_num_threads(1)
+        torch.set_num_threads = keep_one_thread
+        torch.compile = leave_as_it_is
+
+
+#: What takes long to import, and is there from the first submission on that names it.
+LIBRARIES = {"matplotlib": later.bring, "torch": bring_torch}
 
 
 def keep_one_thread(int_: int, /) -> None:
