@@ -36,6 +36,7 @@ lint:  ## style and spelling of code and notebooks
 	@$(SETUP) --extras grading,test --sandbox
 	@$(BIN)ruff check --quiet .
 	@$(BIN)ruff format --quiet --check . || { echo "make lint: run 'make format'" >&2; exit 1; }
+	@$(BIN)lint-imports --no-cache > .venv/imports.txt 2>&1 || { cat .venv/imports.txt >&2; exit 1; }
 	@$(BIN)codespell || { echo "make lint: mend these words, or list one that is right in pyproject.toml" >&2; exit 1; }
 
 format:  ## put code and notebooks into the common form

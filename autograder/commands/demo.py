@@ -26,7 +26,7 @@ MARKERS = ("### BEGIN SOLUTION", "### END SOLUTION")
 
 
 @dataclass(frozen=True)
-class Student:
+class SampleStudent:
     """One row of the table; demo_class.toml says what each field means."""
 
     id: str
@@ -48,12 +48,12 @@ class Student:
         return self.expected.get(function, "right")
 
 
-def students() -> list[Student]:
+def students() -> list[SampleStudent]:
     """The sample class, as the table has it."""
-    return [Student(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["student"]]
+    return [SampleStudent(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["student"]]
 
 
-def build_class(course: Path, target: Path) -> list[Student]:
+def build_class(course: Path, target: Path) -> list[SampleStudent]:
     """Make `target` a course folder with the units of `course` and the sample class's notebooks; returns the class."""
     (target / "grading").mkdir(parents=True)
     shutil.copy(course / "nbgrader_config.py", target)
@@ -82,7 +82,7 @@ def _answers(solutions: NotebookNode) -> dict[str, str]:
     }
 
 
-def _hand_in(student: Student, unit: str, release: NotebookNode, solved: Mapping[str, str], folder: Path) -> None:
+def _hand_in(student: SampleStudent, unit: str, release: NotebookNode, solved: Mapping[str, str], folder: Path) -> None:
     """Write one student's notebook of one unit."""
     notebook = nbformat.from_dict(release)
     answers = {**({} if student.blank else solved), **student.answers}
@@ -110,7 +110,7 @@ def _hand_in(student: Student, unit: str, release: NotebookNode, solved: Mapping
     path.write_text(text[: len(text) // 2] if unit == student.cut else text, encoding="utf-8")
 
 
-def surprises(table: Sequence[Student], graded: Sequence) -> list[str]:
+def surprises(table: Sequence[SampleStudent], graded: Sequence) -> list[str]:
     """Where the verdicts differ from what the table expects, one line each."""
     by_id, found = {student.id: student for student in table}, []
     for item in graded:
@@ -178,7 +178,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if unexpected else 0
 
 
-def _show(table: Sequence[Student], graded: Sequence, took: float, unsafe: bool) -> None:
+def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe: bool) -> None:
     from rich.console import Console
     from rich.table import Table
 

@@ -31,7 +31,7 @@ WITHOUT_MAKE = 'python tools/bootstrap.py --extras "grading,test"'
 
 
 @dataclass(frozen=True)
-class Finding:
+class Condition:
     """One thing looked at. remedy: the line that mends it; "" where nothing needs mending."""
 
     what: str
@@ -40,13 +40,13 @@ class Finding:
     remedy: str = ""
 
 
-def findings(root: Path | None = HOME) -> Iterator[Finding]:
+def findings(root: Path | None = HOME) -> Iterator[Condition]:
     """Everything that matters for using a course folder here, in the order in which one would mend it.
 
     root: None where there is no course folder, as on a server that has the autograder alone.
     """
     yield _python()
-    yield Finding("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_memory()}")
+    yield Condition("machine", f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores{_memory()}")
     pins = tested_versions()
     for name, (purpose, command) in PACKAGES.items():
         yield _package(name, purpose, command, pins.get(name))
@@ -54,7 +54,7 @@ def findings(root: Path | None = HOME) -> Iterator[Finding]:
     yield _gpu()
     yield _exercises()
     if root is None:
-        yield Finding("course folder", "none here; `autograder check` does without, grading needs one")
+        yield Condition("course folder", "none here; `autograder check` does without, grading needs one")
     else:
         yield _notebooks(root)
         yield _gradebook(root)
@@ -70,9 +70,9 @@ def tested_versions() -> dict[str, str]:
     return {name.lower(): version for name, version in pins}
 
 
-def _python() -> Finding:
+def _python() -> Condition:
     version, ok = platform.python_version(), sys.version_info >= (3, 11)
-    return Finding(
+    return Condition(
         "Python", f"{version} in {sys.prefix}", ok, "" if ok else "install Python 3.11 or newer, then: make lab"
     )
 
@@ -84,19 +84,19 @@ def _memory() -> str:
         return ""
 
 
-def _package(name: str, purpose: str, command: str, tested: str | None) -> Finding:
+def _package(name: str, purpose: str, command: str, tested: str | None) -> Condition:
     try:
         version = metadata.version(name)
     except metadata.PackageNotFoundError:
         optional = command != "make lab"
         found = f"not installed; needed {'only ' if optional else ''}for {purpose}"
-        return Finding(name, found, optional, f"{command}   (or {WITHOUT_MAKE})")
+        return Condition(name, found, optional, f"{command}   (or {WITHOUT_MAKE})")
     if tested is None or version.split("+")[0] == tested:
-        return Finding(name, f"{version}" + (" (the tested version)" if tested else ""))
-    return Finding(name, f"{version}; tested with {tested}", True, f"if something misbehaves: {command}")
+        return Condition(name, f"{version}" + (" (the tested version)" if tested else ""))
+    return Condition(name, f"{version}; tested with {tested}", True, f"if something misbehaves: {command}")
 
 
-def _sandbox() -> Finding:
+def _sandbox() -> Condition:
     """Not only looked for, but tried: a cell is run in it."""
     try:
         from ..data import CellSource
@@ -106,41 +106,41 @@ def _sandbox() -> Finding:
             ran = [cell.status for cell in session.cells] == ["ran"]
             mode, hierarchy = sandbox.mode, sandbox.hierarchy
     except ImportError as error:
-        return Finding("sandbox", f"unknown, it cannot be tried without {error.name or error}", False, "make setup")
+        return Condition("sandbox", f"unknown, it cannot be tried without {error.name or error}", False, "make setup")
     except Exception as error:  # whatever is wrong with it, the other findings matter too
-        return Finding(
+        return Condition(
             "sandbox", "none: other people's work cannot be graded here", False, " ".join(str(error).split())
         )
     if not ran:
-        return Finding("sandbox", "it starts, but runs nothing", False, "make test   (and see which test fails)")
+        return Condition("sandbox", "it starts, but runs nothing", False, "make test   (and see which test fails)")
     words = {"root": "bubblewrap, started as root; every submission gets a user of its own"}
     found = words.get(mode, "bubblewrap, as an ordinary user with user namespaces")
     bounds = f"rlimits, watching and {hierarchy}" if hierarchy else "rlimits and watching; no cgroup can be had here"
-    return Finding("sandbox", f"{found}; limits by {bounds}")
+    return Condition("sandbox", f"{found}; limits by {bounds}")
 
 
-def _gpu() -> Finding:
+def _gpu() -> Condition:
     try:
         import torch
     except ImportError as error:
-        return Finding("GPU", f"unknown, torch does not import: {error}", False, "make lab")
+        return Condition("GPU", f"unknown, torch does not import: {error}", False, "make lab")
     if torch.cuda.is_available():
-        return Finding("GPU", torch.cuda.get_device_name(0))
+        return Condition("GPU", torch.cuda.get_device_name(0))
     if torch.backends.mps.is_available():
-        return Finding("GPU", "Apple (MPS)")
-    return Finding("GPU", "none; the course does not need one")
+        return Condition("GPU", "Apple (MPS)")
+    return Condition("GPU", "none; the course does not need one")
 
 
-def _exercises() -> Finding:
+def _exercises() -> Condition:
     """Which judge runs, and whether it does."""
     try:
         from ..exercises import unit_names
     except ImportError as error:
-        return Finding("autograder", f"{__version__} in {HOME}, cannot run: {error}", False, "make lab")
-    return Finding("autograder", f"{__version__} in {HOME}, {len(unit_names())} units")
+        return Condition("autograder", f"{__version__} in {HOME}, cannot run: {error}", False, "make lab")
+    return Condition("autograder", f"{__version__} in {HOME}, {len(unit_names())} units")
 
 
-def _notebooks(root: Path) -> Finding:
+def _notebooks(root: Path) -> Condition:
     """Whether every unit is there, made for the exercises that run here."""
     try:
         from ..exercises import unit_names
@@ -150,30 +150,30 @@ def _notebooks(root: Path) -> Finding:
         missing = [unit for unit in unit_names() if not course.has(unit)]
         if missing:
             words = "autograder release   (or git checkout notebooks)"
-            return Finding("notebooks", f"missing in {root}: {', '.join(missing)}", False, words)
+            return Condition("notebooks", f"missing in {root}: {', '.join(missing)}", False, words)
         for unit in course.units():
             if course.has(unit):
                 course.assignment(unit)
     except ImportError as error:
-        return Finding("notebooks", f"unknown, they cannot be read without {error.name or error}", False, "make lab")
+        return Condition("notebooks", f"unknown, they cannot be read without {error.name or error}", False, "make lab")
     except Exception as error:  # whatever is wrong with them, the other findings matter too
-        return Finding("notebooks", "not usable", False, " ".join(str(error).split()))
-    return Finding("notebooks", f"{len(course.units())} units in {root / 'notebooks'}")
+        return Condition("notebooks", "not usable", False, " ".join(str(error).split()))
+    return Condition("notebooks", f"{len(course.units())} units in {root / 'notebooks'}")
 
 
-def _gradebook(root: Path) -> Finding:
+def _gradebook(root: Path) -> Condition:
     path = root / "grading" / "gradebook.db"
     if not path.exists():
-        return Finding("gradebook", f"none yet in {path.parent}; `autograder grade` makes it")
+        return Condition("gradebook", f"none yet in {path.parent}; `autograder grade` makes it")
     try:
         from ..gradebook.condition import check_gradebook
 
         check_gradebook(root)
     except ImportError as error:
-        return Finding("gradebook", f"unknown without {error.name or error}", False, "make setup")
+        return Condition("gradebook", f"unknown without {error.name or error}", False, "make setup")
     except Exception as error:
-        return Finding("gradebook", "not usable", False, " ".join(str(error).split()))
-    return Finding("gradebook", f"{path} ({path.stat().st_size / 2**20:.1f} MiB)")
+        return Condition("gradebook", "not usable", False, " ".join(str(error).split()))
+    return Condition("gradebook", f"{path} ({path.stat().st_size / 2**20:.1f} MiB)")
 
 
 def main(root: Path | None = HOME, as_json: bool = False) -> int:
@@ -192,7 +192,7 @@ def main(root: Path | None = HOME, as_json: bool = False) -> int:
     return 0
 
 
-def _print(found: Sequence[Finding], remedies: Sequence[str]) -> None:
+def _print(found: Sequence[Condition], remedies: Sequence[str]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text

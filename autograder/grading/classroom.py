@@ -17,13 +17,13 @@ from ..running.limits import Limits
 from ..running.sandbox import open_sandbox
 from .executors import Pool
 from .jobs import Job, begin, lost, run
-from .placement import HandedIn, Survey, survey
+from .placement import HandedIn, HandedInByAll, survey
 from .unseen import unseen
 
 Done = Callable[[Graded], None]
 
 
-def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> Survey:
+def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
     """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
     folder, known = root / "grading" / "submitted", Course(root).units()
     try:

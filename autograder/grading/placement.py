@@ -34,7 +34,7 @@ class HandedIn:
 
 
 @dataclass
-class Survey:
+class HandedInByAll:
     """What was found. remarks: lines about what is passed over. closed: lines about folders that cannot be read."""
 
     notebooks: list[HandedIn] = field(default_factory=list)
@@ -42,12 +42,12 @@ class Survey:
     closed: list[str] = field(default_factory=list)
 
 
-def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), student: str | None = None) -> Survey:
+def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
     """Look through the folder of all submissions, or one student's in it. Raises OSError where it cannot be read.
 
     known: all assignments of the course. units: those that are wanted, if not all.
     """
-    result = Survey()
+    result = HandedInByAll()
     students, files = _listing(folder)
     result.remarks += [
         f"{name}: lies in no student's folder, so it is not graded; it belongs in STUDENT/UNIT/"
@@ -140,4 +140,4 @@ def _some(names: Sequence[str], quote: str = "'") -> str:
     return ", ".join(f"{quote}{name}{quote}" for name in names[:3]) + more
 
 
-__all__ = ["NOTES", "SAID", "HandedIn", "Survey", "survey"]
+__all__ = ["NOTES", "SAID", "HandedIn", "HandedInByAll", "survey"]

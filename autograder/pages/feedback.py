@@ -45,7 +45,7 @@ WORDS = {
 
 
 @dataclass(frozen=True)
-class Mark:
+class ShownMark:
     """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one."""
 
     place: str
@@ -123,7 +123,7 @@ def _comment(cell: NotebookNode) -> str:
     return "" if comment == NO_RESPONSE else comment
 
 
-def _marks(notebook: NotebookNode) -> Iterator[Mark]:
+def _marks(notebook: NotebookNode) -> Iterator[ShownMark]:
     commented = {_told(cell)["grade_id"] for cell in notebook.cells if _comment(cell)}
     for cell in notebook.cells:
         told = _told(cell)
@@ -132,7 +132,7 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
             if verdict.get("dropped") or DROPPED_TAG in cell.metadata.get("tags", ()):
                 place, words = told["grade_id"], "Taken out of the marks, for everybody."
                 name = place.removeprefix("test_")
-                yield Mark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
+                yield ShownMark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
             continue
         place, score, points = told["grade_id"], float(told["score"] or 0), float(told["points"])
         if told.get("solution") or told.get("task"):
@@ -150,10 +150,10 @@ def _marks(notebook: NotebookNode) -> Iterator[Mark]:
         if by_hand and message:
             message = f"Before that, judged: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
-        yield Mark(place, name, score, points, outcome, advice, message, by_hand, comment)
+        yield ShownMark(place, name, score, points, outcome, advice, message, by_hand, comment)
 
 
-def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> Mark:
+def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> ShownMark:
     """What only a person can mark: no program has said anything about it."""
     if told.get("waits"):
         outcome, words = "waiting", "Waits for your instructor."
@@ -161,7 +161,7 @@ def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: 
         outcome, words = "marked", ""
     else:
         outcome, words = "missing", "Nothing is written: it is as it was handed out."
-    return Mark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
+    return ShownMark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
 
 
 def _verdict(cell: NotebookNode) -> dict[str, Any]:

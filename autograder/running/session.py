@@ -11,7 +11,6 @@ import re
 import signal
 import socket
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -20,12 +19,12 @@ from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.keeper import SWEEP, TELL
 from ..worker.values import BadValue
-from .dialogue import Request, Transcript, read_failure
+from .dialogue import Request, Transcript
 from .groups import Group
 from .limits import Limits
+from .told import order_of, outcome_of, slow_libraries
 
 RESTARTS = 3
-PLOTS = re.compile(r"\bplt\b|matplotlib|pylab")
 #: Where the host ends what takes too long, the student's process itself would do so this many times later.
 LATER = 3
 TOO_LONG = "The notebook as a whole took too long"
@@ -39,14 +38,6 @@ TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
 
 class Lost(Exception):
     """The submission's process is gone."""
-
-
-def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
-    """What takes long to import, and is to be there already: of matplotlib only what students use themselves."""
-    found = {"torch"} if any("torch" in cell.source for cell in cells) else set()
-    if any(PLOTS.search(cell.source) for cell in cells if cell.kind != "given"):
-        found.add("matplotlib")
-    return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -136,7 +127,7 @@ class Session:
         """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
         sources = [self._sources[index] for index in wanted]
-        cells = [_order(cell) for cell in sources]
+        cells = [order_of(cell) for cell in sources]
         seconds = {
             "seconds_per_cell": self._limits.seconds_per_cell,
             "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,
@@ -153,7 +144,7 @@ class Session:
                 self._hear("begin", position, self._deadline(GRACE_SECONDS))
                 begun, current = True, index
                 header = self._hear("cell", position, self._deadline(self._of_the_clock(self._limits.seconds_per_cell)))
-                outcomes[index] = _outcome(self._sources[index].name, header)
+                outcomes[index] = outcome_of(self._sources[index].name, header)
             begun = True
             self._hear("ready", None, self._deadline(GRACE_SECONDS))
             return None
@@ -339,16 +330,3 @@ class _Culprit:
 
     index: int
     outcome: CellOutcome
-
-
-def _order(cell: CellSource) -> dict[str, Any]:
-    told = {"name": cell.name, "source": cell.source, "tested": cell.tested, "tests": cell.tests}
-    return {**told, "own": cell.kind == "extra"}
-
-
-def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:
-    status = header.get("status")
-    if status not in ("ran", "failed", "timeout"):
-        raise BadFrame("status")
-    failure = read_failure(header.get("error")) if status == "failed" else None
-    return CellOutcome(name, status, failure, header.get("defined") is True)

@@ -1,0 +1,34 @@
+"""What a student's process is told of the cells that it is to run, and what it tells of them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from ..data import CellOutcome, CellSource
+from ..worker.frames import BadFrame
+from .dialogue import read_failure
+
+PLOTS = re.compile(r"\bplt\b|matplotlib|pylab")
+
+
+def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
+    """What takes long to import, and is to be there already: of matplotlib only what students use themselves."""
+    found = {"torch"} if any("torch" in cell.source for cell in cells) else set()
+    if any(PLOTS.search(cell.source) for cell in cells if cell.kind != "given"):
+        found.add("matplotlib")
+    return frozenset(found)
+
+
+def order_of(cell: CellSource) -> dict[str, Any]:
+    told = {"name": cell.name, "source": cell.source, "tested": cell.tested, "tests": cell.tests}
+    return {**told, "own": cell.kind == "extra"}
+
+
+def outcome_of(name: str, header: dict[str, Any]) -> CellOutcome:
+    status = header.get("status")
+    if status not in ("ran", "failed", "timeout"):
+        raise BadFrame("status")
+    failure = read_failure(header.get("error")) if status == "failed" else None
+    return CellOutcome(name, status, failure, header.get("defined") is True)
