@@ -1,0 +1,70 @@
+"""batched_attention: all queries of all heads in two products, with or without a causal mask."""
+
+import numpy as np
+from torch.nn import functional as F
+
+from ..attention_parts import ADDED, AFTER, MILD, MULTIPLIED, UNSTABLE
+from ..kit import Leaf, exercise, normal, strided
+from .parts import MISTAKES as ANY_ATTENTION
+from .parts import SLIPS, attention, large_scores, low_scores
+
+
+def batched_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), causal: bool = False) -> Leaf(
+    "float array", "the output"
+):
+    return F.scaled_dot_product_attention(Q, K, V, is_causal=causal)
+
+
+def cases(case):
+    yield case("values")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "not contiguous", layout=strided, causal=False, by_name="causal")
+    causal = {"causal": True, "by_name": "causal"}
+    yield case("causal", "causal", **causal)
+    yield case("causal", "causal, float32", dtype=np.float32, n=range(5, 11), **causal)
+    yield case("causal", "causal, scores of ±10,000", **large_scores(case), **causal)
+    yield case("causal", "causal, all scores near −10,000", **low_scores(case), **causal)
+    yield case("edge cases", "B = 1", B=1)
+    yield case("edge cases", "one head, causal", h=1, **causal)
+    yield case("edge cases", "a single token (n = 1)", n=1, **causal)
+    yield case("edge cases", "d = 1", d=1)
+    yield case("large scores", "scores of ±10,000", **large_scores(case))
+
+
+def heads_in_a_row(Q, K, V, causal=False):
+    rows = (array.flatten(1, 2).unsqueeze(1) for array in (Q, K, V))
+    return attention(*rows, causal).view(Q.shape)
+
+
+MISTAKES = (
+    *SLIPS,
+    ("unstable", {"stable": False}, UNSTABLE),
+    ("causal-ignored", {"always": False}, "`causal=True` changes nothing. Which keys may a query see then?"),
+    ("always-causal", {"always": True}, "Later keys are left out even without `causal`."),
+    ("causal-diagonal-out", {"shifted": -1}, "With `causal` a query does not see its own key. It may."),
+    ("causal-one-too-many", {"shifted": 1}, "With `causal` a query still sees the next key."),
+    ("causal-turned", {"turned": True}, "With `causal` a query sees itself and later keys, not earlier ones."),
+    ("mask-inverted", {"masking": "inverted"}, "With `causal` just the later keys are seen, not the earlier ones."),
+    ("mask-after-softmax", {"masking": "after"}, AFTER),
+    ("mask-multiplied", {"masking": "multiplied"}, MULTIPLIED),
+    ("mask-added", {"masking": "added"}, ADDED),
+    ("mask-mild", {"masking": "mild"}, MILD),
+    ("mask-less-mild", {"masking": "less mild"}, MILD),
+    ("weights-returned", {"weights_only": True}, "The weights are returned; return what they average."),
+    ("heads-summed", {"after": lambda out: out.sum(1)}, "The heads are added up. Each keeps its place."),
+    ("tuple-returned", {"after": lambda out: (out, out)}, "A tuple is returned; return the output alone."),
+    *ANY_ATTENTION,
+    ("heads-see-each-other", heads_in_a_row,
+     "The tokens of all heads stand in one long row, so the heads see each other. Each attends on its own."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    batched_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "causal": 0.2, "edge cases": 0.1, "large scores": 0.1, "gradients": 0.1},
+    core="values",
+    slipped=attention,
+    library="torch",
+    not_from=("loop_attention",),
+)

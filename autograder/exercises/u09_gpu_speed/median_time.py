@@ -1,0 +1,172 @@
+"""median_time: how long a run takes on a device that works while the caller goes on."""
+
+import itertools
+import statistics
+from functools import partial
+
+import numpy as np
+
+from ..kit import Device, Leaf, exercise
+from .simulated_device import PARTS, SimulatedDevice
+
+
+def median_time(run, synchronize, clock, warmup: int, repeats: int) -> Leaf("float", "the time"):
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        synchronize()
+        start = clock()
+        run()
+        synchronize()
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def cases(case):
+    def timed(criterion, label, warmup, repeats, **options):
+        device = unsteady(case.rng, warmup, repeats, **options)
+        functions = {name: device.part(name) for name in PARTS}
+        return case(criterion, label, warmup=warmup, repeats=repeats, rtol=1e-6, **functions)
+
+    odd, even = 2 * int(case.rng.integers(3, 6)) + 1, 2 * int(case.rng.integers(2, 5))
+    yield timed("values", "3 warm-up runs, {repeats} repeats", 3, odd)
+    yield timed("values", "2 warm-up runs, {repeats} repeats", 2, odd + 2)
+    yield timed("values", "slow to launch", 2, odd, launch=3e-3)
+    yield timed("even count", "{repeats} repeats", 2, even)
+    yield timed("even count", "2 repeats", 1, 2)
+    yield timed("edge cases", "one repeat", 4, 1)
+    yield timed("edge cases", "no warm-up", 0, odd)
+    yield timed("work of others", "work of others is still running", 0, odd, pending=0.4)
+    yield timed("work of others", "and so with one repeat", 0, 1, pending=0.3)
+
+
+def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5):
+    """A device whose runs get faster while they warm up, then vary with a few slow ones; later runs are cheap."""
+    slow = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
+    late = np.where(rng.random(repeats) < 0.3, rng.uniform(0.01, 0.03, repeats), 0)
+    durations = np.concatenate([slow, rng.uniform(0.010, 0.014, repeats) + late, rng.uniform(0.001, 0.003, 40)])
+    start = float(rng.uniform(100, 900))
+
+    def make():
+        device = SimulatedDevice(durations.tolist(), launch, start, pending)
+        return {name: getattr(device, name) for name in PARTS}
+
+    return Device(make)
+
+
+def elapsed(run, wait, clock, before=True, after=True, runs=1):
+    """The time of one run."""
+    if before:
+        wait()
+    start = clock()
+    for _ in range(runs):
+        run()
+    if after:
+        wait()
+    return clock() - start
+
+
+def timer(one=elapsed, settle=True, summary=statistics.median, count=lambda w, r: (w, r)):
+    """A timer with a place for every slip.
+
+    one: the time of one run, from `run, wait, clock`. settle: whether it waits behind the warm-up.
+    count: how many runs there are to warm up and to be timed.
+    """
+
+    def wrong(run, wait, clock, warmup, repeats):
+        warmup, repeats = count(warmup, repeats)
+        for _ in range(warmup):
+            run()
+        if settle:
+            wait()
+        times = [one(run, wait, clock) for _ in range(repeats)]
+        return summary(times) if times else 0.0
+
+    return wrong
+
+
+def launched_first(run, wait, clock):
+    wait()
+    run()
+    return elapsed(wait, wait, clock, before=False)
+
+
+def total_over_repeats(run, wait, clock, warmup, repeats):
+    total = timer(partial(elapsed, runs=repeats))
+    return total(run, wait, clock, warmup, 1) / repeats
+
+
+def warm_up_before_each(run, wait, clock, warmup, repeats):
+    def one(run, wait, clock):
+        for _ in range(warmup):
+            run()
+        return elapsed(run, wait, clock)
+
+    return timer(one)(run, wait, clock, 0, repeats)
+
+
+def warm_up_from_repeats(run, wait, clock, warmup, repeats):
+    return timer(summary=lambda times: statistics.median(times[warmup:] or times))(run, wait, clock, 0, repeats)
+
+
+def middle_in_time(times):
+    middle = len(times) // 2
+    return times[middle] if len(times) % 2 else (times[middle - 1] + times[middle]) / 2
+
+
+MISTAKES = (
+    ("clock-read-too-early", timer(partial(elapsed, before=False, after=False)),
+     "The clock is read before the work is done: `run` only launches it. Wait with `synchronize` first."),
+    ("warm-up-still-running", timer(partial(elapsed, before=False), settle=False),
+     "The first reading comes while earlier work still runs, so the first time holds that too."),
+    ("warm-up-counted", timer(count=lambda w, r: (0, w + r)),
+     "The warm-up runs are timed with the others. They are to be left out."),
+    ("mean-for-median", timer(summary=statistics.fmean),
+     "The mean is taken. One slow run moves it: take the median."),
+    ("fastest", timer(summary=min), "The fastest time is taken; take the median."),
+    ("slowest", timer(summary=max), "The slowest time is taken; take the median."),
+    ("sum-of-times", timer(summary=sum), "The times are added; take their median."),
+    ("median-not-sorted", timer(summary=middle_in_time),
+     "The middle one in order of time is taken, not in order of size. Sort first."),
+    ("lower-median", timer(summary=statistics.median_low),
+     "Of an even count the lower of the middle two is taken; take their mean."),
+    ("upper-median", timer(summary=statistics.median_high),
+     "Of an even count the upper of the middle two is taken; take their mean."),
+    ("one-warm-up-too-many", timer(count=lambda w, r: (w + 1, r)), "There is one warm-up run too many."),
+    ("one-repeat-too-many", timer(count=lambda w, r: (w, r + 1)), "There is one repeat too many."),
+    ("one-repeat-too-few", timer(count=lambda w, r: (w, r - 1)), "There is one repeat too few."),
+    ("two-runs-per-time", timer(partial(elapsed, runs=2)), "Each time holds two runs."),
+    ("times-returned", timer(summary=list), "All times are returned; their median is asked for."),
+    ("milliseconds", timer(summary=lambda times: 1e3 * statistics.median(times)),
+     "Milliseconds are returned; seconds are asked for."),
+    ("standard-deviation", timer(summary=statistics.pstdev), "The spread is returned; the median is asked for."),
+    ("launch-before-the-clock", timer(launched_first),
+     "The work is launched before the first reading. Read the clock first, so that all of it is timed."),
+    ("middle-of-the-range", timer(summary=lambda times: (min(times) + max(times)) / 2),
+     "The middle between the fastest and the slowest is taken; take the median."),
+    ("trimmed-mean", timer(summary=lambda times: statistics.fmean(sorted(times)[1:-1] or times)),
+     "The fastest and the slowest are dropped and the others averaged; take the median of all."),
+    ("warm-up-before-each", warm_up_before_each,
+     "The warm-up comes before every repeat; once, before the first, is enough."),
+    ("readings-not-differences", timer(lambda run, wait, clock: elapsed(run, wait, clock) and clock()),
+     "Readings of the clock are collected. A time is the difference of two of them."),
+    ("no-warm-up", timer(count=lambda w, r: (0, r)), "There are no warm-up runs before the repeats."),
+    ("one-warm-up-only", timer(count=lambda w, r: (1, r)), "There is one warm-up run whatever `warmup` says."),
+    ("warm-up-taken-from-the-repeats", warm_up_from_repeats,
+     "The first repeats serve as warm-up, so too few are timed. The warm-up runs come on top of the repeats."),
+    ("all-at-once", total_over_repeats, "All repeats are timed together, and that is a mean. Time each alone."),
+    ("times-since-the-start", timer(summary=lambda times: statistics.median(itertools.accumulate(times))),
+     "Each time runs from the first reading on. Read the clock anew before each run."),
+    ("warmup-and-repeats-swapped", timer(count=lambda w, r: (r, w)),
+     "The numbers of warm-up runs and of repeats have changed places."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    median_time,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "even count": 0.15, "edge cases": 0.15, "work of others": 0.1},
+    core="values",
+    library="torch",
+)

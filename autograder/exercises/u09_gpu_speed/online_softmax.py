@@ -1,0 +1,67 @@
+"""Attention over blocks of keys by an online softmax, with a place for every slip."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from ..attention_parts import scale_of
+
+
+def tiled(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    block_size: int,
+    *,
+    scaling: str = "root of d_head",
+    rescale_sum: bool = True,
+    rescale_out: bool = True,
+    upside_down: bool = False,
+    maximum: str = "running",
+    longer: int = 0,
+    kept: Callable[[list[tuple[int, int]]], list[tuple[int, int]]] = lambda blocks: blocks,
+    normalise: str = "at the end",
+    scale_again: bool = False,
+    first_values: bool = False,
+    start: float = -math.inf,
+    after: Callable[[Tensor], Any] = lambda out: out,
+) -> Any:
+    """Right with its defaults.
+
+    maximum: "running", or that of each "block" or of the "first", or "none". start: where a running one begins.
+    longer: keys that a block takes too many. kept: of all blocks, as (first key, the one behind the last), some.
+    normalise: "at the end", "never", "twice", "in the loop", or "every block" with their mean or "every block, added".
+    """
+    scale = scale_of(scaling, Q, {"m": block_size})
+    top = Q.new_full((*Q.shape[:-1], 1), start)
+    total, out = torch.zeros_like(top), torch.zeros_like(Q)
+    n = K.shape[-2]
+    blocks = [(first, max(min(first + block_size + longer, n), first + 1)) for first in range(0, n, block_size)]
+    blocks = kept(blocks) or [(0, n)]
+    for turn, (first, end) in enumerate(blocks):
+        scores = Q @ K[..., first:end, :].mT * (scale ** (turn + 1) if scale_again else scale)
+        block_top = scores.amax(-1, keepdim=True)
+        new_top = {
+            "running": torch.maximum(top, block_top),
+            "block": block_top,
+            "first": top if turn else block_top,
+            "none": torch.zeros_like(top),
+        }[maximum]
+        exponents = torch.exp(scores - new_top)
+        shrink = torch.exp(new_top - top if upside_down and bool(top.isfinite().all()) else top - new_top)
+        shrink = torch.nan_to_num(shrink, nan=0.0, posinf=0.0)
+        total = total * (shrink if rescale_sum else 1.0) + exponents.sum(-1, keepdim=True)
+        part = exponents @ (V[..., : end - first, :] if first_values else V[..., first:end, :])
+        if normalise.startswith("every block"):
+            part = part / exponents.sum(-1, keepdim=True)
+        out = out * (shrink if rescale_out else 1.0) + part
+        if normalise == "in the loop":
+            out = out / total
+        top = new_top
+    divided = {"at the end": out / total, "twice": out / total / total, "every block": out / len(blocks)}
+    return after(divided.get(normalise, out))

@@ -1,0 +1,138 @@
+"""What several exercises of the unit share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from ..attention_parts import BY_ALL, OVER_HEADS, OVER_QUERIES, attend
+from ..kit import Cases, Row
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Inputs
+
+
+def large_scores(case: Cases, **given: Any) -> dict[str, Any]:
+    """Scores of about ±10,000 that rise and fall along the keys, so that a running maximum must be followed."""
+    drawn = case.draw(**given)
+    B, h, n, d = drawn["K"].shape
+    drawn["K"] += np.linspace(-3, 3, n)[:, None] * case.rng.choice([-1.0, 1.0], (B, h, 1, 1))
+    scores = drawn["Q"] @ drawn["K"].swapaxes(-1, -2) / math.sqrt(d)
+    drawn["Q"] = _rounded(drawn["Q"] * 1e4 / np.abs(scores).max())
+    return drawn
+
+
+def low_scores(case: Cases, **given: Any) -> dict[str, Any]:
+    """Every score lies between −10,010 and −9,990."""
+    drawn = case.draw(**given)
+    drawn["Q"][:] = 100.0
+    drawn["K"] = _rounded(-(100.0 + 0.02 * drawn["K"]) / math.sqrt(drawn["d"]))
+    return drawn
+
+
+def _rounded(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.float32).astype(np.float64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Known mistakes of any attention
+
+
+def attention(
+    Q: Tensor,
+    K: Tensor,
+    V: Tensor,
+    causal: bool = False,
+    *,
+    always: bool | None = None,
+    shifted: int = 0,
+    turned: bool = False,
+    swap: str = "QKV",
+    keys: Callable[[Tensor], Tensor] = lambda K: K,
+    after: Callable[[Tensor], Any] = lambda out: out,
+    weights_only: bool = False,
+    normalise: bool = True,
+    residual: bool = False,
+    **options: Any,
+) -> Any:
+    """All of an attention, with a place for every slip.
+
+    always: stands for `causal`, whatever that says. options: slips of `attend`.
+    """
+    n, h = Q.shape[-2], Q.shape[1]
+    Q, K, V = ({"Q": Q, "K": K, "V": V}[letter] for letter in swap)
+    K = keys(K)
+    mask = torch.ones(n, n, dtype=torch.bool).tril(shifted) if (causal if always is None else always) else None
+    mask = mask.T if turned and mask is not None else mask
+    out, weights = attend(Q, K, V, mask, sizes={"h": h}, **options)
+    if not normalise:
+        scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+        out = (scores - scores.amax(-1, keepdim=True)).exp() @ V
+    out = out + Q if residual else out
+    return after(weights if weights_only else out)
+
+
+def _no_softmax(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+    return (scores.tril() if causal else scores) @ V
+
+
+def _best_key_only(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    scores = Q @ K.mT
+    if causal:
+        scores = scores.masked_fill(~torch.ones_like(scores, dtype=torch.bool).tril(), -math.inf)
+    return F.one_hot(scores.argmax(-1), K.shape[-2]).to(V.dtype) @ V
+
+
+def _heads_as_tokens(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
+    return attention(*(array.transpose(1, 2) for array in (Q, K, V)), causal).transpose(1, 2)
+
+
+#: Slips of `attention`.
+SLIPS: tuple[Row, ...] = (
+    ("unscaled", {"scaling": "none"}, "The scores are not divided by √d."),
+    ("divides-by-d", {"scaling": "d_head"},
+     "The scores are divided by d; it is the root of it that keeps their variance at 1."),
+    ("times-root-of-d", {"scaling": "times"}, "The scores are multiplied by √d in place of divided."),
+    ("root-of-n", {"scaling": "root of n"}, "The scores are divided by √n. Over what does the dot product sum?"),
+    ("softmax-over-queries", {"dim": -2}, OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, OVER_HEADS),
+    ("keys-as-values", {"swap": "QKK"}, "The keys are averaged in place of the values."),
+    ("queries-as-keys", {"swap": "KQV"}, "Queries and keys have changed places."),
+    ("values-as-keys", {"swap": "QVK"}, "Keys and values have changed places."),
+    ("not-normalised", {"normalise": False}, "The weights do not sum to 1: each row is to be divided by its sum."),
+    ("tokens-before-heads", {"after": lambda out: out.transpose(1, 2)},
+     "Heads and tokens have changed places in the result."),
+    ("heads-merged", {"after": lambda out: out.transpose(1, 2).flatten(2)},
+     "The heads are merged. The result has the shape of Q."),
+    ("transposed-result", {"after": lambda out: out.mT}, "The last two axes have changed places in the result."),
+    ("weights-scaled", {"scaling": "none", "after": lambda out: out / math.sqrt(out.shape[-1])},
+     "The division by √d comes after the softmax. The scores are to be divided, before it."),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, BY_ALL),
+    ("keys-reshaped", {"keys": lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2]).mT},
+     "The keys are brought to (d, n) by a reshape, which mixes keys and features. Swap the two axes."),
+    ("queries-added", {"residual": True},
+     "The queries are added to the output. A residual belongs to the block, not to the attention."),
+)  # fmt: skip
+
+#: More mistakes of any attention, which are no slip in one place.
+MISTAKES: tuple[Row, ...] = (
+    ("softmax-missing", _no_softmax,
+     "The scores themselves weigh the values. A softmax is to make weights of them first."),
+    ("best-key-only", _best_key_only,
+     "Each query takes the value of its best key alone. Attention averages all values with softmax weights."),
+    ("heads-as-tokens", _heads_as_tokens,
+     "The inputs are read as (B, n, h, d), so that the heads of one token attend to each other."),
+)  # fmt: skip
+
+
+def slips(*slugs: str) -> list[Row]:
+    """Some of SLIPS, for an exercise that shares no others."""
+    found = {row[0]: row for row in SLIPS}
+    return [found[slug] for slug in slugs]

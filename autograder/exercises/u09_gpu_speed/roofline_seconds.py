@@ -1,0 +1,94 @@
+"""roofline_seconds: the least time that a kernel can take, by its arithmetic or by the bytes it moves."""
+
+import math
+
+import numpy as np
+
+from ..kit import Leaf, exercise
+
+
+def roofline_seconds(flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float) -> Leaf(
+    "float", "the time"
+):
+    return float(np.maximum(flops / peak_flops, bytes_moved / peak_bandwidth))
+
+
+def cases(case):
+    def kernel(intensity=1.0, total=1.0):
+        """Numbers of a kernel whose flops per byte are `intensity` times what the machine can feed."""
+        peak, bandwidth = float(case.rng.uniform(1e12, 9e13)), float(case.rng.uniform(2e11, 3e12))
+        moved = float(case.rng.uniform(1e6, 9e8)) * total
+        return moved * intensity * peak / bandwidth, moved, peak, bandwidth
+
+    def timed(criterion, label, flops, moved, peak, bandwidth):
+        rates = {"peak_flops": peak, "peak_bandwidth": bandwidth}
+        return case(criterion, label, rtol=1e-6, flops=flops, bytes_moved=moved, **rates)
+
+    memory, compute = float(case.rng.uniform(0.1, 0.6)), float(case.rng.uniform(2.0, 6.0))
+    flops, moved, *idle = kernel()
+    yield timed("values", "limited by memory", *kernel(memory))
+    yield timed("values", "limited by arithmetic", *kernel(compute))
+    yield timed("values", "limited by memory, by little", *kernel(0.9))
+    yield timed("values", "limited by arithmetic, by little", *kernel(1.1))
+    yield timed("values", "a long run", *kernel(compute, total=1e5))
+    yield timed("edge cases", "no arithmetic (a copy)", 0, moved, *idle)
+    yield timed("edge cases", "no bytes moved", flops, 0, *idle)
+    yield timed("edge cases", "nothing to do", 0, 0, *idle)
+    yield timed("edge cases", "whole numbers", 4 * 10**9, 10**8, 10**12, 10**11)
+    yield timed("edge cases", "less than one second per unit", 3, 5, 7, 11)
+
+
+def times(combine):
+    """What `combine(seconds of arithmetic, seconds of moving bytes)` makes of the two times."""
+    return lambda flops, moved, peak, bandwidth: combine(flops / peak, moved / bandwidth)
+
+
+def upside_down(flops, moved, peak, bandwidth):
+    return max(peak / flops if flops else math.inf, bandwidth / moved if moved else math.inf)
+
+
+def by_intensity(flops, moved, peak, bandwidth):
+    return flops / min(peak, flops / moved * bandwidth)
+
+
+MISTAKES = (
+    ("sum-of-times", times(lambda a, b: a + b),
+     "The two times are added. They run side by side: the longer one is the limit."),
+    ("smaller-time", times(min), "The smaller of the two times is taken; the longer one is the limit."),
+    ("arithmetic-only", times(lambda a, b: a), "Only the arithmetic is timed; moving bytes takes time too."),
+    ("memory-only", times(lambda a, b: b), "Only the bytes are timed; arithmetic takes time too."),
+    ("mean-of-times", times(lambda a, b: (a + b) / 2), "The two times are averaged; the longer one is the limit."),
+    ("product-of-times", times(lambda a, b: a * b), "The two times are multiplied; the longer one is the limit."),
+    ("root-of-squares", times(math.hypot), "The two times are added as squares; the longer one is the limit."),
+    ("upside-down", upside_down, "The quotients are upside down: time is work divided by rate."),
+    ("peaks-swapped", lambda flops, moved, peak, bandwidth: max(flops / bandwidth, moved / peak),
+     "The two peaks have changed places."),
+    ("bandwidth-for-both", lambda flops, moved, peak, bandwidth: max(flops / bandwidth, moved / bandwidth),
+     "Both are divided by the bandwidth."),
+    ("flops-for-both", lambda flops, moved, peak, bandwidth: max(flops / peak, moved / peak),
+     "Both are divided by the peak arithmetic."),
+    ("milliseconds", times(lambda a, b: 1e3 * max(a, b)), "Milliseconds are returned; seconds are asked for."),
+    ("bits-per-second", times(lambda a, b: max(a, 8 * b)), "The bytes are taken for bits."),
+    ("rate-not-time", times(lambda a, b: 1 / max(a, b) if max(a, b) else 0.0),
+     "A rate is returned; a time is asked for."),
+    ("both-times", times(lambda a, b: (a, b)), "Both times are returned; the longer one is asked for."),
+    ("difference", times(lambda a, b: abs(a - b)), "The difference of the two times is returned."),
+    ("intensity-divides-by-zero", by_intensity,
+     "Where no bytes are moved, or nothing is calculated, it divides by 0."),
+    ("work-times-rate", lambda flops, moved, peak, bandwidth: max(flops * peak, moved * bandwidth),
+     "Work and rate are multiplied: time is work divided by rate."),
+    ("attainable-rate", lambda flops, moved, peak, bandwidth: min(peak, flops / max(moved, 1e-30) * bandwidth),
+     "This is the roof itself, the operations per second that can be reached. How long does the work take then?"),
+    ("flops-doubled", times(lambda a, b: max(2 * a, b)),
+     "The operations are doubled. Multiplies and adds are both counted in `flops` already."),
+    ("whole-seconds", times(lambda a, b: float(math.floor(max(a, b)))), "The times are rounded to whole seconds."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    roofline_seconds,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.3},
+    core="values",
+    library="torch",
+)

@@ -1,0 +1,161 @@
+"""tiled_attention: block after block of keys, so that the scores of all keys never exist at once."""
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from ..attention_parts import UNSTABLE
+from ..kit import Leaf, exercise, normal
+from .online_softmax import tiled
+from .parts import attention, large_scores, low_scores, slips
+
+#: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
+EQUAL_QUERIES = "all queries are equal"
+
+
+def tiled_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), block_size: int) -> Leaf(
+    "float array", "the output"
+):
+    return F.scaled_dot_product_attention(Q, K, V)
+
+
+def cases(case):
+    block = int(case.rng.integers(3, 5))
+    odd, long = 3 * block + int(case.rng.integers(1, block)), int(case.rng.integers(90, 111))
+    even = {"n": 3 * block, "block_size": block}
+    uneven = {"n": odd, "block_size": block}
+    yield case("values", "n = {n}, blocks of {block_size}", **even)
+    yield case("values", "float32", dtype=np.float32, **even)
+    for words, order, size in (("last", 1, block + 1), ("first", -1, block)):
+        drawn = case.draw(n=odd, block_size=size)
+        drawn["Q"] = np.abs(drawn["Q"]) + 0.5
+        drawn["K"] = np.abs(drawn["K"]) * np.linspace(0.2, 4.0, odd)[::order, None]
+        yield case("values", f"the largest scores come {words}", **drawn)
+    yield case("last block", "n = {n} is no multiple of {block_size}", **uneven)
+    yield case("last block", "the last block holds one key", n=2 * block + 1, block_size=block)
+    yield case("block sizes", "blocks of one key", n=odd, block_size=1)
+    yield case("block sizes", "one block just as long as n", n=3 * block, block_size="n")
+    yield case("block sizes", "a block longer than n", n=odd, block_size=2 * odd + 1)
+    yield case("block sizes", "a single token (n = 1)", n=1, block_size=block)
+    yield case("large scores", "scores of ±10,000", **large_scores(case, **even))
+    yield case("large scores", "all scores near −10,000", **low_scores(case, **uneven))
+    yield case("memory", "n = {n}, blocks of 7", B=1, h=2, n=long, d=3, block_size=7, watch="n*n")
+    yield case("memory", "n = {n}, long blocks", B=1, h=1, n=long + 1, d=4, block_size=30, watch="n*n")
+    yield case("memory", "n = {n}, blocks of 12", B=2, h=1, n=long + 3, d=2, block_size=12, watch="n*n")
+    drawn = case.draw(B=1, h=1, n=long, d=3, block_size=long // 2 + 1)
+    drawn["Q"][:] = drawn["Q"][:, :, :1]
+    yield case("memory", EQUAL_QUERIES, watch="n", **drawn)
+
+
+def too_large(case, arrays):
+    if case.label == EQUAL_QUERIES:
+        return all_keys_at_once(case, arrays)
+    found = next((array for array in arrays if array.size >= case.watch), None)
+    if found is None:
+        return None
+    n = case.sizes["n"]
+    return f"a tensor of shape {found.shape} is made on the way: as many entries as n × n = {n} × {n} scores"
+
+
+def all_keys_at_once(case, arrays):
+    """Whether one array holds the scores of all n keys, however they are scaled and shifted."""
+    Q, K = case.args[:2]
+    scores = np.sort(K[0, 0] @ Q[0, 0, 0])
+    for array in arrays:
+        found = np.unique(np.round(array.astype(np.float64), 8)) if array.dtype.kind == "f" else array[:0]
+        if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
+            return "the scores of a query with all n keys are made at once"
+    return None
+
+
+def by_query_blocks(answer):
+    """Blocks of queries, each answered by `answer(Q of the block, K, V, its own tokens as a slice)`."""
+
+    def wrong(Q, K, V, block_size):
+        own = [slice(first, first + block_size) for first in range(0, Q.shape[2], block_size)]
+        return torch.cat([answer(Q[:, :, block], K, V, block) for block in own], 2)
+
+    return wrong
+
+
+def blocks_so_far(Q, K, V, own):
+    return tiled(Q, K[:, :, : own.stop], V[:, :, : own.stop], own.stop - own.start)
+
+
+def whole_blocks(blocks):
+    return [(first, end) for first, end in blocks if end - first == blocks[0][1]]
+
+
+RAW = {"rescale_sum": False, "rescale_out": False}
+BY_BLOCK = {**RAW, "maximum": "block"}
+
+MISTAKES = (
+    ("nothing-rescaled", RAW,
+     "What was summed before a larger maximum came is not rescaled. Which factor sets it right?"),
+    ("sum-not-rescaled", {"rescale_sum": False},
+     "The output is rescaled when the maximum grows, the sum of exponentials is not."),
+    ("output-not-rescaled", {"rescale_out": False},
+     "The sum of exponentials is rescaled when the maximum grows, the output is not."),
+    ("rescaled-upside-down", {"upside_down": True},
+     "The factor of the rescaling is upside down: sums shrink when the maximum grows."),
+    ("maximum-of-the-block", BY_BLOCK,
+     "Each block takes its own maximum off, and what was summed is not brought to the same one."),
+    ("no-maximum", {"maximum": "none", "start": 0.0}, UNSTABLE),
+    ("maximum-of-the-first-block", {"maximum": "first"},
+     "The first block's maximum is kept for all blocks: larger scores may follow."),
+    ("starts-at-zero", {"start": 0.0},
+     "The running maximum begins at a number such as 0. All scores may be far below it."),
+    ("last-block-lost", {"kept": whole_blocks},
+     "A last block that is not whole is left out. Where does the loop end?"),
+    ("keys-shared", {"longer": 1}, "A key at the border of two blocks is counted twice."),
+    ("keys-skipped", {"longer": -1}, "The last key of each block is left out."),
+    ("first-block-only", {"kept": lambda blocks: blocks[:1]}, "Only the first block is looked at."),
+    ("last-block-only", {"kept": lambda blocks: blocks[-1:]},
+     "Only the last block counts. Is what came before kept?"),
+    ("first-block-left-out", {"kept": lambda blocks: blocks[1:]}, "The first block is left out."),
+    ("not-normalised", {"normalise": "never"}, "The output is not divided by the sum of the exponentials."),
+    ("softmax-in-each-block", {**BY_BLOCK, "normalise": "every block"},
+     "Each block has its own softmax, and the blocks are averaged. One softmax runs over all keys."),
+    ("softmaxes-added", {**BY_BLOCK, "normalise": "every block, added"},
+     "Each block has its own softmax, and the blocks are added. One softmax runs over all keys."),
+    ("divided-in-the-loop", {"normalise": "in the loop"},
+     "The output is divided by the running sum after every block. Divide once, after the last."),
+    ("root-of-the-block", {"scaling": "root of m"},
+     "The scores are divided by the root of the block size. Over what does the dot product sum?"),
+    ("scaled-again-in-every-block", {"scale_again": True},
+     "The scale is applied once more with every block. Does the loop change the queries?"),
+    ("values-of-the-first-block", {"first_values": True},
+     "Every block takes the first block's values. The values move along with the keys."),
+    ("normalised-twice", {"normalise": "twice"}, "The output is divided by the sum of the exponentials twice."),
+    *slips("unscaled", "divides-by-d", "root-of-n", "transposed-result", "tokens-before-heads"),
+    ("all-scores-at-once", lambda Q, K, V, block_size: attention(Q, K, V),
+     "All n × n scores are made at once. The result is right, but saving that memory is the point."),
+    ("queries-cut-not-keys", by_query_blocks(lambda Q, K, V, own: attention(Q, K, V)),
+     "The result is right, but each query meets all keys at once. Cut the keys and the values, not the queries."),
+    ("own-block-only", by_query_blocks(lambda Q, K, V, own: attention(Q, K[:, :, own], V[:, :, own])),
+     "Each block of queries sees the keys of its own block alone. Every query meets every block of keys."),
+    ("blocks-so-far", by_query_blocks(blocks_so_far),
+     "Each block of queries sees the blocks of keys up to its own. Nothing is masked here: later ones count."),
+    ("first-heads-keys", lambda Q, K, V, size: tiled(Q, K[:, :1].expand_as(K), V[:, :1].expand_as(V), size),
+     "All heads read the keys and values of the first one."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    tiled_attention,
+    cases,
+    MISTAKES,
+    credit={
+        "values": 0.4,
+        "last block": 0.1,
+        "block sizes": 0.1,
+        "large scores": 0.15,
+        "memory": 0.15,
+        "gradients": 0.1,
+    },
+    core="values",
+    sizes=range(2, 6),
+    slipped=tiled,
+    library="torch",
+    not_from=("loop_attention", "batched_attention"),
+    made=too_large,
+)
