@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import torch
 
 from answers import ANSWERS
 from autograder.exercises import exercises
@@ -115,6 +116,18 @@ def test_the_jacobian_agrees_with_differences_of_the_softmax():
     steps = 1e-5 * np.eye(6)
     measured = np.stack([(softmax(z + step) - softmax(z - step)) / 2e-5 for step in steps], axis=1)
     np.testing.assert_allclose(jacobian(softmax(z)), measured, atol=1e-9)
+
+
+def test_attention_and_jacobian_agree_with_torch():
+    attention, jacobian = (exercises(UNIT)[name].reference for name in ("attention", "softmax_jacobian"))
+    rng = np.random.default_rng(0)
+    for gain in (1, 100):
+        Q, K, V = (gain * rng.standard_normal(shape) for shape in ((3, 5), (7, 5), (7, 4)))
+        expected = torch.nn.functional.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, V)))
+        np.testing.assert_allclose(attention(Q, K, V)[0], expected, rtol=1e-9)
+    z = torch.from_numpy(rng.standard_normal(6))
+    expected = torch.autograd.functional.jacobian(lambda z: torch.softmax(z, 0), z)
+    np.testing.assert_allclose(jacobian(torch.softmax(z, 0).numpy()), expected, rtol=1e-12)
 
 
 @pytest.mark.parametrize("d", [1, 4, 64])

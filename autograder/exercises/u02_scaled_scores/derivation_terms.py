@@ -1,0 +1,181 @@
+"""derivation_terms: the mean of s², split into the squares and the cross terms."""
+
+import math
+
+import numpy as np
+
+from ..kit import Leaf, by_columns, every_second_row, exercise, normal
+
+
+def derivation_terms(
+    q: normal("samples d"), k: normal("samples d")
+) -> (
+    Leaf("float", "the diagonal part"),
+    Leaf("float", "the cross part"),
+):
+    t = q * k
+    outer = np.einsum("si,sj->ij", t, t) / len(t)
+    return np.trace(outer), outer.sum() - np.trace(outer)
+
+
+def cases(case):
+    for dtype in (float, float, np.float32):
+        yield case("values", "{samples} samples, d = {d}", dtype=dtype, **related(case))
+    drawn = case.draw()
+    shared = 1 + case.rng.random((drawn["samples"], 1))
+    q, k = (0.1 * drawn[name] + shared * sign for name, sign in (("q", 1), ("k", alternating(drawn["d"]))))
+    yield case("values", "terms that cancel one another", q=q, k=k)
+    yield case("values", "as many samples as features", **related(case, samples=6, d=6))
+    few = range(4, 10)
+    opposite = related(case, samples=few, d=few)
+    opposite["q"] = 2 + 0.1 * opposite["q"]
+    opposite["k"] = (2 + 0.1 * opposite["k"]) * alternating(opposite["d"])
+    yield case("values", "features of opposite sign, so that the cross part is negative", **opposite)
+    few = range(3, 9)
+    yield case("values", "many samples", **related(case, samples=200, d=few))
+    yield case("values", "inputs that are slices", layout={"q": by_columns, "k": every_second_row}, **related(case))
+    yield case("edge cases", "one sample", **related(case, samples=1, d=few))
+    yield case("edge cases", "d = 1, where there are no cross terms", **related(case, samples=few, d=1))
+    yield case("edge cases", "d = 2", **related(case, samples=few, d=2))
+
+
+def related(case, **sizes):
+    """A common part in q and k makes the cross terms large: of independent draws they would be nearly 0."""
+    drawn = case.draw(**sizes)
+    shared = case.rng.standard_normal((drawn["samples"], 1))
+    drawn["q"] += shared + 0.4
+    drawn["k"] += 0.7 * shared + 0.4
+    return drawn
+
+
+def alternating(d):
+    return (-1.0) ** np.arange(d)
+
+
+def diagonal_of(t):
+    return (t**2).sum(axis=1).mean()
+
+
+def cross_of(t):
+    return (t.sum(axis=1) ** 2).mean() - diagonal_of(t)
+
+
+def parts(q, k, diagonal=diagonal_of, cross=cross_of):
+    """Both parts, each made of the terms t = q * k."""
+    return diagonal(q * k), cross(q * k)
+
+
+def unbiased(part):
+    return lambda t: part(t) * len(t) / max(len(t) - 1, 1)
+
+
+def over_pairs(t):
+    return cross_of(t) / max(t.shape[1] * (t.shape[1] - 1), 1)
+
+
+FEATURES_AVERAGED = (
+    "Both parts were averaged over the features. Over i, and over i and j, the sums are plain: the mean runs over the "
+    "samples alone."
+)
+MISTAKES = (
+    ("each-pair-once", {"cross": lambda t: cross_of(t) / 2},
+     "Each pair of features was counted once. The sum over i ≠ j holds (i, j) and (j, i)."),
+    ("pairs-twice", {"cross": lambda t: cross_of(t) * 2},
+     "Each pair of features was counted four times: the sum over i ≠ j already holds (i, j) and (j, i)."),
+    ("cross-holds-diagonal", {"cross": lambda t: (t.sum(axis=1) ** 2).mean()},
+     "The cross part still holds the diagonal: there i and j are different."),
+    ("sums-in-place-of-means", {"diagonal": lambda t: (t**2).sum(), "cross": lambda t: cross_of(t) * len(t)},
+     "The samples were added up. Both parts are means over the samples."),
+    ("mean-over-features-too", {"diagonal": lambda t: (t**2).mean(), "cross": lambda t: cross_of(t) / t.shape[1]},
+     "The mean runs over the features too. They are summed; the mean runs over the samples."),
+    ("features-averaged",
+     {"diagonal": lambda t: (t**2).mean(), "cross": lambda t: (t.mean(axis=1) ** 2).mean() - (t**2).mean()},
+     FEATURES_AVERAGED),
+    ("averaged-over-features-and-over-pairs", {"diagonal": lambda t: (t**2).mean(), "cross": over_pairs},
+     FEATURES_AVERAGED),
+    ("diagonal-mean-over-features", {"diagonal": lambda t: (t**2).mean()},
+     "In the diagonal part the mean runs over the features too. They are summed; the mean runs over the samples."),
+    ("square-of-mean", lambda q, k: parts((q * k).mean(axis=0)[None], 1),
+     "The square was taken after the mean over the samples. First square, then average."),
+    ("unbiased", {"diagonal": unbiased(diagonal_of), "cross": unbiased(cross_of)},
+     "The mean was taken with samples - 1. It is a plain mean over all samples."),
+    ("not-squared", {"diagonal": lambda t: t.sum(axis=1).mean()},
+     "The terms of the diagonal part were not squared."),
+    ("square-of-the-sum", {"diagonal": lambda t: (t.sum(axis=1) ** 2).mean()},
+     "The diagonal part is the mean of s², the square of the sum. It is the sum of the squares."),
+    ("variance-in-place-of-square",
+     {"diagonal": lambda t: t.var(axis=0).sum(), "cross": lambda t: t.sum(axis=1).var() - t.var(axis=0).sum()},
+     "The variance of the terms was taken. Here nothing is subtracted before squaring."),
+    ("wrong-sign", {"cross": lambda t: -cross_of(t)},
+     "The cross part has the wrong sign."),
+    ("results-swapped", {"diagonal": cross_of, "cross": diagonal_of},
+     "The two parts have changed places: `return diagonal, cross`."),
+    ("cross-is-zero", {"cross": lambda t: 0.0},
+     "The cross part is given as 0. That is its expected value for independent entries; here it is measured."),
+    ("axes-confused", lambda q, k: parts(q.T, k.T),
+     "Samples and features have changed places: the sum over i runs over the features, axis 1."),
+    ("neighbours-only", {"cross": lambda t: 2 * (t[:, 1:] * t[:, :-1]).sum(axis=1).mean()},
+     "The cross part holds neighbouring features alone. Every feature meets every other."),
+    ("squares-separately", lambda q, k: (((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum(), cross_of(q * k)),
+     "Queries and keys were squared and averaged each for itself. The product comes first, then the mean."),
+    ("per-sample",
+     {"diagonal": lambda t: (t**2).sum(axis=1), "cross": lambda t: t.sum(axis=1) ** 2 - (t**2).sum(axis=1)},
+     "The mean over the samples is missing: both parts are single numbers."),
+    ("cross-without-sign", {"cross": lambda t: abs(cross_of(t))},
+     "The sign of the cross part is lost. It may be negative."),
+    ("cross-averaged-over-pairs", {"cross": over_pairs},
+     "The cross part was divided by the number of pairs. Pairs are summed; the mean runs over the samples."),
+    ("cross-is-variance", {"cross": lambda t: t.sum(axis=1).var()},
+     "The cross part is given as the variance of s. It is what the squares leave of the mean of s²."),
+    ("mean-of-s-subtracted", {"cross": lambda t: t.sum(axis=1).var() - diagonal_of(t)},
+     "The variance of s was split. The two parts make up the mean of s²: nothing is subtracted before squaring."),
+    ("cross-of-covariances", {"cross": lambda t: t.sum(axis=1).var() - t.var(axis=0).sum()},
+     "The cross part holds covariances. Nothing is subtracted before the products are taken."),
+    ("cross-square-of-mean", {"cross": lambda t: t.sum(axis=1).mean() ** 2 - diagonal_of(t)},
+     "In the cross part the square was taken after the mean over the samples. First square, then average."),
+    ("cross-of-means", {"cross": lambda t: cross_of(t.mean(axis=0)[None])},
+     "In the cross part the terms were averaged over the samples before they were multiplied."),
+    ("cross-of-q-and-k",
+     lambda q, k: (diagonal_of(q * k), (q.sum(axis=1) * k.sum(axis=1) - (q * k).sum(axis=1)).mean()),
+     "The cross part multiplies qᵢ by kⱼ. Each product holds four factors, qᵢkᵢ times qⱼkⱼ."),
+    ("cross-over-samples", {"cross": lambda t: ((t @ t.T).sum() - np.trace(t @ t.T)) / len(t)},
+     "The cross part multiplies samples with one another. i and j are features of one sample."),
+    ("cross-over-everything", {"cross": lambda t: (t.sum() ** 2 - (t**2).sum()) / len(t)},
+     "In the cross part all samples were added up before squaring. Each sample has its own s."),
+    ("cyclic-neighbours", {"cross": lambda t: 2 * (t * np.roll(t, 1, axis=1)).sum(axis=1).mean()},
+     "The cross part holds neighbouring features alone. Every feature meets every other."),
+    ("cross-summed-over-samples", {"cross": lambda t: cross_of(t) * len(t)},
+     "The cross part was added up over the samples. It is a mean over the samples."),
+    ("diagonal-summed-over-samples", {"diagonal": lambda t: (t**2).sum()},
+     "The diagonal part was added up over the samples. It is a mean over the samples."),
+    ("diagonal-unbiased", {"diagonal": unbiased(diagonal_of)},
+     "The mean of the diagonal part was taken with samples - 1. It is a plain mean."),
+    ("first-sample-only", lambda q, k: parts(q[:1], k[:1]),
+     "Only the first sample is used. Both parts are means over all samples."),
+    ("median",
+     {"diagonal": lambda t: np.median((t**2).sum(axis=1)),
+      "cross": lambda t: np.median(t.sum(axis=1) ** 2 - (t**2).sum(axis=1))},
+     "The median over the samples was taken. The plain mean is asked for."),
+    ("queries-only", lambda q, k: parts(q, 1),
+     "Only q is used. Each term is a product of an entry of q and an entry of k."),
+    ("lengths-multiplied", lambda q, k: (((q**2).sum(axis=1) * (k**2).sum(axis=1)).mean(), cross_of(q * k)),
+     "The diagonal part multiplies the squared lengths of q and k. Each entry of q meets its own entry of k alone."),
+    ("theory-in-place-of-measurement", {"diagonal": lambda t: float(t.shape[1]), "cross": lambda t: 0.0},
+     "These are the expected values for independent entries. The function measures both parts on the draws."),
+    ("roots", {"diagonal": lambda t: math.sqrt(diagonal_of(t)), "cross": lambda t: math.sqrt(abs(cross_of(t)))},
+     "Roots were taken at the end. The two parts are means of squares and products."),
+    ("centred-first", lambda q, k: parts(q - q.mean(axis=0), k - k.mean(axis=0)),
+     "The mean of each feature was subtracted first. The parts are computed from the draws as they are."),
+    ("first-features-only", lambda q, k: parts(q[:, :3], k[:, :3]),
+     "Only the first three features are used."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    derivation_terms,
+    cases,
+    MISTAKES,
+    credit={"values": 0.8, "edge cases": 0.2},
+    core="values",
+    sizes=range(4, 13),
+    slipped=parts,
+)

@@ -1,0 +1,45 @@
+"""What several exercises of the unit share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from ..kit import Case, Cases, by_columns, every_second_row, normal
+
+Array = np.ndarray
+
+
+def stable(z: Array, axis: int = -1, power: Callable[[Array], Array] = np.exp, epsilon: float = 0.0) -> Array:
+    """The shifted softmax, for mistakes that lie elsewhere, or in other powers or a guard of the sum."""
+    powers = power(z - z.max(axis=axis, keepdims=True))
+    return powers / (powers.sum(axis=axis, keepdims=True) + epsilon)
+
+
+def unstable(z: Array, axis: int = -1) -> Array:
+    """The softmax without a shift."""
+    powers = np.exp(z)
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def cosine(Q: Array, K: Array) -> Array:
+    """Scores of rows brought to length 1."""
+    return (Q @ K.T) / (np.linalg.norm(Q, axis=1)[:, None] * np.linalg.norm(K, axis=1))
+
+
+def pair_cases(case: Cases) -> Iterator[Case]:
+    """Cases of a function of Q (n, d_k) and K (m, d_k)."""
+    for dtype in (float, float, np.float32):
+        yield case("values", "n = {n}, m = {m}, d_k = {d_k}", dtype=dtype)
+    yield case("values", "as many keys as queries", m="n")
+    yield case("values", "n = m = d_k", n="d_k", m="d_k")
+    yield case("values", "many features (d_k = 64)", d_k=64)
+    yield case("values", "d_k = 6, whose root is no whole number", d_k=6)
+    yield case("values", "d_k = 7, whose root is no whole number", d_k=7)
+    yield case("values", "inputs that are slices", layout={"Q": every_second_row, "K": by_columns})
+    yield case("edge cases", "a single query (n = 1)", n=1)
+    yield case("edge cases", "a single key (m = 1)", m=1)
+    yield case("edge cases", "one feature (d_k = 1)", d_k=1)
+    large = {"Q": normal("n d_k", scale=100), "K": normal("m d_k", scale=100)}
+    yield case("edge cases", "large entries, scores of about 10,000", **large)
