@@ -3,8 +3,8 @@
 import torch
 
 from ..kit import Leaf, exercise, normal
-from .norms import NO_NORM_OF_TORCH, NORM_SLIPS, edges, over_last, over_tokens, tokens, values
-from .parts import gain
+from .norms import NORM_SLIPS, edge_cases, over_last, over_tokens, tokens, value_cases
+from .parts import NO_NORM_OF_TORCH, gain
 
 
 def batch_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps: float = 1e-5) -> Leaf(
@@ -15,12 +15,12 @@ def batch_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps
 
 
 def cases(case):
-    yield from values(case, small=1e-3)
+    yield from value_cases(case, small=1e-3)
     drawn = case.draw(eps=1e-3)
     drawn["x"][:, :, 1] = 0.75
     yield case("edge cases", "a constant feature", **drawn)
     yield case("edge cases", "a single sequence (B = 1)", B=1, eps=0.1)
-    yield from edges(case, along=(0, 1))
+    yield from edge_cases(case, along=(0, 1))
 
 
 def reshaped(x, gamma, beta, eps=1e-5):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,8 @@ from torch import Tensor
 
 from ..attention_parts import INVERTED
 from ..kit import Case, Cases, Drawn, Row, by_columns, mask, normal, strided, weights
-from .batch_norm import batch_norm
 from .feed_forward import feed_forward
-from .layer_norm import layer_norm
-from .norms import over_last
+from .norms import over_last, over_tokens
 from .parts import full, gain, named
 
 Params = dict[str, Any]
@@ -88,7 +87,7 @@ def block_with(
     reads: str = "new",
     activation: Callable[[Tensor], Tensor] = F.gelu,
     masking: Callable[[Tensor | None, int], Tensor | None] = lambda mask, n: mask,
-    norm: Callable[..., Tensor] = layer_norm,
+    norm: Callable[..., Tensor] = over_last,
     steps: str = "attention, feed forward",
     without: tuple[str, ...] = (),
     raw_values: bool = False,
@@ -172,24 +171,23 @@ BLOCK_SLIPS: tuple[Row, ...] = (
      "The feed-forward layer, with its own norm, comes first; the attention does."),
     ("always-causal", {"masking": causal_too},
      "Later tokens are left out even where no mask says so. The block takes the mask as it comes."),
-    ("rms-norm", {"norm": lambda z, g, b: over_last(z, g, b, centre="none", spread="mean square")},
+    ("rms-norm", {"norm": partial(over_last, centre="none", spread="mean square")},
      "The norm does not subtract the mean: that is RMSNorm."),
-    ("batch-norm", {"norm": batch_norm}, "The norm runs over batch and tokens; each token is normalised alone."),
-    ("other-eps", {"norm": lambda z, g, b: layer_norm(z, g, b, 1e-3)},
-     "The norms use another eps than layer_norm's default."),
+    ("batch-norm", {"norm": over_tokens}, "The norm runs over batch and tokens; each token is normalised alone."),
+    ("other-eps", {"norm": partial(over_last, fixed=1e-3)}, "The norms use another eps than layer_norm's default."),
     ("halved", {"scale": 0.5}, "Stream and sublayer are averaged; add them."),
     ("input-added-again", {"final": lambda out, x: out + x}, "The block's input is added once more in the end."),
     ("sandwich", {"order": "sandwich"}, "There is a norm before and one after each sublayer."),
     ("norm-before-and-after", {"order": "both"},
      "Each step is normed before the sublayer and once more after the addition. One norm for each is asked for."),
     ("betas-missing", {"without": ("beta_1", "beta_2")}, "The norms' beta is not used."),
-    ("unbiased-variance", {"norm": lambda z, g, b: over_last(z, g, b, spread="unbiased")},
+    ("unbiased-variance", {"norm": partial(over_last, spread="unbiased")},
      "The norm divides by one less than the number of features."),
-    ("root-missing", {"norm": lambda z, g, b: over_last(z, g, b, place="no root")},
+    ("root-missing", {"norm": partial(over_last, place="no root")},
      "The norm divides by the variance; divide by its root."),
-    ("norm-over-tokens", {"norm": lambda z, g, b: over_last(z, g, b, over=lambda x: (1,))},
+    ("norm-over-tokens", {"norm": partial(over_last, over=lambda x: (1,))},
      "The norm runs over the tokens; each token is normalised alone."),
-    ("gamma-and-beta-swapped", {"norm": lambda z, g, b: layer_norm(z, b, g)},
+    ("gamma-and-beta-swapped", {"norm": partial(over_last, gain="swapped")},
      "gamma and beta of the norms have changed places."),
     ("one-head", {"one_head": True}, "n_heads is not handed to the attention."),
     ("norm-of-sublayer", {"order": "after sublayer"},

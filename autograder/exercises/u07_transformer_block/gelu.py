@@ -26,16 +26,6 @@ def cases(case):
     yield case("edge cases", "memory that is not contiguous", x=normal("n d"), layout=strided)
 
 
-def half(of):
-    """½ x of something of x/√2."""
-    return lambda x: 0.5 * x * of(x / math.sqrt(2))
-
-
-def erf_of(factor):
-    """The right form, but erf of another multiple of x."""
-    return lambda x: 0.5 * x * (1 + torch.erf(x * factor))
-
-
 MISTAKES = (
     ("tanh-form", lambda x: F.gelu(x, approximate="tanh"),
      "This is the approximation with tanh; the exact form with erf is asked for."),
@@ -43,31 +33,22 @@ MISTAKES = (
      "This is the approximation x·σ(1.702 x); the exact form is asked for."),
     ("silu", F.silu, "This is SiLU, x·σ(x). GELU weighs x with the normal distribution."),
     ("relu", F.relu, "This is ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
-    ("root-missing", erf_of(1),
-     "erf is taken of x, not of x/√2."),
-    ("divided-by-two", erf_of(1 / 2),
-     "erf is taken of x/2, not of x/√2."),
-    ("times-root-two", erf_of(math.sqrt(2)),
-     "erf is taken of x·√2, not of x/√2."),
-    ("half-missing", lambda x: 2 * F.gelu(x),
-     "The factor ½ is missing."),
+    ("root-missing", lambda x: 0.5 * x * (1 + torch.erf(x)), "erf is taken of x, not of x/√2."),
+    ("divided-by-two", lambda x: 0.5 * x * (1 + torch.erf(x / 2)), "erf is taken of x/2, not of x/√2."),
+    ("times-root-two", lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))), "erf is taken of x·√2, not of x/√2."),
+    ("half-missing", lambda x: 2 * F.gelu(x), "The factor ½ is missing."),
     ("share-only", lambda x: 0.5 * (1 + torch.erf(x / math.sqrt(2))),
      "This is Φ(x), the share; it is still to be multiplied by x."),
-    ("one-missing", half(torch.erf),
-     "The 1 beside erf is missing."),
-    ("sign-of-erf", half(lambda z: 1 - torch.erf(z)),
-     "erf is subtracted; add it."),
+    ("one-missing", lambda x: 0.5 * x * torch.erf(x / math.sqrt(2)), "The 1 beside erf is missing."),
+    ("sign-of-erf", lambda x: 0.5 * x * (1 - torch.erf(x / math.sqrt(2))), "erf is subtracted; add it."),
     ("brackets", lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
      "The brackets are misplaced: ½·x multiplies the whole of 1 + erf."),
     ("density", lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
      "x is multiplied by the density of the normal distribution, not by its share below x."),
-    ("tanh-for-erf", half(lambda z: 1 + torch.tanh(z)),
-     "tanh stands in place of erf."),
+    ("tanh-for-erf", lambda x: 0.5 * x * (1 + torch.tanh(x / math.sqrt(2))), "tanh stands in place of erf."),
     ("softplus", F.softplus, "This is softplus. GELU weighs x with the normal distribution."),
-    ("root-of-pi", erf_of(1 / math.sqrt(math.pi)),
-     "erf is taken of x/√π, not of x/√2."),
-    ("erfc", half(lambda z: 1 + torch.erfc(z)),
-     "erfc stands in place of erf."),
+    ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "erf is taken of x/√π, not of x/√2."),
+    ("erfc", lambda x: 0.5 * x * (1 + torch.erfc(x / math.sqrt(2))), "erfc stands in place of erf."),
     ("cut-off", lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
      "Beyond ±2 the curve is cut off; it only comes near 0 and x there."),
 )  # fmt: skip

@@ -3,8 +3,8 @@
 import torch.nn.functional as F
 
 from ..kit import Leaf, exercise, normal
-from .norms import NO_NORM_OF_TORCH, NORM_SLIPS, edges, over_last, tokens, values
-from .parts import gain
+from .norms import NORM_SLIPS, edge_cases, over_last, tokens, value_cases
+from .parts import NO_NORM_OF_TORCH, gain
 
 
 def layer_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps: float = 1e-5) -> Leaf(
@@ -14,14 +14,14 @@ def layer_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps
 
 
 def cases(case):
-    yield from values(case, small=3e-3)
+    yield from value_cases(case, small=3e-3)
     yield case("shapes", "x of one axis", x=tokens("d"), eps=0.1)
     yield case("shapes", "x of two axes", x=tokens("n d"), eps=0.1)
     yield case("shapes", "x of four axes", x=tokens("2 m n d"), eps=0.1)
     drawn = case.draw(eps=1e-3)
     drawn["x"][0, 1] = 0.75
     yield case("edge cases", "a constant row", **drawn)
-    yield from edges(case, along=(-1,))
+    yield from edge_cases(case, along=(-1,))
 
 
 MISTAKES = (

@@ -9,19 +9,8 @@ import torch
 from torch import Tensor
 
 from ..kit import Case, Cases, Drawn, Row, strided
-from .parts import without
 
 Axes = Callable[[Tensor], tuple[int, ...]]
-
-#: torch's norms along a token and along the batch; turned round, each does the work of the other.
-NO_NORM_OF_TORCH = without(
-    *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
-    *("rms_norm", "RMSNorm", "_fused_rms_norm"),
-    *("batch_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "native_batch_norm"),
-    *("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "cudnn_batch_norm", "_batch_norm_impl_index"),
-    *("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"),
-    *("instance_norm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
-)
 
 
 def tokens(shape: str, spread: float = 1.0) -> Drawn:
@@ -34,7 +23,7 @@ def tokens(shape: str, spread: float = 1.0) -> Drawn:
     return Drawn(shape, make)
 
 
-def values(case: Cases, small: float) -> Iterator[Case]:
+def value_cases(case: Cases, small: float) -> Iterator[Case]:
     """The ordinary cases. small: the spread of numbers beside which the default eps shows."""
     yield case("values", "x of shape ({B}, {n}, {d}), eps large beside the variance", eps=0.6)
     yield case("values", "x of shape ({B}, {n}, {d})")
@@ -43,7 +32,7 @@ def values(case: Cases, small: float) -> Iterator[Case]:
     yield case("values", "eps by name", eps=0.05, by_name="eps")
 
 
-def edges(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
+def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
     """Sizes of 1, other memory, few digits and no variance. along: the axes of one norm."""
     yield case("edge cases", "a single token (n = 1)", n=1, eps=0.1)
     yield case("edge cases", "a single feature (d = 1)", d=1, eps=0.1)

@@ -17,6 +17,17 @@ def without(*calls: str) -> tuple[str, ...]:
     return (*NOT_IN_TORCH_UNITS, *(f"{room}.{call}" for call in calls for room in ("F", "functional", "nn", "torch")))
 
 
+#: torch's norms along a token and along the batch; turned round, each does the work of the other.
+NO_NORM_OF_TORCH = without(
+    *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
+    *("rms_norm", "RMSNorm", "_fused_rms_norm"),
+    *("batch_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "native_batch_norm"),
+    *("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "cudnn_batch_norm", "_batch_norm_impl_index"),
+    *("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"),
+    *("instance_norm", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d"),
+)
+
+
 def gain(shape: str) -> Drawn:
     """A gamma: neither 1 nor 0, of both signs."""
     return Drawn(

@@ -109,7 +109,7 @@ def seeing(allowed):
 
 
 def without_last_positions(x, p):
-    """The final norm of what has had the positions added once more behind every block: not behind the last."""
+    """The final norm, without the positions that were added behind the last block: no block follows it."""
     return final_norm(x - p["W_pos"][: x.shape[1]] if p["blocks"] else x, p)
 
 
@@ -120,20 +120,15 @@ def norm_of_the_last_block(x, p):
 
 MISTAKES = (
     ("no-positions", {"embed": lambda t, p: p["W_E"][t]}, "The positions are not added."),
-    ("first-position-for-all", at(lambda W, n: W[0]),
-     "Every token gets the first position."),
-    ("last-positions", at(lambda W, n: W[-n:]),
-     "The tokens get the last n positions; they get the first n."),
-    ("positions-from-one", at(lambda W, n: W.roll(-1, 0)[:n]),
-     "Positions are counted from 1; count from 0."),
-    ("positions-reversed", at(lambda W, n: W[:n].flip(0)),
-     "The positions come in reverse order."),
+    ("first-position-for-all", at(lambda W, n: W[0]), "Every token gets the first position."),
+    ("last-positions", at(lambda W, n: W[-n:]), "The tokens get the last n positions; they get the first n."),
+    ("positions-from-one", at(lambda W, n: W.roll(-1, 0)[:n]), "Positions are counted from 1; count from 0."),
+    ("positions-reversed", at(lambda W, n: W[:n].flip(0)), "The positions come in reverse order."),
     ("positions-multiplied", {"embed": lambda t, p: p["W_E"][t] * p["W_pos"][: t.shape[1]]},
      "The positions are multiplied in; add them."),
     ("embedding-scaled", {"embed": lambda t, p: p["W_E"][t] * p["W_E"].shape[1] ** 0.5 + p["W_pos"][: t.shape[1]]},
      "The embedding is multiplied by √d_model, as in 2017; here it is not."),
-    ("positions-twice", at(lambda W, n: 2 * W[:n]),
-     "The positions are added twice."),
+    ("positions-twice", at(lambda W, n: 2 * W[:n]), "The positions are added twice."),
     ("no-causal-mask", {"mask_of": lambda n: None},
      "The tokens see their own future: every block needs the causal mask."),
     ("causal-mask-transposed", seeing(lambda every: every.triu()),
@@ -147,8 +142,7 @@ MISTAKES = (
     ("only-first-block-causal", {"only_first_causal": True}, "Only the first block has the causal mask."),
     ("positions-by-token", {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][t % len(p["W_pos"])]},
      "The positions are looked up with the tokens' ids. A token's position is where it stands."),
-    ("last-position-for-all", at(lambda W, n: W[n - 1]),
-     "Every token gets the last token's position."),
+    ("last-position-for-all", at(lambda W, n: W[n - 1]), "Every token gets the last token's position."),
     ("positions-in-every-block",
      {"between": lambda x, p: x + p["W_pos"][: x.shape[1]], "final": without_last_positions},
      "The positions are added before every block; once, at the start, is enough."),
