@@ -1,0 +1,69 @@
+"""batch_norm: every feature with mean 0 and variance 1 over batch and tokens, then scaled and shifted."""
+
+import torch
+
+from ..kit import Leaf, exercise, normal
+from .norms import NORM_SLIPS, edge_cases, over_last, over_tokens, tokens, value_cases
+from .parts import NO_NORM_OF_TORCH, gain
+
+
+def batch_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps: float = 1e-5) -> Leaf(
+    "float array", "the result"
+):
+    variance, mean = torch.var_mean(x, (0, 1), correction=0)
+    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(variance + eps))
+
+
+def cases(case):
+    yield from value_cases(case, small=1e-3)
+    drawn = case.draw(eps=1e-3)
+    drawn["x"][:, :, 1] = 0.75
+    yield case("edge cases", "a constant feature", **drawn)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, eps=0.1)
+    yield from edge_cases(case, along=(0, 1))
+
+
+def reshaped(x, gamma, beta, eps=1e-5):
+    return gamma * over_last(x.reshape(x.shape[-1], -1), 1.0, 0.0, eps).reshape(x.shape) + beta
+
+
+def divided_by_the_batch(x, gamma, beta, eps=1e-5):
+    centred = x - x.mean((0, 1))
+    return gamma * centred / (centred.square().sum((0, 1)) / len(x) + eps).sqrt() + beta
+
+
+MISTAKES = (
+    *NORM_SLIPS,
+    ("layer-norm", {"over": lambda x: (2,)},
+     "This is layer norm: mean and variance run over the features of one token."),
+    ("over-batch-only", {"over": lambda x: (0,)},
+     "Mean and variance run over the batch only; they run over batch and tokens."),
+    ("over-tokens-only", {"over": lambda x: (1,)},
+     "Mean and variance run over the tokens of one sequence; they run over the batch, too."),
+    ("over-everything", {"over": lambda x: (0, 1, 2)},
+     "All numbers share one mean and variance; each feature has its own."),
+    ("over-batch-and-features", {"over": lambda x: (0, 2)},
+     "Mean and variance run over batch and features; over batch and tokens."),
+    ("over-tokens-and-features", {"over": lambda x: (1, 2)},
+     "Mean and variance run over tokens and features; over batch and tokens."),
+    ("default-eps-1e-8", lambda x, gamma, beta, eps=1e-8: batch_norm(x, gamma, beta, eps),
+     "The default of eps is 1e-5."),
+    ("evaluation-mode", lambda x, gamma, beta, eps=1e-5: gamma * x / (1 + eps) ** 0.5 + beta,
+     "Mean 0 and variance 1 are taken as given. In training mode they are those of the batch."),
+    ("reshaped-not-transposed", reshaped,
+     "A reshape alone does not bring the features to the front: here each row holds several of them."),
+    ("divided-by-the-batch", divided_by_the_batch,
+     "The squares are divided by B alone; there are B·n numbers of each feature."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    batch_norm,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=over_tokens,
+    library="torch",
+    forbidden=NO_NORM_OF_TORCH,
+    not_from=("layer_norm",),
+)

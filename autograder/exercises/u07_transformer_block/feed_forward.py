@@ -1,0 +1,88 @@
+"""feed_forward: two linear maps of each token alone, with an activation between."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..kit import Activation, Leaf, by_columns, exercise, normal, strided, weights
+
+
+def feed_forward(
+    x: normal("B n d_model"),
+    W_1: weights("d_model d_ff"),
+    b_1: normal("d_ff", 0.6),
+    W_2: weights("d_ff d_model"),
+    b_2: normal("d_model", 0.6),
+    activation,
+) -> Leaf("float array", "the result"):
+    return F.linear(activation(F.linear(x, W_1.T, b_1)), W_2.T, b_2)
+
+
+def cases(case):
+    tanh = Activation("tanh")
+    yield case("values", "a smooth activation", activation=Activation("tanh", 1.4))
+    yield case("values", "another activation", activation=Activation("sin", 0.8))
+    yield case("values", "squares", activation=Activation("square", 0.9))
+    yield case("values", "float32", activation=Activation("softplus", 1.2), dtype=np.float32)
+    yield case("values", "ReLU", activation=Activation("relu"))
+    alone = {"x": normal("d_model"), "activation": Activation("tanh", 0.7)}
+    yield case("edge cases", "one token alone, x of one axis", **alone)
+    yield case("edge cases", "x of two axes", x=normal("n d_model"), activation=Activation("silu"))
+    yield case("edge cases", "x of four axes", x=normal("2 m n d_model"), activation=tanh)
+    yield case("edge cases", "a single sequence of a single token", B=1, n=1, activation=tanh)
+    apart = {"x": strided, "W_1": by_columns, "W_2": strided}
+    yield case("edge cases", "memory that is not contiguous", layout=apart, activation=Activation("silu", 1.1))
+
+
+def mean_of_tokens(x):
+    return x.mean(-2, keepdim=True).expand_as(x) if x.dim() > 1 else x
+
+
+MISTAKES = (
+    ("activation-missing", lambda x, W_1, b_1, W_2, b_2, f: (x @ W_1 + b_1) @ W_2 + b_2,
+     "No activation is applied: two linear maps in a row are one."),
+    ("always-relu", lambda x, W_1, b_1, W_2, b_2, f: torch.relu(x @ W_1 + b_1) @ W_2 + b_2,
+     "The argument `activation` is not used: ReLU is built in."),
+    ("always-gelu", lambda x, W_1, b_1, W_2, b_2, f: F.gelu(x @ W_1 + b_1) @ W_2 + b_2,
+     "The argument `activation` is not used: GELU is built in."),
+    ("b-1-missing", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1) @ W_2 + b_2, "b_1 is not added to the first map."),
+    ("b-2-missing", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 + b_1) @ W_2, "b_2 is not added to the second map."),
+    ("b-1-after-activation", lambda x, W_1, b_1, W_2, b_2, f: (f(x @ W_1) + b_1) @ W_2 + b_2,
+     "b_1 is added after the activation; it belongs inside."),
+    ("both-biases-missing", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1) @ W_2, "Neither bias is added."),
+    ("b-1-subtracted", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 - b_1) @ W_2 + b_2, "b_1 is subtracted; add it."),
+    ("activation-last", lambda x, W_1, b_1, W_2, b_2, f: f((x @ W_1 + b_1) @ W_2 + b_2),
+     "The activation comes last; it belongs between the two maps."),
+    ("activation-twice", lambda x, W_1, b_1, W_2, b_2, f: f(f(x @ W_1 + b_1) @ W_2 + b_2),
+     "The activation is applied after both maps; once, in between, is asked for."),
+    ("activation-of-activation", lambda x, W_1, b_1, W_2, b_2, f: f(f(x @ W_1 + b_1)) @ W_2 + b_2,
+     "The activation is applied twice in a row."),
+    ("activation-first", lambda x, W_1, b_1, W_2, b_2, f: (f(x) @ W_1 + b_1) @ W_2 + b_2,
+     "The activation is applied to x; it belongs between the two maps."),
+    ("residual-added", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 + b_1) @ W_2 + b_2 + x,
+     "x is added to the result; that is the block's task."),
+    ("token-mean", lambda x, W_1, b_1, W_2, b_2, f: f(mean_of_tokens(x) @ W_1 + b_1) @ W_2 + b_2,
+     "The tokens are averaged first. The layer treats each token alone."),
+    ("b-2-for-each-hidden-unit", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 + b_1) @ W_2 + len(W_2) * b_2,
+     "b_2 is added once for each hidden unit; add it once."),
+    ("clamped-first", lambda x, W_1, b_1, W_2, b_2, f: f((x @ W_1 + b_1).clamp_min(0)) @ W_2 + b_2,
+     "Negative numbers are cut off before the activation."),
+    ("b-2-twice", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 + b_1) @ W_2 + 2 * b_2,
+     "b_2 is added twice; once is enough."),
+    ("gated", lambda x, W_1, b_1, W_2, b_2, f: (f(x @ W_1 + b_1) * (x @ W_1 + b_1)) @ W_2 + b_2,
+     "The activation is multiplied with its own input: that is a gated unit."),
+    ("tied", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_1 + b_1) @ W_1.T + b_2,
+     "W_1 is used both times; the second map is W_2."),
+    ("maps-swapped", lambda x, W_1, b_1, W_2, b_2, f: f(x @ W_2.T + b_1) @ W_1.T + b_2,
+     "W_2 comes first and W_1 second, transposed so that they fit."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    feed_forward,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    ranges={"d_ff": range(10, 17)},
+    library="torch",
+)

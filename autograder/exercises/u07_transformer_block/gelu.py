@@ -1,0 +1,64 @@
+"""gelu: every number times the share of the normal distribution below it."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..kit import Leaf, exercise, normal, strided
+from .parts import full, without
+
+
+def gelu(x: normal("B n d", 1.5)) -> Leaf("float array", "the result"):
+    return F.gelu(x)
+
+
+def cases(case):
+    yield case("values", "x of shape ({B}, {n}, {d})")
+    yield case("values", "a vector", x=normal("d", 1.5), d=17)
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "from −5 to 5", x=np.linspace(-5, 5, 33))
+    yield case("edge cases", "zero", x=full("n d", 0.0))
+    yield case("edge cases", "very large and very small", x=np.array([[1e4, -1e4, 30.0], [-30.0, 1e-9, -1e-9]]))
+    yield case("edge cases", "large, float32", x=np.array([1e4, -1e4, 12.0, -12.0], np.float32))
+    yield case("edge cases", "a single number", x=np.array([0.7]))
+    yield case("edge cases", "memory that is not contiguous", x=normal("n d"), layout=strided)
+
+
+MISTAKES = (
+    ("tanh-form", lambda x: F.gelu(x, approximate="tanh"),
+     "This is the approximation with tanh; the exact form with erf is asked for."),
+    ("sigmoid-form", lambda x: x * torch.sigmoid(1.702 * x),
+     "This is the approximation x·σ(1.702 x); the exact form is asked for."),
+    ("silu", F.silu, "This is SiLU, x·σ(x). GELU weighs x with the normal distribution."),
+    ("relu", F.relu, "This is ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
+    ("root-missing", lambda x: 0.5 * x * (1 + torch.erf(x)), "erf is taken of x, not of x/√2."),
+    ("divided-by-two", lambda x: 0.5 * x * (1 + torch.erf(x / 2)), "erf is taken of x/2, not of x/√2."),
+    ("times-root-two", lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))), "erf is taken of x·√2, not of x/√2."),
+    ("half-missing", lambda x: 2 * F.gelu(x), "The factor ½ is missing."),
+    ("share-only", lambda x: 0.5 * (1 + torch.erf(x / math.sqrt(2))),
+     "This is Φ(x), the share; it is still to be multiplied by x."),
+    ("one-missing", lambda x: 0.5 * x * torch.erf(x / math.sqrt(2)), "The 1 beside erf is missing."),
+    ("sign-of-erf", lambda x: 0.5 * x * (1 - torch.erf(x / math.sqrt(2))), "erf is subtracted; add it."),
+    ("brackets", lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
+     "The brackets are misplaced: ½·x multiplies the whole of 1 + erf."),
+    ("density", lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
+     "x is multiplied by the density of the normal distribution, not by its share below x."),
+    ("tanh-for-erf", lambda x: 0.5 * x * (1 + torch.tanh(x / math.sqrt(2))), "tanh stands in place of erf."),
+    ("softplus", F.softplus, "This is softplus. GELU weighs x with the normal distribution."),
+    ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "erf is taken of x/√π, not of x/√2."),
+    ("erfc", lambda x: 0.5 * x * (1 + torch.erfc(x / math.sqrt(2))), "erfc stands in place of erf."),
+    ("cut-off", lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
+     "Beyond ±2 the curve is cut off; it only comes near 0 and x there."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    gelu,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    library="torch",
+    forbidden=without("gelu", "gelu_", "GELU", "_get_activation_fn"),
+)

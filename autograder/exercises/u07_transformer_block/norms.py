@@ -1,0 +1,159 @@
+"""What layer_norm and batch_norm share, and the slips of both, which the norms of a block may hold as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..kit import Case, Cases, Drawn, Row, strided
+
+Axes = Callable[[Tensor], tuple[int, ...]]
+
+
+def tokens(shape: str, spread: float = 1.0) -> Drawn:
+    """Normal numbers around centres that differ from row to row and from feature to feature."""
+
+    def make(rng, shape, sizes):
+        centres = 2.0 * rng.standard_normal((*shape[:-1], 1)) + rng.standard_normal(shape[-1])
+        return spread * (rng.standard_normal(shape) + centres)
+
+    return Drawn(shape, make)
+
+
+def value_cases(case: Cases, small: float) -> Iterator[Case]:
+    """The ordinary cases. small: the spread of numbers beside which the default eps shows."""
+    yield case("values", "x of shape ({B}, {n}, {d}), eps large beside the variance", eps=0.6)
+    yield case("values", "x of shape ({B}, {n}, {d})")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "small numbers, so that the default eps shows", x=tokens("B n d", small))
+    yield case("values", "eps by name", eps=0.05, by_name="eps")
+
+
+def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
+    """Sizes of 1, other memory, few digits and no variance. along: the axes of one norm."""
+    yield case("edge cases", "a single token (n = 1)", n=1, eps=0.1)
+    yield case("edge cases", "a single feature (d = 1)", d=1, eps=0.1)
+    yield case("edge cases", "memory that is not contiguous", layout={"x": strided})
+    drawn = case.draw()
+    # Here the mean of the squares less the square of the mean has no correct digit in float32. All spreads are the
+    # same, so that no norm is all rounding.
+    x = drawn["x"]
+    drawn["x"] = (x - x.mean(along, keepdims=True)) / x.std(along, keepdims=True) / 4 + 1000
+    yield case("edge cases", "float32 numbers around 1,000", dtype=np.float32, **drawn)
+    still = case.draw(eps=1e-3)
+    still["x"][:] = 0.75  # the root of the bare variance has an infinite slope here
+    yield case("gradients", "gradients where nothing varies", gradient=True, **still)
+
+
+def norm_with(axes: Axes) -> Callable[..., Tensor]:
+    """A normalisation over `axes` of x, right unless a slip is named."""
+
+    def norm(
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        eps: float = 1e-5,
+        *,
+        over: Axes = axes,
+        centre: str = "mean",
+        spread: str = "variance",
+        place: str = "inside",
+        gain: str = "right",
+        fixed: float | None = None,
+    ) -> Tensor:
+        eps, dims = eps if fixed is None else fixed, over(x)
+
+        def mean(z: Tensor) -> Tensor:
+            return z.mean(dims, keepdim=True)
+
+        middle = {
+            "mean": lambda: mean(x),
+            "none": lambda: torch.zeros_like(x[..., :1]),
+            "median": lambda: x.median(dims[0], keepdim=True).values,
+            "minimum": lambda: x.amin(dims, keepdim=True),
+        }[centre]()
+        variance = {
+            "variance": lambda: x.var(dims, correction=0, keepdim=True),
+            "unbiased": lambda: x.var(dims, correction=1, keepdim=True),
+            "mean square": lambda: mean(x * x),
+            "mean deviation": lambda: mean((x - mean(x)).abs()).square(),
+            "sum": lambda: (x - mean(x)).square().sum(dims, keepdim=True),
+            "range": lambda: (x.amax(dims, keepdim=True) - x.amin(dims, keepdim=True)).square(),
+        }[spread]()
+        below = {
+            "inside": lambda: torch.sqrt(variance + eps),
+            "outside": lambda: torch.sqrt(variance) + eps,
+            "nowhere": lambda: torch.sqrt(variance),
+            "squared": lambda: torch.sqrt(variance + eps * eps),
+            "no root": lambda: variance + eps,
+            "clamped": lambda: torch.sqrt(variance.clamp_min(eps)),
+            "no division": lambda: torch.ones_like(variance),
+            "both": lambda: torch.sqrt(variance + eps) + eps,
+            "subtracted": lambda: torch.sqrt((variance - eps).clamp_min(1e-12)),
+        }[place]()
+        z = (x - middle) / below
+        return {
+            "right": lambda: gamma * z + beta,
+            "none": lambda: z,
+            "no gamma": lambda: z + beta,
+            "no beta": lambda: gamma * z,
+            "swapped": lambda: beta * z + gamma,
+            "one plus": lambda: (1 + gamma) * z + beta,
+            "minus": lambda: gamma * z - beta,
+            "together": lambda: gamma * (z + beta),
+            "before": lambda: (gamma * x + beta - middle) / below,
+            "mean scaled": lambda: x - gamma * middle / below + beta,
+            "mean undivided": lambda: gamma * (x - middle / below) + beta,
+            "before all": lambda: norm(gamma * x + beta, torch.ones_like(gamma), torch.zeros_like(beta), eps),
+        }[gain]()
+
+    return norm
+
+
+over_last = norm_with(lambda x: (x.dim() - 1,))
+over_tokens = norm_with(lambda x: (0, 1))
+
+#: Slips of `norm_with`.
+NORM_SLIPS: tuple[Row, ...] = (
+    ("unbiased-variance", {"spread": "unbiased"},
+     "The variance is divided by one less than the count; divide by the count (unbiased=False)."),
+    ("eps-outside-root", {"place": "outside"},
+     "eps is added to the standard deviation; it belongs to the variance, under the root."),
+    ("eps-missing", {"place": "nowhere"}, "eps is not used: it belongs to the variance, under the root."),
+    ("eps-squared", {"place": "squared"}, "eps is squared on the way to the root."),
+    ("eps-twice", {"place": "both"}, "eps is added twice, under the root and beside it."),
+    ("eps-subtracted", {"place": "subtracted"}, "eps is subtracted; add it to the variance."),
+    ("eps-fixed", {"fixed": 1e-5}, "eps is a fixed number here; use the argument."),
+    ("root-missing", {"place": "no root"}, "The result is divided by the variance; divide by its root."),
+    ("mean-not-subtracted", {"centre": "none"}, "The mean is not subtracted."),
+    ("root-mean-square", {"centre": "none", "spread": "mean square"},
+     "Nothing is centred, and the mean square stands for the variance: that is RMSNorm."),
+    ("mean-square", {"spread": "mean square"}, "The mean of x² stands for the variance: subtract the mean first."),
+    ("mean-deviation", {"spread": "mean deviation"}, "The mean absolute deviation stands for the standard deviation."),
+    ("mean-deviation-and-eps", {"spread": "mean deviation", "place": "outside"},
+     "The mean absolute deviation stands for the standard deviation, with eps beside it."),
+    ("range-from-zero-to-one", {"centre": "minimum", "spread": "range", "place": "outside"},
+     "The smallest value is subtracted and the range divides. Use the mean and the standard deviation."),
+    ("range", {"spread": "range"}, "The result is divided by the range of the values."),
+    ("sum-of-squares", {"spread": "sum"}, "The squares are summed; the variance is their mean."),
+    ("not-divided", {"place": "no division"}, "The mean is subtracted, but nothing is divided by the deviation."),
+    ("eps-as-floor", {"place": "clamped"}, "eps is a floor of the variance here; it is added to it."),
+    ("only-the-mean-divided", {"gain": "mean undivided"},
+     "Only the mean is divided: mind the brackets around x − mean."),
+    ("only-the-mean-scaled", {"gain": "mean scaled"},
+     "Only the mean is divided and multiplied by gamma: mind the brackets around x − mean."),
+    ("gain-before-everything", {"gain": "before all"},
+     "gamma and beta come before mean and variance are taken; they come after the normalisation."),
+    ("no-gain", {"gain": "none"}, "gamma and beta are not used."),
+    ("gamma-missing", {"gain": "no gamma"}, "gamma is not used: it multiplies what is normalised."),
+    ("beta-missing", {"gain": "no beta"}, "beta is not used: it is added in the end."),
+    ("gamma-and-beta-swapped", {"gain": "swapped"},
+     "gamma and beta have changed places: gamma multiplies, beta is added."),
+    ("one-plus-gamma", {"gain": "one plus"}, "The result is multiplied by 1 + gamma; gamma itself is the factor."),
+    ("beta-subtracted", {"gain": "minus"}, "beta is subtracted; add it."),
+    ("beta-scaled", {"gain": "together"}, "beta is multiplied by gamma, too: multiply first, then add."),
+    ("gain-before-norm", {"gain": "before"}, "gamma and beta come before the normalisation; they come after it."),
+)  # fmt: skip

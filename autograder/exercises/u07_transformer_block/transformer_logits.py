@@ -1,0 +1,202 @@
+"""transformer_logits: a whole decoder-only model, from tokens to the logits of every position."""
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..kit import Drawn, Leaf, exercise, ids, normal, size
+from .blocks import BLOCK, RANGES, Params, block_with, tanh_gelu
+from .layer_norm import layer_norm
+from .parts import NO_BLOCK_OF_TORCH, gain, named
+from .pre_norm_block import pre_norm_block
+
+MODEL = named(
+    {
+        "W_E": normal("vocab d_model"),
+        "W_pos": normal("n_ctx d_model"),
+        "blocks": Drawn(
+            "",
+            lambda rng, shape, sizes: [BLOCK.draw(rng, sizes) for _ in range(sizes["n_blocks"])],
+            also=f"{BLOCK.also} n_blocks",
+        ),
+        "gamma_f": gain("d_model"),
+        "beta_f": normal("d_model", 0.7),
+        "W_U": normal("d_model vocab"),
+    }
+)
+
+
+def with_a_repeat(shape: str) -> Drawn:
+    """Tokens, the last of which is the first again, at another position."""
+
+    def make(rng, lengths, sizes):
+        tokens = ids(shape, below="vocab").draw(rng, sizes)
+        tokens[:, -1] = tokens[:, 0]
+        return tokens
+
+    return Drawn(shape, make, also="vocab")
+
+
+def transformer_logits(tokens: with_a_repeat("B n"), params: MODEL, n_heads: size("h")) -> Leaf(
+    "float array", "the logits"
+):
+    n = tokens.shape[1]
+    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][:n]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    for block in params["blocks"]:
+        x = pre_norm_block(x, block, n_heads, mask)
+    return F.linear(layer_norm(x, params["gamma_f"], params["beta_f"]), params["W_U"].T)
+
+
+def cases(case):
+    yield case("values", "two blocks", n_blocks=2)
+    yield case("values", "three blocks", n_blocks=3)
+    yield case("values", "float32", n_blocks=2, dtype=np.float32)
+    yield case("edge cases", "one block", n_blocks=1)
+    yield case("edge cases", "no block at all", n_blocks=0)
+    yield case("edge cases", "a single token (n = 1)", n=1, n_blocks=2)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, n_blocks=2)
+    yield case("edge cases", "as many tokens as positions (n = n_ctx)", n_ctx="n", n_blocks=2)
+
+
+def causal(n: int) -> Tensor:
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+def embedding(t: Tensor, p: Params) -> Tensor:
+    return p["W_E"][t] + p["W_pos"][: t.shape[1]]
+
+
+def final_norm(x: Tensor, p: Params) -> Tensor:
+    return layer_norm(x, p["gamma_f"], p["beta_f"])
+
+
+def model_with(
+    tokens: Tensor,
+    params: Params,
+    n_heads: int,
+    *,
+    embed: Callable[[Tensor, Params], Tensor] = embedding,
+    mask_of: Callable[[int], Tensor | None] = causal,
+    blocks: Callable[[list[Params]], list[Params]] = lambda blocks: blocks,
+    block: Callable[..., Tensor] = pre_norm_block,
+    between: Callable[[Tensor, Params], Tensor] = lambda x, p: x,
+    only_first_causal: bool = False,
+    parallel: bool = False,
+    final: Callable[[Tensor, Params], Tensor] = final_norm,
+    unembed: Callable[[Tensor, Params], Tensor] = lambda x, p: x @ p["W_U"],
+) -> Tensor:
+    x = start = embed(tokens, params)
+    for index, one in enumerate(blocks(params["blocks"])):
+        mask = None if only_first_causal and index else mask_of(tokens.shape[1])
+        reads = start if parallel else x
+        x = between(x - reads + block(reads, one, n_heads, mask), params)
+    return unembed(final(x, params), params)
+
+
+def at(positions):
+    """The model with other positions: `positions(W_pos, n)`."""
+    return {"embed": lambda t, p: p["W_E"][t] + positions(p["W_pos"], t.shape[1])}
+
+
+def seeing(allowed):
+    """The model with another mask, made of one that allows everything."""
+    return {"mask_of": lambda n: allowed(torch.ones(n, n, dtype=torch.bool))}
+
+
+def without_last_positions(x, p):
+    """The final norm, without the positions that were added behind the last block: no block follows it."""
+    return final_norm(x - p["W_pos"][: x.shape[1]] if p["blocks"] else x, p)
+
+
+def norm_of_the_last_block(x, p):
+    last = p["blocks"][-1] if p["blocks"] else {"gamma_2": None, "beta_2": None}
+    return layer_norm(x, last["gamma_2"], last["beta_2"])
+
+
+MISTAKES = (
+    ("no-positions", {"embed": lambda t, p: p["W_E"][t]}, "The positions are not added."),
+    ("first-position-for-all", at(lambda W, n: W[0]), "Every token gets the first position."),
+    ("last-positions", at(lambda W, n: W[-n:]), "The tokens get the last n positions; they get the first n."),
+    ("positions-from-one", at(lambda W, n: W.roll(-1, 0)[:n]), "Positions are counted from 1; count from 0."),
+    ("positions-reversed", at(lambda W, n: W[:n].flip(0)), "The positions come in reverse order."),
+    ("positions-multiplied", {"embed": lambda t, p: p["W_E"][t] * p["W_pos"][: t.shape[1]]},
+     "The positions are multiplied in; add them."),
+    ("embedding-scaled", {"embed": lambda t, p: p["W_E"][t] * p["W_E"].shape[1] ** 0.5 + p["W_pos"][: t.shape[1]]},
+     "The embedding is multiplied by √d_model, as in 2017; here it is not."),
+    ("positions-twice", at(lambda W, n: 2 * W[:n]), "The positions are added twice."),
+    ("no-causal-mask", {"mask_of": lambda n: None},
+     "The tokens see their own future: every block needs the causal mask."),
+    ("causal-mask-transposed", seeing(lambda every: every.triu()),
+     "The causal mask is the wrong way round: row i may see columns 0 … i."),
+    ("blind-to-itself", seeing(lambda every: every.tril(-1)),
+     "The causal mask forbids the diagonal; a token may see itself."),
+    ("one-token-ahead", seeing(lambda every: every.tril(1)),
+     "Each token also sees the next one: the causal mask is off by one."),
+    ("causal-mask-inverted", seeing(lambda every: every.triu(1)),
+     "The causal mask is True where it should forbid: here True means “may attend”."),
+    ("only-first-block-causal", {"only_first_causal": True}, "Only the first block has the causal mask."),
+    ("positions-by-token", {"embed": lambda t, p: p["W_E"][t] + p["W_pos"][t % len(p["W_pos"])]},
+     "The positions are looked up with the tokens' ids. A token's position is where it stands."),
+    ("last-position-for-all", at(lambda W, n: W[n - 1]), "Every token gets the last token's position."),
+    ("positions-in-every-block",
+     {"between": lambda x, p: x + p["W_pos"][: x.shape[1]], "final": without_last_positions},
+     "The positions are added before every block; once, at the start, is enough."),
+    ("gain-of-the-last-block", {"final": norm_of_the_last_block},
+     "The final norm uses gamma_2 and beta_2 of the last block; it has its own."),
+    ("norm-after-every-block",
+     {"between": final_norm, "final": lambda x, p: x if p["blocks"] else final_norm(x, p)},
+     "The final norm comes after every block; once, at the end, is asked for."),
+    ("embedding-normed", {"embed": lambda t, p: final_norm(embedding(t, p), p)},
+     "The embedding is normed, too; the final norm comes at the end only."),
+    ("blocks-in-parallel", {"parallel": True},
+     "Every block reads the embedding; each is to read what the one before wrote."),
+    ("tokens-shifted", {"embed": lambda t, p: embedding(torch.cat([t[:, :1], t[:, :-1]], 1), p)},
+     "The tokens are shifted by one inside the model. That is a matter of the training pairs."),
+    ("one-block-missing", {"blocks": lambda blocks: blocks[:-1]}, "The last block is missing."),
+    ("first-block-missing", {"blocks": lambda blocks: blocks[1:]}, "The first block is missing."),
+    ("first-block-only", {"blocks": lambda blocks: blocks[:1]}, "Only the first block is used."),
+    ("first-block-for-all", {"blocks": lambda blocks: blocks[:1] * len(blocks)},
+     "Every layer uses the first block's weights."),
+    ("blocks-reversed", {"blocks": lambda blocks: blocks[::-1]}, "The blocks come in reverse order."),
+    ("no-blocks", {"blocks": lambda blocks: []}, "The blocks are not used."),
+    ("post-norm", {"block": partial(block_with, order="post")},
+     "The blocks add first and norm then; a pre-norm model is asked for."),
+    ("relu", {"block": partial(block_with, activation=torch.relu)}, "The activation is ReLU; a block uses GELU."),
+    ("tanh-gelu", {"block": partial(block_with, activation=tanh_gelu)},
+     "The activation is the approximation of GELU with tanh."),
+    ("no-final-norm", {"final": lambda x, p: x}, "The final norm is missing."),
+    ("final-gain-missing", {"final": lambda x, p: layer_norm(x, None, None)},
+     "The final norm does not use gamma_f and beta_f."),
+    ("final-gain-swapped", {"final": lambda x, p: layer_norm(x, p["beta_f"], p["gamma_f"])},
+     "gamma_f and beta_f have changed places."),
+    ("final-norm-twice", {"final": lambda x, p: final_norm(final_norm(x, p), p)}, "The final norm is applied twice."),
+    ("embedding-as-unembedding", {"unembed": lambda x, p: x @ p["W_E"].T},
+     "The logits come from W_E; this model has a W_U of its own."),
+    ("probabilities", {"unembed": lambda x, p: torch.softmax(x @ p["W_U"], -1)},
+     "These are probabilities; return the logits before the softmax."),
+    ("log-probabilities", {"unembed": lambda x, p: torch.log_softmax(x @ p["W_U"], -1)},
+     "These are log-probabilities; return the logits before the softmax."),
+    ("last-position-only", {"unembed": lambda x, p: (x @ p["W_U"])[:, -1]},
+     "Only the last position's logits come back; every position has logits."),
+    ("stream-returned", {"unembed": lambda x, p: x}, "The normalised stream comes back; W_U is not applied."),
+    ("tokens-returned", {"unembed": lambda x, p: (x @ p["W_U"]).argmax(-1)},
+     "The most likely tokens come back; return the logits."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    transformer_logits,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    sizes=range(2, 7),
+    ranges={**RANGES, "B": range(3, 7), "n": range(3, 7), "n_ctx": range(7, 11), "vocab": range(11, 16)},
+    library="torch",
+    slipped=model_with,
+    forbidden=NO_BLOCK_OF_TORCH,
+)
