@@ -23,7 +23,6 @@ _MODULES = {
     "05_mqa_gqa": "unit_05_mqa_gqa",
     "06_cross_attention": "unit_06_cross_attention",
     "07_transformer_block": "unit_07_transformer_block",
-    "08_induction_heads": "unit_08_induction_heads",
     "09_gpu_speed": "unit_09_gpu_speed",
 }
 
