@@ -28,7 +28,7 @@ def examine_circuit(case: Case, weights: Any) -> Symptom | None:
         return problem
     weights = {**_tensors(weights, END_KEYS), "blocks": [_tensors(block, BLOCK_KEYS) for block in weights["blocks"]]}
     period = case.sizes["period"]
-    tokens = sequences(vocab, period, case.sizes["repeats"], case.sizes["seed"])
+    tokens = _sequences(vocab, period, case.sizes["repeats"], case.sizes["seed"])
     logits, (first, second) = run_circuit(tokens, weights)
     if not torch.isfinite(logits).all():
         return Symptom("not-finite", "the logits hold NaN or infinity")
@@ -46,7 +46,7 @@ def _tensors(weights: dict[str, Any], keys: Iterable[str]) -> dict[str, Tensor]:
     return {key: torch.from_numpy(np.ascontiguousarray(weights[key])) for key in keys}
 
 
-def sequences(vocab: int, period: int, repeats: int, seed: int) -> Tensor:
+def _sequences(vocab: int, period: int, repeats: int, seed: int) -> Tensor:
     """Rows of a block without repetition, repeated."""
     generator = torch.Generator().manual_seed(seed)
     rows = [torch.randperm(vocab, generator=generator)[:period] for _ in range(SEQUENCES)]

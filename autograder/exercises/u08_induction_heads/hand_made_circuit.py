@@ -48,12 +48,12 @@ def build_induction_circuit(
     W_E, W_pos, W_U = torch.zeros(v, d_model), torch.zeros(n, d_model), torch.zeros(d_model, v)
     W_E[:, token], W_pos[:, position], W_U[part[unembed]] = eye, torch.eye(n), loudness * eye.roll(shift, 1)
 
-    first = zero_block(d_model, n, v)
+    first = _zero_block(d_model, n, v)
     first["W_Q"][position] = first_logit * math.sqrt(n) * torch.ones(n, n).tril(-look_back).triu(-look_back)
     first["W_K"][position] = torch.eye(n)
     first["W_V"][token], first["W_O"][:, noted] = eye, eye
 
-    second, root = zero_block(d_model, v + 1, v), math.sqrt(v + 1)
+    second, root = _zero_block(d_model, v + 1, v), math.sqrt(v + 1)
     second["W_Q"][part[ask], :v] = (10.0 * n + 30.0 if match_logit is None else match_logit) * root * eye
     second["W_Q"][token, v] = root
     second["W_K"][part[match_on], :v] = eye
@@ -64,7 +64,7 @@ def build_induction_circuit(
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def zero_block(d_model: int, d_head: int, d_v: int) -> dict[str, Tensor]:
+def _zero_block(d_model: int, d_head: int, d_v: int) -> dict[str, Tensor]:
     """The weights of one layer, all 0."""
     shapes = {"W_Q": (d_model, d_head), "W_K": (d_model, d_head), "W_V": (d_model, d_v), "W_O": (d_v, d_model)}
     return {key: torch.zeros(shape) for key, shape in shapes.items()}
