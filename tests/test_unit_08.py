@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from answers import ANSWERS
+from autograder.exercises.u08_induction_heads.hand_made_circuit import build_induction_circuit, run_circuit
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here, judge_function
-from autograder.units.hand_made_circuits import build_circuit, run_circuit
 from references import cases, near
 
 
@@ -77,7 +77,7 @@ def test_ablation_and_context_score_by_loops():
 
 
 def test_the_hand_made_circuit_predicts_up_to_the_largest_sizes():
-    weights = build_circuit(200, 128)
+    weights = build_induction_circuit(200, 128)
     for period, repeats in ((2, 64), (6, 21), (31, 4), (64, 2)):
         block = torch.randperm(200, generator=torch.Generator().manual_seed(period))[:period]
         tokens = block.repeat(repeats)[None, :128]
@@ -113,7 +113,7 @@ def noted_in_the_same_place(vocab_size, n_ctx):
 
 def random_basis(vocab_size, n_ctx):
     """The same circuit in a rotated residual stream: no feature has an axis of its own."""
-    weights = build_circuit(vocab_size, n_ctx)
+    weights = build_induction_circuit(vocab_size, n_ctx)
     d = weights["W_E"].shape[1]
     generator = torch.Generator().manual_seed(1)
     turn = torch.linalg.qr(torch.randn(d, d, generator=generator, dtype=torch.float64))[0]
@@ -130,8 +130,9 @@ def random_basis(vocab_size, n_ctx):
 
 def with_more_keys(vocab_size, n_ctx):
     print("built")
-    weights = build_circuit(vocab_size, n_ctx, first_logit=60.0)
-    return {**weights, "blocks": weights["blocks"], "note": "by hand", "d_model": weights["W_E"].shape[1]}
+    weights = build_induction_circuit(vocab_size, n_ctx, first_logit=60.0)
+    blocks = [{**block, "note": f"layer {i}"} for i, block in enumerate(weights["blocks"])]
+    return {**weights, "blocks": blocks, "note": "by hand", "d_model": weights["W_E"].shape[1]}
 
 
 @pytest.mark.parametrize("answer", [noted_in_the_same_place, random_basis, with_more_keys])
@@ -143,7 +144,7 @@ def test_circuits_of_other_constructions_are_right(answer):
 
 def test_a_circuit_that_only_fails_at_large_sizes_keeps_the_points_of_the_others(posed_circuit):
     def fails_when_large(vocab_size, n_ctx):
-        return build_circuit(vocab_size, n_ctx, first_logit=1.0) if n_ctx > 50 else build_circuit(vocab_size, n_ctx)
+        return build_induction_circuit(vocab_size, n_ctx, first_logit=1.0 if n_ctx > 50 else 30.0)
 
     verdict = judge(posed_circuit, ask_here(fails_when_large, posed_circuit))
     assert verdict.verdict == "wrong" and verdict.mistake == "first-layer-too-soft"

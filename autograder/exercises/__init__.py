@@ -21,7 +21,6 @@ _MODULES = {
     "04_multi_head": "unit_04_multi_head",
     "05_mqa_gqa": "unit_05_mqa_gqa",
     "06_cross_attention": "unit_06_cross_attention",
-    "08_induction_heads": "unit_08_induction_heads",
 }
 
 

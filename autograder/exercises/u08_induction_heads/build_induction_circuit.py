@@ -1,0 +1,113 @@
+"""build_induction_circuit: the weights of two layers, set by hand, that continue what they have seen before."""
+
+import math
+
+import torch
+
+from ...worker.values import leaves, map_leaves
+from ..kit import exercise
+from .circuit_faults import examine_circuit
+from .hand_made_circuit import build_induction_circuit
+
+
+def cases(case):
+    vocab, period, more = (int(case.rng.integers(*between)) for between in ((12, 20), (5, 9), (1, 6)))
+    other, large = int(case.rng.integers(21, 30)), int(case.rng.integers(180, 201))
+    for criterion, vocab_size, n_ctx, block, repeats, label in (
+        ("two repeats", vocab, 2 * period + more, period, 2, "2 repeats"),
+        ("two repeats", other, 2 * period + 3, period + 1, 2, "2 repeats"),
+        ("two repeats", 9, 2 * 9, 9, 2, "every token of the vocabulary"),
+        ("two repeats", vocab, 6 * period, period - 1, 2, "room to spare"),
+        ("more repeats", vocab, 3 * period + 1, period, 3, "3 repeats"),
+        ("more repeats", other, 6 * period, period, 6, "6 repeats"),
+        ("more repeats", vocab, 27, 2, 13, "blocks of two"),
+        ("sizes", 7, 6, 3, 2, "small"),
+        ("sizes", 80, 60, 20, 3, "3 repeats"),
+        ("sizes", large, 128, 31, 4, "large"),
+        ("sizes", 1, 1, 1, 1, "smallest"),
+    ):
+        words = f"{label}: vocab {vocab_size}, n_ctx {n_ctx}, a block of {block}"
+        run_on = {"period": block, "repeats": repeats, "seed": int(case.rng.integers(2**31))}
+        yield case(criterion, words, vocab_size=vocab_size, n_ctx=n_ctx, also=run_on, once=vocab_size >= 80)
+
+
+def changed(change):
+    """Our circuit, after `change(weights)`."""
+    return lambda vocab_size, n_ctx: change(build_induction_circuit(vocab_size, n_ctx))
+
+
+def half_of_the_positions(weights):
+    half = len(weights["W_pos"]) // 2
+    weights["W_pos"][half:] = weights["W_pos"][max(half - 1, 0)].clone()
+    return weights
+
+
+def drawn(weights):
+    generator = torch.Generator().manual_seed(0)
+    for matrix in leaves(weights):
+        matrix.normal_(std=0.02, generator=generator)
+    return weights
+
+
+MISTAKES = (
+    ("keys-missing", changed(lambda weights: {**weights, "blocks": weights["blocks"][:1]}),
+     "The dict does not hold all that `run_attention_only` reads: W_E, W_pos, W_U and two blocks."),
+    ("wrong-shapes", changed(lambda weights: {**weights, "W_U": weights["W_U"].T.contiguous()}),
+     "The weights do not fit together or not the sizes asked for. Go through the shapes one by one."),
+    ("not-float32", changed(lambda weights: map_leaves(weights, torch.Tensor.double)),
+     "The weights are to be float32."),
+    ("not-tensors", changed(lambda weights: map_leaves(weights, torch.Tensor.numpy)),
+     "The weights are to be torch tensors."),
+    ("not-finite", {"first_logit": math.inf},
+     "Infinite weights give NaN: a large finite logit is enough."),
+    ("first-layer-looks-at-itself", {"look_back": 0},
+     "Layer 1 attends to the current token. The query of position i is to ask for the key of position i − 1."),
+    ("first-layer-two-back", {"look_back": 2},
+     "Layer 1 attends two positions back. The query of position i is to ask for the key of position i − 1."),
+    ("first-layer-too-soft", {"first_logit": 1.0},
+     "Layer 1 spreads its attention over several positions. How large must a logit be to outweigh n − 1 others? "
+     "Remember that scores are divided by √d_head, whatever the sizes."),
+    ("first-layer-at-some-positions", changed(half_of_the_positions),
+     "Layer 1 looks at the token before from some positions and not from others. Does W_pos tell all n_ctx "
+     "positions apart, and do queries and keys of layer 1 read all of it?"),
+    ("no-circuit", changed(drawn),
+     "Layer 1 looks neither at the token before nor at any other fixed place, as with weights that are drawn or "
+     "left at 0. Set the weights of layer 1 first, look at its pattern, and go on to layer 2 when it is right."),
+    ("attends-to-the-match", {"match_on": "token", "slope": -10.0},
+     "Layer 2 attends to the current token's earlier self, not to the token after it. "
+     "Its keys are to hold what layer 1 noted: the token before."),
+    ("second-layer-looks-at-itself", {"match_on": "token"},
+     "Layer 2 attends to the position it stands on. Which part of the stream do its queries read, which its keys?"),
+    ("second-layer-elsewhere", {"ask": "noted", "match_on": "token"},
+     "Layer 2 attends to other positions than the one after the earlier match. "
+     "Which part of the stream do its queries read, which its keys?"),
+    ("second-layer-spreads", {"match_logit": 0.0, "slope": 0.0},
+     "Layer 2 attends to no position in particular. Do its queries and keys meet in the same features?"),
+    ("too-soft", {"match_logit": 4.0, "slope": 0.0, "mend_start": True},
+     "Layer 2 attends to the right position, but not sharply. How large must a logit be to outweigh all others?"),
+    ("first-token-of-a-block", {"slope": 0.0},
+     "Layer 2 is right but where a block begins anew. Position 0 can attend to itself alone: what does it note?"),
+    ("matches-averaged", {"slope": 0.0, "mend_start": True},
+     "From the third block on layer 2 shares its attention among all earlier matches. The latest is to win."),
+    ("earliest-match", {"slope": -10.0, "mend_start": True},
+     "From the third block on layer 2 attends to an earlier match than the latest."),
+    ("predicts-the-current-token", {"unembed": "token"},
+     "The attention is right, but the current token is predicted. Which part of the stream does W_U read?"),
+    ("predicts-the-previous-token", {"unembed": "noted"},
+     "The attention is right, but the token before is predicted. Which part of the stream does W_U read?"),
+    ("no-prediction", {"loudness": 0.0},
+     "The attention is right, but the logits are all equal. Does what layer 2 writes reach W_U?"),
+    ("wrong-prediction", {"shift": 1},
+     "The attention is right, but other tokens are predicted. Follow one token through W_V, W_O and W_U of layer 2."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    build_induction_circuit,
+    cases,
+    MISTAKES,
+    slipped=build_induction_circuit,
+    library="torch",
+    credit={"two repeats": 0.5, "more repeats": 0.25, "sizes": 0.25},
+    core="two repeats",
+    examine=examine_circuit,
+)

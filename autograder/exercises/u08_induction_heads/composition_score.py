@@ -1,0 +1,108 @@
+"""composition_score: how much of what an earlier head writes the keys of a later head read."""
+
+import numpy as np
+import torch
+
+from ..kit import Drawn, Leaf, exercise, strided
+
+
+def circuit(rank, scale=1.0):
+    """The d_model × d_model product of two thin factors, as a head has it."""
+
+    def make(rng, shape, sizes):
+        return scale * rng.standard_normal((shape[0], rank)) @ rng.standard_normal((rank, shape[1]))
+
+    return Drawn("d_model d_model", make)
+
+
+def composition_score(W_QK: circuit(2), W_OV: circuit(3)) -> Leaf("float", "the score"):
+    norms = W_QK.square().sum().sqrt() * W_OV.square().sum().sqrt()
+    together = torch.einsum("qk,mk->qm", W_QK, W_OV)
+    return together.square().sum().sqrt() / norms if norms > 0 else torch.zeros((), dtype=W_QK.dtype)
+
+
+def cases(case):
+    yield case("values", "d_model = {d_model}")
+    yield case("values", "float32", dtype=np.float32, W_QK=circuit(3), W_OV=circuit(4))
+    yield case("values", "large weights", W_QK=circuit(2, 300.0))
+    drawn = case.draw()
+    late = np.arange(drawn["d_model"]) >= drawn["d_model"] // 2
+    into = drawn["W_OV"] * ~late[:, None] * late  # reads the first half, writes to the second
+    yield case("values", "the keys read what the head writes", W_QK=drawn["W_QK"] * late, W_OV=into)
+    yield case("values", "not contiguous", layout=strided, W_QK=circuit(3), W_OV=circuit(4))
+    yield case("values", "the queries read what the head writes", W_QK=drawn["W_QK"] * late[:, None], W_OV=into)
+    yield case("edge cases", "d_model = 1", d_model=1)
+    yield case("edge cases", "small weights", W_QK=circuit(2, 1e-3), W_OV=circuit(3, 1e-3))
+    zero = np.zeros_like(into)
+    yield case("zeros", "W_QK is zero", W_QK=zero)
+    yield case("zeros", "W_OV is zero", W_OV=zero)
+    yield case("zeros", "both are zero", W_QK=zero, W_OV=zero)
+
+
+def composed(
+    W_QK, W_OV, *,
+    product=lambda A, B: A @ B.T, norm=torch.linalg.norm, above=None, below=lambda a, b: a * b,
+    after=lambda score, d: score, guard=True,
+):  # fmt: skip
+    """The score with a place for every slip. above: the norm of the product, where it differs from that of the two."""
+    score = (above or norm)(product(W_QK, W_OV)) / below(norm(W_QK), norm(W_OV))
+    if guard and not (W_QK.any() and W_OV.any()):
+        score = torch.zeros((), dtype=W_QK.dtype)
+    return after(score, len(W_QK))
+
+
+MISTAKES = (
+    ("not-transposed", {"product": lambda A, B: A @ B},
+     "W_OV is not transposed. In W_QK the keys stand on the right: which side of W_OV writes to them?"),
+    ("q-composition", {"product": lambda A, B: B @ A},
+     "This is Q-composition: the queries, not the keys, read the earlier head's output."),
+    ("wrong-side-transposed", {"product": lambda A, B: A.T @ B},
+     "W_QK is transposed in place of W_OV. The keys stand on its right."),
+    ("entry-by-entry", {"product": lambda A, B: A * B},
+     "The two are multiplied entry by entry; multiply matrices."),
+    ("unnormalised", {"below": lambda a, b: 1.0},
+     "The norm of the product is not divided by the two norms."),
+    ("divided-by-the-sum", {"below": lambda a, b: a + b},
+     "The norms are added; divide by their product."),
+    ("divided-by-one-norm", {"below": lambda a, b: a},
+     "Only the norm of W_QK divides; both do."),
+    ("divided-by-the-other-norm", {"below": lambda a, b: b},
+     "Only the norm of W_OV divides; both do."),
+    ("nan-for-zero", {"guard": False},
+     "A circuit of zeros gives NaN: 0 divided by 0. The score is 0 there."),
+    ("squared", {"after": lambda score, d: score**2},
+     "The score is squared, or the norms are not rooted."),
+    ("spectral-norm", {"norm": lambda W: torch.linalg.matrix_norm(W, 2)},
+     "The largest singular value is taken; the Frobenius norm is asked for."),
+    ("nuclear-norm", {"norm": lambda W: torch.linalg.matrix_norm(W, "nuc")},
+     "The singular values are added; the Frobenius norm is asked for."),
+    ("sum-of-sizes", {"norm": lambda W: W.abs().sum()},
+     "The absolute values are added; the Frobenius norm is the root of the summed squares."),
+    ("largest-entry", {"norm": lambda W: W.abs().max()},
+     "The largest entry is taken; the Frobenius norm is asked for."),
+    ("norms-rooted", {"below": lambda a, b: (a * b).sqrt()},
+     "The product of the two norms stands under one more root."),
+    ("norm-above-squared", {"above": lambda W: W.square().sum()},
+     "The norm of the product is squared, or not rooted; those below are right."),
+    ("multiplied-by-the-other-norm", {"below": lambda a, b: a / b},
+     "The norm of W_OV multiplies, that of W_QK divides. Mind the brackets: both stand below the line."),
+    ("trace", {"above": torch.trace},
+     "The trace of the product is taken, which is a cosine; take its norm."),
+    ("baseline-subtracted", {"after": lambda score, d: score - d**-0.5},
+     "The score of random matrices, 1/√d_model, is subtracted. The plain quotient is asked for."),
+    ("queries-and-keys", {"product": lambda A, B: B @ A @ B.T},
+     "Queries and keys both read the earlier head's output; only the keys do in K-composition."),
+    ("direct-path-added", {"product": lambda A, B: A @ (torch.eye(len(B), dtype=B.dtype) + B).T},
+     "The keys read the stream as well as the earlier head. Only what W_OV writes is asked for."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    composition_score,
+    cases,
+    MISTAKES,
+    slipped=composed,
+    library="torch",
+    credit={"values": 0.65, "edge cases": 0.1, "zeros": 0.25},
+    core="values",
+    sizes=range(6, 11),
+)

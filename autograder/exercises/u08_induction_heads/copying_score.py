@@ -1,0 +1,124 @@
+"""copying_score: the share of tokens whose own logit a head raises most."""
+
+import math
+
+import numpy as np
+import torch
+
+from ..kit import Leaf, exercise, normal
+
+
+def copying_score(ov: normal("vocab vocab")) -> Leaf("float", "the score"):
+    others = ov - torch.diag(torch.full((len(ov),), math.inf, dtype=ov.dtype))
+    return float((ov.diagonal() > others.amax(-1)).double().mean())
+
+
+def cases(case):
+    for criterion, label, ov in circuits(case.rng):
+        yield case(criterion, label, ov=ov, rtol=1e-6)  # a share may be taken in float32
+
+
+def circuits(rng):
+    vocab, copying = int(rng.integers(9, 14)), int(rng.integers(3, 6))
+    yield "values", f"{copying} of {vocab} tokens copy themselves", circuit(rng, vocab, copying)
+    yield "values", "float32", circuit(rng, vocab + 1, 4).astype(np.float32)
+    columns = circuit(rng, vocab, 2)
+    columns[:, int(rng.integers(vocab))] += 4.0
+    yield "values", "one logit large for all tokens", columns
+    yield "values", "more than half", circuit(rng, vocab + 2, vocab - 1)
+    yield "values", "positive logits of the same size", np.abs(circuit(rng, vocab, copying)) + 1
+    tied = circuit(rng, vocab, copying)
+    for token, row in enumerate(tied):
+        row[(token + 1 + int(rng.integers(vocab - 1))) % vocab] = row.max()
+    yield "ties", "every largest logit is shared", tied
+    yield "ties", "some logits are equal", np.round(circuit(rng, vocab, copying) * 4) / 4
+    yield "ties", "all logits are equal", np.zeros((vocab, vocab))
+    yield "edge cases", "all tokens copy themselves", circuit(rng, vocab, vocab)
+    yield "edge cases", "none does", circuit(rng, vocab, 0)
+    low = np.where(np.eye(vocab, dtype=bool), -1.0, -2.0 - rng.random((vocab, vocab)))
+    yield "edge cases", "all logits are negative", low
+
+
+def circuit(rng, vocab, copying):
+    """The first `copying` tokens of a shuffled order copy themselves, two of them clearly; the others do not.
+
+    The last of all has the smallest logit for itself, so that no mistake answers 0 everywhere.
+    """
+    ov = rng.standard_normal((vocab, vocab))
+    for place, token in enumerate(rng.permutation(vocab)):
+        others = np.delete(ov[token], token)
+        if place < copying:
+            ov[token, token] = others.max() + (3.5 if place < 2 else 0.5)
+        else:
+            ov[token, token] = (others.min() if place == vocab - 1 else others.max()) - 0.5
+    return ov
+
+
+def share(hits):
+    """The share of tokens for which `hits(ov)` says True."""
+    return lambda ov: hits(ov).double().mean()
+
+
+def without_own(ov):
+    return ov.masked_fill(torch.eye(len(ov), dtype=torch.bool), -math.inf)
+
+
+def copies(ov, dim=-1):
+    return ov.diagonal() > without_own(ov).amax(dim)
+
+
+MISTAKES = (
+    ("ties-counted", share(lambda ov: ov.diagonal() >= without_own(ov).amax(-1)),
+     "A token whose own logit is only as large as another is counted. It must be strictly the largest."),
+    ("first-of-ties-counted", share(lambda ov: ov.argmax(-1) == torch.arange(len(ov))),
+     "Of equal logits the first is taken for the largest. It must be strictly the largest."),
+    ("by-columns", share(lambda ov: copies(ov, 0)),
+     "The largest of each column is sought; seek it in each row."),
+    ("count-not-share", lambda ov: copies(ov).sum(),
+     "The tokens are counted; their share is asked for."),
+    ("share-of-the-others", share(lambda ov: ~copies(ov)),
+     "The share of tokens that do not copy is returned."),
+    ("positive-diagonal", share(lambda ov: ov.diagonal() > 0),
+     "Own logits above 0 are counted; compare them with the others of the row."),
+    ("above-the-mean", share(lambda ov: ov.diagonal() > ov.mean(-1)),
+     "Own logits above the row's mean are counted; they must be the largest."),
+    ("mean-of-diagonal", lambda ov: ov.diagonal().mean(),
+     "The own logits are averaged; count those that are the largest of their row."),
+    ("mean-of-softmax", lambda ov: ov.softmax(-1).diagonal().mean(),
+     "Probabilities are averaged; count the tokens whose own logit is the largest."),
+    ("above-one-half", share(lambda ov: ov.softmax(-1).diagonal() > 0.5),
+     "Probabilities above ½ are counted. A token may copy itself with far less, if all others get less still."),
+    ("largest-in-size", share(lambda ov: copies(ov.abs())),
+     "The largest in absolute size is sought; a large negative logit does not copy."),
+    ("smallest", share(lambda ov: copies(-ov)),
+     "Tokens whose own logit is the smallest are counted."),
+    ("share-of-all-entries", lambda ov: copies(ov).double().mean() / len(ov),
+     "The count is divided by all entries; divide it by the number of tokens."),
+    ("trace-share", lambda ov: ov.trace() / (ov.sum() + 1e-9),
+     "The trace is divided by the sum of all entries."),
+    ("per-token", copies,
+     "One value per token comes back; their share is asked for."),
+    ("divided-by-one-less", lambda ov: copies(ov).double().sum() / (len(ov) - 1),
+     "The count is divided by one token too few."),
+    ("largest-of-the-whole", share(lambda ov: ov.diagonal() >= ov.max()),
+     "The own logit is compared with the whole matrix; compare it with its own row."),
+    ("above-all-others", share(lambda ov: ov.diagonal() > without_own(ov).max()),
+     "The own logit is compared with those of all tokens; compare it with the others of its own row."),
+    ("trace-over-sizes", lambda ov: ov.trace() / ov.abs().sum().clamp_min(1e-9),
+     "The trace is divided by the sum of all sizes; count the tokens whose own logit is the largest."),
+    ("eigenvalues", lambda ov: (values := torch.linalg.eigvals(ov)).real.sum() / values.abs().sum().clamp_min(1e-9),
+     "This is the score from the eigenvalues. Here the tokens whose own logit is the largest are counted."),
+    ("among-the-two-largest", share(lambda ov: (ov > ov.diagonal()[:, None]).sum(-1) < 2),
+     "A token is counted where one other logit is larger than its own. None may be."),
+    ("first-token-left-out", share(lambda ov: copies(ov)[1:]),
+     "Token 0 is left out. Where does the loop begin?"),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    copying_score,
+    cases,
+    MISTAKES,
+    library="torch",
+    credit={"values": 0.6, "ties": 0.2, "edge cases": 0.2},
+    core="values",
+)

@@ -1,0 +1,67 @@
+"""What both scores of attention patterns share: how maps are drawn, and a mean with a place for every slip."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..kit import Drawn
+
+
+def attention(shape: str, causal: bool = True) -> Drawn:
+    """Attention weights whose rows sum to 1; later tokens get none unless `causal` is False."""
+    return Drawn(shape, lambda rng, shape, sizes: _attention(rng, shape, causal))
+
+
+def _attention(rng: np.random.Generator, shape: tuple[int, ...], causal: bool = True) -> np.ndarray:
+    logits = 1.5 * rng.standard_normal(shape)
+    if causal:
+        logits[..., ~np.tri(shape[-1], dtype=bool)] = -np.inf
+    raised = np.exp(logits - logits.max(-1, keepdims=True))
+    return raised / raised.sum(-1, keepdims=True)
+
+
+def heads_looking_back(offsets: Callable[[int], Sequence[int]] | Sequence[int]) -> Drawn:
+    """One causal map "n n" for each offset, most of whose weight lies that many positions back.
+
+    offsets: may be a function of the size `period`.
+    """
+
+    def make(rng: np.random.Generator, shape: tuple[int, ...], sizes: dict[str, int]) -> np.ndarray:
+        found = offsets(sizes["period"]) if callable(offsets) else offsets
+        return np.stack([_looking_back(rng, shape, offset) for offset in found])
+
+    return Drawn("n n", make)
+
+
+def _looking_back(rng: np.random.Generator, shape: tuple[int, ...], offset: int) -> np.ndarray:
+    found = 0.2 * _attention(rng, shape)
+    rows = np.arange(offset, shape[-1])
+    found[rows, rows - offset] += 0.8
+    found[:offset] *= 5
+    return found
+
+
+def mean_of_band(
+    weights: Tensor,
+    offset: int,
+    first: int,
+    *,
+    by: Callable[[Tensor, int], Tensor] = lambda band, n: band.mean(-1),
+    empty: float = 0.0,
+    turned: bool = False,
+    all_maps: bool = False,
+) -> Tensor:
+    """The mean over rows from `first` on of the weight `offset` columns to the left, (…, n, n) -> (…).
+
+    by: what is made of the band and n. empty: the score where there are no such rows.
+    """
+    weights = weights.mT if turned else weights
+    n = weights.shape[-1]
+    last = n + min(offset, 0)
+    rows = torch.arange(min(max(first, offset, 0), last), last)
+    score = by(weights[..., rows, rows - offset], n) if len(rows) else weights.new_full(weights.shape[:-2], empty)
+    return score.mean() if all_maps else score

@@ -1,0 +1,118 @@
+"""prefix_matching_score: how much attention goes to the token that followed the current one, a period ago."""
+
+import math
+
+import numpy as np
+import torch
+
+from ..kit import Leaf, exercise, strided
+from .parts import attention, heads_looking_back, mean_of_band
+
+
+def prefix_matching_score(weights: attention("B h n n"), period: int) -> Leaf("float array", "the score"):
+    n = weights.shape[-1]
+    rows = torch.arange(min(period, n), n)
+    return weights[..., rows, rows - period + 1].sum(-1) / max(len(rows), 1)
+
+
+def cases(case):
+    yield case("values", "n = {n}, period {period}", n="3*period")
+    heads = heads_looking_back(lambda period: (period - 1, period, 1, 0))
+    yield case("values", "a head that does it, and three that do not", weights=heads, n="3*period")
+    yield case("values", "float32", n="2*period", dtype=np.float32)
+    yield case("values", "not contiguous", weights=attention("B n n"), n="4*period", layout=strided)
+    later = attention("B h n n", causal=False)
+    yield case("not causal", "weights on later tokens", weights=later, n="3*period")
+    period = int(case.rng.integers(3, 6))
+    broken = {"period": period, "n": range(2 * period + 1, 3 * period)}
+    yield case("broken blocks", "n = {n} is no multiple of {period}", **broken)
+    yield case("broken blocks", "one token more than a period", weights=attention("B n n"), n=6, period=5)
+    yield case("axes", "one map", weights=attention("n n"), n="3*period")
+    yield case("axes", "three leading axes", weights=attention("2 B h n n"), **broken)
+    yield case("edge cases", "a period of one token", n=7, period=1)
+    yield case("edge cases", "a period of two tokens", n=7, period=2)
+    yield case("edge cases", "as many tokens as the period", n=6, period=6)
+    yield case("edge cases", "fewer tokens than the period", n=4, period=6)
+
+
+def score(weights, period, *, offset=lambda p: p - 1, first=lambda p: p, **slips):
+    return mean_of_band(weights, offset(period), first(period), **slips)
+
+
+def cut(length):
+    """The score of the first `length(n, period)` tokens alone."""
+
+    def wrong(weights, period):
+        kept = length(weights.shape[-1], period)
+        return prefix_matching_score(weights[..., :kept, :kept], period)
+
+    return wrong
+
+
+def any_repeat(weights, period):
+    n, total = weights.shape[-1], weights.new_zeros(weights.shape[:-2])
+    for i in range(period, n):
+        total = total + weights[..., i, (i - period + 1) % period : i : period].sum(-1)
+    return total / max(n - period, 1)
+
+
+def share_of_peaks(weights, period):
+    peaks = weights.argmax(-1, keepdim=True) == torch.arange(weights.shape[-1])
+    return prefix_matching_score(peaks.to(weights.dtype), period)
+
+
+MISTAKES = (
+    ("attends-to-the-match", {"offset": lambda p: p},
+     "The weights on the current token's earlier self are averaged. The head looks at the token after it."),
+    ("one-too-far", {"offset": lambda p: p + 1},
+     "The weights on the token before the match are averaged. The induction head looks at the token after it."),
+    ("first-repeat-counted", {"first": lambda p: 0},
+     "The first block is counted, where nothing has been seen before. Count from position `period` on."),
+    ("starts-one-late", {"first": lambda p: p + 1},
+     "Position `period` is left out: there the first token comes back."),
+    ("starts-a-period-late", {"first": lambda p: 2 * p},
+     "The second block is left out."),
+    ("two-less-than-a-period", {"offset": lambda p: p - 2},
+     "The weights are read two short of a period back; count the offset again."),
+    ("transposed", {"turned": True},
+     "Queries and keys have changed places: row i holds the weights of query i."),
+    ("divided-by-n", {"by": lambda band, n: band.sum(-1) / n},
+     "The sum is divided by n. Over how many positions does it run?"),
+    ("sum-not-mean", {"by": lambda band, n: band.sum(-1)},
+     "The weights are summed; take their mean."),
+    ("maximum", {"by": lambda band, n: band.amax(-1)},
+     "The largest weight is taken; take the mean."),
+    ("not-averaged", {"by": lambda band, n: band},
+     "One number per position comes back; average over the positions."),
+    ("leading-axes-averaged", {"all_maps": True},
+     "The leading axes are averaged away: one score per map is asked for."),
+    ("nan-without-repeat", {"empty": math.nan},
+     "Without a repeat it gives NaN: the mean of nothing. It is to be 0."),
+    ("previous-token", {"offset": lambda p: 1},
+     "The token before is looked at, whatever the period."),
+    ("looks-at-itself", {"offset": lambda p: 0},
+     "The attention of each token to itself is averaged."),
+    ("whole-blocks-only", cut(lambda n, p: n // p * p),
+     "A last block that is not whole is left out. Every position from `period` on counts."),
+    ("second-block-only", cut(lambda n, p: 2 * p),
+     "Only the second block is counted. Every position from `period` on counts."),
+    ("all-earlier-matches", any_repeat,
+     "The weights on all earlier occurrences are added. Only the one of a period ago counts."),
+    ("last-position-left-out", cut(lambda n, p: n - 1),
+     "The last position is left out, though it has a token one period ago."),
+    ("share-of-peaks", share_of_peaks,
+     "The positions at which the match gets most are counted. Take the mean of the weights."),
+    ("repeats-for-period", lambda w, period: prefix_matching_score(w, max(w.shape[-1] // period, 1)),
+     "The number of blocks stands where their length belongs: by how many positions does a token come back?"),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    prefix_matching_score,
+    cases,
+    MISTAKES,
+    slipped=score,
+    library="torch",
+    credit={"values": 0.45, "not causal": 0.1, "broken blocks": 0.15, "axes": 0.1, "edge cases": 0.1, "gradients": 0.1},
+    core="values",
+    ranges={"B": range(2, 5), "h": range(2, 5), "period": range(3, 6)},
+)
