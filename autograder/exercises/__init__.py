@@ -18,7 +18,6 @@ from .kit import Exercise
 #: Units that are still one module each, in autograder/units; goes when the last one has become a package.
 _MODULES = {
     "02_scaled_scores": "unit_02_scaled_scores",
-    "04_multi_head": "unit_04_multi_head",
     "05_mqa_gqa": "unit_05_mqa_gqa",
     "06_cross_attention": "unit_06_cross_attention",
     "07_transformer_block": "unit_07_transformer_block",
