@@ -36,10 +36,12 @@ def cases(case):
     yield pose("edge cases", "nothing allowed at all", mask=nothing)
     yield pose("edge cases", "one query, one key", n=1, m=1)
     yield pose("edge cases", "a single attention (N = 1)", N=1)
-    drawn = case.draw(d_k=4)
-    drawn["Q"], drawn["K"] = np.round(drawn["Q"] * 4) / 4, np.sign(drawn["K"]) * 5e3
+    drawn = case.draw(d_k=4, mask=own)
+    Q, K, low = drawn["Q"], drawn["K"], drawn.pop("mask")
+    Q[:], K[:] = np.round(Q * 4) / 4, np.sign(K) * 5e3
+    K[:, 0], low[:, 0] = -5e3 * np.sign(Q[:, 0]), np.arange(drawn["m"]) == 0  # all that query 0 may see scores low
     yield pose("edge cases", "scores around ±10,000", **drawn, rtol=1e-6)
-    yield pose("edge cases", "scores around ±10,000 under a mask", **drawn, mask=own, rtol=1e-6)
+    yield pose("edge cases", "scores around ±10,000 under a mask", **drawn, mask=low, rtol=1e-6)
     apart = {"Q": queries_first, "K": strided, "V": by_columns}
     yield pose("edge cases", "memory that is not contiguous", layout=apart)
     yield pose("gradients", "gradients where a query may attend to nothing", mask=empty, gradient=True)
@@ -116,6 +118,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    sizes=range(3, 10),
     slipped=attend,
     library="torch",
 )
