@@ -56,7 +56,7 @@ def as_module(X, W_Q, W_K, W_V, W_O, b_O, h):
 
 
 def test_multi_head_attention_is_torchs_layer_where_both_apply():
-    from autograder.units.unit_04_multi_head import _multi_head_attention
+    from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 
     generator = torch.Generator().manual_seed(4)
     B, n, h, d = 2, 5, 3, 4
@@ -66,8 +66,8 @@ def test_multi_head_attention_is_torchs_layer_where_both_apply():
     causal = torch.ones(n, n, dtype=torch.bool).tril()
     layer = as_module(X, *weights, b_O, h)
     theirs = layer(X, X, X, attn_mask=~causal)[0]
-    assert near(_multi_head_attention(X, *weights, b_O, h, causal), theirs)
-    assert near(_multi_head_attention(X, *weights, b_O, h), layer(X, X, X)[0])
+    assert near(multi_head_attention(X, *weights, b_O, h, causal), theirs)
+    assert near(multi_head_attention(X, *weights, b_O, h), layer(X, X, X)[0])
 
 
 def test_multi_head_attention_head_by_head():
@@ -83,11 +83,11 @@ def test_multi_head_attention_head_by_head():
 
 
 def test_head_contributions_sum_to_the_layer():
-    from autograder.units.unit_04_multi_head import _multi_head_attention
+    from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 
     for case, (X, W_Q, W_K, W_V, W_O, h, *mask), expected in cases("head_contributions"):
         b_O = torch.arange(W_O.shape[1], dtype=torch.float64)
-        whole = _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, h, *mask)
+        whole = multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, h, *mask)
         assert near(expected.sum(1) + b_O, whole, 1e-8), case.label
 
 

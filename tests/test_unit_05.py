@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from autograder.exercises import find_exercise
+from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 from autograder.judging.local import judge_function
-from autograder.units.unit_04_multi_head import _multi_head_attention
 from references import cases, near
 
 
@@ -21,7 +21,7 @@ def widened(W, h, g):
 
 def as_multi_head(X, W_Q, W_K, W_V, W_O, h, g, *mask):
     zero = torch.zeros(W_O.shape[1], dtype=X.dtype)
-    return _multi_head_attention(X, W_Q, widened(W_K, h, g), widened(W_V, h, g), W_O, zero, h, *mask)
+    return multi_head_attention(X, W_Q, widened(W_K, h, g), widened(W_V, h, g), W_O, zero, h, *mask)
 
 
 def test_repeat_kv_head_by_head():

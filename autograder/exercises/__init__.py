@@ -17,8 +17,6 @@ from .kit.records import Exercise
 
 #: Units that are still one module each, in autograder/units; goes when the last one has become a package.
 _MODULES = {
-    "03_masking": "unit_03_masking",
-    "04_multi_head": "unit_04_multi_head",
     "05_mqa_gqa": "unit_05_mqa_gqa",
     "06_cross_attention": "unit_06_cross_attention",
 }

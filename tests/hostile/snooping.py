@@ -83,7 +83,7 @@ ATTACKS += (
         """
 import importlib
 ours = "auto" + "grader"  # else the check for forbidden calls would find the name first
-for name in (ours, ours + ".units.unit_03_masking", "attention_course", "tests.answers.unit_03"):
+for name in (ours, ours + ".exercises.u03_masking", "attention_course", "tests.answers.unit_03"):
     try: loot.append(importlib.import_module(name).__file__)
     except Exception: pass
 """,

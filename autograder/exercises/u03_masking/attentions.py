@@ -1,0 +1,123 @@
+"""The attentions that leaks_future is handed: some look ahead, some do not, and some only seem to."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import scipy.special
+
+from ..kit import Drawn, HostFunction
+
+Array = np.ndarray
+#: (Q, K, V) -> output.
+Attend = Callable[[Array, Array, Array], Array]
+
+
+def guarded(attend: Attend) -> Drawn:
+    """`attend` as the exercise promises it: it refuses all but finite arrays of the given shapes."""
+
+    def make(rng: np.random.Generator, shape: tuple[int, ...], sizes: dict[str, int]) -> HostFunction:
+        n, d_k, d_v = (sizes[name] for name in ("n", "d_k", "d_v"))
+
+        def function(Q: Array, K: Array, V: Array) -> Array:
+            for name, array, expected in (("Q", Q, (n, d_k)), ("K", K, (n, d_k)), ("V", V, (n, d_v))):
+                if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+                    raise ValueError(f"attend takes three arrays of numbers; {name} is none")
+                if array.shape != expected:
+                    raise ValueError(f"attend holds a mask: {name} must keep its shape {expected}")
+                if not np.isfinite(array).all():
+                    raise ValueError(f"attend takes finite numbers: {name} holds NaN or infinity")
+            return attend(*(array.astype(np.float64) for array in (Q, K, V)))
+
+        return HostFunction(function)
+
+    return Drawn("", make, also="n d_k d_v")
+
+
+def looking(seen: Callable[[int, int], Iterable[int]]) -> Attend:
+    """Attention in which query i of n looks at the positions `seen(i, n)` and at nothing else, not even in rounding."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        output = np.zeros((len(Q), V.shape[-1]))
+        for i, query in enumerate(Q):
+            positions = list(seen(i, len(Q)))
+            if positions:
+                weights = scipy.special.softmax(K[positions] @ query / math.sqrt(len(query)))
+                output[i] = weights @ V[positions]
+        return output
+
+    return attend
+
+
+everything = looking(lambda i, n: range(n))
+causal = looking(lambda i, n: range(i + 1))
+window = looking(lambda i, n: range(max(0, i - 1), i + 1))
+itself = looking(lambda i, n: [i])
+strict_past = looking(lambda i, n: range(i))
+one_ahead = looking(lambda i, n: range(min(i + 2, n)))
+first_sees_second = looking(lambda i, n: range(max(i + 1, 2)))
+first_sees_last = looking(lambda i, n: [0, n - 1] if i == 0 else range(i + 1))
+last_but_one_sees_last = looking(lambda i, n: range(n if i == n - 2 else i + 1))
+
+
+def smeared_values(Q: Array, K: Array, V: Array) -> Array:
+    """Every value is mixed with the one behind it; the weights are causal."""
+    return causal(Q, K, V + 0.5 * _behind(V))
+
+
+def _behind(V: Array) -> Array:
+    """Row i holds row i + 1, and the last one zeros."""
+    return np.concatenate([V[1:], np.zeros_like(V[:1])])
+
+
+def masked_after(Q: Array, K: Array, V: Array) -> Array:
+    """Masked after the softmax: later keys change the weights' sum, later values change nothing."""
+    weights = scipy.special.softmax(Q @ K.T / math.sqrt(Q.shape[-1]), axis=-1)
+    return np.stack([weights[i, : i + 1] @ V[: i + 1] for i in range(len(V))])
+
+
+def later_queries(Q: Array, K: Array, V: Array) -> Array:
+    return causal(Q + Q[::-1] + Q.mean(axis=0), K, V)
+
+
+def rounding(factor: float = 1.0, shift: float = 0.0) -> Attend:
+    """Causal up to relative differences of about 1e-12, as another order of summation makes them."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        output = causal(Q, K, V) + shift
+        ripple = np.sin(1e3 * (K.sum() + V.sum()) + np.arange(output.size)).reshape(output.shape)
+        return factor * (output * (1 + 3e-12 * ripple))
+
+    return attend
+
+
+def faint(factor: float = 1.0) -> Attend:
+    """Causal but for one part in a thousand of the values to come."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        output = causal(Q, K, V)
+        for i in range(len(V) - 1):
+            output[i] += 1e-3 * np.tanh(V[i + 1 :]).sum(axis=0)
+        return factor * output
+
+    return attend
+
+
+def lowering(V_0: Array) -> Attend:
+    """Every position loses by how much the next value differs from that of `V_0`: its output only ever falls."""
+    return lambda Q, K, V: causal(Q, K, V) - _behind(np.abs(V - V_0))
+
+
+def cancelling(V_0: Array) -> Attend:
+    """What the next value adds to the first feature it takes from the second: the mean stays."""
+
+    def attend(Q: Array, K: Array, V: Array) -> Array:
+        output = causal(Q, K, V)
+        change = np.abs(V - V_0).sum(axis=1)[1:]
+        output[:-1, 0] += change
+        output[:-1, 1] -= change
+        return output
+
+    return attend

@@ -1,0 +1,162 @@
+"""leaks_future: whether any output of a given attention depends on keys or values that come later."""
+
+import numpy as np
+
+from ..kit import Leaf, by_columns, exercise, normal
+from . import attentions
+from .attentions import guarded
+
+
+def leaks_future(attend, Q: normal("n d_k"), K: normal("n d_k"), V: normal("n d_v")) -> Leaf("bool", "the answer"):
+    """Large random changes of all later keys, values or both, behind every position, several times."""
+    rng = np.random.default_rng(0)
+    before = np.asarray(attend(Q, K, V))
+    limit = 1e-6 * np.abs(before).max()
+    for seen in range(1, len(Q)):
+        for changed in ("K", "V", "KV") * 3:
+            keys, values = np.array(K, dtype=np.float64), np.array(V, dtype=np.float64)
+            if "K" in changed:
+                keys[seen:] += 3 * rng.standard_normal(keys[seen:].shape)
+            if "V" in changed:
+                values[seen:] += 3 * rng.standard_normal(values[seen:].shape)
+            after = np.asarray(attend(Q, keys, values))
+            if np.abs(after - before)[:seen].max() > limit:
+                return True
+    return False
+
+
+ATTENTIONS = (
+    ("values", "attention without a mask", attentions.everything),
+    ("values", "causal attention", attentions.causal),
+    ("values", "a leak through the values alone", attentions.smeared_values),
+    ("values", "attention to a window of the past", attentions.window),
+    ("values", "a leak through the keys alone", attentions.masked_after),
+    ("values", "causal attention that mixes in later queries", attentions.later_queries),
+    ("values", "every position sees one step ahead", attentions.one_ahead),
+    ("values", "attention to the positions before, without the position itself", attentions.strict_past),
+    ("values", "attention of every position to itself alone", attentions.itself),
+    ("hidden leaks", "only the first position leaks, from the second", attentions.first_sees_second),
+    ("hidden leaks", "only the last position leaks, into the one before it", attentions.last_but_one_sees_last),
+    ("hidden leaks", "only the first position leaks, from the last", attentions.first_sees_last),
+    ("sizes of change", "causal but for rounding", attentions.rounding()),
+    ("sizes of change", "a small leak", attentions.faint()),
+    ("sizes of change", "a small leak, all outputs tiny", attentions.faint(factor=1e-6)),
+    ("sizes of change", "causal but for rounding, all outputs huge", attentions.rounding(factor=1e7)),
+    ("sizes of change", "causal but for rounding, all outputs negative", attentions.rounding(shift=-50)),
+)
+
+
+def cases(case):
+    for at, (criterion, label, attend) in enumerate(ATTENTIONS):
+        drawn = case.draw(attend=guarded(attend))
+        layout = {"K": by_columns, "V": by_columns} if at % 3 == 2 else None
+        yield case(criterion, label, **drawn, layout=layout)
+        if attend is attentions.causal:  # the same shapes again: whoever keeps an earlier output now sees a change
+            drawn |= {name: np.ascontiguousarray(drawn[name][::-1]) for name in "QKV"}
+            yield case(criterion, f"{label}, other numbers", **drawn)
+    for label, made in (
+        ("a leak that only ever lowers the output", attentions.lowering),
+        ("a leak that leaves the mean", attentions.cancelling),
+    ):
+        drawn = case.draw()
+        yield case("hidden leaks", label, **drawn, attend=guarded(made(drawn["V"])))
+    drawn = case.draw(attend=guarded(attentions.everything))
+    drawn["K"][1:] = drawn["V"][1:] = 0
+    yield case("hidden leaks", "a leak, and all later keys and values are 0", **drawn)
+    yield case("edge cases", "a single token (n = 1)", attend=guarded(attentions.everything), n=1)
+    yield case("edge cases", "two tokens, a leak (n = 2)", attend=guarded(attentions.everything), n=2)
+    yield case(
+        "edge cases", "two tokens, causal, float32 inputs", attend=guarded(attentions.causal), n=2, dtype=np.float32
+    )
+
+
+def exceeds(after, before, limit):
+    return float(np.abs(after - before).max(initial=0)) > limit
+
+
+def detect(
+    attend,
+    Q,
+    K,
+    V,
+    *,
+    change="KV",
+    differs=exceeds,
+    splits=lambda n: range(1, n),
+    changed=lambda seen: slice(seen, None),
+    compared=lambda seen: slice(0, seen),
+):
+    """Whether, for any `seen` in splits(n), new rows changed(seen) of the named arrays move the rows compared(seen)."""
+    rng = np.random.default_rng(7)
+    before = np.asarray(attend(Q, K, V))
+    limit = 1e-6 * float(np.abs(before).max())
+    for seen in splits(len(Q)):
+        arrays = {name: np.array(array, dtype=np.float64) for name, array in (("Q", Q), ("K", K), ("V", V))}
+        for name in change:
+            part = arrays[name][changed(seen)]
+            part += 3 * rng.standard_normal(part.shape)
+        after = np.asarray(attend(*arrays.values()))
+        if differs(after[compared(seen)], before[compared(seen)], limit):
+            return True
+    return False
+
+
+def truncates(attend, Q, K, V):
+    before = attend(Q, K, V)
+    return any(exceeds(attend(Q[:seen], K[:seen], V[:seen]), before[:seen], 1e-6) for seen in range(1, len(Q)))
+
+
+MISTAKES = (
+    ("always-false", lambda attend, Q, K, V: False,
+     "It never finds a leak. Change the later keys and values and look at the outputs before them."),
+    ("always-true", lambda attend, Q, K, V: True,
+     "It finds a leak everywhere, even in causal attention."),
+    ("keys-only", {"change": "K"},
+     "Only keys are changed. A leak can also run through the values alone."),
+    ("values-only", {"change": "V"},
+     "Only values are changed. A leak can also run through the keys alone."),
+    ("queries-too", {"change": "QKV"},
+     "Later queries are changed as well. They do not count: leave Q as it is."),
+    ("changes-the-present", {"splits": range, "compared": lambda seen: slice(0, seen + 1)},
+     "The key and value of the position itself are changed too. A position may look at itself; change what comes after "
+     "it."),
+    ("compares-all-rows", {"compared": lambda seen: slice(None)},
+     "All outputs are compared, also those at and after the change, which may well depend on it. Compare the earlier "
+     "ones."),
+    ("last-position-only", {"splits": lambda n: [n - 1] if n > 1 else []},
+     "Only the last key and value are changed. A leak from an earlier position stays unseen."),
+    ("first-output-only", {"compared": lambda seen: slice(0, 1)},
+     "Only the first output is compared. Later positions can leak while the first does not."),
+    ("one-step-only", {"compared": lambda seen: slice(seen - 1, seen), "changed": lambda seen: slice(seen, seen + 1)},
+     "Each output is compared only after a change of the very next position. A leak can come from further ahead."),
+    ("absolute-tolerance", {"differs": lambda after, before, limit: exceeds(after, before, 1e-6)},
+     "The change is held against a fixed number. Outputs can be tiny or huge: hold it against their own size."),
+    ("allclose-defaults", {"differs": lambda after, before, limit: not np.allclose(after, before)},
+     "`np.allclose` has an absolute tolerance of 1e-8 unless told otherwise: on tiny outputs it sees no change at "
+     "all."),
+    ("no-tolerance", {"differs": lambda after, before, limit: not np.array_equal(after, before)},
+     "Any difference counts as a leak, even one of rounding. Allow for a relative difference of 1e-6."),
+    ("loose-tolerance", {"differs": lambda after, before, limit: exceeds(after, before, 2e4 * limit)},
+     "The tolerance is so wide that a small but real leak slips through. Count every change above 1e-6 of the outputs' "
+     "size."),
+    ("refused-arrays", truncates,
+     "`attend` refused its arrays: it may hold a mask for exactly n positions. Call it only with finite arrays of the "
+     "given shapes."),
+    ("inverted", lambda attend, Q, K, V: not detect(attend, Q, K, V),
+     "The answers are upside down: True means that the future leaks."),
+    ("changes-the-past", {"changed": lambda seen: slice(0, seen), "compared": lambda seen: slice(seen, None)},
+     "It changes the past and looks at the present. Every attention depends on its past: change what comes after."),
+    ("single-token-leaks", lambda attend, Q, K, V: len(Q) == 1 or detect(attend, Q, K, V),
+     "With a single token there is no future, so nothing can leak: n = 1 is False."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    leaks_future,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "hidden leaks": 0.2, "sizes of change": 0.2, "edge cases": 0.1},
+    core="values",
+    sizes=range(2, 8),
+    ranges={"n": range(4, 8)},
+    slipped=detect,
+)

@@ -1,0 +1,191 @@
+"""masked_attention: scores, masked softmax and the mixture of values, for any number of leading axes."""
+
+import math
+
+import numpy as np
+
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided
+from .masked_softmax import masked_softmax
+from .parts import (
+    TWO_QUERIES,
+    filled,
+    not_renormalised,
+    over_allowed,
+    padding,
+    renormalised,
+    silent,
+    softmax,
+    unstable,
+    zero_for_nan,
+)
+
+
+def masked_attention(
+    Q: normal("n d_k"), K: normal("m d_k"), V: normal("m d_v"), mask: mask("n m")
+) -> (
+    Leaf("float array", "the output"),
+    Leaf("float array", "the weights", rows_sum_to_one=True),
+):
+    weights = masked_softmax(np.einsum("...id,...jd->...ij", Q, K) / math.sqrt(Q.shape[-1]), mask)
+    return np.einsum("...ij,...jv->...iv", weights, V), weights
+
+
+def cases(case):
+    yield case("values", "one sequence")
+    causal = Drawn("n m", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
+    yield case("values", "one sequence with a causal mask", m="n", mask=causal)
+    yield case("values", "one sequence, float32", dtype=np.float32)
+    slices = {"Q": by_columns, "K": strided, "V": by_columns}
+    yield case("values", "arrays that are slices of larger ones", layout=slices)
+
+    batch = {"Q": normal("B n d_k"), "K": normal("B m d_k"), "V": normal("B m d_v")}
+    heads = {"Q": normal("B h n d_k"), "K": normal("B h m d_k"), "V": normal("B h m d_v")}
+    yield case("batches", "a batch, each with its own mask", **batch, mask=mask("B n m"))
+    yield case("batches", "a batch with a mask (n, m)", **batch)
+    yield case("batches", "a batch with padding, mask (B, 1, m)", **batch, mask=padding(1, spare=1))
+    yield case("batches", "two leading axes (B, h, n, d)", **heads, mask=mask("B 1 n m"))
+
+    empty = mask("n m", empty_rows=True)
+    yield case("edge cases", "queries that may attend to nothing", mask=empty, quiet=True)
+    yield case("edge cases", "a batch with an empty sequence", **batch, mask=padding(0, spare=0), quiet=True)
+    drawn, scores = extreme(case)
+    drawn["mask"] = scores < scores.max(axis=-1, keepdims=True)
+    yield case("edge cases", "scores of ±1e4, the largest of each row hidden", **drawn)
+    drawn, scores = extreme(case)
+    highest, lowest = scores.max(axis=-1, keepdims=True), scores.min(axis=-1, keepdims=True)
+    turned = np.where(-lowest < highest, -1, 1)
+    drawn["Q"] *= turned
+    rank = np.argsort(np.argsort(scores * turned, axis=-1), axis=-1)
+    drawn["mask"] = rank < 1 + np.arange(drawn["n"])[:, None] % 2
+    yield case("edge cases", "allowed scores down to -1e4, all larger ones hidden", **drawn)
+    yield case("edge cases", "a single query (n = 1)", n=1)
+    yield case("edge cases", "a single key (m = 1)", m=1, mask=TWO_QUERIES, quiet=True)
+
+
+def extreme(case):
+    """Arguments such that one score in each row is 1e4 or -1e4, the others smaller, and the scores."""
+    drawn = case.draw()
+    scores = drawn["Q"] @ drawn["K"].T / math.sqrt(drawn["d_k"])
+    stretch = 1e4 / np.abs(scores).max(axis=-1, keepdims=True)
+    drawn["Q"] *= stretch
+    return drawn, scores * stretch
+
+
+def attend(Q, K, V, mask, *, over=lambda Q, K, V: Q.shape[-1], weigh=over_allowed):
+    """Masked attention with scores divided by the root of `over(Q, K, V)`, and weights by `weigh(scores, mask)`."""
+    weights = weigh(Q @ np.swapaxes(K, -1, -2) / math.sqrt(over(Q, K, V)), mask)
+    return weights @ V, weights
+
+
+def with_keys(turn):
+    """Attention whose keys are transposed by `turn`."""
+
+    def whole(Q, K, V, mask):
+        weights = over_allowed(Q @ turn(K) / math.sqrt(Q.shape[-1]), mask)
+        return weights @ V, weights
+
+    return whole
+
+
+def masked_as(change):
+    """Attention under another mask, `change(causal, mask)`."""
+    return lambda Q, K, V, mask: attend(Q, K, V, change(np.tri(Q.shape[-2], K.shape[-2], dtype=bool), mask))
+
+
+def from_results(change):
+    """Of right results, and of those without a mask, the tuple `change(output, weights, unmasked output, …)`."""
+    return lambda Q, K, V, mask: change(*attend(Q, K, V, mask), *attend(Q, K, V, np.ones((), bool)))
+
+
+def scaled_late(Q, K, V, mask):
+    return tuple(result / math.sqrt(Q.shape[-1]) for result in attend(Q, K, V, mask, over=lambda Q, K, V: 1))
+
+
+def returns_scores(Q, K, V, mask):
+    return attend(Q, K, V, mask)[0], Q @ np.swapaxes(K, -1, -2) / math.sqrt(Q.shape[-1])
+
+
+MISTAKES = (
+    ("all-axes-transposed", with_keys(lambda K: K.T),
+     "`K.T` reverses all axes. That is right for one sequence; for a batch only the last two axes should change "
+     "places."),
+    ("three-axes-only", with_keys(lambda K: K.transpose(0, 2, 1)),
+     "It works for arrays with exactly three axes. Change the last two axes, however many stand before them."),
+    ("not-scaled", {"over": lambda Q, K, V: 1},
+     "The scores are not divided by the square root of d_k."),
+    ("divided-by-d", {"over": lambda Q, K, V: Q.shape[-1] ** 2},
+     "The scores are divided by d_k, not by its square root."),
+    ("scaled-by-d-v", {"over": lambda Q, K, V: V.shape[-1]},
+     "The scores are divided by √d_v, the width of the values. They are dot products of d_k entries."),
+    ("scaled-by-m", {"over": lambda Q, K, V: K.shape[-2]},
+     "The scores are divided by the square root of the number of keys, not of their width d_k."),
+    ("scaled-by-n", {"over": lambda Q, K, V: Q.shape[-2]},
+     "The scores are divided by the square root of the number of queries, not of their width d_k."),
+    ("scaled-by-first-axis", {"over": lambda Q, K, V: Q.shape[0]},
+     "The scores are divided by the root of `Q.shape[0]`, which is no width. The width d_k is the last axis."),
+    ("scaled-by-second-axis", {"over": lambda Q, K, V: Q.shape[1]},
+     "The scores are divided by the root of `Q.shape[1]`, which is the width for one sequence, but not for a batch. "
+     "The width d_k is the last axis."),
+    ("divided-by-8", {"over": lambda Q, K, V: 64},
+     "The scores are divided by 8, which is the root of 64. The width d_k is another one here: read it off `Q`."),
+    ("divided-by-2", {"over": lambda Q, K, V: 4},
+     "The scores are always divided by 2, which is the root of 4. The width d_k differs: read it off `Q`."),
+    ("scaled-up", {"over": lambda Q, K, V: 1 / Q.shape[-1]},
+     "The scores are multiplied by √d_k where they should be divided by it."),
+    ("scaled-after-softmax", scaled_late,
+     "The weights are divided by √d_k after the softmax, so that no row sums to 1. Scale the scores before it."),
+    ("nan-when-nothing-allowed", {"weigh": filled(-np.inf)},
+     "A query that may attend to nothing gets NaN. Its weights should be zeros, and so its output."),
+    ("large-negative-fill", {"weigh": filled(-1e9)},
+     "A query that may attend to nothing gets the mean of all values: one large negative number cancels in the "
+     "softmax. Its weights should be zeros."),
+    ("fill-not-low-enough", {"weigh": silent(filled(-1e4))},
+     "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 hidden keys win "
+     "weight."),
+    ("ignores-mask", masked_as(lambda causal, mask: np.ones((), bool)),
+     "The mask has no effect: hidden keys keep their weight."),
+    ("inverted-mask", masked_as(lambda causal, mask: ~mask),
+     "Exactly the keys that may be attended to are hidden: True means “may attend”."),
+    ("output-not-masked", from_results(lambda output, weights, free_output, free: (free_output, weights)),
+     "The weights are masked, but the output is mixed from weights that are not: use the same weights for both."),
+    ("weights-not-masked", from_results(lambda output, weights, free_output, free: (output, free)),
+     "The output is right, but the weights that are returned are not masked: return those that made the output."),
+    ("always-causal", masked_as(lambda causal, mask: causal),
+     "It uses a causal mask of its own, whatever mask it is given."),
+    ("also-causal", masked_as(lambda causal, mask: mask & causal),
+     "It adds a causal mask to the mask that it is given. The caller decides who may look at whom."),
+    ("not-renormalised", {"weigh": not_renormalised},
+     "The mask comes after the softmax: the rows of the weights no longer sum to 1."),
+    ("masked-after-softmax", {"weigh": renormalised},
+     "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far above the "
+     "allowed ones, or nothing is allowed, that is zero divided by zero."),
+    ("score-zero-is-not-masked", {"weigh": lambda scores, mask: softmax(scores * mask)},
+     "Hidden scores are set to 0, which is an ordinary score: hidden keys still get weight."),
+    ("softmax-over-queries", {"weigh": zero_for_nan(filled(-np.inf, axis=-2))},
+     "The softmax runs over the queries: the columns of the weights sum to 1, but the rows should."),
+    ("unstable", {"weigh": unstable},
+     "The exponential overflows for large scores. Subtract the largest allowed score of each row first."),
+    ("returns-scores", returns_scores,
+     "The second result holds the scores, not the weights: the softmax is missing from it."),
+    ("swapped-results", from_results(lambda output, weights, *free: (weights, output)),
+     "The two results come in the wrong order: first the output, then the weights."),
+    ("output-only", from_results(lambda output, *rest: output),
+     "Only the output is returned. The function returns two arrays, the output and the weights."),
+    ("keys-as-values", lambda Q, K, V, mask: attend(Q, K, K, mask),
+     "The weights mix the keys. The output is a mixture of the values."),
+    ("keys-reshaped", with_keys(lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])),
+     "The keys were reshaped where they should be transposed: a reshape keeps the entries in reading order."),
+    ("no-values", from_results(lambda output, weights, *free: (weights, weights)),
+     "The output is missing: the weights must still be multiplied with the values."),
+    ("first-mask-only", masked_as(lambda causal, mask: mask[0] if mask.ndim > 2 else mask),
+     "All sequences of the batch use the mask of the first one."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    masked_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25},
+    core="values",
+    slipped=attend,
+)

@@ -1,0 +1,175 @@
+"""masked_softmax: the softmax over the last axis, among the allowed keys only."""
+
+import numpy as np
+import scipy.special
+
+from ..kit import Leaf, by_columns, exercise, mask, normal
+from .parts import (
+    TWO_QUERIES,
+    filled,
+    not_renormalised,
+    over_allowed,
+    over_own_sum,
+    padding,
+    renormalised,
+    silent,
+    softmax,
+    unstable,
+    zero_for_nan,
+)
+
+
+def masked_softmax(scores: normal("n m"), mask: mask("n m")) -> Leaf(
+    "float array", "the weights", rows_sum_to_one=True
+):
+    allowed = np.broadcast_to(mask, scores.shape)
+    width = scores.shape[-1]
+    rows, allowed_rows = scores.reshape(-1, width), allowed.reshape(-1, width)
+    weights = np.zeros(rows.shape)
+    for row, choice, result in zip(rows, allowed_rows, weights, strict=True):
+        if choice.any():
+            result[choice] = scipy.special.softmax(row[choice])
+    return weights.reshape(scores.shape)
+
+
+def cases(case):
+    rng = case.rng
+    yield case("values", "a matrix of scores")
+    drawn = case.draw()
+    for row, allowed in zip(drawn["scores"], drawn["mask"], strict=True):  # neither means “masked”
+        row[[rng.choice(np.flatnonzero(allowed)), rng.choice(np.flatnonzero(~allowed))]] = 0
+    yield case("values", "exact zeros among the scores", **drawn)
+    batch = {"scores": normal("B n m")}
+    yield case("values", "a batch of scores, float32", **batch, mask=mask("B n m"), dtype=np.float32)
+    yield case("values", "scores in column order", layout={"scores": by_columns})
+    drawn = case.draw()
+    drawn["mask"][:] = True
+    yield case("values", "nothing hidden", **drawn)
+
+    yield case("broadcasting", "a mask (n, m) for scores (B, n, m)", **batch)
+    yield case("broadcasting", "a padding mask (B, 1, m) for scores (B, n, m)", **batch, mask=mask("B 1 m"))
+    label, heads = "a mask (B, 1, 1, m) for scores (B, h, n, m), float32", normal("B h n m")
+    yield case("broadcasting", label, scores=heads, mask=mask("B 1 1 m"), dtype=np.float32)
+    yield case("broadcasting", "a mask (m,) for scores (n, m)", mask=mask("m"))
+    yield case("broadcasting", "a mask (n, 1) for scores (n, m)", mask=TWO_QUERIES)
+
+    empty = mask("n m", empty_rows=True)
+    yield case("nothing allowed", "rows where nothing is allowed", mask=empty, quiet=True)
+    yield case("nothing allowed", "a batch with an empty sequence", **batch, mask=padding(0, spare=1), quiet=True)
+    drawn = case.draw()
+    drawn["mask"][:] = False
+    yield case("nothing allowed", "nothing allowed anywhere", **drawn, quiet=True)
+
+    for label, dtype in (
+        ("scores of ±1e4, the largest of them hidden", float),
+        ("scores of ±1e4, float32", np.float32),
+    ):
+        drawn = case.draw()
+        scores = drawn["scores"]
+        scores[:] = rng.choice([-1e4, -5e3, 5e3], scores.shape) + quarters(scores)
+        for row, allowed in zip(scores, drawn["mask"], strict=True):
+            row[rng.choice(np.flatnonzero(~allowed))] = 1e4
+        yield case("extreme scores", label, **drawn, dtype=dtype)
+    drawn = case.draw()
+    drawn["scores"] += np.where(drawn["mask"], np.resize([[-1e4], [0]], (drawn["n"], 1)), 0)
+    yield case("extreme scores", "rows of allowed scores near -1e4 beside rows near 0", **drawn)
+    drawn = case.draw()
+    drawn["scores"] = 1e4 + quarters(drawn["scores"])
+    yield case("extreme scores", "all scores near +1e4", **drawn)
+    yield case("extreme scores", "a single row (m,)", scores=normal("m"), mask=mask("m"))
+    yield case("extreme scores", "a single key (m = 1)", m=1)
+
+
+def quarters(numbers):
+    """Four times as large, and whole quarters, so that float32 keeps them beside 1e4."""
+    return np.round(4 * numbers) / 4
+
+
+def unbroadcast(scores, mask):
+    kept = scores.copy()
+    kept[~mask] = -np.inf
+    return silent(lambda scores, mask: softmax(scores))(kept, mask)
+
+
+def one_largest(scores, mask):
+    kept = np.where(mask, scores, -np.inf)
+    return over_own_sum(np.exp(kept - max(kept.max(), -1e5)))
+
+
+def with_epsilon(scores, mask):
+    kept = np.where(mask, scores, -np.inf)
+    largest = kept.max(axis=-1, keepdims=True)
+    powers = np.exp(kept - np.where(np.isfinite(largest), largest, 0))
+    return powers / (powers.sum(axis=-1, keepdims=True) + 1e-5)
+
+
+def over_queries(scores, mask):
+    return zero_for_nan(filled(-np.inf, axis=-2 if scores.ndim > 1 else -1))(scores, mask)
+
+
+MISTAKES = (
+    ("nan-when-nothing-allowed", filled(-np.inf),
+     "Rows in which nothing is allowed become NaN: the largest of no scores is -inf, and -inf minus -inf is not a "
+     "number. Such a row should be all zeros."),
+    ("large-negative-fill", filled(-1e9),
+     "Hidden scores are replaced by one large negative number. In a row where everything is hidden that number "
+     "cancels, and the weights come out as if all keys were allowed alike; they should be zero."),
+    ("fill-not-low-enough", filled(-1e4),
+     "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 the hidden keys "
+     "win weight."),
+    ("inverted-mask", lambda scores, mask: over_allowed(scores, ~mask),
+     "Exactly the keys that may be attended to are hidden: True means “may attend”."),
+    ("inverted-mask-fill", lambda scores, mask: filled(-1e9)(scores, ~mask),
+     "Exactly the keys that may be attended to are hidden: True means “may attend”. Rows where nothing is allowed need "
+     "care too."),
+    ("score-zero-is-not-masked", lambda scores, mask: softmax(scores * mask),
+     "Hidden scores are set to 0. But a score of 0 is an ordinary score, and exp(0) is 1: hidden keys still get "
+     "weight."),
+    ("not-renormalised", not_renormalised,
+     "The mask comes after the softmax, so the rows no longer sum to 1: the hidden keys still took their share."),
+    ("masked-after-softmax", renormalised,
+     "The softmax runs over all keys, then the mask and a division mend the sums. If a hidden score is far larger than "
+     "the allowed ones, nothing is left to divide. Decide who may take part before the softmax."),
+    ("largest-of-all-scores", lambda s, mask: over_own_sum(np.exp(s - s.max(axis=-1, keepdims=True)) * mask),
+     "The largest score that is subtracted may be a hidden one. If that is 1e4, all allowed exponentials vanish. Whose "
+     "largest should it be?"),
+    ("one-largest-for-all-rows", one_largest,
+     "The largest score of the whole array is subtracted. In a row that lies far below it all exponentials vanish: "
+     "each row needs its own largest."),
+    ("unstable", unstable,
+     "The exponential overflows for large scores. Subtract the largest allowed score of each row first."),
+    ("zero-score-taken-as-masked", lambda scores, mask: over_allowed(scores, scores * mask != 0),
+     "A score that happens to be exactly 0 is treated as hidden. Let the mask alone say who is hidden."),
+    ("mask-not-broadcast", unbroadcast,
+     "It works only for a mask of the scores' own shape. Indexing with a mask does not broadcast it: bring it to the "
+     "scores' shape."),
+    ("wrong-axis", silent(zero_for_nan(filled(-np.inf, axis=0))),
+     "The softmax runs over the queries, not the keys: each row, along the last axis, should sum to 1."),
+    ("axis-before-last", over_queries,
+     "The softmax runs along the last axis but one, over the queries. It should run along the last axis, over the "
+     "keys."),
+    ("all-entries-together", zero_for_nan(filled(-np.inf, axis=None)),
+     "One softmax runs over all entries together. Every row needs its own: give `max` and `sum` an axis."),
+    ("ignores-mask", lambda scores, mask: softmax(scores),
+     "The mask has no effect: hidden keys keep the weight of a plain softmax."),
+    ("adds-the-mask", lambda scores, mask: softmax(scores + mask),
+     "True counts as 1 when it is added to a score: that favours the allowed keys a little and hides none."),
+    ("scaled-again", lambda scores, mask: over_allowed(scores / scores.shape[-1] ** 0.5, mask),
+     "The scores are divided by the root of their width on the way. This function takes them as they are."),
+    ("wrong-sign", lambda scores, mask: over_allowed(-scores, mask),
+     "The smallest score wins the largest weight: look at the sign in the exponential."),
+    ("epsilon-in-the-sum", with_epsilon,
+     "A small number is added to the sum, so that no row sums to exactly 1. Treat the rows with nothing allowed "
+     "apart."),
+    ("no-softmax", lambda s, mask: s * mask / (np.abs(s * mask).sum(axis=-1, keepdims=True) + 1e-12),
+     "The allowed scores are divided by their sum, without exponentials. Weights are a softmax."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    masked_softmax,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "broadcasting": 0.2, "nothing allowed": 0.2, "extreme scores": 0.2},
+    core="values",
+    sizes=range(4, 10),
+)

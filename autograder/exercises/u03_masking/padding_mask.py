@@ -1,0 +1,102 @@
+"""padding_mask: which keys of each sequence are real tokens."""
+
+import numpy as np
+
+from ..kit import Drawn, Leaf, exercise, strided
+
+
+def unsorted(rng, shape, sizes):
+    """Lengths of 1 to m - 1: at least two of them differ, they are not sorted, and the first is not the longest."""
+    m = sizes["m"]
+    lengths = rng.integers(1, m, shape)
+    lengths[:3] = rng.permutation(np.arange(1, m - 1))[:3]
+    lengths[1] = m - 1
+    lengths[[0, 2]] = np.sort(lengths[[0, 2]])
+    return lengths
+
+
+def padding_mask(lengths: Drawn("B", unsorted, also="m"), m: int) -> Leaf("bool array", "the mask"):
+    _, columns = np.indices((len(lengths), m))
+    return columns < np.repeat(np.asarray(lengths), m).reshape(len(lengths), m)
+
+
+def cases(case):
+    for integer in (np.int64, np.int64, np.int32):
+        drawn = case.draw()
+        drawn["lengths"] = drawn["lengths"].astype(integer)
+        yield case("values", "B = {B}, m = {m}", **drawn)
+    yield case("values", "lengths that are a strided slice", layout=strided)
+    for label, length in (("an empty sequence (length 0)", 0), ("a sequence without padding (length m)", "m")):
+        drawn = case.draw()
+        drawn["lengths"][case.rng.integers(drawn["B"])] = drawn.get(length, length)
+        yield case("edge cases", label, **drawn)
+    yield case("edge cases", "all lengths 0", lengths=np.zeros(case.rng.integers(3, 9), np.int64))
+    yield case("edge cases", "one sequence (B = 1)", lengths=case.rng.integers(1, 5, 1))
+    yield case("edge cases", "one key (m = 1)", lengths=np.array([1, 0, 1]), m=1)
+
+
+def where(allowed):
+    """A mask in which a sequence of some length may be looked at in column j where `allowed(j, length, m)`."""
+    return lambda lengths, m: allowed(np.arange(m), lengths[:, None], m)
+
+
+def cumulative(lengths, m):
+    """Marks the last real token and fills leftwards: at length 0 the index -1 is the last column."""
+    marks = np.zeros((len(lengths), m), bool)
+    marks[np.arange(len(lengths)), lengths - 1] = True
+    return np.logical_or.accumulate(marks[:, ::-1], axis=1)[:, ::-1]
+
+
+MISTAKES = (
+    ("inverted", where(lambda j, length, m: j >= length),
+     "True and False have changed places: True marks the real tokens, which may be attended to, not the padding."),
+    ("one-too-many", where(lambda j, length, m: j <= length),
+     "One key too many is allowed in each row: columns are counted from 0, so the first `length` of them end before "
+     "column `length`."),
+    ("one-too-few", where(lambda j, length, m: j < length - 1),
+     "One key too few is allowed in each row: the last real token of each sequence is hidden."),
+    ("transposed", lambda lengths, m: padding_mask(lengths, m).T,
+     "The result is (m, B): sequences are rows and keys are columns, so it should be (B, m)."),
+    ("counts-from-the-end", where(lambda j, length, m: j >= m - length),
+     "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way round."),
+    ("longest-not-m", lambda lengths, m: padding_mask(lengths, int(max(lengths))),
+     "The mask is as wide as the longest sequence. It should be m wide, however long the sequences are."),
+    ("length-0", cumulative,
+     "An empty sequence comes out wrong: is an index like `length - 1` used, which is -1, the last column, for length "
+     "0?"),
+    ("int-mask", lambda lengths, m: padding_mask(lengths, m).astype(int),
+     "The pattern is right, but it holds integers. A mask is an array of booleans."),
+    ("float-mask", lambda lengths, m: padding_mask(lengths, m).astype(float),
+     "The pattern is right, but it holds floats. A mask is an array of booleans."),
+    ("additive-mask", lambda lengths, m: np.where(padding_mask(lengths, m), 0.0, -np.inf),
+     "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”."),
+    ("query-axis", lambda lengths, m: padding_mask(lengths, m)[:, None, :],
+     "The pattern is right, with an axis too many: the result is (B, m). The axis of the queries comes later."),
+    ("one-length-for-all", where(lambda j, length, m: j < np.full_like(length, length[0])),
+     "Every row uses the length of the first sequence. Each row has a length of its own."),
+    ("longest-for-all", where(lambda j, length, m: j < np.full_like(length, length.max())),
+     "Every row uses the longest length. Each row has a length of its own."),
+    ("shortest-for-all", where(lambda j, length, m: j < np.full_like(length, length.min())),
+     "Every row uses the shortest length. Each row has a length of its own."),
+    ("rows-reversed", where(lambda j, length, m: j < length[::-1]),
+     "The rows stand in reverse order. Row b belongs to sequence b."),
+    ("at-least-one", where(lambda j, length, m: j < np.maximum(length, 1)),
+     "An empty sequence gets one key. A length of 0 is a row of False."),
+    ("full-length", where(lambda j, length, m: j < np.minimum(length, m - 1)),
+     "A sequence without padding loses its last key. A length of m is a row of True."),
+    ("last-token-only", where(lambda j, length, m: j == length - 1),
+     "Only one key per row is allowed, the last real one. All keys before it are real too."),
+    ("sorted-lengths", where(lambda j, length, m: j < np.sort(length, axis=0)),
+     "The rows come sorted by length. Row b belongs to sequence b: keep the order of `lengths`."),
+    ("list-of-lists", lambda lengths, m: padding_mask(lengths, m).tolist(),
+     "The pattern is right, but it is a list. Return a NumPy array of booleans."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    padding_mask,
+    cases,
+    MISTAKES,
+    credit={"values": 0.75, "edge cases": 0.25},
+    core="values",
+    sizes=range(5, 11),
+)

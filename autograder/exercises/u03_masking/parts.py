@@ -1,0 +1,81 @@
+"""What the two masked exercises share: masks of their cases, and slips on the way from scores to weights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ..kit import Drawn
+
+Array = np.ndarray
+#: (scores, mask) -> weights.
+Weigh = Callable[[Array, Array], Array]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Masks
+
+#: A mask (n, 1) that silences all queries but two.
+TWO_QUERIES = Drawn("n 1", lambda rng, shape, sizes: rng.permutation(np.arange(shape[0]) < 2)[:, None])
+
+
+def padding(shortest: int, spare: int) -> Drawn:
+    """A padding mask (B, 1, m) of sequences among which one is `shortest` long, and one lacks `spare` tokens."""
+
+    def make(rng: np.random.Generator, shape: tuple[int, ...], sizes: object) -> Array:
+        batch, _, m = shape
+        lengths = rng.permutation([shortest, m - spare, *rng.integers(1, m, batch - 2)])
+        return np.arange(m) < lengths[:, None, None]
+
+    return Drawn("B 1 m", make)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Weights from scores
+
+
+def softmax(z: Array, axis: int | None = -1) -> Array:
+    """The stable softmax without a mask."""
+    with np.errstate(all="ignore"):
+        powers = np.exp(z - z.max(axis=axis, keepdims=True))
+        return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def filled(fill: float, axis: int | None = -1) -> Weigh:
+    """A softmax of scores whose hidden ones were replaced by `fill`."""
+    return lambda scores, mask: softmax(np.where(mask, scores, fill), axis)
+
+
+def silent(weigh: Weigh) -> Weigh:
+    """`weigh` with zeros for rows where nothing is allowed."""
+    return lambda scores, mask: np.where(np.any(mask, axis=-1, keepdims=True), weigh(scores, mask), 0)
+
+
+def zero_for_nan(weigh: Weigh) -> Weigh:
+    return lambda scores, mask: np.nan_to_num(weigh(scores, mask))
+
+
+#: As it is right, for mistakes that lie elsewhere.
+over_allowed = silent(filled(-np.inf))
+
+
+def not_renormalised(scores: Array, mask: Array) -> Array:
+    return softmax(scores) * mask
+
+
+def renormalised(scores: Array, mask: Array) -> Array:
+    kept = softmax(scores) * mask
+    with np.errstate(all="ignore"):
+        return kept / kept.sum(axis=-1, keepdims=True)
+
+
+def over_own_sum(powers: Array) -> Array:
+    """Rows divided by their sums, but for rows of zeros."""
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
+
+
+def unstable(scores: Array, mask: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return over_own_sum(np.where(mask, np.exp(scores), 0))

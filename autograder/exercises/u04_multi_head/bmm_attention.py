@@ -1,0 +1,124 @@
+"""bmm_attention: N attentions at once, by batched matrix products."""
+
+from functools import partial
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as parts
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided
+
+
+def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: normal("N m d_v"), mask=None) -> Leaf(
+    "float array", "the output"
+):
+    if mask is None:
+        return F.scaled_dot_product_attention(Q, K, V)
+    mask = mask.broadcast_to(Q.shape[0], Q.shape[1], K.shape[1])
+    allowed = mask.any(-1, keepdim=True)
+    output = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~allowed)
+    return output * allowed
+
+
+def cases(case):
+    pose = partial(case, also={"B": "N"})
+    own, empty = mask("N n m"), mask("N n m", empty_rows=True)
+    causal = Drawn("n m", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
+    nothing = Drawn("n m", lambda rng, shape, sizes: np.zeros(shape, bool))
+    yield pose("values", "no mask")
+    yield pose("values", "no mask, float32", dtype=np.float32)
+    yield pose("masks", "a mask of its own for each attention", mask=own)
+    yield pose("masks", "one mask (n, m) for all", mask=mask("n m"))
+    yield pose("masks", "a mask of keys (N, 1, m)", mask=mask("N 1 m"))
+    yield pose("masks", "a causal mask", m="n", mask=causal)
+    yield pose("edge cases", "queries that may attend to nothing", mask=empty)
+    yield pose("edge cases", "nothing allowed at all", mask=nothing)
+    yield pose("edge cases", "one query, one key", n=1, m=1)
+    yield pose("edge cases", "a single attention (N = 1)", N=1)
+    drawn = case.draw(d_k=4, mask=own)
+    Q, K, low = drawn["Q"], drawn["K"], drawn.pop("mask")
+    Q[:], K[:] = np.round(Q * 4) / 4, np.sign(K) * 5e3
+    K[:, 0], low[:, 0] = -5e3 * np.sign(Q[:, 0]), np.arange(drawn["m"]) == 0  # all that query 0 may see scores low
+    yield pose("edge cases", "scores around ±10,000", **drawn, rtol=1e-6)
+    yield pose("edge cases", "scores around ±10,000 under a mask", **drawn, mask=low, rtol=1e-6)
+    apart = {"Q": queries_first, "K": strided, "V": by_columns}
+    yield pose("edge cases", "memory that is not contiguous", layout=apart)
+    yield pose("gradients", "gradients where a query may attend to nothing", mask=empty, gradient=True)
+
+
+def queries_first(Q):
+    return Q.transpose(1, 0, 2).copy().transpose(1, 0, 2)
+
+
+def attend(Q, K, V, mask=None, **slips):
+    return parts.attend(Q, K, V, mask, **slips)[0]
+
+
+def by_d_v(Q, K, V, mask=None):
+    return attend(Q * (Q.shape[-1] / V.shape[-1]) ** 0.5, K, V, mask)
+
+
+def first_mask_only(Q, K, V, mask=None):
+    return attend(Q, K, V, mask[:1] if mask is not None and mask.dim() == 3 else mask)
+
+
+def three_axes_only(Q, K, V, mask=None):
+    if mask is not None and mask.shape != (Q.shape[0], Q.shape[1], K.shape[1]):
+        raise RuntimeError("the mask must be (N, n, m)")
+    return attend(Q, K, V, mask)
+
+
+def subtracted(Q, K, V, mask=None):
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    return torch.softmax(scores if mask is None else scores - mask.to(scores.dtype) * 1e9, -1) @ V
+
+
+def no_softmax(Q, K, V, mask=None):
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    return (scores if mask is None else scores.masked_fill(~mask, 0)) @ V
+
+
+def untransposed(Q, K, V, mask=None):
+    return parts.weigh(torch.bmm(Q, K) / Q.shape[-1] ** 0.5, mask) @ V
+
+
+MISTAKES = (
+    ("unscaled", {"scaling": "none"}, parts.UNSCALED),
+    ("divides-by-d", {"scaling": "d_head"}, parts.BY_D_HEAD),
+    ("multiplies-by-root-d", {"scaling": "times"},
+     "The scores are multiplied by √d_k; divide by it."),
+    ("root-of-d-v", by_d_v, parts.BY_D_V),
+    ("root-of-n", {"scaling": "root of n"}, parts.BY_N),
+    ("root-of-m", {"scaling": "root of m"}, parts.BY_N),
+    ("softmax-over-queries", {"dim": 1}, parts.OVER_QUERIES),
+    ("softmax-over-batch", {"dim": 0},
+     "The softmax runs over the batch: check its `dim`."),
+    *parts.MASK_SLIPS,
+    ("mild-mask", {"masking": "mild"}, parts.MILD),
+    ("unstable", {"stable": False}, parts.UNSTABLE),
+    ("mask-subtracted", subtracted, parts.INVERTED),
+    ("no-softmax", no_softmax,
+     "There is no softmax: the scores themselves weigh the values."),
+    ("first-keys-only", lambda Q, K, V, *mask: attend(Q, K[:1].expand_as(K), V[:1].expand_as(V), *mask),
+     "Every attention reads the keys and values of the first one."),
+    ("first-mask-only", first_mask_only,
+     "Every attention gets the mask of the first one."),
+    ("mask-not-broadcast", three_axes_only,
+     "A mask that must be broadcast to (N, n, m) fails."),
+    ("returns-weights", lambda Q, K, V, *mask: parts.attend(Q, K, V, *mask)[1],
+     "The weights are returned; the values are not mixed yet."),
+    ("keys-not-transposed", untransposed,
+     "Q and K do not fit together: K's last two axes must change places."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    bmm_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    sizes=range(3, 10),
+    slipped=attend,
+    library="torch",
+)

@@ -1,0 +1,80 @@
+"""head_contributions: what each head alone writes back into the tokens."""
+
+import torch
+
+from ..kit import Leaf, exercise, normal, size, weights
+from .multi_head_attention import multi_head_attention
+from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+
+
+def head_contributions(
+    X: normal("B n d_model"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model h*d_head", 1.3),
+    W_V: weights("d_model h*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    mask=None,
+) -> Leaf("float array", "the contributions"):
+    zero = torch.zeros(W_O.shape[1], dtype=X.dtype)
+    width = W_Q.shape[1] // n_heads
+    alone = []
+    for head in range(n_heads):
+        own = torch.zeros_like(W_O)
+        own[head * width : (head + 1) * width] = W_O[head * width : (head + 1) * width]
+        alone.append(multi_head_attention(X, W_Q, W_K, W_V, own, zero, n_heads, mask))
+    return torch.stack(alone, 1)
+
+
+def in_blocks(W_O, n_heads):
+    return W_O.unflatten(0, (n_heads, -1))
+
+
+def written(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, *, cut=in_blocks, after=lambda out: out, **slips):
+    """The contributions with slips. `cut` makes (h, d_head, d_model) of W_O, `after` changes the result."""
+    return after(each_head(X, W_Q, W_K, W_V, n_heads, mask, **slips) @ cut(W_O, n_heads))
+
+
+MISTAKES = (
+    ("not-projected", lambda X, W_Q, W_K, W_V, W_O, *rest: each_head(X, W_Q, W_K, W_V, *rest),
+     "The heads' outputs are not taken through W_O yet: each is d_head wide."),
+    ("rows-interleaved", {"cut": lambda W_O, h: W_O.unflatten(0, (-1, h)).transpose(0, 1)},
+     "W_O's rows are cut the wrong way: head h owns a contiguous block."),
+    ("first-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[:1]},
+     "Every head writes through the first head's rows of W_O."),
+    ("last-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[-1:]},
+     "Every head writes through the last head's rows of W_O."),
+    ("blocks-reversed", {"cut": lambda W_O, h: in_blocks(W_O, h).flip(0)},
+     "The heads write through each other's rows of W_O."),
+    ("blocks-averaged", {"cut": lambda W_O, h: in_blocks(W_O, h).mean(0)},
+     "W_O is averaged over the heads: each has rows of its own."),
+    ("blocks-summed", {"cut": lambda W_O, h: in_blocks(W_O, h).sum(0)},
+     "W_O is summed over the heads: each has rows of its own."),
+    ("summed-up", {"after": lambda out: out.sum(1)},
+     "The heads are already added up; keep them apart on an axis of their own."),
+    ("axes-swapped", {"after": lambda out: out.transpose(1, 2)},
+     "The heads stand behind the tokens: (B, n, h, d_model)."),
+    ("even-shares", {"after": lambda out: out.mean(1, keepdim=True).expand_as(out)},
+     "Every head gets an equal share of the whole. What does this head alone write?"),
+    ("whole-for-each", {"after": lambda out: out.sum(1, keepdim=True).expand_as(out)},
+     "Every head gets the whole output. What does this head alone write?"),
+    ("running-sum", {"after": lambda out: out.cumsum(1)},
+     "Each head holds the sum of those before it, too."),
+    ("heads-reversed", {"after": lambda out: out.flip(1)},
+     "The heads come in reverse order."),
+    ("divided-by-heads", {"after": lambda out: out / out.shape[1]},
+     "Every contribution is divided by the number of heads."),
+    *(row for row in HEAD_SLIPS if row[0] != "mask-added"),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    head_contributions,
+    cases=layer_cases,
+    mistakes=MISTAKES,
+    credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    sizes=SIZES,
+    ranges=RANGES,
+    slipped=written,
+    library="torch",
+)

@@ -1,0 +1,60 @@
+"""merge_heads: the heads' outputs side by side, along the features."""
+
+import numpy as np
+import torch
+
+from .. import attention_parts as parts
+from ..kit import Leaf, exercise, normal, strided
+
+
+def merge_heads(X: normal("B h n d_head")) -> Leaf("float array", "the result"):
+    return torch.cat(X.unbind(1), dim=-1)
+
+
+def cases(case):
+    for _ in range(3):
+        yield case("values", "B = {B}, {h} heads, n = {n}, d_head = {d_head}")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "as split_heads leaves it: not contiguous", layout=heads_behind_tokens)
+    yield case("values", "every second number of a larger tensor", layout=strided)
+    yield case("edge cases", "B = 1", B=1)
+    yield case("edge cases", "a single token (n = 1)", n=1)
+    yield case("edge cases", "one head", h=1)
+
+
+def heads_behind_tokens(X):
+    return X.transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3)
+
+
+MISTAKES = (
+    ("reshape-only", parts.merge_reshaped, parts.MERGED_RESHAPED),
+    ("interleaved-heads", parts.merge_interleaved, parts.INTERLEAVED),
+    ("heads-summed", lambda X: X.sum(1),
+     "The heads are added up; they are to stand side by side."),
+    ("heads-averaged", lambda X: X.mean(1),
+     "The heads are averaged; they are to stand side by side."),
+    ("one-head-only", lambda X: X[:, 0],
+     "Only the first head is there."),
+    ("heads-reversed", parts.merge_reversed,
+     "The heads come in reverse order."),
+    ("along-the-tokens", lambda X: X.flatten(1, 2),
+     "The heads stand below each other, along the tokens. They are to stand side by side, along the features."),
+    ("not-merged", lambda X: X.transpose(1, 2),
+     "The axes are swapped, but the last two are not merged into one."),
+    ("result-transposed", lambda X: parts.merge(X).transpose(1, 2),
+     "Tokens and features have changed places."),
+    ("features-before-swap", lambda X: X.transpose(2, 3).reshape(X.shape[0], X.shape[2], -1),
+     "Two axes are swapped, but not the right two: heads and tokens are to change places."),
+    ("batch-lost", lambda X: parts.merge(X).flatten(0, 1),
+     "The batch is merged with the tokens."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    merge_heads,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    sizes=range(2, 9),
+    library="torch",
+)

@@ -1,0 +1,105 @@
+"""multi_head_attention: the whole layer, from tokens to what all heads write back, with b_O."""
+
+import torch
+
+from .. import attention_parts as parts
+from ..kit import Leaf, exercise, normal, size, weights
+from .bmm_attention import bmm_attention
+from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+
+
+def multi_head_attention(
+    X: normal("B n d_model"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model h*d_head", 1.3),
+    W_V: weights("d_model h*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    b_O: normal("d_model"),
+    n_heads: size("h"),
+    mask=None,
+) -> Leaf("float array", "the output"):
+    out = torch.zeros(*X.shape[:2], W_O.shape[1], dtype=X.dtype) + b_O
+    width = W_Q.shape[1] // n_heads
+    if mask is not None:
+        mask = mask.broadcast_to(X.shape[0], n_heads, X.shape[1], X.shape[1])
+    for head in range(n_heads):
+        own = slice(head * width, (head + 1) * width)
+        of_head = None if mask is None else mask[:, head]
+        out = out + bmm_attention(X @ W_Q[:, own], X @ W_K[:, own], X @ W_V[:, own], of_head) @ W_O[own]
+    return out
+
+
+def layer(
+    X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None, *, keep=lambda heads: heads, merge=parts.merge, bias=1, **slips
+):
+    """The layer with slips. `keep` changes the heads' outputs (B, h, n, d_head), `bias` is multiplied with b_O."""
+    heads = each_head(X, W_Q, W_K, W_V, n_heads, mask, **slips)
+    return merge(keep(heads)) @ W_O + bias * b_O
+
+
+def bias_per_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
+    return layer(X, W_Q, W_K, W_V, W_O, n_heads * b_O, n_heads, *mask)
+
+
+def bias_lost_in_empty_rows(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
+    heads = each_head(X, W_Q, W_K, W_V, n_heads, *mask)
+    heard = heads.abs().sum((1, 3)) > 0
+    return parts.merge(heads) @ W_O + heard.unsqueeze(-1) * b_O
+
+
+def one_wide_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
+    return layer(X, W_Q, W_K, W_V, W_O, b_O, 1, *(given[..., :1, :, :] for given in mask))
+
+
+def alone(index):
+    """The outputs of one head, with zeros for all others."""
+
+    def keep(heads):
+        kept = torch.zeros_like(heads)
+        kept[:, index] = heads[:, index]
+        return kept
+
+    return keep
+
+
+MISTAKES = (
+    *HEAD_SLIPS,
+    ("no-bias", {"bias": 0},
+     "The bias b_O is missing."),
+    ("bias-per-head", bias_per_head,
+     "b_O is added once per head; it belongs to the sum, once."),
+    ("bias-twice", {"bias": 2},
+     "b_O is added twice; once is enough."),
+    ("bias-lost-in-empty-rows", bias_lost_in_empty_rows,
+     "Where a query may attend to nothing, the attention is 0, but the bias b_O is still added."),
+    ("merged-by-reshape", {"merge": parts.merge_reshaped}, parts.MERGED_RESHAPED),
+    ("reshape-only-twice", {"split": parts.split_reshaped, "merge": parts.merge_reshaped}, parts.RESHAPED),
+    ("interleaved-throughout", {"split": parts.split_interleaved, "merge": parts.merge_interleaved}, parts.INTERLEAVED),
+    ("merged-interleaved", {"merge": parts.merge_interleaved}, parts.INTERLEAVED),
+    ("merged-reversed", {"merge": parts.merge_reversed},
+     "The heads are merged in reverse order."),
+    ("residual-added", lambda X, *rest: X + layer(X, *rest),
+     "X is added to the result. The residual connection is unit 7's."),
+    ("heads-averaged", {"keep": lambda heads: heads / heads.shape[1]},
+     "The heads' contributions are averaged; they add up."),
+    ("last-head-only", {"keep": alone(-1)},
+     "Only the last head counts: is its result overwritten in a loop?"),
+    ("first-head-only", {"keep": alone(0)},
+     "Only the first head counts."),
+    ("one-wide-head", one_wide_head,
+     "All columns make one wide head here. Split them into n_heads."),
+    ("first-sequence-only", lambda X, *rest: layer(X[:1].expand_as(X), *rest),
+     "Every sequence of the batch gets the result of the first one."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    multi_head_attention,
+    cases=layer_cases,
+    mistakes=MISTAKES,
+    credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    sizes=SIZES,
+    ranges=RANGES,
+    slipped=layer,
+    library="torch",
+)

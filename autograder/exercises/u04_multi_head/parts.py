@@ -1,0 +1,90 @@
+"""What multi_head_attention and head_contributions share: their cases, the heads' outputs, and slips on that way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from .. import attention_parts as parts
+from ..kit import Case, Cases, Drawn, Row, by_columns, mask, strided
+
+CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
+NOTHING = Drawn("n n", lambda rng, shape, sizes: np.zeros(shape, bool))
+
+#: What sizes are drawn from; h·d_head is never d_model.
+SIZES = range(2, 7)
+RANGES = {"d_model": range(7, 13)}
+
+
+def layer_cases(case: Cases) -> Iterator[Case]:
+    """Cases of a function of X, W_Q, W_K, W_V, W_O, perhaps b_O, n_heads and a mask."""
+    for _ in range(2):
+        yield case("values", "{h} heads of {d_head}, d_model = {d_model}, no mask")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
+    yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
+    yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"))
+    yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"))
+    yield case("masks", "a mask for each head (h, n, n)", mask=mask("h n n"))
+    yield case("masks", "a mask of keys for all (1, 1, 1, n)", mask=mask("1 1 1 n"))
+    yield case("edge cases", "queries that may attend to nothing", mask=mask("B h n n", empty_rows=True))
+    yield case("edge cases", "nothing allowed at all", mask=NOTHING)
+    yield case("edge cases", "a single token (n = 1)", n=1)
+    yield case("edge cases", "a single sequence (B = 1)", B=1)
+    yield case("edge cases", "one head", h=1)
+    for label, masked in (("scores around ±10,000", {}), ("scores around ±10,000 and a mask", {"mask": CAUSAL})):
+        drawn = case.draw()
+        drawn["W_Q"] *= 100
+        drawn["W_K"] *= 100
+        yield case("edge cases", label, **drawn, **masked, rtol=1e-6)
+    apart = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
+    yield case("edge cases", "memory that is not contiguous", layout=apart)
+
+
+def each_head(
+    X: Tensor,
+    W_Q: Tensor,
+    W_K: Tensor,
+    W_V: Tensor,
+    n_heads: int,
+    mask: Tensor | None = None,
+    *,
+    split: parts.Split = parts.split,
+    roles: str = "QKV",
+    one_mask: bool = False,
+    **slips: Any,
+) -> Tensor:
+    """(B, h, n, d_head): every head's output, before W_O, with slips."""
+    weights = {"Q": W_Q, "K": W_K, "V": W_V}
+    Q, K, V = (split(X @ weights[role], n_heads) for role in roles)
+    if mask is not None and one_mask:
+        mask = mask.broadcast_to(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, :1]
+    return parts.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)[0]
+
+
+HEAD_SLIPS: tuple[Row, ...] = (
+    ("unscaled", {"scaling": "none"}, parts.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, parts.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, parts.BY_D_MODEL),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, parts.BY_ALL),
+    ("root-of-h", {"scaling": "root of h"}, "The scores are divided by √h. How long is a head's dot product?"),
+    ("root-of-n", {"scaling": "root of n"}, parts.BY_N),
+    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
+    ("interleaved-heads", {"split": parts.split_interleaved}, parts.INTERLEAVED),
+    ("reshape-only", {"split": parts.split_reshaped}, parts.RESHAPED),
+    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, parts.BY_SHARE),
+    ("whole-root-of-d-model-per-head", {"scaling": "root of d_model per head"}, parts.BY_SHARE),
+    ("softmax-over-queries", {"dim": -2}, parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, parts.OVER_HEADS),
+    *parts.MASK_SLIPS,
+    ("unstable", {"stable": False}, parts.UNSTABLE),
+    ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
+    ("queries-and-keys-swapped", {"roles": "KQV"}, "Queries and keys have changed places: who asks, who answers?"),
+    ("keys-as-values", {"roles": "QKK"}, "The keys are mixed in place of the values: where is W_V used?"),
+    ("values-as-keys", {"roles": "QVV"}, "The values stand in place of the keys: where is W_K used?"),
+    ("queries-as-keys", {"roles": "QQV"}, "The queries are compared with themselves: where is W_K used?"),
+    ("keys-and-values-swapped", {"roles": "QVK"}, "Keys and values have changed places."),
+)
