@@ -20,7 +20,6 @@ _MODULES = {
     "02_scaled_scores": "unit_02_scaled_scores",
     "03_masking": "unit_03_masking",
     "04_multi_head": "unit_04_multi_head",
-    "06_cross_attention": "unit_06_cross_attention",
     "07_transformer_block": "unit_07_transformer_block",
     "08_induction_heads": "unit_08_induction_heads",
     "09_gpu_speed": "unit_09_gpu_speed",

@@ -43,7 +43,7 @@ def cases(case):
     same = {name: drawn[name] for name in ("B", "d_model", "h", "g", "d_head")}
     yield case("values", "{t} tokens in the cache", **drawn)
     yield case("values", "another sequence, one token longer", t=drawn["t"] + 1, **same)
-    yield case("values", "{t} tokens in the cache", t=range(9, 13), **second)
+    yield case("values", "{t} tokens in the cache", t=range(10, 14), **second)
     yield case("values", "float32", dtype=np.float32, **third)
     yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
     yield case("edge cases", "one token in the cache", t=1, **second)

@@ -16,7 +16,7 @@ from ..kit import NOT_IN_TORCH_UNITS, Case, Cases, Drawn, Row, by_columns, mask,
 LAYER: dict[str, Any] = {
     "library": "torch",
     "sizes": range(2, 8),
-    "ranges": {"d_model": range(7, 13), "t": range(5, 11)},
+    "ranges": {"d_model": range(7, 13), "t": range(7, 11)},
     "forbidden": (*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
 }
 TILED = (
