@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from autograder.exercises import find_exercise
+from autograder.exercises.u06_cross_attention.greedy_decode import model
 from autograder.judging.local import judge_function
-from autograder.units.unit_06_cross_attention import _model
 from references import cases, near
 
 
@@ -57,8 +57,8 @@ def test_greedy_decode_follows_the_plan():
     decode = find_exercise("greedy_decode").reference
 
     def run(plan, end, max_len, vocab=9):
-        model = _model(3, vocab, plan)
-        return decode(lambda tokens: torch.from_numpy(model(tokens)), plan[0], end, max_len)
+        logits = model(3, vocab, plan)
+        return decode(lambda tokens: torch.from_numpy(logits(tokens)), plan[0], end, max_len)
 
     assert run([1, 4, 5, 2, 6], 2, 9) == [1, 4, 5, 2]
     assert run([1, 4, 5, 2, 6], 2, 3) == [1, 4, 5]

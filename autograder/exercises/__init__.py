@@ -10,26 +10,20 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from ..data import UnknownUnit
 from .kit.records import Exercise
 
-#: Units that are still one module each, in autograder/units; goes when the last one has become a package.
-_MODULES = {
-    "05_mqa_gqa": "unit_05_mqa_gqa",
-    "06_cross_attention": "unit_06_cross_attention",
-}
-
 
 @cache
-def _packages() -> tuple[str, ...]:
-    return tuple(sorted(path.parent.name for path in Path(__file__).parent.glob("u[0-9][0-9]_*/__init__.py")))
+def _units() -> tuple[str, ...]:
+    packages = sorted(path.parent.name for path in Path(__file__).parent.glob("u[0-9][0-9]_*/__init__.py"))
+    return tuple(package.removeprefix("u") for package in packages)
 
 
 def unit_names() -> list[str]:
     """All units, in the order of the course."""
-    return sorted({*(package.removeprefix("u") for package in _packages()), *_MODULES})
+    return list(_units())
 
 
 def find_unit(name: str, units: Sequence[str]) -> str:
@@ -49,7 +43,7 @@ def exercises(unit: str) -> dict[str, Exercise]:
     """The exercises of one unit, function name -> exercise, in the order of its notebook."""
     if unit not in unit_names():
         raise UnknownUnit(f"there is no unit {unit!r}; the units are {', '.join(unit_names())}")
-    place, listed = place_of(unit), getattr(_load(unit), "EXERCISES", None)
+    place, listed = place_of(unit), getattr(import_module(f".u{unit}", __name__), "EXERCISES", None)
     if not listed:
         raise UnknownUnit(f"{place} lacks EXERCISES, a tuple of its exercises in the order of the notebook")
     found = {exercise.name: exercise for exercise in listed}
@@ -63,15 +57,7 @@ def exercises(unit: str) -> dict[str, Exercise]:
 
 def place_of(unit: str) -> str:
     """The file, from the course folder, that lists a unit's exercises."""
-    if f"u{unit}" in _packages():
-        return f"autograder/exercises/u{unit}/__init__.py"
-    return f"autograder/units/{_MODULES[unit]}.py"
-
-
-def _load(unit: str) -> ModuleType:
-    if f"u{unit}" in _packages():
-        return import_module(f".u{unit}", __name__)
-    return import_module(f"..units.{_MODULES[unit]}", __name__)
+    return f"autograder/exercises/u{unit}/__init__.py"
 
 
 def digest(functions: Sequence[str], unit: str = "") -> str:
@@ -85,25 +71,26 @@ def digest(functions: Sequence[str], unit: str = "") -> str:
 @cache
 def _digest(units: frozenset[str]) -> str:
     here = Path(__file__).parent
-    others = {f"{start}{unit}" for unit in unit_names() if unit not in units for start in ("u", "unit_")}
-    files = sorted(here.parent.rglob("*.py"))
-    used = [path for path in files if path.stem not in others and path.parent.name not in others]
+    others = {f"u{unit}" for unit in unit_names() if unit not in units}
+    used = [path for path in sorted(here.parent.rglob("*.py")) if path.parent.name not in others]
     return hashlib.sha256(b"\0".join(path.read_bytes() for path in used)).hexdigest()
 
 
 def find_exercise(function: str, unit: str = "") -> Exercise:
     """The exercise of one function, whatever its unit; `unit` is where to look first. Raises KeyError."""
     for name in sorted(unit_names(), key=lambda other: other != unit):
-        found = exercises(name).get(function)
-        if found is not None:
-            return found
+        if _declares(name, function):
+            return exercises(name)[function]
     raise KeyError(f"no unit grades a function named {function!r}")
 
 
 def is_exercise(function: str, unit: str = "") -> bool:
     """Whether the course grades a function of this name; `unit` is where to look first."""
-    try:
-        find_exercise(function, unit)
-    except KeyError:
-        return False
-    return True
+    return any(_declares(name, function) for name in sorted(unit_names(), key=lambda other: other != unit))
+
+
+@cache
+def _declares(unit: str, function: str) -> bool:
+    """Whether a unit has a file of this exercise. It is not loaded: others may need far more than this one."""
+    path = Path(__file__).parent / f"u{unit}" / f"{function}.py"
+    return function.isidentifier() and path.is_file() and "\nEXERCISE = " in path.read_text(encoding="utf-8")

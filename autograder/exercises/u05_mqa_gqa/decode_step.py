@@ -1,0 +1,141 @@
+"""decode_step: one new token, which attends to the cached keys and values and to its own."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as attention
+from ..kit import Drawn, Leaf, exercise, normal, size, weights
+from .parts import LAYER, TILED, averaged, first_for_all, groups, in_groups, tiled
+
+
+def past(rng, shape, sizes):
+    B, g, t, d = (sizes[name] for name in ("B", "g", "t", "d_head"))
+    return rng.standard_normal((B, g, t, d)), rng.standard_normal((B, g, t, d))
+
+
+def decode_step(
+    x: normal("B 1 d_model"),
+    cache: Drawn("", past, also="B g t d_head"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model g*d_head", 1.3),
+    W_V: weights("d_model g*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    n_kv_heads: size("g"),
+) -> (
+    Leaf("float array", "out"),
+    (Leaf("float array", "the cached keys"), Leaf("float array", "the cached values")),
+):
+    B = x.shape[0]
+    Q = (x @ W_Q).view(B, 1, n_heads, -1).transpose(1, 2)
+    K, V = (
+        torch.cat([kept, (x @ W).view(B, 1, n_kv_heads, -1).transpose(1, 2)], dim=2)
+        for kept, W in zip(cache, (W_K, W_V), strict=True)
+    )
+    heads = F.scaled_dot_product_attention(Q, K, V, enable_gqa=True)
+    return heads.transpose(1, 2).reshape(B, 1, -1) @ W_O, (K, V)
+
+
+def cases(case):
+    first, second, third = groups(case.rng)
+    drawn = case.draw(**first)
+    same = {name: drawn[name] for name in ("B", "d_model", "h", "g", "d_head")}
+    yield case("values", "{t} tokens in the cache", **drawn)
+    yield case("values", "another sequence, one token longer", t=drawn["t"] + 1, **same)
+    yield case("values", "{t} tokens in the cache", t=range(10, 14), **second)
+    yield case("values", "float32", dtype=np.float32, **third)
+    yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
+    yield case("edge cases", "one token in the cache", t=1, **second)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, **third)
+    yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
+    yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
+    drawn = case.draw(**second)
+    drawn["W_Q"] *= 90
+    drawn["cache"][0][:] *= 90
+    yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+
+
+def step(
+    x,
+    cache,
+    W_Q,
+    W_K,
+    W_V,
+    W_O,
+    n_heads,
+    n_kv_heads,
+    *,
+    join=lambda past, new: torch.cat([past, new], 2),
+    read=lambda past, new, both: both,
+    keep=lambda K, V: (K, V),
+    share=in_groups,
+    split=attention.split,
+    merge=attention.merge,
+    after=lambda out, x: out,
+    **slips,
+):
+    """A step with slips. read: the pair (K, V) that is attended to, of those before, of the new token and of both."""
+    Q, *new = split(x @ W_Q, n_heads), split(x @ W_K, n_kv_heads), split(x @ W_V, n_kv_heads)
+    K, V = (join(*pair) for pair in zip(cache, new, strict=True))
+    read_K, read_V = (share(one, n_heads // n_kv_heads) for one in read(cache, new, (K, V)))
+    heads, _ = attention.attend(Q, read_K, read_V, sizes={"d_model": x.shape[-1], "h": n_heads}, **slips)
+    return after(merge(heads) @ W_O, x), keep(K, V)
+
+
+def tokens(start, end=None):
+    """Reads some tokens of the whole cache."""
+    return lambda past, new, both: tuple(one[:, :, start:end] for one in both)
+
+
+def keeps_wide(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    out, kept = decode_step(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads)
+    return out, tuple(in_groups(one, n_heads // n_kv_heads) for one in kept)
+
+
+MISTAKES = (
+    ("new-token-first", {"join": lambda past, new: torch.cat([new, past], 2)},
+     "The new token stands first in the cache; it comes last."),
+    ("blind-to-itself", {"read": lambda past, new, both: past},
+     "The new token does not attend to itself: extend the cache before you attend."),
+    ("new-token-only", {"read": lambda past, new, both: new},
+     "The new token attends to itself only; the cache is not read."),
+    ("forgets-oldest", {"read": tokens(1)}, "The oldest token is left out."),
+    ("first-token-only", {"read": tokens(0, 1)},
+     "A causal mask of one row lets the new token see the first key only. It may see all."),
+    ("tiled-heads", {"share": tiled}, TILED),
+    ("first-head-for-all", {"share": first_for_all}, "Every head reads the first key/value head."),
+    ("averaged-heads", {"share": averaged}, "The key/value heads are averaged."),
+    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
+    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
+    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
+    ("keys-and-values-swapped", {"read": lambda past, new, both: both[::-1]}, "Keys and values have changed places."),
+    ("cache-swapped", {"keep": lambda K, V: (V, K)}, "The returned cache holds values first; keys come first."),
+    ("cache-as-list", {"keep": lambda K, V: [K, V]}, "The returned cache is a list; return a tuple (K, V)."),
+    ("cache-as-one-tensor", {"keep": lambda K, V: torch.stack([K, V])},
+     "The returned cache is one tensor; return a tuple (K, V)."),
+    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("residual-added", {"after": lambda out, x: out + x},
+     "x is added to the result. The residual connection is unit 7's."),
+    ("token-axis-lost", {"after": lambda out, x: out[:, 0]}, "out has lost its token axis: (B, 1, d_model)."),
+    ("cache-not-extended", {"keep": lambda K, V: (K[:, :, :-1], V[:, :, :-1])},
+     "The returned cache is the old one: the new token is missing in it."),
+    ("cache-of-one", {"keep": lambda K, V: (K[:, :, -1:], V[:, :, -1:])},
+     "The returned cache holds the new token only."),
+    ("cache-per-head", keeps_wide, "The returned cache holds a copy for each query head; keep g heads."),
+    ("out-only", lambda *args: decode_step(*args)[0], "Only out comes back; return a tuple (out, cache)."),
+    ("flat-tuple", lambda *args: (decode_step(*args)[0], *decode_step(*args)[1]),
+     "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    decode_step,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
+    core="values",
+    slipped=step,
+    **LAYER,
+)

@@ -1,0 +1,84 @@
+"""grouped_query_attention: h query heads read g key/value heads, consecutive ones the same."""
+
+import torch
+import torch.nn.functional as F
+
+from ..kit import Leaf, Raises, exercise, normal, size, weights
+from .parts import LAYER, LAYER_SLIPS, TILED, averaged, first_for_all, grouped, groups, in_groups, layer_cases, tiled
+
+
+def grouped_query_attention(
+    X: normal("B n d_model"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model g*d_head", 1.3),
+    W_V: weights("d_model g*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    n_kv_heads: size("g"),
+    mask=None,
+) -> Leaf("float array", "the output"):
+    if n_heads % n_kv_heads:
+        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads}")
+    B, n, _ = X.shape
+    Q = (X @ W_Q).view(B, n, n_heads, -1).transpose(1, 2)
+    K, V = ((X @ W).view(B, n, n_kv_heads, -1).transpose(1, 2) for W in (W_K, W_V))
+    if mask is None:
+        heads = F.scaled_dot_product_attention(Q, K, V, enable_gqa=True)
+    else:
+        mask = mask.broadcast_to(B, n_heads, n, n)
+        allowed = mask.any(-1, keepdim=True)
+        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~allowed, enable_gqa=True) * allowed
+    return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1]))
+
+
+def cases(case):
+    yield from layer_cases(case, groups(case.rng), "{h} heads, {g} key/value heads")
+    yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
+    yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
+    for h, g in ((6, 4), (8, 3)):
+        yield case("errors", "{g} key/value heads for {h} heads", h=h, g=g, raises=Raises("ValueError"))
+
+
+def backwards(K, rep):
+    return in_groups(K, rep).flip(1)
+
+
+def of_each_group(Q, g):
+    """The first query head of each group, for all of it."""
+    rep = Q.shape[1] // g
+    return Q[:, ::rep].repeat_interleave(rep, 1)
+
+
+MISTAKES = (
+    ("tiled-heads", {"keys": tiled, "values": tiled}, TILED),
+    ("root-of-width-per-key-head", {"scaling": "root of width per key head"},
+     "The scores are divided by the root of h·d_head / g. A head's dot products run over d_head entries."),
+    ("queries-shared", {"queries": of_each_group},
+     "The heads of a group ask the same question. Only keys and values are shared."),
+    ("tiled-keys", {"keys": tiled}, f"The values are shared as they should be, the keys are not. {TILED}"),
+    ("tiled-values", {"values": tiled}, f"The keys are shared as they should be, the values are not. {TILED}"),
+    ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
+     "Every head reads the first key/value head."),
+    ("averaged-heads", {"keys": averaged, "values": averaged}, "The key/value heads are averaged."),
+    ("groups-reversed", {"keys": backwards, "values": backwards}, "The groups are served in reverse order."),
+    ("no-error", {"check": False},
+     "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
+     "PyTorch, is not what the docstring asks for."),
+    ("refuses-one-group", {"one_group": False},
+     "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
+     "which."),
+    ("root-of-key-width", {"scaling": "root of key width"},
+     "The scores are divided by √(g·d_head), the width of all keys. A head's dot products run over d_head "
+     "entries."),
+    *LAYER_SLIPS,
+)  # fmt: skip
+
+EXERCISE = exercise(
+    grouped_query_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "masks": 0.2, "edge cases": 0.2, "errors": 0.1, "gradients": 0.1},
+    core="values",
+    slipped=grouped,
+    **LAYER,
+)

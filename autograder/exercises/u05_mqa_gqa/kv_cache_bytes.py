@@ -1,0 +1,94 @@
+"""kv_cache_bytes: the memory that the keys and values of all tokens take."""
+
+import numpy as np
+
+from ..kit import Leaf, exercise, size
+
+
+def kv_cache_bytes(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> Leaf("int", "the number of bytes"):
+    sizes = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=object)
+    return int(np.prod(sizes))
+
+
+def cases(case):
+    batch, width = {"batch": size("batch")}, {"bytes_per_value": size("bytes_per_value")}
+    for one in (batch, width, batch):
+        yield case("values", "{n_layers} layers, batch {batch}, {bytes_per_value} bytes", **batch, **width)
+        yield case("defaults", "{n_layers} layers, batch and bytes left out")
+        yield case("defaults", "one of the two by name", by_name="batch bytes_per_value", **one)
+    yield case("edge cases", "no token yet", n_layers=12, n_kv_heads=4, d_head=64, n_tokens=0)
+    large = {"n_layers": 10**4 + 1, "n_kv_heads": 10**4 + 7, "d_head": 10**4 + 9, "n_tokens": 10**5 + 3}
+    yield case("edge cases", "more than 2^53 bytes", **large, batch=3)
+
+
+def counted(formula, width=2):
+    """A count by `formula`, with the signature of the function. width: the bytes of a value if nothing is said."""
+
+    def wrong(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=width):
+        return formula(n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value)
+
+    return wrong
+
+
+def divided_by(unit):
+    """The size of the cache in a larger unit than bytes."""
+    return counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w / unit)
+
+
+UNITS = {"gigabytes": 1e9, "gibibytes": 2**30, "megabytes": 1e6, "mebibytes": 2**20}
+
+MISTAKES = (
+    ("keys-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b * w),
+     "Only keys or only values are counted: both are kept."),
+    ("weights-counted", counted(lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w),
+     "The weights of the projections are counted. The cache holds keys and values of tokens."),
+    ("added-not-multiplied", counted(lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w),
+     "Somewhere a sum stands in place of a product."),
+    ("bytes-of-values-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w),
+     "Keys and values are not treated alike: mind the brackets."),
+    ("width-shared-by-heads", counted(lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w),
+     "d_head is taken for the width of all heads together. It is that of one head."),
+    ("one-layer-only", counted(lambda L, g, d, n, b, w: 2 * g * d * n * b * w),
+     "Every layer keeps keys and values of its own."),
+    ("batch-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * w), "The batch is left out."),
+    ("values-not-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b), "These are numbers, not bytes."),
+    ("always-two-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2), "bytes_per_value is not used."),
+    ("bits", counted(lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w), "These are bits, eight for each byte."),
+    ("heads-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * d * n * b * w),
+     "The number of key/value heads is left out."),
+    ("width-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * n * b * w), "The width of a head is left out."),
+    ("tokens-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * d * b * w), "The number of tokens is left out."),
+    ("queries-too", counted(lambda L, g, d, n, b, w: 3 * L * g * d * n * b * w),
+     "Three tensors are counted. Queries are not kept."),
+    ("tokens-squared", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * n * b * w),
+     "The cache grows with n, not with n²."),
+    ("kilobytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024),
+     "The result is in units of 1,024 bytes."),
+    ("float-result", counted(lambda L, g, d, n, b, w: float(2 * L * g * d * n * b * w)),
+     "The result is a float; count in whole numbers."),
+    *((name, divided_by(unit), f"These are {name}, not bytes: return the whole number, undivided.")
+      for name, unit in UNITS.items()),
+    ("added-up", counted(lambda L, g, d, n, b, w: 2 * (L + g + d + n) * b * w),
+     "Sizes are added that must be multiplied."),
+    ("default-four-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w, width=4),
+     "By default a value takes 2 bytes (half precision)."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    kv_cache_bytes,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
+    core="values",
+    library="torch",
+    ranges={
+        "n_layers": range(13, 40),
+        "n_kv_heads": range(3, 12),
+        "d_head": range(50, 130),
+        "n_tokens": range(900, 9000),
+        "batch": range(3, 9),
+        "bytes_per_value": (1, 4, 8),
+    },
+)

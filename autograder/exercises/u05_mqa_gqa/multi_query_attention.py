@@ -1,0 +1,79 @@
+"""multi_query_attention: all query heads read one key/value head, which is never copied."""
+
+import numpy as np
+
+from ..kit import Leaf, exercise, normal, size, weights
+from .grouped_query_attention import grouped_query_attention
+from .parts import LAYER, LAYER_SLIPS, grouped, in_groups, layer_cases
+
+
+def multi_query_attention(
+    X: normal("B n d_model"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model d_head", 1.3),
+    W_V: weights("d_model d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    mask=None,
+) -> Leaf("float array", "the output"):
+    return grouped_query_attention(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask)
+
+
+def cases(case):
+    heads = [{"h": h} for h in case.rng.permutation(range(2, 7))[:3]]
+    yield from layer_cases(case, heads, "{h} heads, 1 key/value head")
+    for one in heads[:2]:
+        yield case("memory", "what is kept in memory with {h} heads", watch="B*h*n*d_head", **one)
+
+
+def copies_of_keys(case, arrays):
+    """Does a tensor made on the way hold the numbers of K or V once for every head, in whatever order and scale?"""
+    X, _, W_K, W_V = case.args[:4]
+    for name, W in (("K", W_K), ("V", W_V)):
+        wanted = profile(np.repeat(X @ W, case.sizes["h"]))
+        for array in arrays:
+            alike = array.dtype.kind == "f" and array.size == wanted.size
+            if alike and np.allclose(profile(array), wanted, atol=1e-5):
+                return f"on the way it makes a tensor that holds {name} once for each head"
+    return None
+
+
+def profile(array):
+    """The sizes of all numbers in order, relative to the largest."""
+    ordered = np.sort(np.abs(array.ravel()))
+    return ordered / max(ordered[-1], 1e-300)
+
+
+def broadcast(K, rep):
+    return K
+
+
+def shared(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, **slips):
+    """Multi-query attention that broadcasts, with slips."""
+    return grouped(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask, **{"keys": broadcast, "values": broadcast, **slips})
+
+
+def one_wide_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    return shared(X, W_Q[:, : W_K.shape[1]].repeat(1, n_heads), W_K, W_V, W_O, n_heads, mask)
+
+
+MISTAKES = (
+    ("copies-for-each-head", {"keys": in_groups, "values": in_groups},
+     "The numbers are right, but K or V is copied once for each head: that is the memory traffic which this "
+     "layer saves. An axis of size 1 is broadcast without a copy."),
+    *LAYER_SLIPS,
+    ("one-wide-head", one_wide_head,
+     "There is one query head only. Split the queries into n_heads; keys and values stay one."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    multi_query_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "masks": 0.2, "edge cases": 0.1, "memory": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=shared,
+    not_from=("grouped_query_attention",),
+    made=copies_of_keys,
+    **LAYER,
+)

@@ -1,0 +1,159 @@
+"""What several exercises of the unit share: numbers of heads, the cases of a layer, and a layer that takes slips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import attention_parts as attention
+from ..kit import NOT_IN_TORCH_UNITS, Case, Cases, Drawn, Row, by_columns, mask, strided
+
+#: What `exercise` is told of every layer of this unit. The numbers of heads stand in the cases, where they must fit.
+LAYER: dict[str, Any] = {
+    "library": "torch",
+    "sizes": range(2, 8),
+    "ranges": {"d_model": range(7, 13), "t": range(7, 11)},
+    "forbidden": (*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
+}
+TILED = (
+    "The key/value heads come in turn (0, 1, 0, 1, …). Consecutive query heads share one: 0, 0, 1, 1, …; "
+    "compare `repeat` with `repeat_interleave`."
+)
+
+CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tril(np.ones(shape, bool)))
+NOTHING = Drawn("n n", lambda rng, shape, sizes: np.zeros(shape, bool))
+
+Share = Callable[[Tensor, int], Tensor]
+
+
+def groups(rng: np.random.Generator) -> list[dict[str, int]]:
+    """Three different pairs of sizes h and g with 1 < g < h and more than one query head in each group."""
+    pairs = rng.choice([(4, 2), (6, 2), (6, 3), (8, 2), (9, 3), (8, 4)], 3, replace=False)
+    return [{"h": h, "g": g} for h, g in pairs]
+
+
+def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Iterator[Case]:
+    """What every layer of this unit is asked. heads: three times the numbers of heads, as sizes that are given."""
+    first, second, third = heads
+    yield case("values", words, **first)
+    yield case("values", words, **second)
+    yield case("values", "float32", dtype=np.float32, **third)
+    yield case("masks", "a causal mask (n, n)", mask=CAUSAL, **first)
+    yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"), **second)
+    yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"), **third)
+    yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"), **first)
+    yield case("edge cases", "queries that may attend to nothing", mask=mask("B h n n", empty_rows=True), **second)
+    yield case("edge cases", "nothing allowed at all", mask=NOTHING, **third)
+    yield case("edge cases", "a single token (n = 1)", n=1, **first)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, **first)
+    for label, masked in (("scores around ±10,000", {}), ("scores around ±10,000 and a mask", {"mask": CAUSAL})):
+        drawn = case.draw(**first, **masked)
+        drawn["W_Q"] *= 100
+        drawn["W_K"] *= 100
+        yield case("edge cases", label, rtol=1e-6, **drawn)
+    places = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
+    yield case("edge cases", "memory that is not contiguous", layout=places, **second)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# How query heads share key/value heads: (B, g, n, d) -> (B, g * rep, n, d)
+
+
+def in_groups(K: Tensor, rep: int) -> Tensor:
+    """The right way."""
+    return K.repeat_interleave(rep, 1)
+
+
+def tiled(K: Tensor, rep: int) -> Tensor:
+    return K.repeat(1, rep, 1, 1)
+
+
+def first_for_all(K: Tensor, rep: int) -> Tensor:
+    return K[:, :1].expand(-1, K.shape[1] * rep, -1, -1)
+
+
+def averaged(K: Tensor, rep: int) -> Tensor:
+    return K.mean(1, keepdim=True).expand(-1, K.shape[1] * rep, -1, -1)
+
+
+def grouped(
+    X: Tensor,
+    W_Q: Tensor,
+    W_K: Tensor,
+    W_V: Tensor,
+    W_O: Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: Tensor | None = None,
+    *,
+    check: bool = True,
+    one_group: bool = True,
+    split: attention.Split = attention.split,
+    merge: attention.Merge = attention.merge,
+    keys: Share = in_groups,
+    values: Share = in_groups,
+    roles: str = "KV",
+    one_mask: bool = False,
+    one_sequence: bool = False,
+    always_causal: bool = False,
+    queries: Share = lambda Q, g: Q,
+    after: Callable[[Tensor, Tensor], Tensor] = lambda out, X: out,
+    **slips: Any,
+) -> Tensor:
+    """A grouped layer with a place for every slip; those of `attend` go by `slips`."""
+    if check and n_heads % n_kv_heads:
+        raise ValueError("the key/value heads do not divide the heads")
+    if n_kv_heads == 1 and not one_group:
+        raise ValueError("a single key/value head")
+    if one_sequence:
+        X = X[:1].expand_as(X)
+    n, rep = X.shape[1], -(-n_heads // n_kv_heads)
+    weight = {"K": W_K, "V": W_V}
+    Q = queries(split(X @ W_Q, n_heads), n_kv_heads)
+    K, V = (split(X @ weight[role], n_kv_heads) for role in roles)
+    if always_causal:
+        causal = torch.ones(n, n, dtype=torch.bool).tril()
+        mask = causal if mask is None else mask & causal
+    if mask is not None and one_mask:
+        mask = mask.broadcast_to(len(X), n_heads, n, n)[:, :1]
+    sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
+    K, V = keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads]
+    heads, _ = attention.attend(Q, K, V, mask, sizes=sizes, **slips)
+    return after(merge(heads) @ W_O, X)
+
+
+LAYER_SLIPS: tuple[Row, ...] = (
+    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
+    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
+    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
+    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
+    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
+    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
+    ("reshape-only-twice", {"split": attention.split_reshaped, "merge": attention.merge_reshaped}, attention.RESHAPED),
+    ("interleaved-throughout", {"split": attention.split_interleaved, "merge": attention.merge_interleaved},
+     attention.INTERLEAVED),
+    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, attention.BY_SHARE),
+    ("always-causal", {"always_causal": True}, attention.ALWAYS_CAUSAL),
+    ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
+     "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
+    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
+    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
+    *attention.MASK_SLIPS,
+    ("mask-mild", {"masking": "mild"}, attention.MILD),
+    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
+    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
+    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
+    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
+    ("first-sequence-only", {"one_sequence": True}, "Every sequence of the batch gets the result of the first one."),
+    ("residual-added", {"after": lambda out, X: X + out},
+     "X is added to the result. The residual connection is unit 7's."),
+)  # fmt: skip

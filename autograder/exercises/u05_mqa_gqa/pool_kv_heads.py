@@ -1,0 +1,90 @@
+"""pool_kv_heads: fewer key/value heads from a trained W_K or W_V, each the mean of a group."""
+
+import numpy as np
+import torch
+
+from .. import attention_parts as attention
+from ..kit import Leaf, exercise, normal, size, strided
+
+
+def pool_kv_heads(W: normal("d_model g*rep*d_head"), n_heads: size("g*rep"), n_kv_heads: size("g")) -> Leaf(
+    "float array", "the pooled weight"
+):
+    width, rep = W.shape[1] // n_heads, n_heads // n_kv_heads
+    columns = []
+    for group in range(n_kv_heads):
+        heads = [W[:, h * width : (h + 1) * width] for h in range(group * rep, (group + 1) * rep)]
+        columns.append(torch.stack(heads).mean(0))
+    return torch.cat(columns, 1)
+
+
+def cases(case):
+    def pooling(criterion, label, **given):
+        return case(criterion, label, also={"h": "g*rep"}, **given)
+
+    yield pooling("values", "{n_heads} heads to {g}", rep=2)
+    yield pooling("values", "{n_heads} heads to {g}", rep=(3, 4))
+    yield pooling("values", "float32", dtype=np.float32)
+    yield pooling("values", "12 heads to 3", g=3, rep=4)
+    yield pooling("edge cases", "{n_heads} heads to one", g=1, rep=(4, 6))
+    yield pooling("edge cases", "as many as before (g = h)", g=(6, 8), rep=1)
+    yield pooling("edge cases", "memory that is not contiguous", layout=strided)
+
+
+def mean(heads):
+    """Of heads in groups, (d_model, g, rep, d_head), along rep."""
+    return heads.mean(2)
+
+
+def pooled(W, n_heads, n_kv_heads, *, pool=mean, interleaved=False, far_apart=False, after=lambda W: W):
+    width, rep = W.shape[1] // n_heads, n_heads // n_kv_heads
+    heads = W.unflatten(1, (width, n_heads)).mT if interleaved else W.unflatten(1, (n_heads, width))
+    if far_apart:
+        return after(pool(heads.unflatten(1, (rep, n_kv_heads)).transpose(1, 2)).flatten(1))
+    return after(pool(heads.unflatten(1, (n_kv_heads, rep))).flatten(1))
+
+
+def of_columns(W, n_heads, n_kv_heads):
+    rep = n_heads // n_kv_heads
+    return W.unflatten(1, (W.shape[1] // rep, rep)).mean(2)
+
+
+MISTAKES = (
+    ("median-of-group", {"pool": lambda heads: heads.quantile(0.5, 2)}, "Each group keeps the median; take the mean."),
+    ("lower-median", {"pool": lambda heads: heads.median(2).values},
+     "Each group keeps the lower median, which is what `torch.median` gives; take the mean."),
+    ("only-last-divided", {"pool": lambda heads: heads[:, :, :-1].sum(2) + heads[:, :, -1] / heads.shape[2]},
+     "Only the last head of a group is divided by its size: mind the brackets."),
+    ("summed", {"pool": lambda heads: heads.sum(2)}, "The heads of a group are added up; take their mean."),
+    ("first-of-group", {"pool": lambda heads: heads[:, :, 0]},
+     "Each group keeps its first head; take the mean of all."),
+    ("last-of-group", {"pool": lambda heads: heads[:, :, -1]}, "Each group keeps its last head; take the mean of all."),
+    ("largest-of-group", {"pool": lambda heads: heads.amax(2)}, "Each group keeps the largest entries; take the mean."),
+    ("wrong-groups", {"far_apart": True}, "Heads far apart are pooled. A group is made of consecutive heads."),
+    ("interleaved-heads", {"interleaved": True}, attention.INTERLEAVED),
+    ("interleaved-and-strided", {"interleaved": True, "far_apart": True},
+     f"{attention.INTERLEAVED} A group is made of consecutive heads."),
+    ("root-of-rep", {"pool": lambda heads: heads.sum(2) / heads.shape[2] ** 0.5},
+     "The sum of a group is divided by the root of its size."),
+    ("transposed-result", {"after": lambda W: W.T}, "The result is transposed."),
+    ("heads-as-axis", {"pool": lambda heads: mean(heads)[:, :, None], "after": lambda W: W[:, None]},
+     "The heads are an axis of their own; the result is a matrix."),
+    ("neighbouring-columns", of_columns, "Neighbouring columns are averaged; it is whole heads that are pooled."),
+    ("all-heads-averaged", lambda W, h, g: pooled(W, h, 1).repeat(1, g),
+     "All heads are averaged, and the mean repeated. Each group has a mean of its own."),
+    ("first-heads", lambda W, h, g: W[:, : W.shape[1] // h * g].clone(),
+     "The first g heads are kept as they are. Take the mean of each group of consecutive heads."),
+    ("repeated", lambda W, h, g: pooled(W, h, g).unflatten(1, (g, -1)).repeat_interleave(h // g, 1).flatten(1),
+     "The means are repeated to the old width; g heads are asked for."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    pool_kv_heads,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    library="torch",
+    ranges={"g": range(2, 5), "rep": range(2, 5), "d_head": range(3, 8), "d_model": range(5, 12)},
+    slipped=pooled,
+)

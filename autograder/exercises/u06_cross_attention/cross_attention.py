@@ -1,0 +1,107 @@
+"""cross_attention: the queries come from the target, keys and values from the source."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as attention
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights
+from .parts import LAYER, PADDED, PADDING_ALONE, crossed, first_mask
+
+
+def cross_attention(
+    X: normal("B n d_model"),
+    Y: normal("B m d_source"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_source h*d_head", 1.3),
+    W_V: weights("d_source h*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    source_mask=None,
+) -> (Leaf("float array", "out"), Leaf("float array", "weights", rows_sum_to_one=True)):
+    B, n, _ = X.shape
+    m = Y.shape[1]
+    Q = (X @ W_Q).view(B, n, n_heads, -1).transpose(1, 2)
+    K, V = ((Y @ W).view(B, m, n_heads, -1).transpose(1, 2) for W in (W_K, W_V))
+    unit = torch.eye(m, dtype=X.dtype).expand(B, n_heads, m, m)  # attention over unit vectors returns its weights
+    allowed, seen = None, torch.ones(B, 1, 1, 1, dtype=torch.bool)
+    if source_mask is not None:
+        seen = source_mask.any(1).view(B, 1, 1, 1)
+        allowed = source_mask.view(B, 1, 1, m).expand(B, n_heads, n, m) | ~seen
+    maps = F.scaled_dot_product_attention(Q, K, unit, attn_mask=allowed) * seen
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed) * seen
+    return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1])), maps
+
+
+def cases(case):
+    everything = Drawn("B m", lambda rng, shape, sizes: np.ones(shape, bool))
+    for _ in range(2):
+        yield case("values", "{h} heads, n = {n}, m = {m}")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("masks", "sources of different length", source_mask=PADDED)
+    yield case("masks", "holes in the source", B=range(4, 8), source_mask=mask("B m"))
+    yield case("masks", "everything allowed", source_mask=everything)
+    yield case("edge cases", "a source of padding alone", source_mask=PADDING_ALONE)
+    yield case("edge cases", "a single target token (n = 1)", n=1)
+    yield case("edge cases", "a single source token (m = 1)", m=1)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, m=range(6, 9), source_mask=mask("B m"))
+    yield case("edge cases", "as many target as source tokens", n="m", source_mask=PADDED)
+    drawn = case.draw(source_mask=PADDED)
+    drawn["W_Q"] *= 90
+    drawn["W_K"] *= 90
+    yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    yield case("edge cases", "memory that is not contiguous", layout=apart)
+
+
+apart = {"X": strided, **dict.fromkeys(("Y", "W_Q", "W_K", "W_V", "W_O"), by_columns)}
+
+
+def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    out, _ = cross_attention(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask)
+    Q, K = attention.split(X @ W_Q, n_heads), attention.split(Y @ W_K, n_heads)
+    return out, Q @ K.mT / Q.shape[-1] ** 0.5
+
+
+MISTAKES = (
+    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
+    ("root-of-m", {"scaling": "root of m"}, attention.BY_N),
+    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
+    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
+    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
+    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
+    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
+    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
+    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
+    *attention.MASK_SLIPS,
+    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
+    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
+    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
+    ("first-source-only", {"one_source": True}, "Every target reads the first source of the batch."),
+    ("first-mask-only", {"mask_of": first_mask}, "Every sequence gets the padding of the first one."),
+    ("weights-averaged", {"after": lambda out, maps, X: (out, maps.mean(1))},
+     "The weights are averaged over the heads; keep one map per head: (B, h, n, m)."),
+    ("weights-transposed", {"after": lambda out, maps, X: (out, maps.mT)},
+     "The weights are transposed: one row per target token, one column per source token."),
+    ("residual-added", {"after": lambda out, maps, X: (out + X, maps)},
+     "X is added to the result; that is decoder_layer's task."),
+    ("out-only", {"after": lambda out, maps, X: out}, "Only the output comes back; return a tuple (out, weights)."),
+    ("results-swapped", {"after": lambda out, maps, X: (maps, out)}, "The weights come first; return (out, weights)."),
+    ("as-a-list", {"after": lambda out, maps, X: [out, maps]}, "The result is a list; return a tuple (out, weights)."),
+    ("scores-for-weights", scores_for_weights,
+     "The second result is the scores; return the weights after the softmax."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    cross_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=crossed,
+    **LAYER,
+)

@@ -1,0 +1,157 @@
+"""decoder_layer: causal self-attention, then cross-attention, each added to what came before it."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as attention
+from ..kit import Drawn, Leaf, exercise, mask, normal, size, strided, weights
+from .cross_attention import cross_attention
+from .parts import LAYER, PADDED, PADDING_ALONE, crossed, first_mask
+
+
+def weights_of_both(rng, shape, sizes):
+    """Two attentions, whose d_head differ."""
+    params, own = {}, {**sizes, "d_source": sizes["d_model"], "d_head": sizes["d_head"] + int(rng.integers(1, 4))}
+    for layer, widths in (("self", own), ("cross", sizes)):
+        for role, source in (("Q", "d_model"), ("K", "d_source"), ("V", "d_source")):
+            params[f"{layer}_W_{role}"] = weights(f"{source} h*d_head", 1.3).draw(rng, widths)
+        params[f"{layer}_W_O"] = weights("h*d_head d_model").draw(rng, widths)
+    return params
+
+
+def decoder_layer(
+    X: normal("B n d_model"),
+    Y: normal("B m d_source"),
+    params: Drawn("", weights_of_both, also="d_model d_source h d_head h*d_head"),
+    n_heads: size("h"),
+    source_mask=None,
+) -> Leaf("float array", "the result"):
+    own, cross = ([params[f"{layer}_W_{role}"] for role in "QKVO"] for layer in ("self", "cross"))
+    B, n, _ = X.shape
+    Q, K, V = ((X @ W).view(B, n, n_heads, -1).transpose(1, 2) for W in own[:3])
+    heads = F.scaled_dot_product_attention(Q, K, V, is_causal=True)
+    X = X + heads.transpose(1, 2).reshape(B, n, -1) @ own[3]
+    return X + cross_attention(X, Y, *cross, n_heads, source_mask)[0]
+
+
+def cases(case):
+    longer = range(4, 8)  # so that a causal mask has rows of every kind
+    yield case("values", "n = {n}, m = {m}", n=longer)
+    yield case("values", "n = {n}, m = {m}")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("masks", "sources of different length", n=longer, source_mask=PADDED)
+    yield case("masks", "holes in the source", source_mask=mask("B m"))
+    yield case("edge cases", "a source of padding alone", source_mask=PADDING_ALONE)
+    yield case("edge cases", "a single target token (n = 1)", n=1)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, n=range(5, 8))
+    yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)
+    yield case("edge cases", "memory that is not contiguous", n=longer, layout=strided)
+    for layer, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
+        drawn = case.draw(**source)
+        drawn["params"][f"{layer}_W_Q"] *= 90
+        drawn["params"][f"{layer}_W_K"] *= 90
+        yield case("edge cases", f"{layer}-attention with scores around ±10,000", rtol=1e-6, **drawn)
+
+
+def add(X, attend):
+    """One step with its residual."""
+    return X + attend(X)
+
+
+def in_turn(X, own, cross):
+    return add(add(X, own), cross)
+
+
+def normalised(X):
+    return F.layer_norm(X, X.shape[-1:])
+
+
+def layer(X, Y, params, n_heads, source_mask=None, *, steps=in_turn, in_self=None, in_cross=None):
+    """The layer with slips. steps: of X, self-attention and cross-attention; in_self, in_cross: slips of either."""
+
+    def attend(part, X, Y, slips):
+        weight = {f"W_{role}": params[f"{part}_W_{role}"] for role in "QKVO"}
+        return crossed(X, Y, **{**weight, "n_heads": n_heads, **slips})[0]
+
+    n = X.shape[1]
+    own = {"source_mask": torch.ones(n, n, dtype=torch.bool).tril(), "mask_of": lambda mask: mask, **(in_self or {})}
+    cross = {"source_mask": source_mask, **(in_cross or {})}
+    return steps(X, lambda X: attend("self", X, X, own), lambda X: attend("cross", X, Y, cross))
+
+
+def in_both(**slips):
+    return {"in_self": slips, "in_cross": slips}
+
+
+def one_scale(X, Y, params, *rest):
+    times = (params["cross_W_Q"].shape[1] / params["self_W_Q"].shape[1]) ** 0.5
+    return layer(X, Y, {**params, "cross_W_Q": params["cross_W_Q"] * times}, *rest)
+
+
+MISTAKES = (
+    ("no-causal-mask", {"in_self": {"mask_of": lambda mask: None}},
+     "The target tokens see their own future: the self-attention needs a causal mask."),
+    ("causal-mask-transposed", {"in_self": {"mask_of": lambda mask: mask.T}},
+     "The causal mask is the wrong way round: row i may see columns 0 … i."),
+    ("blind-to-itself", {"in_self": {"mask_of": lambda mask: mask.tril(-1)}},
+     "The causal mask forbids the diagonal; a token may see itself."),
+    ("no-first-residual", {"steps": lambda X, own, cross: add(own(X), cross)}, "X is not added to the self-attention."),
+    ("double-residual", {"steps": lambda X, own, cross: add(X + add(X, own), cross)},
+     "X is added twice to the self-attention."),
+    ("no-second-residual", {"steps": lambda X, own, cross: cross(add(X, own))},
+     "The cross-attention is not added to what came before it: its result stands alone."),
+    ("residual-from-the-start", {"steps": lambda X, own, cross: X + cross(add(X, own))},
+     "The cross-attention is added to the input X, and the self-attention is lost."),
+    ("residual-counted-twice", {"steps": lambda X, own, cross: X + in_turn(X, own, cross)},
+     "X is added once more at the second step."),
+    ("parallel", {"steps": lambda X, own, cross: X + own(X) + cross(X)},
+     "The cross-attention asks with the input X. It is to ask with the result of the first step."),
+    ("both-from-the-start", {"steps": lambda X, own, cross: add(X, cross)},
+     "The second step works on the input X; the first step is not used."),
+    ("cross-attention-first", {"steps": lambda X, own, cross: in_turn(X, cross, own)},
+     "The cross-attention comes first; the self-attention does."),
+    ("source-mask-ignored", {"in_cross": {"masking": "ignored"}}, "The source mask changes nothing."),
+    ("source-mask-inverted", {"in_cross": {"masking": "inverted"}},
+     "The source mask is read the wrong way round: True means “may attend”."),
+    ("source-mask-after-softmax", {"in_cross": {"masking": "after"}}, attention.AFTER),
+    ("nan-rows", {"in_cross": {"masking": "nan"}}, "A source of padding alone gives NaN; its attention is to be 0."),
+    ("uniform-rows", {"in_cross": {"masking": "uniform"}},
+     "A source of padding alone is read evenly; its attention is to be 0."),
+    ("first-mask-only", {"in_cross": {"mask_of": first_mask}}, "Every sequence gets the padding of the first one."),
+    ("unscaled", in_both(scaling="none"), attention.UNSCALED),
+    ("divides-by-d-head", in_both(scaling="d_head"), attention.BY_D_HEAD),
+    ("root-of-d-model", in_both(scaling="root of d_model"), attention.BY_D_MODEL),
+    ("interleaved-heads", in_both(split=attention.split_interleaved), attention.INTERLEAVED),
+    ("merged-by-reshape", in_both(merge=attention.merge_reshaped), attention.MERGED_RESHAPED),
+    ("softmax-over-queries", in_both(dim=-2), attention.OVER_QUERIES),
+    ("sees-the-future-only", {"in_self": {"mask_of": torch.logical_not}},
+     "In the self-attention each token sees the later ones, not those up to itself."),
+    ("one-token-ahead", {"in_self": {"mask_of": lambda mask: torch.ones_like(mask).tril(1)}},
+     "In the self-attention each token also sees the next one."),
+    ("cross-attention-causal", {"in_cross": {"always_causal": True}},
+     "The cross-attention is masked as if it were causal. The whole source may be read."),
+    ("self-unscaled", {"in_self": {"scaling": "none"}}, f"In the self-attention: {attention.UNSCALED}"),
+    ("cross-unscaled", {"in_cross": {"scaling": "none"}}, f"In the cross-attention: {attention.UNSCALED}"),
+    ("self-attention-twice", {"steps": lambda X, own, cross: add(add(add(X, own), own), cross)},
+     "The self-attention is applied twice."),
+    ("normalised", {"steps": lambda X, own, cross: normalised(add(normalised(add(X, own)), cross))},
+     "The result is normalised. There is no norm here yet."),
+    ("cross-keys-and-values-swapped", {"in_cross": {"roles": "VK"}},
+     "In the cross-attention keys and values have changed places."),
+    ("one-d-head-for-both", one_scale,
+     "Both attentions are scaled with the d_head of the first. The two may differ in d_head."),
+    ("one-cross-head", {"in_cross": {"n_heads": 1}}, "The cross-attention has one head. It has n_heads of them."),
+    ("self-mask-after-softmax", {"in_self": {"masking": "after"}}, f"In the self-attention: {attention.AFTER}"),
+    ("self-mask-multiplied", {"in_self": {"masking": "multiplied"}}, f"In the self-attention: {attention.MULTIPLIED}"),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    decoder_layer,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=layer,
+    **LAYER,
+)

@@ -1,0 +1,139 @@
+"""greedy_decode: the likeliest next token again and again, until the end comes or the room is full."""
+
+import numpy as np
+import torch
+
+from ..kit import HostFunction, Leaf, exercise
+
+
+def greedy_decode(next_logits, start, end, max_len: int) -> Leaf("int list", "the tokens"):
+    tokens = [start]
+    while len(tokens) < max_len and not (len(tokens) > 1 and tokens[-1] == end):
+        tokens.append(int(next_logits(list(tokens)).argmax()))
+    return tokens
+
+
+def model(seed, vocab, plan, tied=False, lead=None, large=False):
+    """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits.
+
+    lead: by how much the best logit is ahead; None: by 2 or more. large: logits of several thousand.
+    """
+
+    def next_logits(tokens):
+        if not isinstance(tokens, list) or not tokens:
+            raise TypeError("next_logits takes the list of all tokens so far")
+        tokens = [int(token) for token in tokens]
+        logits = np.random.default_rng([seed, *tokens]).standard_normal(vocab) - 3.0
+        if tokens == plan[: len(tokens)] and len(tokens) < len(plan):
+            best = plan[len(tokens)]
+            logits[best] = np.ceil(logits.max()) + 2.0
+            if lead is not None:
+                others = np.delete(logits, best)
+                logits[best] = np.floor(others.max() * 64) / 64 + lead + 1 / 64
+            if tied:
+                logits[best + 1 :: 2] = logits[best]
+        return 1000.0 * (logits + 8.0) if large else logits
+
+    return HostFunction(next_logits)
+
+
+def cases(case):
+    def sentence(criterion, label, steps, max_len, ends=True, same=False, starts_again=False, **how):
+        """steps: tokens between start and end. ends: False where no end comes. same: start and end are one token."""
+        rng, vocab = case.rng, int(case.rng.integers(9, 15))
+        start, end = rng.permutation(vocab)[:2].tolist()
+        start = end if same else start
+        words = [token for token in range(vocab - 3) if token not in (start, end)]
+        middle = rng.choice(words, steps).tolist()
+        if starts_again:
+            middle[steps // 2] = start
+        plan = [start, *middle, end if ends else int(rng.choice(words)), *rng.choice(words, 6).tolist()]
+        next_logits = model(int(rng.integers(2**31)), vocab, plan, **how)
+        given = {"next_logits": next_logits, "start": start, "end": end, "max_len": max_len}
+        return case(criterion, label, also={"vocab": vocab}, **given)
+
+    long = int(case.rng.integers(5, 9))
+    yield sentence("values", f"the end comes after {long} tokens", long, long + 6)
+    yield sentence("values", "the end comes after 3 tokens", 3, 12)
+    yield sentence("values", f"the end does not come within {long} tokens", long + 3, long, ends=False)
+    yield sentence("values", "a longer sentence", 12, 30)
+    yield sentence("edge cases", "room for start alone (max_len = 1)", 3, 1)
+    yield sentence("edge cases", "room for two tokens (max_len = 2)", 3, 2)
+    yield sentence("edge cases", "the end comes at once", 0, 8)
+    yield sentence("edge cases", "the end is the last token that fits", 4, 6)
+    yield sentence("edge cases", "start and end are the same token", 4, 12, same=True)
+    yield sentence("edge cases", "the start token comes again", 5, 12, starts_again=True)
+    yield sentence("edge cases", "logits that differ by little", 6, 12, lead=0.02)
+    yield sentence("edge cases", "logits of about 10,000", 5, 12, large=True)
+    yield sentence("ties", "two tokens with the same logit", 5, 12, tied=True)
+    yield sentence("ties", "the same again", 3, 9, tied=True)
+
+
+def best(logits):
+    return int(logits.argmax())
+
+
+def decoded(next_logits, start, end, max_len, *, pick=best, context=list, after=list):
+    """Decoding with slips."""
+    tokens = [start]
+    while len(tokens) < max_len and not (len(tokens) > 1 and tokens[-1] == end):
+        tokens.append(pick(next_logits(context(tokens))))
+    return after(tokens)
+
+
+def without_end(next_logits, start, end, max_len):
+    tokens = greedy_decode(next_logits, start, end, max_len)
+    return tokens[:-1] if len(tokens) > 1 and tokens[-1] == end else tokens
+
+
+def sampled(logits):
+    generator = torch.Generator().manual_seed(0)
+    return int(torch.multinomial(torch.softmax(logits / 4, 0), 1, generator=generator))
+
+
+MISTAKES = (
+    ("start-missing", {"after": lambda tokens: tokens[1:]}, "The start token is missing at the front."),
+    ("end-missing", without_end, "The end token is missing: it belongs to the result when it is generated."),
+    ("both-missing", lambda *args: without_end(*args)[1:], "The start token and the end token are missing."),
+    ("end-ignored", lambda f, start, end, max_len: greedy_decode(f, start, -1, max_len),
+     "It goes on after the end token."),
+    ("one-too-many", lambda f, start, end, max_len: greedy_decode(f, start, end, max_len + 1),
+     "There is one token too many: max_len counts all tokens, start included."),
+    ("one-too-few", lambda f, start, end, max_len: greedy_decode(f, start, end, max_len - 1),
+     "There is one token too few: max_len counts all tokens, and all of them may be used."),
+    ("last-token-only", {"context": lambda tokens: tokens[-1:]},
+     "The model is shown the last token only; show it all tokens so far."),
+    ("start-only", {"context": lambda tokens: tokens[:1]},
+     "The model is shown the first token only; show it all tokens so far."),
+    ("start-not-shown", {"context": lambda tokens: tokens[1:] or tokens}, "The model is not shown the start token."),
+    ("context-reversed", {"context": lambda tokens: tokens[::-1]}, "The model is shown the tokens in reverse order."),
+    ("two-tokens-only", {"context": lambda tokens: tokens[-2:]},
+     "The model is shown the last two tokens only; show it all."),
+    ("lowest-logit", {"pick": lambda logits: int(logits.argmin())}, "The token with the lowest logit is taken."),
+    ("second-best", {"pick": lambda logits: int(logits.argsort(descending=True)[1])},
+     "The second best token is taken."),
+    ("last-of-ties", {"pick": lambda logits: len(logits) - 1 - int(logits.flip(0).argmax())},
+     "Of tokens with the same logit the highest id is taken; take the lowest."),
+    ("rounded-logits", {"pick": lambda logits: int(logits.round().argmax())},
+     "The logits are rounded, so near ones tie. Compare them as they are."),
+    ("overflowing-exponentials", {"pick": lambda logits: int(logits.float().exp().argmax())},
+     "Large logits overflow in the exponential. The largest logit needs no softmax."),
+    ("sampled", {"pick": sampled}, "The next token is drawn at random; take the most likely one."),
+    ("stops-at-start", lambda f, start, end, n: [start] if start == end else greedy_decode(f, start, end, n),
+     "It stops before it begins where start and end are the same. Only a generated end stops it."),
+    ("tensor-tokens", {"pick": lambda logits: logits.argmax()}, "The list holds tensors. Make Python ints of them."),
+    ("tensor-result", {"after": torch.tensor}, "The result is a tensor; return a list of ints."),
+    ("tuple-result", {"after": tuple}, "The result is a tuple; return a list."),
+    ("length-returned", {"after": len}, "The number of tokens is returned, not the tokens."),
+    ("reversed-result", {"after": lambda tokens: tokens[::-1]}, "The tokens come in reverse order."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    greedy_decode,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "edge cases": 0.25, "ties": 0.15},
+    core="values",
+    slipped=decoded,
+    library="torch",
+)

@@ -1,0 +1,77 @@
+"""What several exercises of the unit share: sizes, masks of padding, and a cross-attention that takes slips."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from .. import attention_parts as attention
+from ..kit import Drawn
+
+#: What `exercise` is told of both layers: widths that are larger than what else there is, and few heads.
+LAYER: dict[str, Any] = {
+    "library": "torch",
+    "sizes": range(2, 8),
+    "ranges": {"h": range(2, 5), "d_model": range(8, 14), "d_source": range(8, 14)},
+}
+
+
+def _padding(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+    B, m = shape
+    lengths = 1 + rng.permutation(max(m, B))[:B] % m
+    lengths[0] = max(1, m - 2)
+    return np.arange(m) < lengths[:, None]
+
+
+def _padding_alone(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
+    allowed = _padding(rng, shape, sizes)
+    allowed[-1] = False
+    return allowed
+
+
+#: Padding at the end, of different length in each sequence; the first sequence loses at least one token.
+PADDED = Drawn("B m", _padding)
+#: The same, and the last sequence is padding alone.
+PADDING_ALONE = Drawn("B m", _padding_alone)
+
+
+def crossed(
+    X: Tensor,
+    Y: Tensor,
+    W_Q: Tensor,
+    W_K: Tensor,
+    W_V: Tensor,
+    W_O: Tensor,
+    n_heads: int,
+    source_mask: Tensor | None = None,
+    *,
+    split: attention.Split = attention.split,
+    merge: attention.Merge = attention.merge,
+    roles: str = "KV",
+    mask_of: Callable[[Tensor], Tensor] = lambda mask: mask[:, None, None],
+    after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
+    one_source: bool = False,
+    always_causal: bool = False,
+    **slips: Any,
+) -> Any:
+    """Cross-attention with a place for every slip; those of `attend` go by `slips`."""
+    if one_source:
+        Y = Y[:1].expand_as(Y)
+    weight = {"K": W_K, "V": W_V}
+    Q = split(X @ W_Q, n_heads)
+    K, V = (split(Y @ weight[role], n_heads) for role in roles)
+    mask = None if source_mask is None else mask_of(source_mask)
+    if always_causal:
+        causal = torch.ones(X.shape[1], Y.shape[1], dtype=torch.bool).tril()
+        mask = causal if mask is None else mask & causal
+    heads, weights = attention.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
+    return after(merge(heads) @ W_O, weights, X)
+
+
+def first_mask(mask: Tensor) -> Tensor:
+    """The padding of the first sequence, for all."""
+    return mask[:1, None, None]
