@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case
-from autograder.running.dialogue import Request, Transcript, read_failure
+from autograder.running.dialogue import Request, Transcript
+from autograder.running.failures import read_failure
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from autograder.worker.moment import Moment

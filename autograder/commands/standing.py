@@ -70,7 +70,7 @@ def _points(course: Course | None, checked: Sequence[Checked]) -> dict[str, dict
     for unit in course.units():
         if unit not in found and course.has(unit):
             with suppress(Expected):  # a unit that cannot be judged here is said when it is asked for
-                found[unit] = course.assignment(unit).points
+                found[unit] = course.points(unit)
     return {unit: found[unit] for unit in course.units() if unit in found}
 
 

@@ -94,6 +94,11 @@ class Course:
             self._assignments[unit] = found
         return self._assignments[unit]
 
+    def points(self, unit: str) -> dict[str, float]:
+        """Question -> points, as the release says, whatever version it is of. Raises BadAssignment."""
+        text, dropped = self.path(unit).read_text(encoding="utf-8"), self.dropped().get(unit, [])
+        return read_assignment(unit, text, dropped=dropped).points
+
     def open(self, path: Path, unit: str) -> Transplanted:
         """Read a submission and put its answers into our notebook. Raises Unreadable."""
         return transplant(read(path), self.assignment(unit).release, unit, str(path))

@@ -6,16 +6,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Call, Failure
+from ..data import Answer, Call
 from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..exercises.kit.records import Case
 from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
+from .failures import read_failure, words
 from .tensors import Differentiable, bare
 
 QUESTIONS_CAP = 20_000
@@ -197,25 +197,6 @@ class Transcript:
         return False
 
 
-def read_failure(error: Any) -> Failure:
-    """The failure that a stranger's frame describes; what is not text or a line number in it is dropped."""
-    error = error if isinstance(error, dict) else {}
-    line = error.get("line")
-    known = type(line) is int and 0 < line < 10**6
-    cell = _words(error.get("cell"), 100)
-    return Failure(
-        _words(error.get("type"), 200) or "Exception",
-        _words(error.get("message"), 2_000),
-        line if known else None,
-        cell if re.fullmatch(r"[\w-]+", cell) else "",
-    )
-
-
-def _words(value: Any, cap: int) -> str:
-    """Text from a stranger, cut short, without lone surrogates, which would break whoever writes it down."""
-    return value[:cap].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
-
-
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     warned = header.get("warnings")
     budget = Budget(len(payload))
@@ -225,7 +206,7 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
 
     call = Call(
         numerical_warnings=tuple(
-            _words(item.get("message"), 200)
+            words(item.get("message"), 200)
             for item in (warned if isinstance(warned, list) else [])[:100]
             if isinstance(item, dict) and item.get("numerical") is True
         ),

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..data import CellOutcome, CellSource
 from ..worker.frames import BadFrame
-from .dialogue import read_failure
+from .failures import read_failure
 
 PLOTS = re.compile(r"\bplt\b|matplotlib|pylab")
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .cases import Cases
+from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .mistakes import Row, read_rows
 from .records import Case, Exercise, Leaf, Symptom
 from .sizes import SMALL
@@ -39,7 +40,8 @@ def exercise(
     core: the first of them, without which nothing is earned.
     sizes, ranges: what sizes are drawn from, and some of them by name.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
-    library, forbidden, not_from, made, examine: as in `Exercise`.
+    forbidden: as in `Exercise`; None chooses what is usual for the library.
+    library, not_from, made, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -49,6 +51,7 @@ def exercise(
     def draw(rng: np.random.Generator) -> list[Case]:
         return list(cases(Cases(reference, rng, sizes, ranges or {}, library)))
 
+    usual = NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS
     return Exercise(
         name=reference.__name__,
         unit=_unit_of(reference),
@@ -57,7 +60,7 @@ def exercise(
         draw=draw,
         credit=credit,
         mistakes=read_rows(mistakes, slipped),
-        forbidden=forbidden,
+        forbidden=usual if forbidden is None else forbidden,
         library=library,
         not_from=not_from,
         made=made,

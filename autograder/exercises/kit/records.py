@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
-
 #: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
 CONDUCT_SHARE = 0.1
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
@@ -104,8 +102,7 @@ class Exercise:
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
     credit: criterion -> share of the points, summing to 1. Without the first criterion nothing is earned.
     mistakes: known mistakes, most typical first: the first that explains an answer is named.
-    forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention"; None
-        chooses those of the library.
+    forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
     not_from: earlier functions that would do this exercise: the course's never stand in here for a student's.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
@@ -120,16 +117,13 @@ class Exercise:
     draw: Callable[[np.random.Generator], Sequence[Case]]
     credit: Mapping[str, float]
     mistakes: tuple[Mistake, ...]
-    forbidden: tuple[str, ...] | None = None
+    forbidden: tuple[str, ...] = ()
     library: str = "numpy"
     not_from: tuple[str, ...] = ()
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None
 
     def __post_init__(self) -> None:
-        if self.forbidden is None:
-            usual = NOT_IN_TORCH_UNITS if self.library == "torch" else NOT_IN_NUMPY_UNITS
-            object.__setattr__(self, "forbidden", usual)
         if abs(sum(self.credit.values()) - 1) > 1e-9:
             raise ValueError(f"{self.name}: the shares of credit must sum to 1, not {sum(self.credit.values())}")
         slugs = [mistake.slug for mistake in self.mistakes]
