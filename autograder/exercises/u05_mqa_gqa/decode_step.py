@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts as attention
+from ..attention_parts import merge, split
 from ..kit import Drawn, Leaf, exercise, normal, size, weights
 from .parts import LAYER, TILED, averaged, first_for_all, groups, in_groups, tiled
 
@@ -56,52 +57,46 @@ def cases(case):
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
 
 
-def step(
-    x,
-    cache,
-    W_Q,
-    W_K,
-    W_V,
-    W_O,
-    n_heads,
-    n_kv_heads,
-    *,
-    join=lambda past, new: torch.cat([past, new], 2),
-    read=lambda past, new, both: both,
-    keep=lambda K, V: (K, V),
-    share=in_groups,
-    split=attention.split,
-    merge=attention.merge,
-    after=lambda out, x: out,
-    **slips,
-):
-    """A step with slips. read: the pair (K, V) that is attended to, of those before, of the new token and of both."""
-    Q, *new = split(x @ W_Q, n_heads), split(x @ W_K, n_kv_heads), split(x @ W_V, n_kv_heads)
-    K, V = (join(*pair) for pair in zip(cache, new, strict=True))
-    read_K, read_V = (share(one, n_heads // n_kv_heads) for one in read(cache, new, (K, V)))
-    heads, _ = attention.attend(Q, read_K, read_V, sizes={"d_model": x.shape[-1], "h": n_heads}, **slips)
-    return after(merge(heads) @ W_O, x), keep(K, V)
+ALL, NEW = slice(None), slice(-1, None)
 
 
-def tokens(start, end=None):
-    """Reads some tokens of the whole cache."""
-    return lambda past, new, both: tuple(one[:, :, start:end] for one in both)
+def step(x, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=ALL, share=in_groups, split=split, merge=merge, **slips):
+    """A step with slips. seen: the tokens that are attended to."""
+    Q, *new = split(x @ W_Q, h), split(x @ W_K, g), split(x @ W_V, g)
+    K, V = (torch.cat(pair, 2) for pair in zip(cache, new, strict=True))
+    read = (share(one[:, :, seen], h // g) for one in (K, V))
+    heads, _ = attention.attend(Q, *read, sizes={"d_model": x.shape[-1], "h": h}, **slips)
+    return merge(heads) @ W_O, (K, V)
 
 
-def keeps_wide(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    out, kept = decode_step(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads)
-    return out, tuple(in_groups(one, n_heads // n_kv_heads) for one in kept)
+def swapped(x, cache, W_Q, W_K, W_V, *rest):
+    out, (V, K) = decode_step(x, cache[::-1], W_Q, W_V, W_K, *rest)
+    return out, (K, V)
+
+
+def gives(result):
+    """A right step that gives `result(x, out, K, V)` back."""
+
+    def wrong(x, cache, *rest):
+        out, kept = decode_step(x, cache, *rest)
+        return result(x, out, *kept)
+
+    return wrong
+
+
+def keeps_wide(*args):
+    out, kept = decode_step(*args)
+    return out, tuple(in_groups(one, args[-2] // args[-1]) for one in kept)
 
 
 MISTAKES = (
-    ("new-token-first", {"join": lambda past, new: torch.cat([new, past], 2)},
+    ("new-token-first", gives(lambda x, out, K, V: (out, (K.roll(1, 2), V.roll(1, 2)))),
      "The new token stands first in the cache; it comes last."),
-    ("blind-to-itself", {"read": lambda past, new, both: past},
+    ("blind-to-itself", {"seen": slice(-1)},
      "The new token does not attend to itself: extend the cache before you attend."),
-    ("new-token-only", {"read": lambda past, new, both: new},
-     "The new token attends to itself only; the cache is not read."),
-    ("forgets-oldest", {"read": tokens(1)}, "The oldest token is left out."),
-    ("first-token-only", {"read": tokens(0, 1)},
+    ("new-token-only", {"seen": NEW}, "The new token attends to itself only; the cache is not read."),
+    ("forgets-oldest", {"seen": slice(1, None)}, "The oldest token is left out."),
+    ("first-token-only", {"seen": slice(1)},
      "A causal mask of one row lets the new token see the first key only. It may see all."),
     ("tiled-heads", {"share": tiled}, TILED),
     ("first-head-for-all", {"share": first_for_all}, "Every head reads the first key/value head."),
@@ -111,22 +106,25 @@ MISTAKES = (
     ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
     ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
     ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("keys-and-values-swapped", {"read": lambda past, new, both: both[::-1]}, "Keys and values have changed places."),
-    ("cache-swapped", {"keep": lambda K, V: (V, K)}, "The returned cache holds values first; keys come first."),
-    ("cache-as-list", {"keep": lambda K, V: [K, V]}, "The returned cache is a list; return a tuple (K, V)."),
-    ("cache-as-one-tensor", {"keep": lambda K, V: torch.stack([K, V])},
+    ("keys-and-values-swapped", swapped, "Keys and values have changed places."),
+    ("cache-swapped", gives(lambda x, out, K, V: (out, (V, K))),
+     "The returned cache holds values first; keys come first."),
+    ("cache-as-list", gives(lambda x, out, K, V: (out, [K, V])),
+     "The returned cache is a list; return a tuple (K, V)."),
+    ("cache-as-one-tensor", gives(lambda x, out, K, V: (out, torch.stack([K, V]))),
      "The returned cache is one tensor; return a tuple (K, V)."),
     ("unstable", {"stable": False}, attention.UNSTABLE),
-    ("residual-added", {"after": lambda out, x: out + x},
+    ("residual-added", gives(lambda x, out, K, V: (out + x, (K, V))),
      "x is added to the result. The residual connection is unit 7's."),
-    ("token-axis-lost", {"after": lambda out, x: out[:, 0]}, "out has lost its token axis: (B, 1, d_model)."),
-    ("cache-not-extended", {"keep": lambda K, V: (K[:, :, :-1], V[:, :, :-1])},
+    ("token-axis-lost", gives(lambda x, out, K, V: (out[:, 0], (K, V))),
+     "out has lost its token axis: (B, 1, d_model)."),
+    ("cache-not-extended", gives(lambda x, out, K, V: (out, (K[:, :, :-1], V[:, :, :-1]))),
      "The returned cache is the old one: the new token is missing in it."),
-    ("cache-of-one", {"keep": lambda K, V: (K[:, :, -1:], V[:, :, -1:])},
+    ("cache-of-one", gives(lambda x, out, K, V: (out, (K[:, :, NEW], V[:, :, NEW]))),
      "The returned cache holds the new token only."),
     ("cache-per-head", keeps_wide, "The returned cache holds a copy for each query head; keep g heads."),
-    ("out-only", lambda *args: decode_step(*args)[0], "Only out comes back; return a tuple (out, cache)."),
-    ("flat-tuple", lambda *args: (decode_step(*args)[0], *decode_step(*args)[1]),
+    ("out-only", gives(lambda x, out, K, V: out), "Only out comes back; return a tuple (out, cache)."),
+    ("flat-tuple", gives(lambda x, out, K, V: (out, K, V)),
      "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
 )  # fmt: skip
 

@@ -39,10 +39,6 @@ def cases(case):
         yield case("errors", "{g} key/value heads for {h} heads", h=h, g=g, raises=Raises("ValueError"))
 
 
-def backwards(K, rep):
-    return in_groups(K, rep).flip(1)
-
-
 def of_each_group(Q, g):
     """The first query head of each group, for all of it."""
     rep = Q.shape[1] // g
@@ -60,11 +56,12 @@ MISTAKES = (
     ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
      "Every head reads the first key/value head."),
     ("averaged-heads", {"keys": averaged, "values": averaged}, "The key/value heads are averaged."),
-    ("groups-reversed", {"keys": backwards, "values": backwards}, "The groups are served in reverse order."),
-    ("no-error", {"check": False},
+    ("groups-reversed", dict.fromkeys(("keys", "values"), lambda K, rep: in_groups(K, rep).flip(1)),
+     "The groups are served in reverse order."),
+    ("no-error", {"refuses": lambda h, g: False},
      "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
      "PyTorch, is not what the docstring asks for."),
-    ("refuses-one-group", {"one_group": False},
+    ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
      "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
      "which."),
     ("root-of-key-width", {"scaling": "root of key width"},

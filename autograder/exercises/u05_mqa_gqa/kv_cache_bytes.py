@@ -13,8 +13,9 @@ def kv_cache_bytes(
 
 
 def cases(case):
-    batch, width = {"batch": size("batch")}, {"bytes_per_value": size("bytes_per_value")}
-    for one in (batch, width, batch):
+    batch = {"batch": size("batch")}
+    for one in (batch, {"bytes_per_value": 4}, batch):
+        width = {"bytes_per_value": int(case.rng.choice([1, 4, 8]))}
         yield case("values", "{n_layers} layers, batch {batch}, {bytes_per_value} bytes", **batch, **width)
         yield case("defaults", "{n_layers} layers, batch and bytes left out")
         yield case("defaults", "one of the two by name", by_name="batch bytes_per_value", **one)
@@ -37,6 +38,7 @@ def divided_by(unit):
     return counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w / unit)
 
 
+RANGES = {"n_layers": range(13, 40), "n_kv_heads": range(3, 12), "d_head": range(50, 130), "n_tokens": range(900, 9000)}
 UNITS = {"gigabytes": 1e9, "gibibytes": 2**30, "megabytes": 1e6, "mebibytes": 2**20}
 
 MISTAKES = (
@@ -83,12 +85,5 @@ EXERCISE = exercise(
     credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
     core="values",
     library="torch",
-    ranges={
-        "n_layers": range(13, 40),
-        "n_kv_heads": range(3, 12),
-        "d_head": range(50, 130),
-        "n_tokens": range(900, 9000),
-        "batch": range(3, 9),
-        "bytes_per_value": (1, 4, 8),
-    },
+    ranges=RANGES,
 )

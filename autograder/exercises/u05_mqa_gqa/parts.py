@@ -90,8 +90,7 @@ def grouped(
     n_kv_heads: int,
     mask: Tensor | None = None,
     *,
-    check: bool = True,
-    one_group: bool = True,
+    refuses: Callable[[int, int], bool] = lambda h, g: h % g > 0,
     split: attention.Split = attention.split,
     merge: attention.Merge = attention.merge,
     keys: Share = in_groups,
@@ -105,10 +104,8 @@ def grouped(
     **slips: Any,
 ) -> Tensor:
     """A grouped layer with a place for every slip; those of `attend` go by `slips`."""
-    if check and n_heads % n_kv_heads:
-        raise ValueError("the key/value heads do not divide the heads")
-    if n_kv_heads == 1 and not one_group:
-        raise ValueError("a single key/value head")
+    if refuses(n_heads, n_kv_heads):
+        raise ValueError("these key/value heads do not go with the heads")
     if one_sequence:
         X = X[:1].expand_as(X)
     n, rep = X.shape[1], -(-n_heads // n_kv_heads)

@@ -50,10 +50,8 @@ def cases(case):
     drawn["W_Q"] *= 90
     drawn["W_K"] *= 90
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
-    yield case("edge cases", "memory that is not contiguous", layout=apart)
-
-
-apart = {"X": strided, **dict.fromkeys(("Y", "W_Q", "W_K", "W_V", "W_O"), by_columns)}
+    places = {"X": strided, **dict.fromkeys(("Y", "W_Q", "W_K", "W_V", "W_O"), by_columns)}
+    yield case("edge cases", "memory that is not contiguous", layout=places)
 
 
 def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
@@ -81,7 +79,8 @@ MISTAKES = (
     ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
     ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
     ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
-    ("first-source-only", {"one_source": True}, "Every target reads the first source of the batch."),
+    ("first-source-only", lambda X, Y, *rest: crossed(X, Y[:1].expand_as(Y), *rest),
+     "Every target reads the first source of the batch."),
     ("first-mask-only", {"mask_of": first_mask}, "Every sequence gets the padding of the first one."),
     ("weights-averaged", {"after": lambda out, maps, X: (out, maps.mean(1))},
      "The weights are averaged over the heads; keep one map per head: (B, h, n, m)."),

@@ -48,7 +48,7 @@ def cases(case):
     yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)
     yield case("edge cases", "memory that is not contiguous", n=longer, layout=strided)
     for layer, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
-        drawn = case.draw(**source)
+        drawn = case.draw(n=longer, **source)
         drawn["params"][f"{layer}_W_Q"] *= 90
         drawn["params"][f"{layer}_W_K"] *= 90
         yield case("edge cases", f"{layer}-attention with scores around ±10,000", rtol=1e-6, **drawn)

@@ -27,16 +27,10 @@ def _padding(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[st
     return np.arange(m) < lengths[:, None]
 
 
-def _padding_alone(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
-    allowed = _padding(rng, shape, sizes)
-    allowed[-1] = False
-    return allowed
-
-
 #: Padding at the end, of different length in each sequence; the first sequence loses at least one token.
 PADDED = Drawn("B m", _padding)
 #: The same, and the last sequence is padding alone.
-PADDING_ALONE = Drawn("B m", _padding_alone)
+PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])
 
 
 def crossed(
@@ -54,13 +48,10 @@ def crossed(
     roles: str = "KV",
     mask_of: Callable[[Tensor], Tensor] = lambda mask: mask[:, None, None],
     after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
-    one_source: bool = False,
     always_causal: bool = False,
     **slips: Any,
 ) -> Any:
     """Cross-attention with a place for every slip; those of `attend` go by `slips`."""
-    if one_source:
-        Y = Y[:1].expand_as(Y)
     weight = {"K": W_K, "V": W_V}
     Q = split(X @ W_Q, n_heads)
     K, V = (split(Y @ weight[role], n_heads) for role in roles)
