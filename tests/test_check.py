@@ -234,7 +234,7 @@ def test_a_course_with_an_autograder_of_its_own_is_left_to_that(installed):
     shutil.copy(ROOT / "nbgrader_config.py", course)
     shutil.copytree(ROOT / "notebooks" / "03_masking", course / "notebooks" / "03_masking")
     shutil.copytree(folder / "site" / "autograder", course / "autograder")
-    code = course / "autograder" / "judge.py"
+    code = course / "autograder" / "judging" / "judge.py"
     assert "no submissions" in run("grade").stderr, "the very same is another only in its place"
     code.write_text(code.read_text(encoding="utf-8") + "# corrected\n", encoding="utf-8")
     for words in (["grade"], ["check", "3"], ["release"], ["report"]):

@@ -127,7 +127,7 @@ class Session:
         """Run all cells that are not left out in a fresh process; the one in which it ended, if it did."""
         wanted = [index for index in range(len(self._sources)) if index not in self._left_out]
         sources = [self._sources[index] for index in wanted]
-        cells = [order_of(cell) for cell in sources]
+        cells = [order_of(cell, self._libraries) for cell in sources]
         seconds = {
             "seconds_per_cell": self._limits.seconds_per_cell,
             "seconds_for_own_cells": self._limits.seconds_per_submission * OWN_CELLS,

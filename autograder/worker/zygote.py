@@ -70,8 +70,6 @@ def main(control_descriptor: int, mode: str) -> None:
 def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     """Import what students use and build an IPython shell; returns its namespace and its source transformer."""
     import numpy  # noqa: F401
-
-    later.put_off()
     from IPython.core.interactiveshell import InteractiveShell
     from traitlets.config import Config
 
