@@ -5,13 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from contextlib import ExitStack
+from pathlib import Path
 
-from ..gradebook.class_run import Run
-from ..gradebook.condition import check_gradebook
-from ..gradebook.following import follow
-from ..gradebook.marks import read_marks
-from ..grading import classroom
-from ..pages.report import MOST, print_report, problem_lines
+from ..grading.warm import launched
+from ..running.limits import Limits
+from ..running.sandbox import Sandbox
 from .progress import progress
 from .status import FAILED, GRADED, UNUSABLE, Unusable, outdated
 from .which_course import course as course_folder
@@ -22,11 +21,30 @@ def run(options: argparse.Namespace) -> int:
     if options.workers is not None and options.workers < 1:
         raise Unusable("--workers takes a number from 1 up")
     root = course_folder(options)
+    with ExitStack() as stack:
+        sandbox = None
+        if options.scheduler is None and any((root / "grading" / "submitted").glob("*/*/")):
+            sandbox = launched(root, options.units, Limits.from_course(root), options.unsafe)
+            stack.callback(sandbox.stop)
+        return _grade(options, root, sandbox)
+
+
+def _grade(options: argparse.Namespace, root: Path, sandbox: Sandbox | None) -> int:
+    # While the sandbox imports what it needs, this process does.
+    from ..gradebook.class_run import Run
+    from ..gradebook.condition import check_gradebook
+    from ..gradebook.following import follow
+    from ..gradebook.marks import read_marks
+    from ..grading import classroom
+    from ..pages.report import MOST, print_report, problem_lines
+
     found = classroom.look_through(root, options.units, options.student)
     check_gradebook(root, to_write=True)
     run = Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:
-        graded = run.grade(found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student))
+        graded = run.grade(
+            found.notebooks, options.workers, options.scheduler, lambda item: advance(item.student), sandbox
+        )
     graded = follow(run.course, graded, read_marks(root))
     if options.json:
         print(json.dumps([entry for item in graded for entry in item.as_json()], indent=1))

@@ -15,7 +15,7 @@ from ..grading.placement import HandedIn
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..running.limits import Limits
-from ..running.sandbox import preflight
+from ..running.sandbox import Sandbox, preflight
 from .recorder import Recorder
 
 
@@ -42,8 +42,12 @@ class Run:
         workers: int | None = None,
         scheduler: str | None = None,
         done: Done = lambda graded: None,
+        sandbox: Sandbox | None = None,
     ) -> list[Graded]:
-        """All verdicts, whether they were reached now or before, in the order of `handed`."""
+        """All verdicts, whether they were reached now or before, in the order of `handed`.
+
+        sandbox: for all workers of this machine, if one has been launched already.
+        """
         for unit in dict.fromkeys(item.unit for item in handed):
             self.course.assignment(unit)
         if not self._unsafe and scheduler is None and preflight() is not None:
@@ -71,7 +75,7 @@ class Run:
 
             if fresh:
                 settings = (self.root, fresh, workers, self._unsafe, self._challenge, finish, scheduler, self._limits)
-                for item, graded in zip(fresh, grade_class(*settings, enter_units), strict=True):
+                for item, graded in zip(fresh, grade_class(*settings, enter_units, sandbox), strict=True):
                     found[item] = graded
             self.remarks = [*recorder.changes, *recorder.remarks]
         runs.finished(self.root, self._challenge.seed)

@@ -8,7 +8,6 @@ import warnings
 from pathlib import Path
 
 import nbgrader.api
-from alembic.script import ScriptDirectory
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Config
 from traitlets.config.loader import PyFileConfigLoader
@@ -21,6 +20,8 @@ warnings.filterwarnings("ignore", message="Object of type <Submitted", category=
 
 def _version_of_the_tables() -> str:
     """What nbgrader has a program called alembic say when it makes a gradebook, which takes a second."""
+    from alembic.script import ScriptDirectory
+
     return ScriptDirectory(str(Path(nbgrader.api.__file__).parent / "alembic")).get_current_head()
 
 

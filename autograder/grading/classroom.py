@@ -14,11 +14,12 @@ from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..reading.submission import bounded, read_file
 from ..running.limits import Limits
-from ..running.sandbox import open_sandbox
+from ..running.sandbox import Sandbox
 from .executors import Pool
 from .jobs import Job, begin, lost, run
 from .placement import HandedIn, HandedInByAll, survey
 from .unseen import unseen
+from .warm import launched
 
 Done = Callable[[Graded], None]
 
@@ -84,10 +85,11 @@ def grade_class(
     scheduler: str | None = None,
     limits: Limits | None = None,
     meanwhile: Callable[[], None] = lambda: None,
+    sandbox: Sandbox | None = None,
 ) -> list[Graded]:
     """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished.
 
-    meanwhile: called once the workers are starting, which takes them some seconds.
+    meanwhile: called once the workers are starting, which takes them some seconds. sandbox: for all of them, launched.
     """
     course, challenge = Course(root), challenge or Challenge()
     limits, hidden = limits or Limits.from_course(root), unseen(root)
@@ -95,11 +97,9 @@ def grade_class(
     workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
     found: dict[HandedIn, Graded] = {}
     with ExitStack() as stack:
-        sandbox = None
-        if scheduler is None:  # one for all workers, which imports what it needs while this process does
-            sandbox = open_sandbox(limits, unsafe=unsafe, hidden=hidden)
+        if sandbox is None and scheduler is None:
+            sandbox = launched(root, units, limits, unsafe)
             stack.callback(sandbox.stop)
-            sandbox.launch(_libraries(course, units))
         for unit in units:
             course.assignment(unit)
         start = partial(begin, sandbox, unsafe, hidden) if sandbox else None
@@ -113,9 +113,3 @@ def grade_class(
             graded.notebook = None
             found[item] = graded
     return [found[item] for item in handed]
-
-
-def _libraries(course: Course, units: Sequence[str]) -> frozenset[str]:
-    """What all submissions will need, as far as the releases say it."""
-    texts = (course.path(unit).read_text(encoding="utf-8") for unit in units if course.has(unit))
-    return frozenset({"torch"} if any("import torch" in text for text in texts) else ())
