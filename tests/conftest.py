@@ -1,6 +1,8 @@
 """Settings shared by all tests."""
 
 import os
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -32,6 +34,21 @@ def stand_in_the_course(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
     folder = request.getfixturevalue("course") if "course" in request.fixturenames else None
     if isinstance(folder, Path) and (folder / "nbgrader_config.py").is_file():
         monkeypatch.chdir(folder)
+
+
+@pytest.fixture(scope="module")
+def one_sandbox() -> Iterator[None]:
+    """Runs of this file's tests take a sandbox that is warm; see warm.py."""
+    from warm import WARM
+
+    with WARM.lends_to_all():
+        yield
+
+
+def pytest_unconfigure() -> None:
+    """End what was kept warm for all tests."""
+    if "warm" in sys.modules:
+        sys.modules["warm"].WARM.stop()
 
 
 @pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups

@@ -28,7 +28,10 @@ class Rule(LateSubmissionPlugin):
     def late_submission_penalty(self, student_id, score, total_seconds_late):
         return {}
 """
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 
 def test_a_term(tmp_path):
