@@ -24,7 +24,7 @@ from nbgrader.api import Gradebook
 
 import warm
 from autograder.cli import main
-from autograder.grading import classroom
+from autograder.gradebook import class_run
 
 ROOT = Path(__file__).parents[1]
 UNITS = ("01_projections", "02_scaled_scores", "03_masking")
@@ -234,14 +234,14 @@ class Term:
 
     def grade(self, *words: str, status: int = 0) -> Said:
         """`autograder grade`; what was judged anew is in `judged`."""
-        whole, self.judged = classroom.grade_class, []
+        whole, self.judged = class_run.grade_class, []
 
         def noted(root: Path, handed: list, *rest: object) -> list:
             self.judged += [(item.student, item.unit) for item in handed]
             return whole(root, handed, *rest)
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(classroom, "grade_class", noted)
+            patch.setattr(class_run, "grade_class", noted)
             return self.do("grade", "--workers", "2", *words, status=status)
 
     def nbgrader(self, *words: str, status: int = 0) -> Said:

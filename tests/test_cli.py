@@ -323,14 +323,14 @@ def gradebook(course: Path) -> Path:
 
 
 def test_a_locked_gradebook(capfd, course, monkeypatch):
-    from autograder.grading import classroom
+    from autograder.gradebook import condition
 
     hand_in(course, "anna")
     connect = sqlite3.connect
     with connect(gradebook(course), isolation_level=None) as other:
         other.execute("CREATE TABLE course (id TEXT)")
         other.execute("BEGIN EXCLUSIVE")
-        monkeypatch.setattr(classroom.sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
+        monkeypatch.setattr(condition.sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
         assert "locked; close the program" in refused(capfd, *grade(course, UNIT))
         other.rollback()
 
