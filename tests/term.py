@@ -1,4 +1,4 @@
-"""A term for tests: a course folder, thirty generated students, and what each of them should have.
+"""A term for tests: a course folder, generated students, and what each of them should have.
 
 What is expected is kept here, by what was answered, marked and decided, and is read from none of our own files.
 """

@@ -22,6 +22,7 @@ from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises import unit_names
 from autograder.exercises.kit import Case
 from autograder.running import sandbox as room
+from autograder.running import session as session_module
 from autograder.running import view
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
@@ -42,6 +43,12 @@ DOUBLE = "def g(x):\n    return 2 * x\n"
 X = np.arange(3.0)
 
 pytestmark = pytest.mark.skipif(room.preflight() is not None, reason=str(room.preflight()))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """What waits for a process that will not answer waits less long here."""
+    monkeypatch.setattr(session_module, "GRACE_SECONDS", 2.5)
 
 
 @pytest.fixture(scope="module")
