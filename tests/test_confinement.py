@@ -500,7 +500,8 @@ def test_no_canary_is_in_sight() -> None:
                 if name in ("judge.py", "challenge.py", "exercise.py", "dialogue.py"):
                     if "Exercise" in open(os.path.join(folder, name), errors="replace").read():
                         out.append(os.path.join(folder, name))
-                named = name.startswith(("unit_0", "autograder", "attention_course", *UNITS))
+                package = () if "/nbgrader/" in folder else ("autograder",)  # there it is the name of pictures
+                named = name.startswith(("unit_0", "attention_course", *package, *UNITS))
                 if named or name in ("gradebook.db", "nbgrader_config.py"):
                     out.append(os.path.join(folder, name))
         return (seen, out, sorted(name for name in os.listdir("/course/worker") if name != "__pycache__"))"""
