@@ -1,6 +1,11 @@
 """Settings shared by all tests."""
 
+import functools
+import json
 import os
+import sys
+import types
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,13 +14,30 @@ import pytest
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
-#: Files whose tests share nothing but the cases of an exercise: one worker takes an exercise, not the whole file.
-BY_EXERCISE = (
+ROOT = Path(__file__).parents[1]
+#: Files of tests of every exercise: one worker takes a unit, not the whole file, and each test has its unit's mark.
+BY_UNIT = (
     *("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py"),
     *("test_crashes.py", "test_draws.py"),
 )
 #: Files whose tests are long and share nothing.
 ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
+#: What is marked `slow`, the longest first, for workers begin with these: files of more than ten seconds of processor
+#: time or of waiting, and tests of that kind in files that are quick otherwise.
+SLOW = (
+    *("test_hostile.py", "test_term.py", "test_held_out_answers.py", "test_runs.py", "test_sandbox.py"),
+    *("test_confinement.py", "test_demo.py", "test_hostile_class.py", "test_semester.py", "test_website.py"),
+    *("test_forked_graders.py", "test_check.py", "test_hostile_exchange.py"),
+    "test_solution_runs_from_the_top_and_prints_what_it_printed",
+)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Make a mark of each unit, and have workers take the groups in our order, not by the number of their tests."""
+    for unit in exercises_of_units():
+        config.addinivalue_line("markers", f"{mark_of(unit)}: what concerns {unit}")
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False
 
 
 @pytest.fixture(autouse=True)
@@ -34,19 +56,83 @@ def stand_in_the_course(request: pytest.FixtureRequest, monkeypatch: pytest.Monk
         monkeypatch.chdir(folder)
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say which tests belong together when several workers share them (`--dist loadgroup`)."""
+@pytest.fixture(scope="module")
+def one_sandbox() -> Iterator[None]:
+    """Runs of this file's tests take a sandbox that is warm; see warm.py."""
+    from warm import WARM
+
+    with WARM.lends_to_all():
+        yield
+
+
+def pytest_unconfigure() -> None:
+    """End what was kept warm for all tests."""
+    if "warm" in sys.modules:
+        sys.modules["warm"].WARM.stop()
+
+
+@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups, and pytest at the marks
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Say which unit a test concerns, what is slow, and what several workers leave together (`--dist loadgroup`)."""
+    ranks = {}
     for number, item in enumerate(items):
-        group = item.path.name
-        if group in BY_EXERCISE:
-            group += f" {_exercise(item)}"
-        elif group in ONE_BY_ONE:
-            group += f" {number}"
-        item.add_marker(pytest.mark.xdist_group(group))
+        units, file = units_of(item), item.path.name
+        for unit in units:
+            item.add_marker(mark_of(unit))
+        if file in BY_UNIT and not units and {"exercise", "name", "unit"} & {*parameters(item)}:
+            raise pytest.UsageError(f"{item.nodeid}: of which unit is it? Let a parameter name its exercise or unit")
+        ranks[item] = next((place for place, name in enumerate(SLOW) if name in (file, item.originalname)), len(SLOW))
+        if ranks[item] < len(SLOW):
+            item.add_marker("slow")
+        part = {**dict.fromkeys(BY_UNIT, "-".join(units)), **dict.fromkeys(ONE_BY_ONE, number)}.get(file, "")
+        item.add_marker(pytest.mark.xdist_group(f"{file} {part}"))
+    if hasattr(config, "workerinput"):
+        items.sort(key=ranks.__getitem__)
 
 
-def _exercise(item: pytest.Item) -> str:
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    exercise = parameters.get("exercise")
-    return exercise.name if exercise is not None else str(parameters.get("name", parameters.get("unit", "")))
+@functools.cache
+def exercises_of_units() -> dict[str, set[str]]:
+    """Unit -> its exercises, by the notebooks: a run of one quick file need not import them all."""
+    found = {}
+    for path in sorted((ROOT / "solutions").glob("*/*.ipynb")):
+        cells = [cell["metadata"].get("nbgrader", {}) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
+        found[path.stem] = {cell["grade_id"] for cell in cells if cell.get("solution")}
+    return found
+
+
+def mark_of(unit: str) -> str:
+    """The mark of a unit: unit03 for 03_masking."""
+    return f"unit{unit[:2]}"
+
+
+def units_of(item: pytest.Item) -> list[str]:
+    """The units that a test concerns: by its file's name, by its parameters, and by the exercises that it names.
+
+    That a test of the commands grades some unit makes it none of that unit.
+    """
+    words = {item.path.stem.removeprefix("test_"), *strings(item.function.__code__)}
+    for value in parameters(item).values():
+        place = getattr(value, "__module__", "").rpartition(".")[2] if callable(value) else ""
+        words |= {value} if isinstance(value, str) else {place, *map(str, (_of(value, "unit"), _of(value, "name")))}
+    known = exercises_of_units()
+    return [unit for unit in known if {unit, f"unit_{unit[:2]}", *known[unit]} & words]
+
+
+def parameters(item: pytest.Item) -> dict[str, object]:
+    return getattr(getattr(item, "callspec", None), "params", {})
+
+
+def _of(value: object, name: str) -> object:
+    return getattr(value, name, "") if not isinstance(value, type) else ""
+
+
+def strings(code: types.CodeType) -> set[str]:
+    """The strings that stand in a function."""
+    found: set[str] = set()
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= strings(constant)
+        else:
+            each = constant if isinstance(constant, (tuple, frozenset)) else (constant,)
+            found |= {word for word in each if isinstance(word, str)}
+    return found

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+
+import warm
 
 ROOT = Path(__file__).resolve().parents[1]
 UNIT, LAB = "03_masking", "lab"
@@ -151,6 +151,4 @@ def solved(folder: Path, unit: str) -> dict[str, str]:
 
 
 def run(folder: Path, *command: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-    line = [sys.executable, "-m", *command]
-    return subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return warm.command(folder, *command)

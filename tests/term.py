@@ -1,4 +1,4 @@
-"""A term for tests: a course folder, thirty generated students, and what each of them should have.
+"""A term for tests: a course folder, generated students, and what each of them should have.
 
 What is expected is kept here, by what was answered, marked and decided, and is read from none of our own files.
 """
@@ -8,10 +8,8 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
-import os
 import random
 import shutil
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -24,6 +22,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 
+import warm
 from autograder.cli import main
 from autograder.gradebook import class_run
 
@@ -247,9 +246,7 @@ class Term:
 
     def nbgrader(self, *words: str, status: int = 0) -> Said:
         """Run one of nbgrader's, as an instructor does in the course folder."""
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "nbgrader", *words]
-        done = subprocess.run(command, cwd=self.root, env=environment, capture_output=True, text=True, timeout=300)
+        done = warm.command(self.root, "nbgrader", *words)
         assert done.returncode == status, f"nbgrader {' '.join(words)}: {done.stderr[-3000:]}"
         return Said(done.stdout, done.stderr)
 

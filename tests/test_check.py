@@ -23,6 +23,7 @@ from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
 from autograder.reading import contract
 from autograder.version import __version__
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[1]
 COUNT = sum(len(exercises(unit)) for unit in unit_names())
 POINTS = sum(sum(points_of(unit).values()) for unit in unit_names())
@@ -179,16 +180,30 @@ def test_a_notebook_says_when_it_is_old_and_is_refused_where_its_exercises_are_o
     )
 
 
+#: Runs several commands one after the other; prints status, standard output and standard error of each.
+COMMANDS = """
+import contextlib, io, json, sys
+from autograder.cli import main
+said = []
+for words in json.loads(sys.argv[1]):
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        said.append((main(words), out, err))
+print(json.dumps([(status, out.getvalue(), err.getvalue()) for status, out, err in said]))
+"""
+
+
 @pytest.fixture
 def installed(tmp_path):
     """The package alone, as it is installed for the users of a server, and a folder of a student's beside it."""
     shutil.copytree(ROOT / "autograder", tmp_path / "site" / "autograder", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "home").mkdir()
 
-    def run(*words: str) -> subprocess.CompletedProcess:
+    def run(*commands: list[str], folder: Path = tmp_path / "home") -> list[tuple[int, str, str]]:
         environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site"), "COLUMNS": "100"}
-        line = [sys.executable, "-m", "autograder", *words]
-        return subprocess.run(line, cwd=tmp_path / "home", env=environment, capture_output=True, text=True)
+        line = [sys.executable, "-c", COMMANDS, json.dumps(commands)]
+        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True, check=True)
+        assert done.stderr == ""
+        return [tuple(each) for each in json.loads(done.stdout)]
 
     return tmp_path, run
 
@@ -211,21 +226,22 @@ def test_on_a_server_with_the_package_alone_the_notebook_says_what_it_asks(insta
     )
     notebook.cells.append(nbformat.from_dict(twice))
     nbformat.write(notebook, folder / "home" / f"{unit}.ipynb")
-    for words in ([], ["3"], [f"{unit}.ipynb"]):
-        done = run("check", "--json", *words)
-        verdicts = {entry["function"]: entry["verdict"] for entry in json.loads(done.stdout)}
-        assert list(verdicts) == list(exercises(unit))
+    checks = [["check", "--json", *words] for words in ([], ["3"], [f"{unit}.ipynb"])]
+    others = [["grade"], ["report"], ["release"], ["bundle"]]
+    said = run(*checks, *others, ["doctor"])
+    for status, out, err in said[:3]:
+        verdicts = {entry["function"]: entry["verdict"] for entry in json.loads(out)}
+        assert status == 0 and list(verdicts) == list(exercises(unit))
         assert {name for name, verdict in verdicts.items() if verdict == "right"} == {"causal_mask", "padding_mask"}
-        assert done.stderr == (
+        assert err == (
             f"autograder: judged by autograder {__version__} in {folder / 'site'}, "
             "which goes by the notebook itself: it lies in no course folder\n"
         )
-    for words in (["grade"], ["report"], ["release"], ["bundle"]):
-        done = run(*words)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert "no course folder here" in done.stderr
-    done = run("doctor")
-    assert done.returncode == 0 and "none here; `autograder check` does without" in " ".join(done.stdout.split())
+    for status, out, err in said[3:-1]:
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert "no course folder here" in err
+    status, out, _ = said[-1]
+    assert status == 0 and "none here; `autograder check` does without" in " ".join(out.split())
 
 
 def test_a_course_with_an_autograder_of_its_own_is_left_to_that(installed):
@@ -235,16 +251,15 @@ def test_a_course_with_an_autograder_of_its_own_is_left_to_that(installed):
     shutil.copytree(ROOT / "notebooks" / "03_masking", course / "notebooks" / "03_masking")
     shutil.copytree(folder / "site" / "autograder", course / "autograder")
     code = course / "autograder" / "judging" / "judge.py"
-    assert "no submissions" in run("grade").stderr, "the very same is another only in its place"
+    ((_, _, err),) = run(["grade"])
+    assert "no submissions" in err, "the very same is another only in its place"
     code.write_text(code.read_text(encoding="utf-8") + "# corrected\n", encoding="utf-8")
-    for words in (["grade"], ["check", "3"], ["release"], ["report"]):
-        # Of two packages Python takes the one in the current folder, so one stands beside it.
-        environment = {**os.environ, "PYTHONPATH": str(folder / "site")}
-        line = [sys.executable, "-m", "autograder", "--course", str(course), *words]
-        done = subprocess.run(line, cwd=folder, env=environment, capture_output=True, text=True)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        assert f"{course} has its own autograder {__version__}" in done.stderr and str(folder / "site") in done.stderr
-        assert str(course / ".venv" / "bin" / "autograder") in done.stderr
+    commands = [["--course", str(course), *words] for words in (["grade"], ["check", "3"], ["release"], ["report"])]
+    # Of two packages Python takes the one in the current folder, so one stands beside it.
+    for status, out, err in run(*commands, folder=folder):
+        assert (status, out, err.count("\n")) == (2, "", 1)
+        assert f"{course} has its own autograder {__version__}" in err and str(folder / "site") in err
+        assert str(course / ".venv" / "bin" / "autograder") in err
 
 
 # --- the map ---------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from pathlib import Path
 import nbformat
 import pytest
 
+import warm
 from asked import points_of
 from autograder.cli import main
 from autograder.exercises import find_exercise
@@ -25,6 +26,7 @@ from autograder.running import sandbox as room
 from autograder.trouble import explained
 from autograder.version import __version__
 
+pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
 SOLUTION = ROOT / "solutions" / UNIT / f"{UNIT}.ipynb"
@@ -223,8 +225,8 @@ def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_
     local = course / "nbgrader_config_local.py"
     local.write_text('c.CourseDirectory.db_url = c.CourseDirectory.db_url.replace("gradebook.db", "other.db")\n')
     shutil.rmtree(course / "notebooks" / UNIT)
-    line = [sys.executable, "-m", "nbgrader", "generate_assignment", UNIT]
-    subprocess.run(line, cwd=course, env={**os.environ, "PYTHONPATH": str(ROOT)}, check=True, capture_output=True)
+    done = warm.command(course, "nbgrader", "generate_assignment", UNIT)
+    assert done.returncode == 0, done.stderr
     assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
     assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
     assert load_config(course).CourseDirectory.db_url.startswith(f"sqlite:///{course / 'grading' / 'other.db'}")
@@ -431,38 +433,30 @@ def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch)
 
 
 @needs_sandbox
-def test_grade_then_report(course):
+def test_grade_then_report(capfd, course, monkeypatch):
     hand_in(course, "anna")
     hand_in(course, "ben", RELEASE)
     hand_in(course, "cara").write_text("{")
 
-    def run(*words: str) -> subprocess.CompletedProcess:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"}
-        line = [sys.executable, "-m", "autograder", *words]
-        return subprocess.run(
-            line, cwd=course / "grading", env=environment, capture_output=True, text=True, timeout=200
-        )
+    monkeypatch.chdir(course / "grading")
+    monkeypatch.setenv("COLUMNS", "200")
+    status, out, lines = command(capfd, "grade")
+    assert status == 0
+    assert len(lines) == 1 and lines[0].startswith("autograder: cara: ")
+    assert all(word in out for word in ("anna", "ben", "cara", "Feedback pages", "STUDENT/UNIT/UNIT.html"))
 
-    done = run("grade")
-    assert done.returncode == 0
-    assert done.stderr.splitlines() == [
-        line for line in done.stderr.splitlines() if line.startswith("autograder: cara: ")
-    ]
-    assert len(done.stderr.splitlines()) == 1
-    assert all(word in done.stdout for word in ("anna", "ben", "cara", "Feedback pages", "STUDENT/UNIT/UNIT.html"))
-
-    done = run("grade", UNIT, "--json", "--workers", "1")
-    entries = json.loads(done.stdout)
-    assert done.returncode == 0
+    status, out, _ = command(capfd, "grade", UNIT, "--json", "--workers", "1")
+    entries = json.loads(out)
+    assert status == 0
     assert all(list(entry) == KEYS for entry in entries)
     assert {entry["student"] for entry in entries} == {"anna", "ben", "cara"}
     assert sum(entry["score"] for entry in entries) == sum(POINTS.values())
 
-    done = run("report")
-    assert done.returncode == 0 and "cut off" not in done.stdout
-    assert done.stderr.startswith("autograder: cara: ") and done.stderr.count("\n") == 1
-    assert all(word in done.stdout for word in ("anna", "ben", "cara"))
-    assert json.loads(run("report", UNIT, "--json").stdout)["verdicts"] == entries
+    status, out, lines = command(capfd, "report")
+    assert status == 0 and "cut off" not in out
+    assert len(lines) == 1 and lines[0].startswith("autograder: cara: ")
+    assert all(word in out for word in ("anna", "ben", "cara"))
+    assert json.loads(command(capfd, "report", UNIT, "--json")[1])["verdicts"] == entries
 
 
 @needs_sandbox

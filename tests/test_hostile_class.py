@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import subprocess
-import sys
 import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
 
+import warm
 from asked import points_of
 from autograder.running.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
@@ -58,9 +57,7 @@ HONEST = Attack("honest", "hands in the solutions")
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "400"}
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return warm.command(folder, *words, COLUMNS="400")
 
 
 @pytest.fixture(scope="module")

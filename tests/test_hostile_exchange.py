@@ -7,8 +7,6 @@ import logging
 import os
 import pwd
 import shutil
-import subprocess
-import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import get_username, notebook_hash, parse_utc
 
+import warm
 from autograder.gradebook.config import load_config
 from autograder.gradebook.exchange import Collect, ReleaseFeedback
 from autograder.gradebook.recorder import Gradebook
@@ -318,9 +317,7 @@ def test_the_command_and_the_formgraders_button_use_it(shared):
     settings = f'c.Exchange.root = "{shared.folder}/exchange"\nc.ExchangeCollect.check_owner = False\n'
     with open(shared.course / "nbgrader_config.py", "a", encoding="utf-8") as file:
         file.write(settings)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", "nbgrader", "collect", UNIT]
-    done = subprocess.run(command, cwd=shared.course, env=environment, capture_output=True, text=True, timeout=100)
+    done = warm.command(shared.course, "nbgrader", "collect", UNIT)
     assert done.returncode == 0 and "no folder but a link" in done.stderr, done.stderr
     assert set(shared.collected()) == {HONEST}
     shared.exchange.hand_in(HONEST, OTHER)

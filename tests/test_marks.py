@@ -8,7 +8,10 @@ from autograder.running.sandbox import preflight
 from term import BLANK, RIGHT, RUBBISH, UNITS, Term
 
 UNIT, TWO = UNITS[:2]
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 
 def graded(root, **config) -> Term:

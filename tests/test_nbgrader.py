@@ -7,16 +7,15 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
+import warm
 from asked import points_of
 from autograder.gradebook import nbgrader_plugin
 from autograder.reading.submission import for_the_student
@@ -30,7 +29,10 @@ FULL = sum(POINTS.values())
 UNREADABLE = {"cut", "link"}
 SCORES = {"anna": FULL, "ben": 0, "cut": 0, "link": 0, "wrong": FULL - POINTS["causal_mask"], "stamp": FULL}
 
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 
 def make_course(folder: Path) -> Path:
@@ -67,9 +69,7 @@ def wrong_answer(solution: bytes) -> bytes:
 
 
 def run(folder: Path, *words: str) -> subprocess.CompletedProcess:
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-m", *words]
-    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    return warm.command(folder, *words)
 
 
 def gradebook(folder: Path) -> Gradebook:

@@ -42,7 +42,10 @@ from own_course import (
     write,
 )
 
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 RUBBISH = 'def banded_mask(n, width):\n    return "rubbish"'
 HOSTILE = """\

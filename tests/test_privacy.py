@@ -19,7 +19,10 @@ from autograder.running.sandbox import preflight
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
 SECRETS = {"student-alder": "0a" * 64, "student-birch": "1b" * 64, "student-cedar": None}
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 
 def words_of(student: str) -> str:

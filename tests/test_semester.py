@@ -23,6 +23,7 @@ import pytest
 from nbgrader.api import Gradebook
 from nbgrader.utils import get_username
 
+import warm
 from asked import points_of
 from autograder.commands import demo
 from autograder.running.sandbox import preflight
@@ -33,7 +34,10 @@ UNIT = "03_masking"
 FULL = sum(points_of(UNIT).values())
 CLASS = ("ada", "bela", "chen", "emil", "fatma", "lena", "mallory")
 LATE = "emil"
-pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+pytestmark = [
+    pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
+    pytest.mark.usefixtures("one_sandbox"),
+]
 
 
 class Semester:
@@ -63,11 +67,7 @@ class Semester:
         return self.run(self.course, *shlex.split(line))
 
     def run(self, folder: Path, *words: str) -> str:
-        environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(self.home), "OMP_NUM_THREADS": "1"}
-        command = [sys.executable, "-m", *words]
-        started = time.monotonic()
-        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=100)
-        print(f"{time.monotonic() - started:5.1f} s  {shlex.join(words)}")
+        done = warm.command(folder, *words, HOME=str(self.home), timeout=100)
         assert done.returncode == 0, f"{shlex.join(words)}: {done.stderr[-2000:]}"
         assert "Traceback" not in done.stderr
         return done.stdout + done.stderr

@@ -68,6 +68,8 @@ def _unmarked(cells: list[NotebookNode], questions: Mapping[str, Question]) -> I
         return  # then all are run
     exercises = {each for q in questions.values() if q.kind == EXERCISE for each in (q.name, q.cell)}
     asked = [cell for cell in code if _name(cell) and _name(cell) not in exercises]
+    if not asked:
+        return
     known = _bound([cell for cell in code if _name(cell) or _is_given(cell)])
     wanted = _loaded(asked) - known
     for cell in code:

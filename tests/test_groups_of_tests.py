@@ -1,0 +1,49 @@
+"""Which unit a test concerns, and which tests are slow: `pytest -m unit03`, `pytest -m "not slow"`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import conftest
+from answers import ANSWERS
+from autograder.exercises import exercises, find_exercise, unit_names
+
+
+def units(request: pytest.FixtureRequest) -> set[str]:
+    """The marks of the test that runs."""
+    return {mark.name for mark in request.node.iter_markers() if mark.name.startswith("unit")}
+
+
+@pytest.mark.parametrize(
+    "about",
+    [
+        pytest.param(find_exercise("masked_softmax"), id="an exercise"),
+        pytest.param(ANSWERS["03_masking"].WRONG["masked_softmax"][0], id="an answer"),
+        *("masked_softmax", "03_masking"),
+    ],
+)
+def test_a_parameter_says_the_unit(request, about):
+    assert units(request) == {"unit03"}
+
+
+def test_an_exercise_that_is_named_says_the_unit(request):
+    assert find_exercise("grouped_query_attention").unit[:2] == "05"
+    assert units(request) == {"unit05"}
+
+
+@pytest.mark.parametrize("word", ["mask", "softmax of something", 3, None])
+def test_what_names_no_exercise_is_of_no_unit(request, word):
+    assert units(request) == set()
+
+
+def test_the_notebooks_hold_the_exercises_that_are_judged():
+    assert conftest.exercises_of_units() == {unit: set(exercises(unit)) for unit in unit_names()}
+
+
+def test_what_is_listed_is_there():
+    tests = Path(__file__).parent
+    for name in {*conftest.SLOW, *conftest.BY_UNIT, *conftest.ONE_BY_ONE}:
+        found = (tests / name).is_file() if name.endswith(".py") else None
+        assert found or any(f"def {name}(" in path.read_text(encoding="utf-8") for path in tests.glob("test_*.py"))
