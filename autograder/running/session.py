@@ -332,7 +332,7 @@ class _Culprit:
 
 def _order(cell: CellSource) -> dict[str, Any]:
     told = {"name": cell.name, "source": cell.source, "tested": cell.tested, "tests": cell.tests}
-    return {**told, "own": cell.kind == "extra"}
+    return {**told, "own": cell.kind == "extra", "given": cell.kind == "given"}
 
 
 def _outcome(name: str, header: dict[str, Any]) -> CellOutcome:
