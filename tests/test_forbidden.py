@@ -11,12 +11,13 @@ from autograder.data import CellSource
 from autograder.exercise import Case
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
+from autograder.reading.course import Course
 from autograder.reading.uses import Uses
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox
 from autograder.units import exercises, find_exercise, unit_names
-from hostile.attack import solutions
+from hostile.attack import ROOT, solutions
 
 NUMPY = find_exercise("softmax").forbidden
 TORCH = find_exercise("bmm_attention").forbidden
@@ -127,11 +128,11 @@ def calling(text: str) -> list[str]:
     [
         calling(f"F.{X}(Q, K, V)"),
         calling(f"torch._C._nn.{X}(Q, K, V)"),
-        calling(f"getattr(F, 'scaled_dot' + '_product_attention')(Q, K, V)"),
+        calling("getattr(F, 'scaled_dot' + '_product_attention')(Q, K, V)"),
         calling(f"vars(F)['{X}'](Q, K, V)"),
         calling(f"eval('F.{X}(Q, K, V)')"),
         calling(f"functools.partial(F.{X}, Q)(K, V)"),
-        calling(f"operator.call(F.{X}, Q, K, V)") if False else calling(f"operator.methodcaller('{X}', Q, K, V)(F)"),
+        calling(f"operator.methodcaller('{X}', Q, K, V)(F)"),
         calling(f"next(map(F.{X}, [Q], [K], [V]))"),
         calling("torch.ops.aten._scaled_dot_product_attention_math(Q, K, V)[0]"),
         calling(f"torch.ops.aten.{X}.default(Q, K, V)"),
@@ -146,8 +147,8 @@ def calling(text: str) -> list[str]:
         calling("F.multi_head_attention_forward(Q, K, V, 3, 1, torch.eye(9, 3).double(), None, None, None, False, 0.0,"
                 " torch.eye(3).double(), None)[0]"),
         calling("nn.TransformerEncoderLayer(3, 1, 4, dtype=Q.dtype)(Q)"),
-        calling("torch.nn.attention.flex_attention.flex_attention(Q[None], K[None], V[None])[0]"),
-        calling(f"globals()['g'](Q, K, V)") + [f"g = F.{X}"],
+        calling("__import__('torch.nn.attention.flex_attention').nn.attention.flex_attention.flex_attention(Q, K, V)"),
+        [*calling("globals()['g'](Q, K, V)"), f"g = F.{X}"],
         [f"f = F.{X}"],
         [f"%time f = lambda *a: F.{X}(*a)"],
         [f"{OWN}\n{OTHER}\nf.__code__ = other.__code__"],
@@ -164,10 +165,10 @@ def calling(text: str) -> list[str]:
          "    return Q.grad"],
         [f"def f(Q, K, V):\n    with torch._C.DisableTorchFunction(), torch.inference_mode():\n"
          f"        return F.{X}(Q, K, V)"],
-        [f"def f(Q, K, V):\n    from torch._higher_order_ops.flex_attention import math_attention as m\n"
+        ["def f(Q, K, V):\n    from torch._higher_order_ops.flex_attention import math_attention as m\n"
          "    return m(Q, K, V)"],
-        ["from torch.onnx.ops import _impl\n" + calling("_impl.attention_23(Q, K, V)[0]")[0]],
-        calling("__import__('torch.onnx.ops').onnx.ops._impl.attention_23(Q, K, V)[0]"),
+        ["from torch.onnx.ops import _impl\n" + calling("_impl.attention_23(Q[None], K[None], V[None])[0]")[0]],
+        calling("__import__('torch.onnx.ops').onnx.ops._impl.attention_23(Q[None], K[None], V[None])[0]"),
         ["from torch._decomp.decompositions import scaled_dot_product_flash_attention_for_cpu as whole",
          *calling("whole(Q[None], K[None], V[None])[0][0]")],
         [f"import torch.nn.functional as G\ndef f(Q, K, V):\n    return G.{X}(Q, K, V)\nx = " + "-" * 80 + "1"],
@@ -189,7 +190,7 @@ def test_a_call_is_seen_by_whatever_way(used, sources):
         [f"def f(Q, K, V):\n    F.{X}, nn.MultiheadAttention, torch._refs\n    return Q"],
         calling("nn.Sequential(nn.Linear(3, 3, dtype=Q.dtype), nn.LayerNorm(3, dtype=Q.dtype), nn.GELU())(Q)"),
         calling("attend(Q, K, V)"),
-        ["mine = attend"] + calling("mine(Q, K, V)"),
+        ["mine = attend", *calling("mine(Q, K, V)")],
         calling("torch.func.jvp(torch.tanh, (Q,), (K,))[1]"),
         calling("torch.einsum('bij,bkj->bik', torch.softmax(Q, -1), K) @ V"),
         calling("torch.linalg.norm(F.normalize(Q)) * torch.special.erf(Q) + F.layer_norm(Q, (3,))"),
@@ -250,9 +251,6 @@ def test_no_gelu_of_torchs_does_the_exercise():
 @pytest.mark.parametrize("unit", unit_names())
 def test_the_solutions_are_free(unit, sandbox):
     challenge, answers = Challenge(3), solutions(unit)
-    from autograder.reading.course import Course
-    from hostile.attack import ROOT
-
     release = Course(ROOT).release(unit)
     cells = [
         CellSource(f"given-{i}", "given", cell.source)

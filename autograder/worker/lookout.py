@@ -133,7 +133,7 @@ class Lookout:
 
         closely: look at each call, should a forbidden module be at hand.
         """
-        looking = closely and bool(self._paths)
+        looking, watching = closely and bool(self._paths), len(self._intact)
         if looking:
             threading.setprofile(self._look)
             sys.setprofile(self._look)
@@ -146,7 +146,7 @@ class Lookout:
                 threading.setprofile(None)
             if self.found is not None:  # should the answer have caught it
                 raise Seen(self.found)
-            if gone or not all(intact() for intact in self._intact):
+            if gone or len(self._intact) != watching or not all(intact() for intact in self._intact):
                 self.tell(HIDING)
 
     def _look(self, frame: Any, event: str, called: Any) -> None:

@@ -26,6 +26,7 @@ from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .lookout import Lookout
 from .moment import Moment
+from .ours import Ours
 from .own_tests import OwnTests
 
 #: What a cell of the student's own gets when the cells before it have used up the time of all.
@@ -58,6 +59,7 @@ class Time:
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
+    bring_back_ours = Ours(__package__).bring_back
     reseed()
     order, _ = receive_frame(channel)
     cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
@@ -81,6 +83,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
             _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
+        bring_back_ours()
         with socket.socket(fileno=descriptors[0]) as reply:
             how = answer(request, payload, channel, reply, namespace, moments, tests, given)
         send_frame(channel, {"event": "ended", "how": how})
