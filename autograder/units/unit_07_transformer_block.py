@@ -23,7 +23,7 @@ Params = dict[str, Any]
 #: torch's norms; turned round, each does the work of the other.
 _ALONG_A_TOKEN = (
     *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
-    *("rms_norm", "RMSNorm", "_fused_rms_norm"),
+    *("rms_norm", "RMSNorm", "_fused_rms_norm", "_normalize"),
 )
 _ALONG_THE_BATCH = (
     *("batch_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "native_batch_norm"),

@@ -147,7 +147,8 @@ def _of_torch(calls: frozenset[str], rooms: tuple[str, ...], modules: int) -> li
         if room is None or not isinstance(module, ModuleType):
             continue
         for key, value in list(vars(module).items()):
-            value = getattr(value, "_init_fn", value)  # of an operator that is written in Python
+            if type(value).__name__ == "CustomOpDef":  # an operator that is written in Python
+                value = value._init_fn
             if type(value) is not FunctionType or not str(value.__module__).startswith(rooms):
                 continue
             if room not in MIXED or any(stem in key for stem in stems):

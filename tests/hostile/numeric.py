@@ -147,7 +147,7 @@ ATTACKS += (
            cells={"softmax": """
             import subprocess, sys
             def softmax(z, axis=-1):
-                code = f"import numpy as np, scipy.special as s; print(s.softmax(np.array({z.tolist()}), {axis}).tolist())"
+                code = f"import scipy.special as s, numpy; print(s.softmax(numpy.array({z.tolist()}), {axis}).tolist())"
                 run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
                 return np.array(eval(run.stdout))
             """},
@@ -260,7 +260,7 @@ def masked_softmax(scores, mask):
     return result
 """},
            earns={"masked_softmax": 3.6}),
-    Attack("good conduct by its own word", "changes its input and, while it is asked, patches the worker that reports it",
+    Attack("good conduct by its own word", "changes its input and patches, while asked, the worker that reports it",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 import sys
 Encoder = sys.modules["worker.calls"].Encoder
