@@ -146,7 +146,8 @@ class Lookout:
                 threading.setprofile(None)
             if self.found is not None:  # should the answer have caught it
                 raise Seen(self.found)
-            if gone or len(self._intact) != watching or not all(intact() for intact in self._intact):
+            lost = len(self._intact) != watching or (closely and not all(intact() for intact in self._intact))
+            if gone or lost:
                 self.tell(HIDING)
 
     def _look(self, frame: Any, event: str, called: Any) -> None:
