@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import CodeType, FunctionType
 from typing import Any
 
+from . import lookout_torch as closed
+
 #: What is said of an answer that takes a watch away.
 HIDING = "what hides its calls"
 #: What only a program does that looks for a way round: it gets at the watch itself, or has another program do the work.
@@ -82,8 +84,6 @@ class Lookout:
         """Begin to watch."""
         torch = "torch" in sys.modules
         if torch or self._closing:
-            from . import lookout_torch as closed
-
             allowed = [(function, self._run, (_copy(function),)) for function in self._allowed]
             self._open.enter_context(closed.replaced(allowed))
             self._open.enter_context(closed.functions(self._closing, self._calls, self._rooms, self.tell))
@@ -179,14 +179,10 @@ class Lookout:
             if self._paths and sys._getframe(2).f_code.co_filename not in (__file__, threading.__file__):
                 self.tell(HIDING)
         elif event == "object.__setattr__":
-            if told[1] == "__code__" and id(getattr(told[0], "__code__", None)) in CLOSED:
+            if told[1] == "__code__" and id(getattr(told[0], "__code__", None)) in closed.CLOSED:
                 self.tell(HIDING)
         elif event in EVASIONS:
             self.tell(EVASIONS[event])
-
-
-#: Which code is that of a function that is closed at the moment.
-CLOSED: set[int] = set()
 
 
 def _names(function: FunctionType) -> set[str]:

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterable, Iterator
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from . import lookout
-
 #: Where an operator may be taken up: for plain tensors; for one that is made of others, for those of gradients, of
 #: `torch.func` and nested ones too, each of which would take it apart.
 PLAIN = "CPU"
 EVERYWHERE = (PLAIN, "AutogradCPU", "FuncTorchDynamicLayerFrontMode", "AutogradNestedTensor")
 #: Where torch keeps second versions of single calls, most of them harmless: closed by name.
 MIXED = ("torch._refs", "torch._decomp")
+#: Which code is that of a function that is closed at the moment.
+CLOSED: set[int] = set()
 Tell = Callable[..., None]
 
 
@@ -122,12 +122,12 @@ def replaced(functions: Iterable[tuple[FunctionType, Callable[..., Any], tuple[A
             before[function] = function.__code__
             code = _code(instead, first, len(function.__closure__ or ()))
             function.__code__ = code
-            lookout.CLOSED.add(id(code))
+            CLOSED.add(id(code))
     try:
         yield
     finally:
         for function, code in before.items():
-            lookout.CLOSED.discard(id(function.__code__))
+            CLOSED.discard(id(function.__code__))
             function.__code__ = code
 
 
