@@ -27,7 +27,6 @@ EVASIONS = {
     "gc.get_objects": "gc.get_objects",
     "gc.get_referrers": "gc.get_referrers",
     "gc.get_referents": "gc.get_referents",
-    "ctypes.dlsym": "ctypes",
     "subprocess.Popen": "another program",
     "os.system": "another program",
     "os.exec": "another program",
