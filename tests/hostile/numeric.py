@@ -190,7 +190,7 @@ ATTACKS += tuple(
                 return found[0]
             """, ""),
         ("a script", "has the library called in a script of torch's", """
-            import torch.nn.functional as F
+            import torch
             @torch.jit.script
             def scripted(q, k, v, mask: torch.Tensor):
                 return torch._C._nn.scaled_dot_product_attention(q, k, v, mask)
