@@ -152,8 +152,8 @@ class Call:
 class Answer:
     """Everything that one function answered.
 
-    status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout".
-    reason: for all but "answered", one sentence for the student.
+    status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout", "forbidden".
+    reason: for all but "answered", one sentence for the student; for "forbidden", what was used.
     calls: one per case; shorter than the cases where the process ended early.
     """
 

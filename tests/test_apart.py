@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import random
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from autograder.reading import apart
 from autograder.reading.submission import read_bytes
-from autograder.reading.syntax import Unread, read, statements
+from autograder.reading.syntax import Unread, definitions, read, statements
+from autograder.reading.uses import Uses
 
 #: IPython's expression for questions looks at such a line from each of its letters.
 LONG_QUESTION = "a" * 40_000 + " x ?"
@@ -79,3 +83,33 @@ def test_a_reader_holds_nothing_that_was_open(tmp_path):
         apart.python_of("%time 1")
         links = Path(f"/proc/{apart._here.reader._child}/fd").iterdir()
         assert [os.readlink(link).split(":")[0] for link in links] == ["socket"]
+
+
+def test_odd_text_ends_quickly_and_never_fails():
+    pieces = ["%time ", "%%time\n", "x = !ls", "F?", "\n", "(", "]", '"', "'''", "\\\n", "    ", "def f(x):", "é", ">>> ",
+              "lambda x: ", "a.b", "exec('", "=", ":=", "\x0c", "\u2028", "\0", "match x:\n case y: 1\n", "global x\n"]  # fmt: skip
+    for seed in range(300):
+        rng = random.Random(seed)
+        source = "".join(rng.choice(pieces) for _ in range(rng.randrange(60)))
+        statements(source)
+        Uses([source, "def f(x):\n    return a"]).uses("f", "g")
+
+
+def test_a_cell_is_read_as_the_notebook_runs_it():
+    assert definitions("%%time\ndef f(x):\n    return x") == ["f"]
+    assert definitions("F?\ndef f(x):\n    return x\nx = !ls") == ["f"]
+    assert definitions("%%time\n" * 20 + "def f(x): pass") == []
+    assert definitions("%%writefile a.py\ndef f(x): pass") == ["f"]
+    assert read("%pip install scipy") == read("def f(:") == []
+
+
+def test_cells_are_read_side_by_side():
+    """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
+    gc.callbacks.append(lambda *_: sum(range(20_000)))
+    source = "\n".join(f"def f{i}(x):\n    return [x + {i}, (x, x)]" for i in range(2000))
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            counts = list(pool.map(lambda i: len(read(f"{source}\nx = {i}")), range(16)))
+    finally:
+        gc.callbacks.pop()
+    assert counts == [2001] * 16

@@ -1,344 +1,277 @@
-"""Forbidden libraries are found where an answer uses them, and only there."""
+"""What an exercise forbids is seen where an answer calls it, and only there: every answer here is run."""
 
 from __future__ import annotations
 
-import contextlib
-import gc
-import random
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
+from autograder.data import CellSource
 from autograder.exercises import exercises, find_exercise, unit_names
-from autograder.reading import forbidden as forbidden_module
-from autograder.reading.forbidden import Survey, Tangled, find_forbidden
-from autograder.reading.syntax import definitions, read, statements
-from hostile.attack import solutions
+from autograder.exercises.kit import Case
+from autograder.judging.challenge import Challenge
+from autograder.judging.local import judge_function
+from autograder.reading.course import Course
+from autograder.reading.uses import Uses
+from autograder.running.dialogue import Request
+from autograder.running.limits import Limits
+from autograder.running.sandbox import Sandbox, open_sandbox
+from hostile.attack import ROOT, solutions
 
-FORBIDDEN = ("scipy", "torch", "autograder")
 NUMPY = find_exercise("softmax").forbidden
 TORCH = find_exercise("bmm_attention").forbidden
-NORM = find_exercise("layer_norm").forbidden
 X = "scaled_dot_product_attention"
-DEF = f"def bmm_attention(Q, K, V, mask=None):\n    return F.{X}(Q, K, V)"
-OTHER = f"def other(Q, K, V, mask=None):\n    return F.{X}(Q, K, V)"
-OWN = "def bmm_attention(Q, K, V, mask=None):\n    return torch.softmax(Q @ K.mT, -1) @ V"
+GIVEN = """
+import operator, sys, threading, functools
+import numpy as np, torch, torch.nn.functional as F
+from torch import nn
+def attend(Q, K, V):
+    return F.scaled_dot_product_attention(Q, K, V)
+def widen(W):
+    return torch.cat([W, W], -1)
+"""
+OWN = "def f(Q, K, V):\n    return torch.softmax(Q @ K.mT, -1) @ V"
+OTHER = f"def other(Q, K, V):\n    return F.{X}(Q, K, V)"
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Iterator[Sandbox]:
+    with open_sandbox(Limits(), unsafe=True) as opened:
+        yield opened
+
+
+@pytest.fixture
+def used(sandbox):
+    """What `f` is found to use, or None; a wrong or failing answer uses nothing."""
+
+    def ask(sources, forbidden=TORCH, library="torch", n_args=3, shape=(2, 4, 3)) -> str | None:
+        values = np.random.default_rng(5).standard_normal(shape)
+        cases = [Case("values", "one", (values + i,) * n_args) for i in range(2)]
+        given = GIVEN if library == "torch" else "import numpy as np"
+        cells = [CellSource("given", "given", given)]
+        cells += [CellSource(f"own-{i}", "answer", source) for i, source in enumerate(sources)]
+        with sandbox.session(cells) as session:
+            answer = session.ask(Request("f", cases, None, library, forbidden))
+        return answer.reason if answer.status == "forbidden" else None
+
+    return ask
+
+
+@pytest.fixture
+def of_numpy(used):
+    return lambda sources: used(sources, NUMPY, "numpy", 1, (3, 4))
 
 
 @pytest.mark.parametrize(
-    "sources",
+    ("module", "sources"),
     [
-        ["def f(z):\n    import scipy.special\n    return scipy.special.softmax(z)"],
-        ["from scipy.special import softmax as s\ndef f(z):\n    return s(z)"],
-        ["import torch as t", "def f(z):\n    return t.softmax(z)"],
-        ["import scipy", "def helper(z):\n    return scipy.special.softmax(z)", "def f(z):\n    return helper(z)"],
-        ["from scipy.special import softmax\nf = softmax"],
-        ["def f(z):\n    return __import__('scipy.special').special.softmax(z)"],
-        ["import importlib", "def f(z):\n    return importlib.import_module('scipy.special').softmax(z)"],
-        ["%matplotlib inline\nfrom scipy import special\ndef f(z):\n    return special.softmax(z)"],
-        ["from importlib import import_module as im\ndef f(z):\n    return im('scipy.special').softmax(z)"],
-        ["import importlib as i, sys\ndef f(z):\n    return i.import_module(name='scipy.special').softmax(z)"],
-        ["import sys\ndef f(z):\n    return sys.modules['torch'].softmax(z, -1)"],
-        ["from sys import modules\ndef f(z):\n    return modules['torch'].softmax(z, -1)"],
-        ["import sys\ndef f(z):\n    return sys.modules.get('torch').softmax(z, -1)"],
-        ["from pkgutil import resolve_name\ndef f(z):\n    return resolve_name('scipy.special:softmax')(z)"],
-        ["name = 'scipy.special'\ndef f(z):\n    return __import__(name).special.softmax(z)"],
-        ["def f(z):\n    exec('import scipy.special as s')\n    return locals()['s'].softmax(z)"],
-        ["code = '''\nfrom scipy.special import softmax as f\n'''\nexec(code)"],
-        ["def f(z):\n    return eval('s(z)', {'s': eval(\"__import__('scipy.special').special.softmax\"), 'z': z})"],
-        ["from scipy.special import *", "def f(z):\n    return softmax(z)"],
-        ["import numpy as np, scipy as s\ndef f(z):\n    return s.special.softmax(np.array(z))"],
-        ["import scipy\ndef f(z, scipy=scipy):\n    return scipy.special.softmax(z)"],
-        ["import scipy\ndef f(z):\n    [scipy for scipy in ()]\n    return scipy.special.softmax(z)"],
-        [
-            "import scipy\ndef f(z):\n    def g():\n        global scipy\n        return scipy\n    return g().special(z)"
-        ],
+        ("scipy", ["def f(z):\n    import scipy.special\n    return scipy.special.softmax(z)"]),
+        ("scipy", ["from scipy.special import softmax as s\ndef f(z):\n    return s(z)"]),
+        ("torch", ["import torch as t", "def f(z):\n    return t.softmax(t.from_numpy(z), -1).numpy()"]),
+        ("torch", ["from functorch import torch as t\ndef f(z):\n    return t.exp(t.tensor(z)).numpy()"]),
+        ("scipy", ["import scipy", "def helper(z):\n    return scipy.special.softmax(z)", "def f(z):\n    return helper(z)"]),
+        ("scipy", ["from scipy.special import softmax\nf = softmax"]),
+        ("scipy", ["def f(z):\n    return __import__('scipy.special').special.softmax(z)"]),
+        ("scipy", ["def f(z):\n    return __import__('sci' + 'py.special').special.softmax(z)"]),
+        ("scipy", ["import importlib", "def f(z):\n    return importlib.import_module('scipy.special').softmax(z)"]),
+        ("scipy", ["%matplotlib inline\nfrom scipy import special\ndef f(z):\n    return special.softmax(z)"]),
+        ("torch", ["import sys\ndef f(z):\n    t = sys.modules['torch']\n    return t.relu(t.tensor(z)).numpy()"]),
+        ("scipy", ["from pkgutil import resolve_name\ndef f(z):\n    return resolve_name('scipy.special:softmax')(z)"]),
+        ("scipy", ["def f(z):\n    exec('import scipy.special as s')\n    return locals()['s'].softmax(z)"]),
+        ("scipy", ["code = '''\nfrom scipy.special import softmax as f\n'''\nexec(code)"]),
+        ("scipy", ["def f(z):\n    return eval('s(z)', {'s': __import__('scipy.special').special.softmax, 'z': z})"]),
+        ("scipy", ["from scipy.special import *", "def f(z):\n    return softmax(z)"]),
+        ("scipy", ["import scipy\ndef f(z, scipy=scipy):\n    return scipy.special.softmax(z)"]),
+        ("scipy", ["import scipy.special as s\nstep = s.softmax.__call__\ndef f(z):\n    return next(map(step, [z]))"]),
+        ("scipy", ["import scipy.special as s, threading\ndef f(z):\n    out = []\n"
+                   "    t = threading.Thread(target=lambda: out.append(s.softmax(z)))\n    t.start(), t.join()\n"
+                   "    return out[0]"]),
+        ("scipy", ["import scipy.special as s\ndef f(z):\n    try:\n        return s.softmax(z)\n"
+                   "    except BaseException:\n        return z"]),
+        ("what hides its calls", ["import scipy.special as s, sys\ndef f(z):\n    sys.setprofile(None)\n"
+                                  "    return s.softmax(z)"]),
     ],
-)
-def test_it_is_found(sources):
-    assert find_forbidden("f", sources, FORBIDDEN)
+)  # fmt: skip
+def test_a_module_is_seen_at_work(of_numpy, module, sources):
+    assert of_numpy(sources) == module
 
 
 @pytest.mark.parametrize(
     "sources",
     [
         ["import numpy as np\ndef f(z):\n    return np.exp(z)"],
-        ["import scipy", "def g(z):\n    return scipy.special.softmax(z)", "def f(z):\n    return z"],
-        ["def f(torch):\n    return torch + 1"],
+        ["import scipy.special", "def g(z):\n    return scipy.special.softmax(z)", "def f(z):\n    return z"],
         ["import torch", "def f(torch):\n    return torch + 1"],
-        ["import numpy as np, scipy\ndef f(z):\n    return np.exp(z)"],
+        ["import numpy as np, scipy\ndef f(z):\n    return np.linalg.norm(z)"],
         ["def f(z):\n    return z  # not scipy", "x = 'scipy'"],
-        ["def f(z:\n    broken"],
-        ["def g(z):\n    import scipy.special as s\n    return s.softmax(z)", "def f(s):\n    return s + 1"],
         ["def f(z):\n    'The softmax of z. Do not use scipy.special.softmax or torch.'\n    return z"],
         ["def f(z):\n    if z is None:\n        raise ValueError('scipy')\n    return getattr(z, 'T')"],
-        ["def f(z):\n    if z is None:\n        raise ValueError('use softmax, not scipy.special')\n    return z"],
-        ["def f(z):\n    assert z.ndim, 'torch and scipy return something else here'\n    return z"],
-        ["def f(z):\n    return z\n%timeit f(x)\n!pip install scipy\nf?", "x = !ls\n%pip install torch scipy"],
-        ["import scipy.special\ndef f(z):\n    return z\nassert (f(1) == scipy.special.softmax(1)).all()"],
-        [
-            "import scipy.special\ndef f(z):\n    return z\n%timeit scipy.special.softmax(1)\nwant = scipy.special.softmax(1)"
-        ],
-        [
-            "import torch\ndef f(z):\n    return z\ndef check(n):\n    return globals()[n](1), torch.softmax(1)\ncheck('f')"
-        ],
+        ["def f(z):\n    return z\n%timeit -n 1 -r 1 f(1)\n!pip install scipy\nf?", "x = !ls"],
+        ["import scipy.special\nfrom torch import nn\ndef f(z):\n    return z\n"
+         "assert (f(1) == scipy.special.softmax([1])).all()\n%timeit -n 1 -r 1 scipy.special.softmax([1])"],
         ["from scipy.special import *", "import numpy as np\ndef f(z):\n    n = len(z)\n    return np.exp(z) / n"],
+        ["def f(z):\n    name = 'scipy'\n    return {'torch': z, name: z}['torch']"],
+        ["def f(z):\n    return '-' * 3 and z\nx = " + "-" * 80 + "1"],
     ],
-)
-def test_it_is_not_imagined(sources):
-    assert find_forbidden("f", sources, FORBIDDEN) is None
+)  # fmt: skip
+def test_a_module_is_not_imagined(of_numpy, sources):
+    assert of_numpy(sources) is None
+
+
+def calling(text: str) -> list[str]:
+    return [f"def f(Q, K, V):\n    return {text}"]
 
 
 @pytest.mark.parametrize(
     "sources",
     [
-        [f"{DEF}\nF?"],
-        [f"{DEF}\nx = !ls"],
-        [f"{DEF}\n!ls\n?F\n%matplotlib inline"],
-        [f"class M:\n    __mod__ = __call__ = None\ndef bmm_attention(*a):\n    return (M()\n% F.{X})(*a)"],
-        [f"%time bmm_attention = lambda *a: F.{X}(*a)"],
-        [f"%timeit -n 1 -r 1 pass\n%time %time bmm_attention = lambda *a: F.{X}(*a)"],
-        [f"time bmm_attention = lambda *a: F.{X}(*a)"],
-        [f"%%time\n{DEF}"],
-        [f"%%capture out\n%%time\n{DEF}"],
-        [f"if True:\n    %time bmm_attention = lambda *a: F.{X}(*a)"],
-        [f">>> def bmm_attention(*a):\n...     return F.{X}(*a)"],
-        [f"get_ipython().run_cell('''{DEF}''')"],
-        [f"shell = get_ipython()\nshell.run_cell_magic('time', '', '''{DEF}''')"],
-        [f"H = torch.nn.functional\ndef bmm_attention(*a):\n    return H.{X}(*a)"],
-        [f"for H in [F]:\n    pass\ndef bmm_attention(*a):\n    return H.{X}(*a)"],
-        [f"def bmm_attention(Q, K, V, mask=None, H=torch.nn.functional):\n    return H.{X}(Q, K, V)"],
-        [f"def bmm_attention(Q, K, V, mask=None, g=F.{X}):\n    return g(Q, K, V)"],
-        ["N = torch.nn\ndef bmm_attention(*a):\n    return N.attention.a(*a)"],
-        [f"from torch.nn.functional import *\ndef bmm_attention(*a):\n    return {X}(*a)"],
-        [f"{OWN}\n{OTHER}\nglobals()['bmm_attention'] = other"],
-        [OWN, f"{OTHER}\nname = 'bmm' + '_attention'\nglobals()[name] = other"],
-        [OWN, f"{OTHER}\nglobals().update(bmm_attention=other)"],
-        [OWN, f"g = globals()\n{OTHER}\ng['bmm_attention'] = other"],
-        [OWN, f"import __main__\n__main__.bmm_attention = F.{X}"],
-        [OWN, f"import sys\nsetattr(sys.modules['__main__'], 'bmm_attention', F.{X})"],
-        [OWN, f"import sys\nsys._getframe().f_globals.update(bmm_attention=F.{X})"],
-        [OWN, f"def put(g):\n    global bmm_attention\n    bmm_attention = g\nput(F.{X})"],
-        [OWN, f"def put(n, g):\n    globals()[n] = g\nput('bmm' + '_attention', F.{X})"],
-        [OWN, f"exec('bmm_attention = F.{X}')"],
-        [f"match F.{X}:\n    case bmm_attention:\n        pass"],
-        [f"match F:\n    case object({X}=bmm_attention):\n        pass"],
-        [f"try:\n    raise E(F.{X})\nexcept E as bmm_attention:\n    pass"],
-        ["g = {}\ng['x'] = F." + X, "def bmm_attention(*a):\n    return g['x'](*a)"],
-        ["g = []\ng.append(F." + X + ")", "def bmm_attention(*a):\n    return g[0](*a)"],
-        [f"{OWN}\nbmm_attention.__code__ = (lambda *a: F.{X}(*a)).__code__"],
-        ["def bmm_attention(*a):\n    return torch.ops.aten._scaled_dot_product_attention_math(*a)[0]"],
-        ["def bmm_attention(*a):\n    return torch._C._nn." + X + "(*a)"],
-        ["def bmm_attention(*a):\n    return torch._native_multi_head_attention(*a)"],
-        ["def bmm_attention(*a):\n    return torch.onnx.ops._impl.attention_23(*a)[0]"],
-        ["def bmm_attention(*a):\n    return torch.ops.onnx.Attention.opset23(*a)[0]"],
-        ["from torch.onnx.ops import _impl\ndef bmm_attention(*a):\n    return _impl.attention_23(*a)[0]"],
-        ["from torch._decomp import decompositions as d\ndef bmm_attention(*a):\n    return d.scaled_dot(*a)[0]"],
-        ["from torch._inductor.fx_passes.fuse_attention import _sfdp_pattern_1 as bmm_attention"],
-        ["def bmm_attention(*a):\n    return torch.nested._internal.sdpa.jagged(*a)"],
-        ["import functorch\ndef bmm_attention(*a):\n    return functorch.torch.nn.attention.x(*a)"],
-        ["from torch.nn.attention.flex_attention import flex_attention as g\ndef bmm_attention(*a):\n    return g(*a)"],
-        ["import torch.nn.attention.flex_attention as m\ndef bmm_attention(*a):\n    return m.flex_attention(*a)"],
-        [f"def bmm_attention(*a):\n    return getattr(F, '{X}')(*a)"],
-        [f"n = '{X}'\ndef bmm_attention(*a):\n    return getattr(F, n)(*a)"],
-        [f"def bmm_attention(*a):\n    return vars(F)['{X}'](*a)"],
-        [f"def bmm_attention(*a):\n    return F.__dict__['{X}'](*a)"],
-        [
-            f"from operator import attrgetter\ndef bmm_attention(*a):\n    return attrgetter('functional.{X}')(torch.nn)(*a)"
-        ],
-        [f"import pkgutil\nbmm_attention = pkgutil.resolve_name('torch.nn.functional:{X}')"],
-        ["def bmm_attention(*a):\n    return torch._C._jit_get_operation('aten::" + X + "')[0](*a)"],
-        [f"def bmm_attention(*a):\n    return eval('F.{X}(*a)')"],
-        [f"exec(b'bmm_attention = lambda *a: F.{X}(*a)')"],
-        [f"import pickle\nbmm_attention = pickle.loads(b'ctorch.nn.functional\\n{X}\\n.')"],
-        [f"import ctypes\nbmm_attention = ctypes.pythonapi.PyObject_GetAttrString(F, b'{X}')"],
-        [f"def bmm_attention(*a):\n    '{X}'\n    return getattr(F, bmm_attention.__doc__)(*a)"],
-        [f"g = torch.overrides.get_testing_overrides()\nbmm_attention, = [f for f in g if f.__name__ == '{X}']"],
-        [f"import inspect\nbmm_attention = dict(inspect.getmembers_static(F))['{X}']"],
-        [f"import unittest.mock as m\nbmm_attention = m._importer('torch.nn.functional.{X}')"],
-        [OTHER, "import __main__ as m\ndef bmm_attention(*a):\n    return m.other(*a)"],
-        [OTHER, "def bmm_attention(*a):\n    from __main__ import other as o\n    return o(*a)"],
-        ["def bmm_attention(*a):\n    return nn.Transformer(8)(*a)"],
-        [f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 5000 + "1"],
-        [OWN, f"def bmm_attention(*a):\n    return F.{X}(*a)\nx = " + "-" * 2500 + "1"],
+        calling(f"F.{X}(Q, K, V)"),
+        calling(f"torch._C._nn.{X}(Q, K, V)"),
+        calling("getattr(F, 'scaled_dot' + '_product_attention')(Q, K, V)"),
+        calling(f"vars(F)['{X}'](Q, K, V)"),
+        calling(f"eval('F.{X}(Q, K, V)')"),
+        calling(f"functools.partial(F.{X}, Q)(K, V)"),
+        calling(f"operator.methodcaller('{X}', Q, K, V)(F)"),
+        calling(f"next(map(F.{X}, [Q], [K], [V]))"),
+        calling("torch.ops.aten._scaled_dot_product_attention_math(Q, K, V)[0]"),
+        calling(f"torch.ops.aten.{X}.default(Q, K, V)"),
+        calling("torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(Q[None], K[None], V[None])[0][0]"),
+        calling(f"torch._C._jit_get_operation('aten::{X}')[0](Q, K, V)"),
+        calling(f"torch.jit.trace(lambda q, k, v: F.{X}(q, k, v), (Q, K, V))(Q, K, V)"),
+        calling(f"torch.compile(F.{X})(Q, K, V)"),
+        calling(f"torch.vmap(F.{X})(Q[None], K[None], V[None])[0]"),
+        calling(f"torch.func.functional_call(nn.Identity(), {{}}, (F.{X}(Q, K, V),))"),
+        calling(f"torch.utils.checkpoint.checkpoint(F.{X}, Q, K, V, use_reentrant=False)"),
+        calling("nn.MultiheadAttention(3, 1, dtype=Q.dtype)(Q, K, V)[0]"),
+        calling("F.multi_head_attention_forward(Q, K, V, 3, 1, torch.eye(9, 3).double(), None, None, None, False, 0.0,"
+                " torch.eye(3).double(), None)[0]"),
+        calling("nn.TransformerEncoderLayer(3, 1, 4, dtype=Q.dtype)(Q)"),
+        calling("__import__('torch.nn.attention.flex_attention').nn.attention.flex_attention.flex_attention(Q, K, V)"),
+        [*calling("globals()['g'](Q, K, V)"), f"g = F.{X}"],
+        [f"f = F.{X}"],
+        [f"%time f = lambda *a: F.{X}(*a)"],
+        [f"{OWN}\n{OTHER}\nf.__code__ = other.__code__"],
+        [OWN, f"{OTHER}\nname = 'f'\nglobals()[name] = other"],
+        [OWN, f"exec('f = F.{X}')"],
+        [f"def f(Q, K, V, H=torch.nn.functional):\n    return H.{X}(Q, K, V)"],
+        [f"def f(Q, K, V):\n    try:\n        return F.{X}(Q, K, V)\n    except BaseException:\n        return Q"],
+        [f"def f(Q, K, V):\n    return next(F.{X}(q, K, V) for q in [Q])"],
+        [f"def f(Q, K, V):\n    out = []\n    class Late:\n        def __del__(self):\n"
+         f"            out.append(F.{X}(Q, K, V))\n    Late()\n    return out[0]"],
+        [f"def f(Q, K, V):\n    out = []\n    t = threading.Thread(target=lambda: out.append(F.{X}(Q, K, V)))\n"
+         "    t.start(), t.join()\n    return out[0]"],
+        [f"def f(Q, K, V):\n    Q.requires_grad_().register_hook(lambda g: F.{X}(g, K, V))\n    Q.sum().backward()\n"
+         "    return Q.grad"],
+        [f"def f(Q, K, V):\n    with torch._C.DisableTorchFunction(), torch.inference_mode():\n"
+         f"        return F.{X}(Q, K, V)"],
+        ["def f(Q, K, V):\n    from torch._higher_order_ops.flex_attention import math_attention as m\n"
+         "    return m(Q, K, V)"],
+        ["from torch.onnx.ops import _impl\n" + calling("_impl.attention_23(Q[None], K[None], V[None])[0]")[0]],
+        calling("__import__('torch.onnx.ops').onnx.ops._impl.attention_23(Q[None], K[None], V[None])[0]"),
+        ["from torch._decomp.decompositions import scaled_dot_product_flash_attention_for_cpu as whole",
+         *calling("whole(Q[None], K[None], V[None])[0][0]")],
+        [f"import torch.nn.functional as G\ndef f(Q, K, V):\n    return G.{X}(Q, K, V)\nx = " + "-" * 80 + "1"],
     ],
-)
-def test_ways_around_it_are_found(sources):
-    for answer in (None, sources[-1]):
-        try:
-            assert find_forbidden("bmm_attention", sources, TORCH, answer=answer), answer
-        except Tangled:
-            assert "-" * 2500 in sources[-1]
+)  # fmt: skip
+def test_a_call_is_seen_by_whatever_way(used, sources):
+    assert used(sources)
 
 
 @pytest.mark.parametrize(
     "sources",
     [
         [OWN],
-        [f"{OWN}\nassert torch.allclose(bmm_attention(Q, K, V), F.{X}(Q, K, V))"],
-        [f"{OWN}\nwant = F.{X}(Q, K, V)\nfor n in (3, 5):\n    print(want - bmm_attention(Q, K, V))"],
+        [f"{OWN}\nQ = torch.rand(1, 2, 3)\nassert f(Q, Q, Q).shape == F.{X}(Q, Q, Q).shape"],
         [f"# not F.{X}\n{OWN}  # as F.{X} does"],
-        [OWN.replace("None):\n", f"None):\n    'Without F.{X} or nn.MultiheadAttention.'\n")],
-        [OWN.replace("None):\n", f"None):\n    if mask is None: raise ValueError('{X} is not meant: use a mask')\n")],
-        [f"def {X}(Q, K, V):\n    return Q @ K.mT @ V\ndef bmm_attention(Q, K, V):\n    return {X}(Q, K, V)"],
-        [f"def bmm_attention({X}, K, V):\n    return {X} @ K @ V"],
-        [f"class A:\n    def {X}(self, q):\n        return q\ndef bmm_attention(q):\n    return A().{X}(q)"],
-        ["class A(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.attention = nn.Linear(3, 3)\n"
-         "    def forward(self, x):\n        return self.attention(x)\ndef bmm_attention(q):\n    return A().eval()(q)"],
-        ["def bmm_attention(q, params):\n    return q @ params['attention'] @ getattr(params, 'attention')"],
-        [OWN, f"{OTHER}\n%timeit other(Q, K, V)\nfor n in (64, 256):\n    %timeit -n {{n}} F.{X}(Q, K, V)"],
-        [OWN, f"import timeit\nprint(timeit.timeit(lambda: F.{X}(Q, K, V), number=3))"],
-        [OWN, f"class Net(nn.Module):\n    def __init__(self, **k):\n        for n, v in k.items():\n"
-              f"            setattr(self, n, v)\nnet = Net(g=F.{X})"],
-        [f"%%time\n{OWN}\nbmm_attention?\n!nvidia-smi"],
-        ["%%bash\necho " + X, OWN],
-        [f"%%markdown\nthe `{X}` of torch", OWN],
+        [f"def {X}(Q, K, V):\n    return Q @ K.mT @ V\ndef f(Q, K, V):\n    return {X}(Q, K, V)"],
+        [f"class A:\n    def {X}(self, q):\n        return q\ndef f(Q, K, V):\n    return A().{X}(Q)"],
+        [OWN, f"{OTHER}\nQ = torch.rand(1, 2, 3)\n%timeit -n 1 -r 1 other(Q, Q, Q)"],
+        [f"def f(Q, K, V):\n    F.{X}, nn.MultiheadAttention, torch._refs\n    return Q"],
+        calling("nn.Sequential(nn.Linear(3, 3, dtype=Q.dtype), nn.LayerNorm(3, dtype=Q.dtype), nn.GELU())(Q)"),
+        calling("attend(Q, K, V)"),
+        ["mine = attend", *calling("mine(Q, K, V)")],
+        calling("torch.func.jvp(torch.tanh, (Q,), (K,))[1]"),
+        calling("torch.einsum('bij,bkj->bik', torch.softmax(Q, -1), K) @ V"),
+        calling("torch.linalg.norm(F.normalize(Q)) * torch.special.erf(Q) + F.layer_norm(Q, (3,))"),
     ],
 )  # fmt: skip
-def test_honest_answers_are_free(sources):
-    for answer in (None, sources[-1], sources[0]):
-        assert find_forbidden("bmm_attention", sources, TORCH, answer=answer) is None
+def test_honest_answers_are_free(used, sources):
+    assert used(sources) is None
 
 
-def test_labels_keys_and_warnings_are_no_calls():
-    own = "def layer_norm(x, p):\n    warn('layer_norm')\n    return x * p['layer_norm'] + p['attention']\nplot(label='GELU')"
-    assert find_forbidden("layer_norm", [own], NORM) is None
-    gelu = find_exercise("gelu").forbidden
-    for call in ("getattr(F, 'gelu')", "vars(nn)['GELU']()", "torch.ops.aten.gelu", "H.gelu", "torch._C._nn.gelu"):
-        assert find_forbidden("gelu", [f"H = F\ndef gelu(x):\n    return {call}(x)"], gelu), call
+def test_a_given_function_may_use_what_an_answer_may_not(used):
+    both = ["def f(Q, K, V):\n    return attend(Q, K, V) + F.scaled_dot_product_attention(Q, K, V)"]
+    assert used(both) == f"torch.nn.functional.{X}"
+
+
+def test_a_given_function_can_be_forbidden(used):
+    forbidden = (*TORCH, "widen")
+    for text in ("widen(Q)", "globals()['widen'](Q)", "functools.partial(widen)(Q)"):
+        assert used(calling(text), forbidden) == "widen"
+    assert used(["g = widen", *calling("g(Q)")], forbidden) == "widen"
+    assert used(["def widen(W):\n    return W", *calling("widen(Q)")], forbidden) is None
+    assert used(["def f(Q, K, widen):\n    return widen"], forbidden) is None
+
+
+def asked(name: str, text: str) -> str:
+    """What is said of a function of x, gamma, beta and eps, or of x."""
+    space: dict[str, object] = {}
+    arguments = "x" if name == "gelu" else "x, gamma, beta, eps=1e-5"
+    exec(f"import torch\nfrom torch import nn\nF = nn.functional\ndef f({arguments}):\n    return {text}", space)
+    verdict = judge_function(space["f"], name, 3)
+    assert verdict.verdict != "forbidden" or "uses torch" in verdict.message
+    return verdict.verdict
 
 
 @pytest.mark.parametrize("name", ["layer_norm", "batch_norm"])
 def test_no_norm_of_torchs_does_the_work_of_another(name):
-    rules, own = find_exercise(name).forbidden, "def batch_norm(x):\n    return layer_norm(x.T).T\n"
-    for call in ("F.instance_norm", "nn.RMSNorm(1)", "torch._fused_rms_norm", "nn.InstanceNorm1d(1)", "F.layer_norm",
-                 "torch.native_group_norm", "nn.SyncBatchNorm(3)", "torch._refs._normalize", "F.batch_norm"):  # fmt: skip
-        assert find_forbidden(name, [f"def {name}(x):\n    return {call}(x)"], rules), call
-    assert find_forbidden(name, [own, "def layer_norm(x):\n    return x - x.mean(-1, keepdim=True)"], rules) is None
+    d = "x.shape[-1]"
+    for call in (
+        f"F.layer_norm(x, ({d},))", f"nn.LayerNorm({d}, dtype=x.dtype)(x)", f"F.rms_norm(x, ({d},))",
+        f"nn.RMSNorm({d}, dtype=x.dtype)(x)", "F.instance_norm(x.reshape(1, -1, 2))", "F.layer_norm(x.T, x.T.shape).T",
+        f"F.batch_norm(x.reshape(-1, {d}), None, None, training=True)", "torch.native_layer_norm(x, (1,), None, None, eps)",
+        f"nn.BatchNorm1d({d}, dtype=x.dtype)(x.reshape(-1, {d}))", f"F.group_norm(x.reshape(-1, {d}), 1)",
+        f"torch._refs.native_layer_norm(x, ({d},), None, None, eps)[0]", "torch._refs._normalize(x, [0], eps)[0]",
+        f"torch._decomp.decompositions.native_batch_norm(x.reshape(-1, {d}), gamma, beta, None, None, True, 0.1, eps)[0]",
+        f"torch._fused_rms_norm(x, ({d},), None, eps)[0]",
+    ):  # fmt: skip
+        assert asked(name, call) == "forbidden", call
+    assert asked(name, "(x - x.mean(-1, keepdim=True)) * gamma / torch.linalg.vector_norm(x) + beta") == "wrong"
 
 
-def test_a_given_function_is_found_as_an_attribute_of_the_notebook():
-    for source in ("import __main__ as m\ndef f(x):\n    return m.helper(x)", "from __main__ import helper as f"):
-        assert find_forbidden("f", [source], ["helper"]), source
-
-
-def test_a_module_that_holds_torch_is_torch():
-    for source in (
-        "import functorch\ndef f(z):\n    return functorch.torch.exp(z)",
-        "from functorch import torch as f",
-    ):
-        assert find_forbidden("f", [source], NUMPY)
-
-
-def test_one_import_of_several_is_one_use():
-    assert find_forbidden("f", ["import numpy as np, torch\ndef f(z):\n    return np.exp(z)"], FORBIDDEN) is None
-    assert find_forbidden("f", ["import numpy as np, torch\ndef f(z):\n    return torch.exp(z)"], FORBIDDEN)
+def test_no_gelu_of_torchs_does_the_exercise():
+    for call in ("F.gelu(x)", "nn.GELU()(x)", "torch.ops.aten.gelu(x)", "torch._C._nn.gelu(x)", "torch._C._nn.gelu_(x + 0)",
+                 "torch._refs.nn.functional.gelu(x)", "F.gelu(x, approximate='tanh')"):  # fmt: skip
+        assert asked("gelu", call) == "forbidden", call
+    assert asked("gelu", "x * torch.special.ndtr(x)") == "right"
+    assert asked("gelu", "x * torch.sigmoid(1.702 * x) + F.silu(x) * 0") == "wrong"
 
 
 @pytest.mark.parametrize("unit", unit_names())
-def test_the_solutions_are_free(unit):
-    answers = solutions(unit)
-    survey = Survey(list(answers.values()))
-    for name, exercise in exercises(unit).items():
-        assert find_forbidden(name, survey, exercise.forbidden, answer=answers[name]) is None, name
+def test_the_solutions_are_free(unit, sandbox):
+    challenge, answers = Challenge(3), solutions(unit)
+    release = Course(ROOT).release(unit)
+    cells = [
+        CellSource(f"given-{i}", "given", cell.source)
+        for i, cell in enumerate(release.cells)
+        if "given" in cell.metadata.get("tags", [])
+    ]
+    cells += [CellSource(name, "answer", source) for name, source in answers.items()]
+    with sandbox.session(cells) as session:
+        for name, exercise in exercises(unit).items():
+            cases = challenge.posed(name).cases
+            found = session.ask(Request(name, cases, None, exercise.library, exercise.forbidden))
+            assert found.status == "answered", (name, found.reason)
 
 
-def test_a_call_is_found_by_its_last_parts():
-    source = "import torch.nn.functional as F\ndef f(q, k, v):\n    return F.scaled_dot_product_attention(q, k, v)"
-    assert find_forbidden("f", [source], ("F.scaled_dot_product_attention",))
-    assert find_forbidden("f", [source], ("nn.MultiheadAttention",)) is None
-
-
-def test_a_given_function_can_be_forbidden():
-    forbidden = ("scipy", "widen")
-    assert (
-        find_forbidden("f", ["def f(X):\n    return g(X)", "def g(X):\n    return widen(X, 2)"], forbidden) == "widen"
-    )
-    assert find_forbidden("f", ["g = widen", "def f(X):\n    return g(X, 2)"], forbidden) == "widen"
-    assert find_forbidden("f", ["widen = widen", "def f(X):\n    return widen(X, 2)"], forbidden) == "widen"
-    assert find_forbidden("f", ["def f(X, widen):\n    return widen(X)"], forbidden) is None
-    assert find_forbidden("f", ["def f(X):\n    widen = len\n    return widen(X)"], forbidden) is None
-    assert find_forbidden("f", ["def widen(X):\n    return X", "def f(X):\n    return widen(X)"], forbidden) is None
-
-
-def tangle(count: int) -> list[str]:
-    """One statement that binds many names, and answers that lead to it by way of one another."""
-    answers = [f"def f{i}(*x):\n    return a{i}, f{i + 1}" for i in range(10)]
-    return ["=".join(f"a{i}" for i in range(count)) + "=1", *answers]
-
-
-def chain(count: int) -> list[str]:
-    return ["\n".join(f"a{i} = a{i + 1}, b.c.d" for i in range(count)), "def f0(x):\n    return a0"]
-
-
-def ladder(count: int) -> list[str]:
-    """Functions that all use one another's names, imports and aliases."""
-    lines = [f"import m{i} as a{i}\ndef g{i}(x):\n    return a{i}.x, g{i + 1}, g{i - 1}, g0" for i in range(count)]
-    return ["\n".join(lines), "def f0(x):\n    return g0"]
-
-
-@pytest.mark.parametrize("make", [tangle, chain, ladder])
-def test_reading_is_linear(make, monkeypatch):
-    def work(count: int) -> int:
-        visits = 0
-        walk = forbidden_module.Walk.statements
-
-        def counted(self):
-            nonlocal visits
-            for node in walk(self):
-                visits += 1
-                yield node
-            visits += len(self.names)
-
-        monkeypatch.setattr(forbidden_module.Walk, "statements", counted)
-        survey = Survey(make(count))
-        for i in range(10):
-            assert find_forbidden(f"f{i}", survey, TORCH) is None
-            survey.uses(f"f{i}", "a1")
-        monkeypatch.setattr(forbidden_module.Walk, "statements", walk)
-        return survey.work + visits
-
-    assert work(2000) < 2.2 * work(1000)
-
-
-def test_what_would_take_too_long_is_refused(monkeypatch):
-    monkeypatch.setattr(forbidden_module, "WORK_CAP", 5000)
-    assert Survey(tangle(500)).tangled is False
-    survey = Survey(tangle(6000))
-    assert survey.uses("f0", "anything")
-    with pytest.raises(Tangled):
-        find_forbidden("f0", survey, TORCH)
-    text = f"def f(x):\n    exec({'%a?' * 3000!r})"
-    with pytest.raises(Tangled):
-        find_forbidden("f", [text], TORCH)
-
-
-def test_odd_text_ends_quickly_and_never_fails():
-    pieces = ["%time ", "%%time\n", "x = !ls", "F?", "\n", "(", "]", '"', "'''", "\\\n", "    ", "def f(x):", "é", ">>> ",
-              "lambda x: ", "a.b", "exec('", "=", ":=", "\x0c", "\u2028", "\0", "match x:\n case y: 1\n", "global x\n"]  # fmt: skip
-    for seed in range(300):
-        rng = random.Random(seed)
-        source = "".join(rng.choice(pieces) for _ in range(rng.randrange(60)))
-        statements(source)
-        with contextlib.suppress(Tangled):
-            find_forbidden("f", [source, "def f(x):\n    return a"], TORCH, answer="")
-
-
-def test_a_cell_is_read_as_the_notebook_runs_it():
-    assert definitions("%%time\ndef f(x):\n    return x") == ["f"]
-    assert definitions("F?\ndef f(x):\n    return x\nx = !ls") == ["f"]
-    assert definitions("%%time\n" * 20 + "def f(x): pass") == []
-    assert definitions("%%writefile a.py\ndef f(x): pass") == ["f"]
-    assert read("%pip install scipy") == read("def f(:") == []
-
-
-def test_cells_are_read_side_by_side():
-    """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
-    gc.callbacks.append(lambda *_: sum(range(20_000)))
-    source = "\n".join(f"def f{i}(x):\n    return [x + {i}, (x, x)]" for i in range(2000))
-    try:
-        with ThreadPoolExecutor(4) as pool:
-            counts = list(pool.map(lambda i: len(read(f"{source}\nx = {i}")), range(16)))
-    finally:
-        gc.callbacks.pop()
-    assert counts == [2001] * 16
+def test_what_an_answer_may_lead_to_is_read_from_its_names():
+    uses = Uses(
+        ["def a(x):\n    return b(x)", "def b(x):\n    return c.d(x) + e\ne = 3", "import k as m\nh = [b]"]
+    ).uses
+    assert uses("a", "b") and uses("a", "c") and uses("a", "d") and uses("b", "e") and uses("h", "b")
+    assert not uses("b", "a") and not uses("e", "b")
+    assert uses("not there", "anything")
+    assert Uses(["def f(x):\n    return globals()['g'](x)"]).uses("f", "g")
+    assert Uses(["f = " + "-" * 5000 + "1"]).uses("f", "g"), "a cell that cannot be read may use anything"
+    assert Uses(["def f(x):\n    return x", "f.other = g"]).uses("f", "g")

@@ -188,11 +188,19 @@ def test_a_forbidden_call_costs_the_function_that_makes_it(graded):
     assert verdicts["attention"].verdict == "right"
 
 
-def test_what_cannot_be_read_is_refused_with_a_sentence(graded, right):
+def test_what_cannot_be_read_is_run_all_the_same(graded, right):
     deep = right["softmax"] + f"\nx = {'-' * 5000}1"
     verdicts = graded(before=("import sys\nsys.setrecursionlimit(10**6)",), softmax=deep)
-    assert verdicts["softmax"].verdict == "forbidden" and "too tangled to be read" in verdicts["softmax"].message
-    assert verdicts["attention"].verdict == "right"
+    assert verdicts["softmax"].verdict == verdicts["attention"].verdict == "right"
+
+
+def test_only_what_was_called_is_said_to_stand_in(graded, right):
+    mentions = right["attention"] + "\nsoftmaxes = [softmax]\ndef unused(x):\n    return softmax(x)"
+    own = "def attention(Q, K, V):\n    softmax\n    return Q @ K.T, V"
+    verdicts = graded(softmax="def softmax(z):\n    return z", attention=own)
+    assert "in place" not in verdicts["attention"].message and verdicts["attention"].verdict == "wrong"
+    verdicts = graded(softmax="def softmax(z):\n    return z", attention=mentions)
+    assert "the course's softmax in place" in verdicts["attention"].message
 
 
 def test_a_forbidden_call_cannot_be_hidden_in_another_exercise(graded, right):

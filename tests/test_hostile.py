@@ -149,7 +149,8 @@ def test_a_hostile_submission_gets_what_it_earned(outcomes, name):
     verdicts = outcome.verdicts
     assert {function: verdict.score for function, verdict in verdicts.items()} == attack.due(), verdicts
     for function, due in attack.verdicts.items():
-        assert verdicts[function].verdict in due, verdicts[function]
+        # What looks for a way round may be seen doing so before it comes to what it is due. It earns nothing either way.
+        assert verdicts[function].verdict in (*due, "forbidden"), verdicts[function]
     words = [outcome.problem, *(verdict.message for verdict in verdicts.values())]
     assert any(attack.says in text for text in words), words
     assert not [(bad, text) for bad in attack.never for text in words if bad in text]

@@ -177,7 +177,7 @@ def grouped_with_an_assertion(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=N
 @pytest.mark.parametrize("answer", [grouped_without_a_check, grouped_with_an_assertion])
 def test_an_error_other_than_the_one_asked_for_is_no_matter_of_shapes(answer):
     for seed in range(5):
-        found = judge_function(answer, "grouped_query_attention", seed)
+        found = judge_function(answer, "grouped_query_attention", seed, watched=False)
         assert found.mistake == "no-error" and "Raise a ValueError if g does not divide h" in found.message, (
             found.message
         )
@@ -187,7 +187,7 @@ def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():
     def cut(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
         return grouped_without_a_check(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)[..., :-1]
 
-    found = judge_function(cut, "grouped_query_attention", 1)
+    found = judge_function(cut, "grouped_query_attention", 1, watched=False)
     assert found.mistake == "wrong-shape", found.message
 
 

@@ -20,7 +20,10 @@ SHARE_CAUGHT = 0.9
 
 
 def visible_test(unit: str, function: str):
-    """A callable that runs the visible test of `function` on a given implementation."""
+    """A callable that runs the visible test of `function` on a given implementation, or on the source of one.
+
+    Those of ours may be torch's own calls, which an answer may not use.
+    """
     notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
     given = "\n\n".join(cell.source for cell in notebook.cells if "given" in cell.metadata.get("tags", []))
     tests = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell.source for cell in notebook.cells}
@@ -28,10 +31,15 @@ def visible_test(unit: str, function: str):
     test = HIDDEN.sub("", tests[f"test_{function}"])
     given, test = compile(given, "<given>", "exec"), compile(test, f"<test_{function}>", "exec")
 
-    def run(implementation):
+    def run(implementation, ours=False):
         names = {"__name__": "__main__"}
         exec(given, names)
-        names[function] = implementation
+        if ours:
+            names["check_calls"] = lambda answer, inputs, *not_allowed: answer(*inputs)
+        if isinstance(implementation, str):
+            exec(implementation, names)
+        else:
+            names[function] = implementation
         with contextlib.redirect_stdout(io.StringIO()), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(test, names)
@@ -48,7 +56,7 @@ ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values(
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_the_visible_test_passes_the_reference(exercise):
-    visible_test(exercise.unit, exercise.name)(exercise.reference)
+    visible_test(exercise.unit, exercise.name)(exercise.reference, ours=True)
 
 
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
@@ -57,7 +65,7 @@ def test_the_visible_test_alone_catches_known_mistakes_and_says_something(exerci
     missed, silent = [], []
     for mistake in exercise.mistakes:
         try:
-            run(mistake.wrong)
+            run(mistake.wrong, ours=True)
         except AssertionError as error:
             if len(str(error)) < 15:
                 silent.append(mistake.slug)
@@ -85,3 +93,41 @@ def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(ex
             continue
         missed.append(answer.__name__)
     assert len(missed) <= (1 - SHARE_CAUGHT) * len(wrong), lets_through(exercise.name, missed)
+
+
+ATTEND = "    return F.scaled_dot_product_attention(Q, K, V)"
+
+
+@pytest.mark.parametrize(
+    ("unit", "function", "source"),
+    [
+        ("04_multi_head", "bmm_attention", f"def bmm_attention(Q, K, V, mask=None):\n{ATTEND}"),
+        ("06_cross_attention", "cross_attention", f"def cross_attention(X, Y, Q, K, V, *rest):\n{ATTEND}"),
+        ("07_transformer_block", "layer_norm",
+         "def layer_norm(x, gamma, beta, eps=1e-5):\n    return nn.functional.layer_norm(x, x.shape[-1:], gamma, beta, eps)"),
+        ("07_transformer_block", "layer_norm",
+         "g = F.group_norm\ndef layer_norm(x, gamma, beta, eps=1e-5):\n"
+         "    return g(x.reshape(-1, x.shape[-1]), 1, gamma, beta, eps).view_as(x)"),
+        ("07_transformer_block", "batch_norm",
+         "def batch_norm(x, gamma, beta, eps=1e-5):\n    flat = x.reshape(-1, x.shape[-1]).T\n"
+         "    return F.layer_norm(flat, flat.shape[-1:], eps=eps).T.reshape(x.shape) * gamma + beta"),
+        ("07_transformer_block", "gelu", "gelu = nn.GELU()"),
+        ("09_gpu_speed", "batched_attention", f"def batched_attention(Q, K, V, causal=False):\n{ATTEND}"),
+    ],
+)  # fmt: skip
+def test_the_visible_test_says_what_is_not_allowed(unit, function, source):
+    with pytest.raises(AssertionError, match=r"Not allowed in (this|an) answer: "):
+        visible_test(unit, function)(source)
+
+
+def test_an_earlier_answer_is_allowed_in_the_next():
+    visible_test("07_transformer_block", "batch_norm")("""
+def layer_norm(x, gamma, beta, eps=1e-5):
+    mean = x.mean(-1, keepdim=True)
+    return (x - mean) / ((x - mean) ** 2).mean(-1, keepdim=True).add(eps).sqrt() * gamma + beta
+
+
+def batch_norm(x, gamma, beta, eps=1e-5):
+    flat = x.reshape(-1, x.shape[-1]).T
+    return layer_norm(flat, 1, 0, eps).T.reshape(x.shape) * gamma + beta
+""")

@@ -17,7 +17,7 @@ from ..judging.challenge import Challenge
 from ..judging.judge import judge, without_answer
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
-from ..reading.forbidden import Survey, Tangled, find_forbidden
+from ..reading.uses import Uses
 from ..running.dialogue import Request
 from ..running.sandbox import Sandbox
 from ..running.session import Session
@@ -33,15 +33,14 @@ def grade_submission(
 ) -> list[Verdict]:
     """The verdicts on one submission, in the order of its notebook."""
     verdicts: dict[str, Verdict] = {}
-    ours = [cell.source for cell in submission.cells if cell.kind == "given"]
-    survey = Survey([cell.source for cell in submission.cells if cell.kind != "given"], ours)
+    uses = Uses(cell.source for cell in submission.cells if cell.kind != "given").uses
     with sandbox.session(submission.cells) as session:
         outcomes = {outcome.name: outcome for outcome in session.cells}
         for name in assignment.exercises:
             posed = challenge.posed(name, assignment.name)
-            verdict = _before_asking(posed, submission, survey, outcomes, verdicts)
+            verdict = _before_asking(posed, submission, outcomes)
             if verdict is None:
-                verdict = _asked(posed, challenge, session, survey, verdicts)
+                verdict = _asked(posed, challenge, session, uses, verdicts)
             verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
@@ -51,7 +50,8 @@ def grade_submission(
 
 
 def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:
-    return Request(posed.exercise.name, posed.cases, stand_ins, posed.exercise.library)
+    exercise = posed.exercise
+    return Request(exercise.name, posed.cases, stand_ins, exercise.library, exercise.forbidden)
 
 
 def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[Verdict]:
@@ -62,27 +62,11 @@ def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[V
     ]
 
 
-def _before_asking(
-    posed: Posed,
-    submission: Transplanted,
-    survey: Survey,
-    outcomes: Mapping[str, CellOutcome],
-    earlier: Mapping[str, Verdict],
-) -> Verdict | None:
-    """The verdict on what is missing, forbidden, or did not even define its function; None where it can be asked."""
+def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str, CellOutcome]) -> Verdict | None:
+    """The verdict on what is missing, or did not even define its function; None where it can be asked."""
     name = posed.exercise.name
     if name not in submission.answers:
         return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
-    try:
-        found = find_forbidden(
-            name, survey, posed.exercise.forbidden, _forbidden(earlier), answer=submission.answers[name]
-        )
-    except Tangled:
-        text = f"The answer to {name} leads to code that is too tangled to be read. Write it in plain statements."
-        return without_answer(posed, "forbidden", text)
-    if found:
-        text = f"The answer to {name} uses {found}. This exercise is to be done without it, as the notebook says."
-        return without_answer(posed, "forbidden", text)
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
         return None
@@ -118,30 +102,37 @@ def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:
 
 
 def _asked(
-    posed: Posed, challenge: Challenge, session: Session, survey: Survey, earlier: Mapping[str, Verdict]
+    posed: Posed,
+    challenge: Challenge,
+    session: Session,
+    uses: Callable[[str, str], bool],
+    earlier: Mapping[str, Verdict],
 ) -> Verdict:
     """The verdict on one function; where it fails and uses earlier ones that do, it is asked with the course's.
 
-    One that is wrong only because of them has already cost its points there. What is forbidden in them must not help
-    here either, so those are replaced at once.
+    One that is wrong only because of them has already cost its points there. What is forbidden in them must neither
+    help here nor cost once more, so those are replaced at once.
     """
     failed = [
         name
         for name, verdict in earlier.items()
-        if verdict.verdict != "right" and name not in posed.exercise.not_from and survey.uses(posed.exercise.name, name)
+        if verdict.verdict != "right" and name not in posed.exercise.not_from and uses(posed.exercise.name, name)
     ]
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):
         verdict = judge(posed, session.ask(_request(posed)))
         if not failed or verdict.verdict not in NOT_RIGHT:
             return verdict
-    stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
-    again = judge(posed, session.ask(_request(posed, stand_ins)))
+    request = _request(posed, {name: challenge.posed(name).exercise.reference for name in failed})
+    again = judge(posed, session.ask(request))
     if verdict is not None:
         same = (again.score, again.verdict, again.mistake) == (verdict.score, verdict.verdict, verdict.mistake)
         if same or again.score < verdict.score:
             return verdict
-    words = f"Judged on its own, with the course's {_listed(failed)} in place of yours. {again.message}"
+    called = [name for name in failed if name in request.called]
+    if not called:
+        return again
+    words = f"Judged on its own, with the course's {_listed(called)} in place of yours. {again.message}"
     return replace(again, message=words)
 
 

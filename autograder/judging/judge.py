@@ -46,6 +46,9 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
     exercise = posed.exercise
     if answer.status == "missing":
         return without_answer(posed, "missing", answer.reason or f"There is no function {exercise.name} yet.")
+    if answer.status == "forbidden":
+        text = f"uses {answer.reason}. This exercise is to be done without it, as the notebook says."
+        return without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
     calls = [_in_our_terms(posed, case, call) for case, call in zip(posed.cases, answer.calls, strict=False)]
     if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
         return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")

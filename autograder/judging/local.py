@@ -6,39 +6,59 @@ Nothing here is safe against a stranger. Submissions are graded by `grading.py`,
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout
 from functools import lru_cache
+from types import FunctionType
 from typing import Any
 
 from ..data import Answer, Verdict
+from ..exercises import exercises, find_exercise
 from ..running.dialogue import Request
 from ..running.tensors import one_thread
 from ..worker.calls import answer_of_host, perform
+from ..worker.lookout import Lookout
 from .challenge import Challenge
 from .judge import judge
 from .posed import Posed
 
+#: This package itself: it is at work here, and no answer's doing.
+PACKAGE = "autograder"
 
-def ask_here(function: Callable[..., Any], posed: Posed) -> Answer:
-    """Put the posed cases to `function` in this process, by the same route as in the sandbox."""
+
+def ask_here(
+    function: Callable[..., Any], posed: Posed, watched: bool = False, given: Mapping[str, Any] | None = None
+) -> Answer:
+    """Put the posed cases to `function` in this process, by the same route as in the sandbox.
+
+    watched: whether to look out for what the exercise forbids. given: the notebook's own functions by name.
+    """
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
     transcript = request.transcript()
+    forbidden = [name for name in posed.exercise.forbidden if name != PACKAGE] if watched else []
+    lookout = Lookout(forbidden, lambda used: transcript.take({"event": "forbidden", "name": used}, b""), given)
 
     def ask(header: dict[str, Any], payload: bytes) -> Any:
-        return answer_of_host(*request.reply(header, payload))
+        with lookout.resting():
+            return answer_of_host(*request.reply(header, payload))
 
     quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
     with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
-        perform(function, request.calls, request.payload, transcript.take, ask)
+        perform(function, request.calls, request.payload, transcript.take, ask, lookout)
     return transcript.answer
 
 
-def judge_function(function: Callable[..., Any], name: str | None = None, seed: int | None = None) -> Verdict:
+def judge_function(
+    function: Callable[..., Any],
+    name: str | None = None,
+    seed: int | None = None,
+    watched: bool = True,
+    given: Mapping[str, Any] | None = None,
+) -> Verdict:
     """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones)."""
     name = name or function.__name__
     posed = Challenge().posed(name) if seed is None else _posed(name, seed)
-    return judge(posed, ask_here(function, posed))
+    return judge(posed, ask_here(function, posed, watched, given))
 
 
 @lru_cache(64)
@@ -49,6 +69,8 @@ def _posed(name: str, seed: int) -> Posed:
 
 def judge_here(function: Callable[..., Any]) -> None:
     """Judge `function` on fresh inputs; raises AssertionError with the judge's message unless it is right."""
-    verdict = judge_function(function)
+    names, space = exercises(find_exercise(function.__name__).unit), getattr(function, "__globals__", {})
+    given = {name: value for name, value in space.items() if type(value) is FunctionType and name not in names}
+    verdict = judge_function(function, given={k: v for k, v in given.items() if v.__globals__ is space})
     if verdict.verdict != "right":
         raise AssertionError(f"{verdict.function}: {verdict.message}")

@@ -37,6 +37,7 @@ class Request:
     calls, payload: the cases as trees and bytes.
     stand_ins: names of earlier functions whose part the host plays in this request.
     library: "numpy" or "torch": what the other side makes of arrays.
+    forbidden: what the function may not use.
     """
 
     def __init__(
@@ -45,12 +46,16 @@ class Request:
         cases: Sequence[Case],
         stand_ins: Mapping[str, Callable[..., Any]] | None = None,
         library: str = "numpy",
+        forbidden: Collection[str] = (),
     ) -> None:
         self.function = function
+        self.forbidden = tuple(forbidden)
         self.library = library
         self.stand_ins = tuple(stand_ins or ())
         adapted = Differentiable if library == "torch" else _as_it_is
         self._functions: dict[str, Callable[..., Any]] = {k: adapted(f) for k, f in (stand_ins or {}).items()}
+        #: Which of the host's functions were asked for, by name.
+        self.called: set[str] = set()
         self._asked = 0
         self._devices: dict[Device, tuple[Any, Mapping[str, Callable[..., Any]]]] = {}
         encoder = Encoder(library)
@@ -69,7 +74,7 @@ class Request:
     def header(self) -> dict[str, Any]:
         """What the worker is told beside the bytes."""
         told = {"function": self.function, "calls": self.calls, "library": self.library}
-        return {**told, "stand_ins": list(self.stand_ins)}
+        return {**told, "stand_ins": list(self.stand_ins), "forbidden": list(self.forbidden)}
 
     def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
         if isinstance(value, Rng):
@@ -93,6 +98,7 @@ class Request:
         function = self._functions.get(identity) if isinstance(identity, str) else None
         if function is None or self._asked > QUESTIONS_CAP:
             return {"raise": "RuntimeError", "message": "this function cannot be called (any more)"}, b""
+        self.called.add(identity)
         try:
             budget = Budget(len(payload))
             args, kwargs = (decode(header.get(name), payload, budget=budget) for name in ("args", "kwargs"))
@@ -184,6 +190,9 @@ class Transcript:
             repeated = all(call.again is not None for i, call in enumerate(calls) if i not in self._once)
             if len(calls) < self._n_cases or not repeated:
                 raise BadValue("the end came too early")
+            return True
+        if event == "forbidden":
+            self.answer.status, self.answer.reason = "forbidden", _words(header.get("name"), 100)
             return True
         index = header.get("index")
         if event == "call" and index == len(calls) < self._n_cases:

@@ -28,7 +28,7 @@ def order_of(cell: CellSource, libraries: frozenset[str]) -> dict[str, Any]:
     if cell.kind == "given" and "matplotlib" not in libraries:
         source = IMPORT.sub("from worker.later import plt", source)
     told = {"name": cell.name, "source": source, "tested": cell.tested, "tests": cell.tests}
-    return {**told, "own": cell.kind == "extra"}
+    return {**told, "own": cell.kind == "extra", "given": cell.kind == "given"}
 
 
 def outcome_of(name: str, header: dict[str, Any]) -> CellOutcome:

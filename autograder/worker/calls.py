@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from . import tensors
+from .lookout import Lookout, Seen
 from .values import TEXT_CAP, Encoder, Tensor, decode, leaves, map_leaves
 
 WARNINGS_CAP = 20
@@ -30,6 +31,7 @@ def perform(
     payload: bytes,
     send: Send,
     ask: Callable[[dict[str, Any], bytes], Any] | None = None,
+    lookout: Lookout | None = None,
 ) -> None:
     """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
 
@@ -37,7 +39,20 @@ def perform(
     in place of the result; "watch": n for the tensors of n or more entries that were made on the way; "once": true for
     no repetition.
     ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
+    lookout: watches for what is forbidden meanwhile. It has the last word: nothing more is sent once it has found it.
     """
+    with contextlib.suppress(Seen), lookout or Lookout((), lambda name: None) as lookout:
+        _perform(function, calls, payload, send, ask, lookout)
+
+
+def _perform(
+    function: Callable[..., Any],
+    calls: list[dict[str, Any]],
+    payload: bytes,
+    send: Send,
+    ask: Callable[[dict[str, Any], bytes], Any] | None,
+    lookout: Lookout,
+) -> None:
     numbers = itertools.count()
 
     def build() -> dict[str, Any]:
@@ -45,17 +60,20 @@ def perform(
 
     kept: list[tuple[int, Any]] = []
     for index, call in enumerate(calls):
-        header, encoder, result = _one_call(function, call, payload, build())
+        with lookout.over(closely=True):
+            header, encoder, result = _one_call(function, call, payload, build())
         if header["outcome"] == "returned" and not call.get("once"):
             kept.append((index, result))
         send({"event": "call", "index": index, **header}, encoder.payload())
     for index, call in enumerate(calls):
         if call.get("once"):
             continue
-        header, encoder, _ = _one_call(function, call, payload, build())
+        with lookout.over(closely=False):
+            header, encoder, _ = _one_call(function, call, payload, build())
         send({"event": "again", "index": index, **header}, encoder.payload())
     for call in calls:
-        _one_call(function, call, payload, build(), shake=True)
+        with lookout.over(closely=False):
+            _one_call(function, call, payload, build(), shake=True)
     for index, result in kept:
         encoder = Encoder()
         tree = encoder.encode(result)

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,9 @@ from . import limits, linux
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
+from .lookout import Lookout
 from .moment import Moment
+from .ours import Ours
 from .own_tests import OwnTests
 
 #: What a cell of the student's own gets when the cells before it have used up the time of all.
@@ -56,15 +59,18 @@ class Time:
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
+    bring_back_ours = Ours(__package__).bring_back
     reseed()
     order, _ = receive_frame(channel)
     cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
     seconds, own = float(order["seconds_per_cell"]), Time(float(order["seconds_for_own_cells"]), factor)
-    tests = OwnTests(namespace, transform)
+    tests, given = OwnTests(namespace, transform), dict[str, Any]()
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
         with own.spent() if cell["own"] else contextlib.nullcontext():
             report = cells.run(cell, *(own.share(seconds) if cell["own"] else (seconds, factor * seconds)))
+        if cell["given"]:
+            given |= functions_of(cell, namespace)
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             moments[tested] = Moment(tested, namespace)
@@ -77,9 +83,16 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
             _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
         except (Closed, FrameTimeout, BadFrame, OSError):
             return
+        bring_back_ours()
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, channel, reply, namespace, moments, tests)
+            how = answer(request, payload, channel, reply, namespace, moments, tests, given)
         send_frame(channel, {"event": "ended", "how": how})
+
+
+def functions_of(cell: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
+    """The functions that a cell has just defined."""
+    found = {name: value for name, value in namespace.items() if type(value) is FunctionType}
+    return {name: value for name, value in found.items() if value.__code__.co_filename == f"<cell {cell['name']}>"}
 
 
 def answer(
@@ -90,6 +103,7 @@ def answer(
     namespace: dict[str, Any],
     moments: dict[str, Moment],
     tests: OwnTests,
+    given: dict[str, Any],
 ) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
@@ -110,7 +124,7 @@ def answer(
                 reseed()
                 send_frame(reply, tests.outcome(request["test"]))
             else:
-                answer_here(request, payload, reply, namespace, moments)
+                answer_here(request, payload, reply, namespace, moments, given)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
             pass  # the host has heard enough
@@ -160,8 +174,9 @@ def answer_here(
     reply: socket.socket,
     namespace: dict[str, Any],
     moments: dict[str, Moment],
+    given: dict[str, Any],
 ) -> None:
-    """Answer one exercise in this process."""
+    """Answer one exercise in this process. given: the notebook's own functions."""
     reseed()
     name = str(request["function"])
     for moment in moments.values():
@@ -182,7 +197,8 @@ def answer_here(
     if not callable(function):
         send({"event": "absent"}, b"")
         return
-    perform(function, request["calls"], payload, send, ask)
+    lookout = Lookout(request["forbidden"], lambda used: send({"event": "forbidden", "name": used}, b""), given)
+    perform(function, request["calls"], payload, send, ask, lookout)
 
 
 def _end(child: int) -> None:

@@ -135,21 +135,106 @@ ATTACKS += tuple(
          f"{LIBRARY}\ndepth = {'-' * 5000}1", "import sys\nsys.setrecursionlimit(10**6)"),
     )
 )  # fmt: skip
-#: What cannot be contained. docs/THREATS.md names these.
+#: A way round the names, and round the watch itself.
 ATTACKS += (
-    Attack("a hidden library", "calls the library that does the exercise by a name put together from parts",
-           "04_multi_head",
-           cells={"bmm_attention": """
-            def bmm_attention(Q, K, V, mask=None):
-                return getattr(torch.nn.functional, "scaled_dot" + "_product_attention")(Q, K, V, attn_mask=mask)
-            """},
-           uncontained="a library call is found by its syntax tree, and a name put together at run time has none"),
     Attack("a hidden import", "imports a forbidden module by a name put together from parts", "02_scaled_scores",
            cells={"softmax": """
             def softmax(z, axis=-1):
                 return __import__("sci" + "py.special").special.softmax(z, axis)
             """},
-           uncontained="a library call is found by its syntax tree, and a name put together at run time has none"),
+           verdicts={"softmax": ("forbidden",)}),
+    Attack("another program", "has another Python do the exercise with a forbidden library", "02_scaled_scores",
+           cells={"softmax": """
+            import subprocess, sys
+            def softmax(z, axis=-1):
+                code = f"import scipy.special as s, numpy; print(s.softmax(numpy.array({z.tolist()}), {axis}).tolist())"
+                run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+                return np.array(eval(run.stdout))
+            """},
+           verdicts={"softmax": ("forbidden",)}),
+    Attack("the hook unset", "takes the profile hook away, and puts it back", "02_scaled_scores",
+           top="import scipy.special as s, sys", cells={"softmax": """
+            def softmax(z, axis=-1):
+                hook = sys.getprofile()
+                sys.setprofile(None)
+                result = s.softmax(z, axis)
+                sys.setprofile(hook)
+                return result
+            """},
+           verdicts={"softmax": ("forbidden",)}),
+    Attack("the hook unset from below", "takes the profile hook away by ctypes", "02_scaled_scores",
+           top="import ctypes, scipy.special as s\nunset = ctypes.pythonapi.PyEval_SetProfile", cells={"softmax": """
+            def softmax(z, axis=-1):
+                unset(None, None)
+                return s.softmax(z, axis)
+            """},
+           verdicts={"softmax": ("forbidden",)}),
+)  # fmt: skip
+ATTACKS += tuple(
+    Attack(name, tries, "04_multi_head", top=top, cells={"bmm_attention": cell}, uncontained=why,
+           verdicts={} if why else {"bmm_attention": ("forbidden",)})
+    for name, tries, top, cell, why in (
+        ("a hidden library", "calls the library that does the exercise by a name put together from parts", "", """
+            def bmm_attention(Q, K, V, mask=None):
+                return getattr(torch.nn.functional, "scaled_dot" + "_product_attention")(Q, K, V, attn_mask=mask)
+            """, ""),
+        ("a thread of its own", "calls the library in a thread, and swallows whatever comes back",
+         "import threading", """
+            def bmm_attention(Q, K, V, mask=None):
+                found = []
+                def work():
+                    try: found.append(F.scaled_dot_product_attention(Q, K, V, attn_mask=mask))
+                    except BaseException: found.append(Q @ K.mT @ V)
+                thread = threading.Thread(target=work)
+                thread.start(), thread.join()
+                return found[0]
+            """, ""),
+        ("a script", "has the library called in a script of torch's", """
+            import torch
+            @torch.jit.script
+            def scripted(q, k, v, mask: torch.Tensor):
+                return torch._C._nn.scaled_dot_product_attention(q, k, v, mask)
+            """, """
+            def bmm_attention(Q, K, V, mask=None):
+                if mask is None: mask = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool)
+                return scripted(Q, K, V, mask)
+            """, ""),
+        ("the closed operators opened", "finds what closes torch's operators, and takes it away", "import gc", """
+            def bmm_attention(Q, K, V, mask=None):
+                for thing in gc.get_objects():
+                    if isinstance(thing, torch.library.Library): thing._destroy()
+                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            """, ""),
+        ("the frames above", "finds the watch in the frames that call it, and ends it", "import sys", """
+            def bmm_attention(Q, K, V, mask=None):
+                frame = sys._getframe()
+                while frame is not None:
+                    for thing in list(frame.f_locals.values()):
+                        if type(thing).__name__ == "Lookout": thing.close()
+                    frame = frame.f_back
+                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            """, ""),
+        ("a watch put to rest", "finds the watch in the frames that call it, and has it think that it rests",
+         "import sys, threading", """
+            def bmm_attention(Q, K, V, mask=None):
+                frame = sys._getframe()
+                while frame is not None:
+                    for thing in list(frame.f_locals.values()):
+                        if type(thing).__name__ == "Lookout": thing._at_rest.add(threading.get_ident())
+                    frame = frame.f_back
+                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            """, "the watch stands in the student's own process, and yields to who knows its parts and changes them"),
+        ("a patched watch", "puts a watch that sees nothing in the place of ours, before it is made", """
+            import sys
+            sys.modules["worker.lookout"].Lookout.open = lambda self: None
+            """, """
+            def bmm_attention(Q, K, V, mask=None):
+                return F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+            """, ""),
+    )
+)  # fmt: skip
+#: What cannot be contained. docs/THREATS.md names these.
+ATTACKS += (
     Attack("inputs told", "learns from its feedback page what it was asked",
            cells={"causal_mask": "def causal_mask(n): raise ValueError(f'asked for {n}')"}, never=("asked for ",),
            uncontained="a function sees its inputs and may say what they are; they are drawn anew for every run"),
@@ -160,7 +245,7 @@ ATTACKS += (
                     return torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1) @ V
             """},
            uncontained="the tensors made on the way are watched from inside the student's own process"),
-    Attack("good conduct by its own word", "changes its input and hides that from the worker that reports it",
+    Attack("good conduct by a patch", "changes its input and patches the worker that reports it",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 import sys
 Encoder = sys.modules["worker.calls"].Encoder
@@ -169,6 +254,21 @@ def encode(self, value, depth=0):
     return plain(self, kept[id(value)][1] if id(value) in kept else value, depth)
 Encoder.encode = encode
 def masked_softmax(scores, mask):
+    kept[id(scores)] = scores, scores.copy()
+    result = honest(scores, mask)
+    scores[...] = 0
+    return result
+"""},
+           earns={"masked_softmax": 3.6}),
+    Attack("good conduct by its own word", "changes its input and patches, while asked, the worker that reports it",
+           cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
+import sys
+Encoder = sys.modules["worker.calls"].Encoder
+kept, plain = {}, Encoder.encode
+def encode(self, value, depth=0):
+    return plain(self, kept[id(value)][1] if id(value) in kept else value, depth)
+def masked_softmax(scores, mask):
+    Encoder.encode = encode
     kept[id(scores)] = scores, scores.copy()
     result = honest(scores, mask)
     scores[...] = 0

@@ -23,17 +23,15 @@ KERNELS = (
     "_triton_multi_head_attention",
     "_triton_scaled_dot_attention",
 )
-#: Where torch keeps second versions of its calls, attention and norms among them, for compilers and other formats.
+#: Where torch keeps second versions of its calls, attention and norms among them, written in Python.
 INNER_ROOMS = (
-    "torch.ops",
-    "torch.onnx",
-    "torch.nested",
+    "torch.nn.attention",
+    "torch._higher_order_ops.flex_attention",
+    "torch.nested._internal.sdpa",
     "torch._refs",
-    "torch._prims",
     "torch._decomp",
     "torch._inductor",
-    "torch._VF",
-    "_C._nn",
+    "torch.onnx",
 )
 #: Calls that do all of an attention, which no torch answer may use.
 NOT_IN_TORCH_UNITS = (
@@ -47,11 +45,7 @@ NOT_IN_TORCH_UNITS = (
     "nn.TransformerDecoder",
     "nn.TransformerEncoderLayer",
     "nn.TransformerDecoderLayer",
-    "nn.attention",
-    "flex_attention.flex_attention",
-    "varlen.varlen_attn",
     *(f"aten.{kernel}" for kernel in KERNELS),
     *INNER_ROOMS,
-    "functorch",
     "autograder",
 )

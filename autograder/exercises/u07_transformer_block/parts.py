@@ -20,7 +20,7 @@ def without(*calls: str) -> tuple[str, ...]:
 #: torch's norms along a token and along the batch; turned round, each does the work of the other.
 NO_NORM_OF_TORCH = without(
     *("layer_norm", "LayerNorm", "native_layer_norm", "group_norm", "GroupNorm", "native_group_norm"),
-    *("rms_norm", "RMSNorm", "_fused_rms_norm"),
+    *("rms_norm", "RMSNorm", "_fused_rms_norm", "_normalize"),
     *("batch_norm", "BatchNorm1d", "BatchNorm2d", "BatchNorm3d", "SyncBatchNorm", "native_batch_norm"),
     *("LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "cudnn_batch_norm", "_batch_norm_impl_index"),
     *("_native_batch_norm_legit", "_native_batch_norm_legit_functional", "_batch_norm_with_update"),
