@@ -192,7 +192,7 @@ class Transcript:
                 raise BadValue("the end came too early")
             return True
         if event == "forbidden":
-            self.answer.status, self.answer.reason = "forbidden", _words(header.get("name"), 100)
+            self.answer.status, self.answer.reason = "forbidden", words(header.get("name"), 100)
             return True
         index = header.get("index")
         if event == "call" and index == len(calls) < self._n_cases:
