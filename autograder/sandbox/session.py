@@ -225,7 +225,7 @@ class Session:
         if not how:
             self._hang_up()
         answer = transcript.answer
-        if finished == "done" and how:
+        if finished == "done":  # all is answered; should the notebook's process be gone, the next one starts it anew
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
@@ -294,8 +294,6 @@ class Session:
             return f"It used more memory than the {self._limits.memory_bytes / 2**20:.0f} MiB that there are."
         if "processes" in excess or how == "no child":
             return f"It started more than {self._limits.processes} processes."
-        if finished == "done":
-            return "It ended the process of the whole notebook."
         if finished == "flood":
             return f"It returned more than {self._limits.reply_bytes / 2**20:.0f} MiB in all."
         if finished == "garbled":
