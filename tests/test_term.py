@@ -1,4 +1,4 @@
-"""A term of an instructor's: a class of twelve (or of TERM_SIZE), three units, and a course that changes while it is taught.
+"""A term of an instructor's: a class of thirty (or of TERM_SIZE), three units, and a course that changes while it is taught.
 
 After each step gradebook, pages, report, nbgrader's export and the files for Canvas and Moodle say the same, to the
 cent, as the account that the test keeps; or a command has refused and said why.
@@ -19,7 +19,7 @@ from term import BLANK, PARTLY, RIGHT, RUBBISH, UNITS, Term, cell_of
 
 ONE, TWO, THREE = UNITS
 QUIZ = "quiz"
-SIZE = int(os.environ.get("TERM_SIZE", "12"))
+SIZE = int(os.environ.get("TERM_SIZE", "30"))
 RULE = """\
 from nbgrader.plugins import LateSubmissionPlugin
 

@@ -79,7 +79,7 @@ class Sandbox:
 
     def borrow(self) -> None:
         """Called in a process that was forked with a running sandbox: it may use it, and may not end it."""
-        self._is_mine = False
+        self._is_mine, self._owed = False, 0  # what the zygote still owes is said to the process before the fork
 
     def start(self) -> None:
         """Have a warm zygote. Raises NoSandbox."""

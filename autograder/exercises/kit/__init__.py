@@ -31,6 +31,9 @@ One exercise is one file in its unit's folder, named after the function that stu
            drawn["keys"] *= 1e4
            yield case("stability", "large scores", **drawn)
 
+   Ordinary draws rarely tell all mistakes apart: give each a case that does. Keep what is drawn away from ties and from
+   zeros, where rounding would decide; for a tie on purpose take whole numbers.
+
    The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
    rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `once`, `also`. The **first** case is the plainest:
    the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
