@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import sys
 import types
 from collections.abc import Iterator
@@ -71,11 +72,35 @@ def pytest_unconfigure() -> None:
         sys.modules["warm"].WARM.stop()
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks at the groups, and pytest at the marks
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
+    """Workers leave together what shares fixtures. (Marks of xdist's own say nothing to it under pytest 9.2.)"""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Together(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group_of(nodeid)
+
+    return Together(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
+def group_of(nodeid: str) -> str:
+    """A file, a unit's part of one that is about all exercises, or a single test."""
+    path, _, test = nodeid.partition("::")
+    file = Path(path).name
+    if file in ONE_BY_ONE:
+        return nodeid
+    if file not in BY_UNIT:
+        return file
+    words = set(re.split(r"\W+|__", test))
+    return next((f"{file} {unit}" for unit, names in exercises_of_units().items() if {unit, *names} & words), file)
+
+
+@pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which unit a test concerns, what is slow, and what several workers leave together (`--dist loadgroup`)."""
+    """Say which unit a test concerns, and what is slow."""
     ranks = {}
-    for number, item in enumerate(items):
+    for item in items:
         units, file = units_of(item), item.path.name
         for unit in units:
             item.add_marker(mark_of(unit))
@@ -84,8 +109,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         ranks[item] = next((place for place, name in enumerate(SLOW) if name in (file, item.originalname)), len(SLOW))
         if ranks[item] < len(SLOW):
             item.add_marker("slow")
-        part = {**dict.fromkeys(BY_UNIT, "-".join(units)), **dict.fromkeys(ONE_BY_ONE, number)}.get(file, "")
-        item.add_marker(pytest.mark.xdist_group(f"{file} {part}"))
     if hasattr(config, "workerinput"):
         items.sort(key=ranks.__getitem__)
 

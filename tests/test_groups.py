@@ -23,7 +23,6 @@ from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
     pytest.mark.skipif(delegation.find() is None, reason="this machine gives no control groups"),
-    pytest.mark.xdist_group("groups"),
 ]
 LITTLE = replace(Limits(), memory_bytes=64 * 2**20, scratch_bytes=2**20, processes=12)
 

@@ -47,3 +47,21 @@ def test_what_is_listed_is_there():
     for name in {*conftest.SLOW, *conftest.BY_UNIT, *conftest.ONE_BY_ONE}:
         found = (tests / name).is_file() if name.endswith(".py") else None
         assert found or any(f"def {name}(" in path.read_text(encoding="utf-8") for path in tests.glob("test_*.py"))
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "group"),
+    [
+        ("tests/test_cli.py::test_a[b]", "test_cli.py"),
+        (
+            "tests/test_held_out_answers.py::test_a[masked_softmax__right_by_where]",
+            "test_held_out_answers.py 03_masking",
+        ),
+        ("tests/test_mistakes.py::test_a[softmax]", "test_mistakes.py 02_scaled_scores"),
+        ("tests/test_mistakes.py::test_a[03_masking]", "test_mistakes.py 03_masking"),
+        ("tests/test_mistakes.py::test_of_all", "test_mistakes.py"),
+        ("tests/test_runs.py::test_a", "tests/test_runs.py::test_a"),
+    ],
+)
+def test_workers_leave_together_what_shares_fixtures(nodeid, group):
+    assert conftest.group_of(nodeid) == group
