@@ -531,6 +531,8 @@ def f(x):
 def test_powers_are_gone(sandbox):
     source = """
 import ctypes, os, subprocess
+# An ordinary user's namespace calls its student 0, and starting a program may not turn that into powers.
+STATUS = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout
 def f(x):
     gained = []
     libc = ctypes.CDLL(None, use_errno=True)
@@ -543,9 +545,7 @@ def f(x):
         try: call(0)
         except OSError: continue
         gained.append("call")
-    # An ordinary user's namespace calls its student 0, and starting a program may not turn that into powers.
-    status = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout
-    status += open("/proc/self/status").read()
+    status = STATUS + open("/proc/self/status").read()
     return gained, [line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapBnd", "CapPrm"))]
 """
     gained, capabilities = value(sandbox, source)
@@ -558,9 +558,16 @@ def f(x):
 def test_the_process_holds_nothing_of_the_judge(sandbox):
     source = """
 import gc, os, sys
+OBJECTS = {type(o).__name__ for o in gc.get_objects()}  # an answer that walks them is refused
+def kinds(kind=object):
+    found = {kind.__name__}
+    for narrower in type.__subclasses__(kind):
+        if narrower is not type:
+            found |= kinds(narrower)
+    return found
 def f(x):
     modules = [n for n in sys.modules if n.startswith("autograder") or n.rsplit(".")[-1] in ("judge", "exercise", "challenge")]
-    types = {type(o).__name__ for o in gc.get_objects()}
+    types = OBJECTS | kinds()
     return modules, sorted(types & {"Case", "Exercise", "Posed", "Mistake"}), sorted(os.environ)
 """
     modules, types, variables = value(sandbox, source)

@@ -195,7 +195,6 @@ ATTACKS += (
         solved=False,
         top="def a0():\n    " + ",".join(f"v{i}" for i in range(4000)) + " = 1\n    " + "[x for x in ()];" * 2000,
         cells={name: f"def {name}(*x): return a0()" for name in UNIT_5},
-        verdicts=dict.fromkeys(UNIT_5, ("forbidden",)),
-        says="too tangled to be read",
+        verdicts=dict.fromkeys(UNIT_5, ENDS),
     ),
 )

@@ -94,7 +94,6 @@ for pid in (os.getppid(), 1):
         "puts such a line into an answer's own cell",
         cells={"causal_mask": f"{MASK}\n{LONG_QUESTION}"},
         verdicts={"causal_mask": ("forbidden", "timeout", "crashed")},
-        says="too tangled to be read",
     ),
     Attack(
         "an answer that waits",

@@ -57,6 +57,20 @@ for thing in gc.get_objects():
     if isinstance(thing, dict) and "expected" in thing and "reference" in thing: loot.append(list(thing))
 loot += [name for name in sys.modules if name.split(".")[0] in ("auto" + "grader", "nb" + "grader", "pytest")]
 """,
+        says="gc.get_objects",
+    ),
+    Attack(
+        "objects in memory, beforehand",
+        "walks all objects in its cell, where no answer is watched",
+        cells={
+            "causal_mask": """
+            import gc
+            KINDS = ("Case", "Posed", "Challenge", "Exercise", "Mistake", "Verdict", "Outcome")
+            loot = [type(thing).__name__ for thing in gc.get_objects() if type(thing).__name__ in KINDS]
+            def causal_mask(n): raise RuntimeError(f"loot {loot}"[:250])
+            """
+        },
+        says="loot []",
     ),
     attack(
         "frames above",

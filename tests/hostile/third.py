@@ -63,7 +63,7 @@ with socket.socket(fileno=os.dup(fd)) as out:
         loot.append(sorted(frames.receive_frame(out)[0]) == ["message", "raise"])
 """, says="loot [True]"),
     Attack("repeats as a tensor", "asks the course's own function to repeat by a tensor of thousands", "05_mqa_gqa",
-           cells={"repeat_kv": "def repeat_kv(K, n_rep): return torch.ops.mine(K, n_rep)", "grouped_query_attention": """
+           cells={"repeat_kv": "def repeat_kv(K, n_rep): return F.scaled_dot_product_attention(K, K, K)", "grouped_query_attention": """
             def grouped_query_attention(X, *args, **kwargs):
                 loot = []
                 for n_rep in (torch.tensor(10**8), torch.full((40,), 5000), torch.tensor([1e9]), torch.tensor(4097)):
