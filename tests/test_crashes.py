@@ -102,7 +102,7 @@ def test_a_known_mistake_that_raises_is_named_behind_its_exception():
         for mistake in e.mistakes
         if mistake.slug == "keys-not-transposed"
     )
-    verdict = judge_function(not_transposed.wrong, "bmm_attention", seed=33)
+    verdict = judge_function(not_transposed.wrong, "bmm_attention", seed=33, watched=False)
     assert verdict.mistake == "keys-not-transposed"
     assert verdict.message.startswith("It raises RuntimeError: ") and not_transposed.advice in verdict.message
     assert verdict.advice == not_transposed.advice, "the words for the class hold no exception of one student"

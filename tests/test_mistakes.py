@@ -37,7 +37,7 @@ def test_no_two_units_grade_a_function_of_the_same_name():
 @pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
 def test_the_reference_is_right_whatever_the_seed(exercise):
     for seed in range(REFERENCE_SEEDS):
-        verdict = judge_function(exercise.reference, exercise.name, seed)
+        verdict = judge_function(exercise.reference, exercise.name, seed, watched=False)
         assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
         assert verdict.score == verdict.points, f"seed {seed}: {verdict.score} of {verdict.points}"
 
@@ -45,7 +45,7 @@ def test_the_reference_is_right_whatever_the_seed(exercise):
 @pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
 def test_a_known_mistake_is_rejected_and_recognised_as_itself(exercise, mistake):
     for seed in range(MISTAKE_SEEDS):
-        verdict = judge_function(mistake.wrong, exercise.name, seed)
+        verdict = judge_function(mistake.wrong, exercise.name, seed, watched=False)
         what = f"seed {seed}: the mistake {mistake.slug!r} of {exercise.name}"
         assert verdict.verdict in ("wrong", "crashed"), (
             f"{what} is accepted: no case tells it from the reference. Let draw make one that does"
