@@ -87,9 +87,9 @@ def test_what_students_use_works_with_what_is_in_sight():
     source = """
     import ctypes, lzma, os, sqlite3, ssl, subprocess, zoneinfo
     import matplotlib.pyplot as plt, numpy as np, scipy.linalg, torch
+    words = subprocess.run("echo and | cat", shell=True, capture_output=True, text=True).stdout  # no answer may
     def f(x):
         plt.plot(x); plt.title("$\\\\sqrt{d}$"); plt.savefig("/scratch/figure.png")
-        words = subprocess.run("echo and | cat", shell=True, capture_output=True, text=True).stdout
         return os.path.getsize("/scratch/figure.png") > 1000, words, float(torch.from_numpy(x).softmax(-1).sum())
     """
     drawn, words, total = ask(source, np.arange(3.0))
