@@ -72,7 +72,7 @@ with socket.socket(fileno=os.dup(fd)) as out:
                 raise RuntimeError(f"loot {loot}")
             """}, says="loot []", earns={}),
     Attack("a gradient of its own", "backpropagates through the course's own function with gradients that are not", "05_mqa_gqa",
-           cells={"repeat_kv": "def repeat_kv(K, n_rep): return torch.ops.mine(K, n_rep)", "grouped_query_attention": """
+           cells={"repeat_kv": "def repeat_kv(K, n_rep): return F.scaled_dot_product_attention(K, K, K)", "grouped_query_attention": """
             def grouped_query_attention(X, *args, **kwargs):
                 loot = []
                 K = torch.ones(1, 2, 3, 4, requires_grad=True)
