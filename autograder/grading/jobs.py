@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import hashlib
+import json
 import os
 import threading
 from dataclasses import dataclass, field
@@ -103,7 +104,7 @@ def run(job: Job) -> Graded:
     except Exception as error:
         return at_fault(job.student, job.unit, error)
     notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
-    text = nbformat.writes(with_outputs(notebook, verdicts, problem is not None))
+    text = _text(with_outputs(notebook, verdicts, problem is not None))
     return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
 
 
@@ -152,7 +153,12 @@ def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
         notebook, unreadable = _opened_notebook(job).notebook, False
     except Unreadable:
         notebook, unreadable = nbformat.from_dict(_assignment(job).release), True
-    return nbformat.writes(with_outputs(notebook, verdicts, unreadable))
+    return _text(with_outputs(notebook, verdicts, unreadable))
+
+
+def _text(notebook: NotebookNode) -> str:
+    """As a file. It is made of our own release, so it need not be validated, nor be laid out for people."""
+    return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
 def _opened_notebook(job: Job) -> Transplanted:
