@@ -72,18 +72,15 @@ MISTAKES = (
      "The number of heads and the width of a head have changed places: h comes before d_head."),
     ("batch-and-heads-merged", checked(lambda X, h: parts.split(X, h).flatten(0, 1)),
      "Batch and heads are one axis here; they are to be two."),
-    ("heads-reversed", checked(parts.split_reversed),
-     "The heads come in reverse order."),
+    ("heads-reversed", checked(parts.split_reversed), "The heads come in reverse order."),
     ("first-sequence-only", checked(lambda X, h: parts.split(X[:1].expand_as(X), h)),
      "Every sequence of the batch gets the heads of the first one."),
     ("blocks-of-rows", checked(blocks_of_rows),
      "The tokens are cut into blocks; it is the columns that the heads share out."),
-    ("no-error", cuts_off,
-     "Heads that do not divide the width must raise a ValueError."),
+    ("no-error", cuts_off, "Heads that do not divide the width must raise a ValueError."),
     ("silent-error", says_no_numbers,
      "The ValueError comes, but its message does not name both numbers: X.shape[-1] and n_heads."),
-    ("wrong-error", asserts,
-     "An error of another type comes: raise a ValueError yourself, before you split."),
+    ("wrong-error", asserts, "An error of another type comes: raise a ValueError yourself, before you split."),
 )  # fmt: skip
 
 EXERCISE = exercise(
