@@ -16,11 +16,13 @@ import pytest
 from asked import points_of
 from autograder.cli import main
 from autograder.commands.own_notebooks import own_notebooks
-from autograder.data import Unreadable
+from autograder.data import BadAssignment, Unreadable
 from autograder.exercises import exercises, unit_names
 from autograder.handout import start_page
 from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
 from autograder.reading import contract
+from autograder.reading.assignment import read_assignment
+from autograder.reading.contract import OtherVersion, must_be_the_code_of
 from autograder.version import __version__
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
@@ -381,3 +383,16 @@ def test_a_unit_without_what_the_map_needs_is_named():
         NoMap, match=rf"{unit}: its first Markdown cell lacks “# Unit N · title” and .*Time.* and .*Builds"
     ):
         unit_of_map(unit, notebook)
+
+
+@pytest.mark.parametrize("version", ["0.0.9", "9.9.9"])
+def test_an_autograder_of_a_course_that_keeps_its_version_elsewhere_is_another_too(tmp_path, version):
+    (tmp_path / "autograder").mkdir()
+    (tmp_path / "autograder" / "__init__.py").write_text(f'__version__ = "{version}"\n')
+    with pytest.raises(OtherVersion, match=f"has its own autograder {version}"):
+        must_be_the_code_of(tmp_path)
+
+
+def test_a_release_that_is_no_notebook_is_one_line():
+    with pytest.raises(BadAssignment, match=r"notebooks/03_masking cannot be read .*`autograder release 03_masking`"):
+        read_assignment("03_masking", "no JSON")

@@ -1,8 +1,8 @@
 """One submission, from its transplanted cells to a verdict for every exercise of its unit.
 
 An `Exercise` draws its cases (challenge.py); they travel as a `Request` into the sandbox, where worker/calls.py asks
-the student's function; what comes back is an `Answer` (dialogue.py), which judge.py compares, recognise.py names, and
-gradebook.py records.
+the student's function; what comes back is an `Answer` (data.py), which judge.py compares, recognise.py names, and
+recorder.py records.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ def launched(root: Path, units: Sequence[str], limits: Limits, unsafe: bool) -> 
     Whoever uses it waits for it, and whoever has launched it stops it.
     """
     releases = [path for path in sorted((root / "notebooks").glob("*/*.ipynb")) if not units or path.stem in units]
-    torch = any("import torch" in path.read_text(encoding="utf-8") for path in releases)
+    torch = any("import torch" in path.read_text(encoding="utf-8", errors="replace") for path in releases)
     sandbox = open_sandbox(limits, unsafe=unsafe, hidden=unseen(root))
     sandbox.launch(frozenset({"torch"} if torch else ()))
     return sandbox

@@ -1,6 +1,6 @@
 """Judging in the same process, for one's own code: the hidden line of a test cell, and tests of the judge itself.
 
-Nothing here is safe against a stranger. Submissions are graded by `grading.py`, through the sandbox.
+Nothing here is safe against a stranger. Submissions are graded by `one_submission.py`, through the sandbox.
 """
 
 from __future__ import annotations

@@ -82,7 +82,11 @@ def read_assignment(
 
     text: the notebook file. tests: cell -> the source of an own test with its hidden part. dropped: questions' names.
     """
-    release = with_ids(our_notebook(text))
+    try:
+        release = with_ids(our_notebook(text))
+    except ValueError as error:
+        words = " ".join(str(error).split())[:100]
+        raise BadAssignment(f"notebooks/{name} cannot be read ({words}); run `autograder release {name}`") from None
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped

@@ -115,9 +115,11 @@ def must_be_the_code_of(root: Path) -> None:
 @cache
 def _other_code(root: Path) -> str:
     theirs = root / "autograder"
-    if not (theirs / "version.py").is_file() or theirs.resolve() == PACKAGE or _files(theirs) == _files(PACKAGE):
+    if not (theirs / "__init__.py").is_file() or theirs.resolve() == PACKAGE or _files(theirs) == _files(PACKAGE):
         return ""
-    found = re.search(r'^__version__ = "(.+)"', (theirs / "version.py").read_text(encoding="utf-8"), re.MULTILINE)
+    places = [path for path in (theirs / "version.py", theirs / "__init__.py") if path.is_file()]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in places)
+    found = re.search(r'^__version__ = "(.+)"', text, re.MULTILINE)
     own = f"{root} has its own autograder {found[1] if found else ''}".rstrip()
     return f"{own}, and another one runs: {__version__} in {PACKAGE.parent}; run {own_command(root)}"
 
