@@ -4,8 +4,8 @@ Both get the same notebooks, all solved. Stock nbgrader runs all of their cells 
 other; its hidden tests are the visible ones once more, which favours it, as does `--bare`, which takes demonstrations
 and figures out of its notebooks. Ours are graded in the sandbox, with hidden cases, gradebook and feedback pages.
 
-Ratios are what counts. CPU time is that of the command and of everything below it, also of what outlived its parent; but
-not of what ran in our sandbox, whose zygote lets its processes end unheard: so it is no measure to compare us by.
+Ratios are what counts. CPU time is that of the command and of everything below it, also of what outlived its parent;
+but not of what ran in our sandbox, whose zygote lets its processes end unheard: so it is no measure to compare us by.
 """
 
 from __future__ import annotations
