@@ -38,7 +38,7 @@ c.GenerateAssignment.preprocessors = [
     "autograder.handout.release_steps.PointsInProse",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
-    "nbgrader.preprocessors.ClearOutput",
+    "autograder.handout.release_steps.ClearAllButPictures",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
     "autograder.handout.release_steps.MigrateCells",

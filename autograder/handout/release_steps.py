@@ -17,7 +17,7 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
+from nbgrader.preprocessors import ClearOutput, NbGraderPreprocessor, SaveCells
 from traitlets.config import Config
 
 from ..gradebook.migration import migrate, prepare
@@ -27,6 +27,9 @@ from ..reading.solution_check import lone_notebook, refuse
 
 #: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
+
+#: The tag of a cell whose output a release keeps.
+PICTURE = "picture"
 
 
 class CheckQuestions(NbGraderPreprocessor):
@@ -55,6 +58,17 @@ class PointsInProse(NbGraderPreprocessor):
             if cell.cell_type == "markdown":
                 cell.source = WORTH.sub(worth, cell.source)
         return nb, resources
+
+
+class ClearAllButPictures(ClearOutput):
+    """In the place of nbgrader's ClearOutput: the figure that opens a unit is there before anything has been run."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
+        kept = cell.outputs if PICTURE in cell.metadata.get("tags", []) else []
+        cell, resources = super().preprocess_cell(cell, resources, index)
+        if kept:
+            cell.outputs = kept
+        return cell, resources
 
 
 class MigrateCells(SaveCells):
@@ -105,4 +119,4 @@ def _root(step: NbGraderPreprocessor) -> Path:
     return Path(step.parent.parent.coursedir.root)
 
 
-__all__ = ["CheckQuestions", "MigrateCells", "PointsInProse", "ReleaseExporter"]
+__all__ = ["CheckQuestions", "ClearAllButPictures", "MigrateCells", "PointsInProse", "ReleaseExporter"]
