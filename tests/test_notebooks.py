@@ -21,6 +21,9 @@ from execute import INVENTED, LEFTOVERS
 from folding import fold
 
 ROOT = Path(__file__).parents[1]
+#: A docstring says shapes, meaning and one surprise; a line of code is as wide as JupyterLab shows it; and a visible
+#: test has two screens, so that who opens it reads it.
+DOCSTRING_WORDS, LINE, TEST_LINES = 80, 88, 80
 UNITS = unit_names()
 TRACES = ("### BEGIN", "### END", "judge_here", "HIDDEN TESTS")
 IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
@@ -73,6 +76,9 @@ def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
         timeout=600,
     )
     remedy = f"run `make notebooks ARGS={unit}` and read its diff (the numbers of cells below count code cells alone)"
+    rejected = re.search(r"AssertionError: (\w+): .*", done.stdout) if "judge_here" in done.stdout else None
+    if rejected:
+        remedy = f"the judge rejects the published answer ({rejected[0]}): mend the answer, or the exercise's file"
     assert done.returncode == 0, f"{unit}: {remedy}\n{done.stdout[-4000:]}{done.stderr[-1000:]}"
 
 
@@ -206,6 +212,53 @@ def test_every_figure_has_alternative_text(unit):
         if "plt.subplots(" in cell.source or "plt.figure(" in cell.source:
             optional = "optional" in cell.metadata.get("tags", [])  # needs what is not installed here
             assert pictures or optional, f"{unit}, {cell.id}: draws a figure that nobody sees"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_contract_is_short_and_nothing_scrolls_sideways(unit):
+    notebook, lengths = read("solutions", unit), []
+    assert "every-function" in [cell.id for cell in notebook.cells], (
+        f"{unit}: what holds for every function belongs in one box, a Markdown cell with the id `every-function`"
+    )
+    for cell in notebook.cells:
+        if cell.cell_type != "code":
+            continue
+        if marks(cell).get("grade"):
+            lengths.append(len(cell.source.splitlines()))
+        if marks(cell).get("solution"):
+            definition = next(node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef))
+            words = len(ast.get_docstring(definition).split())
+            assert words <= DOCSTRING_WORDS, f"{unit}: the docstring of {cell.id} has {words} words"
+        if not cell.metadata.get("jupyter", {}).get("source_hidden"):
+            for number, line in enumerate(cell.source.splitlines(), start=1):
+                assert len(line) <= LINE, f"{unit}, {cell.id}, line {number}: {len(line)} characters"
+    mean = sum(lengths) / len(lengths)
+    assert mean <= TEST_LINES, f"{unit}: its visible tests have {mean:.0f} lines on average"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_unit_opens_with_a_picture_that_is_there_before_anything_has_run(unit):
+    cells = read("notebooks", unit).cells
+    opening = [index for index, cell in enumerate(cells) if "picture" in cell.metadata.get("tags", [])]
+    assert len(opening) == 1 and opening[0] < 4, f"{unit}: one of its first four cells has the tag `picture`"
+    assert cells[0].cell_type == "markdown" and "?" in cells[0].source, f"{unit}: its first cell asks no question"
+    shown = [output.get("data", {}).get("text/html", "") for output in cells[opening[0]].outputs]
+    assert any("<figure" in html for html in shown), f"{unit}: its release shows no picture"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_warm_up_is_worth_one_point_and_others_have_two_hints(unit):
+    for cell in read("solutions", unit).cells:
+        if cell.cell_type != "markdown":
+            continue
+        parts = re.split(r"(?=\*\*Exercise [\d.]+ · `)", cell.source)[1:]
+        for part in parts:
+            name = re.search(r"`(\w+)`", part)[1]
+            if "warm-up" in part.partition("\n")[0]:
+                assert " · 1 point · " in part.partition("\n")[0], f"{name}: a warm-up is worth 1 point"
+            else:
+                hints = part.count("<summary>Hint")
+                assert hints >= 2, f"{name} has {hints} hints: first an idea, then a nudge, or it is a warm-up"
 
 
 @pytest.mark.parametrize("unit", UNITS)

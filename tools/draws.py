@@ -42,6 +42,10 @@ ROOT = Path(__file__).resolve().parents[1]
 PUBLISHED = "published"
 #: Draws that one process takes on at a time.
 AT_A_TIME = 50
+REMEDY = (
+    "Read each rejected answer first: it may be wrong. If it is right, that case hangs on rounding or on "
+    "what the contract leaves open: draw its numbers otherwise, away from ties, zeros and the edges of a threshold."
+)
 #: Rejections of one answer that are told in full.
 TOLD = 5
 
@@ -188,7 +192,10 @@ def main(arguments: list[str] | None = None) -> int:
             left[name] -= 1
             if not left[name]:
                 told(name, found[name])
-    return int(any(tally.rejected for tallies in found.values() for tally in tallies.values()))
+    rejected = any(tally.rejected for tallies in found.values() for tally in tallies.values())
+    if rejected:
+        print(REMEDY)
+    return int(rejected)
 
 
 if __name__ == "__main__":

@@ -56,6 +56,7 @@ WORK = """\
 
 Tests and the drawing of figures are folded: you see the first line and three dots, which open the cell. It runs like
 any other. Circles tell how hard an exercise is: ●○○ a line or two, ●●○ a few lines and a thought, ●●● needs a plan.
+A warm-up is one line that follows from what stands above it.
 
 ## Where help is
 
