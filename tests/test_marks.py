@@ -83,7 +83,7 @@ def test_a_gradebook_in_another_place(tmp_path):
     assert "1.25*" in term.do("report", UNIT)
     term.do("export", "--format", "canvas")
     rows = (tmp_path / "grading" / "report" / "canvas.csv").read_text().splitlines()
-    assert [row.rpartition(",")[2] for row in rows] == [UNIT, "10", "9.25", "10"]
+    assert [row.rpartition(",")[2] for row in rows] == [UNIT, "7", "6.25", "7"]
     assert not (tmp_path / "grading" / "gradebook.db").exists()
 
 
