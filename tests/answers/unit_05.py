@@ -572,8 +572,8 @@ def grouped_query_attention__wrong_mask_by_group(X, W_Q, W_K, W_V, W_O, n_heads,
     return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
 
 
-def grouped_query_attention__wrong_empty_rows_nan(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """NaN where a query may attend to nothing."""
+def grouped_query_attention__right_minus_infinity(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Minus infinity for forbidden scores."""
 
     def attend(Q, K, V, m):
         S = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -582,8 +582,8 @@ def grouped_query_attention__wrong_empty_rows_nan(X, W_Q, W_K, W_V, W_O, n_heads
     return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask, attend=attend)
 
 
-def grouped_query_attention__wrong_empty_rows_uniform(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """-1e9 for masked scores: uniform weights in empty rows."""
+def grouped_query_attention__right_minus_a_billion(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """-1e9 for forbidden scores."""
 
     def attend(Q, K, V, m):
         S = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -932,8 +932,8 @@ def multi_query_attention__wrong_mask_first_head(X, W_Q, W_K, W_V, W_O, n_heads,
     return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask)
 
 
-def multi_query_attention__wrong_empty_rows(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """NaN in empty rows."""
+def multi_query_attention__right_where(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """Minus infinity for forbidden scores, by torch.where."""
 
     def attend(Q, K, V, m):
         S = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -942,8 +942,8 @@ def multi_query_attention__wrong_empty_rows(X, W_Q, W_K, W_V, W_O, n_heads, mask
     return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask, attend)
 
 
-def multi_query_attention__wrong_empty_rows_uniform(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """finfo.min for masked scores: uniform weights in empty rows."""
+def multi_query_attention__right_lowest_number(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The lowest number for forbidden scores."""
 
     def attend(Q, K, V, m):
         S = Q @ K.mT / math.sqrt(Q.shape[-1])

@@ -22,12 +22,8 @@ def grouped_query_attention(
     B, n, _ = X.shape
     Q = (X @ W_Q).view(B, n, n_heads, -1).transpose(1, 2)
     K, V = ((X @ W).view(B, n, n_kv_heads, -1).transpose(1, 2) for W in (W_K, W_V))
-    if mask is None:
-        heads = F.scaled_dot_product_attention(Q, K, V, enable_gqa=True)
-    else:
-        mask = mask.broadcast_to(B, n_heads, n, n)
-        allowed = mask.any(-1, keepdim=True)
-        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~allowed, enable_gqa=True) * allowed
+    mask = None if mask is None else mask.broadcast_to(B, n_heads, n, n)
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, enable_gqa=True)
     return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1]))
 
 

@@ -19,7 +19,6 @@ def cases(case):
     yield case("edge cases", "once (n_rep = 1)", n_rep=1)
     yield case("edge cases", "one key/value head", g=1, n_rep=3)
     yield case("edge cases", "B = 1", B=1, n_rep=2)
-    yield case("edge cases", "no token yet (n = 0)", n=0, n_rep=2)
 
 
 MISTAKES = (
