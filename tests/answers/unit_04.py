@@ -535,6 +535,14 @@ def bmm_attention__right_transposed_bmm(Q, K, V, mask=None):
     return torch.bmm(V.mT, A).mT
 
 
+def bmm_attention__right_mended_weights(Q, K, V, mask=None):
+    """-inf, and the NaN of an empty row replaced in the weights: masked_fill sends no gradient back."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        return torch.bmm(S.softmax(-1), V)
+    return torch.bmm(S.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0), V)
+
+
 def bmm_attention__wrong_no_scale(Q, K, V, mask=None):
     """Does not divide by sqrt(d_k)."""
     return torch.bmm(_softmax(torch.bmm(Q, K.mT), mask), V)
@@ -590,6 +598,22 @@ def bmm_attention__wrong_empty_rows_uniform(Q, K, V, mask=None):
     if mask is not None:
         S = S.masked_fill(~mask, -1e9)
     return torch.bmm(torch.softmax(S, dim=-1), V)
+
+
+def bmm_attention__wrong_mended_output(Q, K, V, mask=None):
+    """-inf, and the NaN of an empty row replaced in the output alone: it is back in the gradient of V."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S.masked_fill(~mask, -math.inf)
+    return torch.bmm(S.softmax(-1), V).nan_to_num(0.0)
+
+
+def bmm_attention__wrong_added_minus_infinity(Q, K, V, mask=None):
+    """-inf as a bias added to the scores: NaN in the gradients of Q and K, though the weights are mended."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S + torch.zeros(mask.shape, dtype=S.dtype).masked_fill(~mask, -math.inf)
+    return torch.bmm(S.softmax(-1).nan_to_num(0.0), V)
 
 
 def bmm_attention__wrong_small_fill(Q, K, V, mask=None):
