@@ -74,10 +74,6 @@ def subtracted(Q, K, V, mask=None):
     return torch.softmax(scores if mask is None else scores - mask.to(scores.dtype) * 1e9, -1) @ V
 
 
-def mended_at_the_end(Q, K, V, mask=None):
-    return attend(Q, K, V, mask, masking="nan").nan_to_num(0.0)
-
-
 def no_softmax(Q, K, V, mask=None):
     scores = Q @ K.mT / Q.shape[-1] ** 0.5
     return (scores if mask is None else scores.masked_fill(~mask, 0)) @ V
@@ -100,8 +96,6 @@ MISTAKES = (
     ("mild-mask", {"masking": "mild"}, parts.MILD),
     ("unstable", {"stable": False}, parts.UNSTABLE),
     ("mask-subtracted", subtracted, parts.INVERTED),
-    ("nan-mended-at-the-end", mended_at_the_end,
-     "The output is right, but a NaN was mended there too late: it comes back in the gradients. Let none arise."),
     ("no-softmax", no_softmax, "There is no softmax: the scores themselves weigh the values."),
     ("first-keys-only", lambda Q, K, V, *mask: attend(Q, K[:1].expand_as(K), V[:1].expand_as(V), *mask),
      "Every attention reads the keys and values of the first one."),
