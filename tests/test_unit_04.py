@@ -153,3 +153,16 @@ def test_a_forbidden_layer_is_found():
         return torch.nn.MultiheadAttention(X.shape[-1], 1, dtype=X.dtype, batch_first=True)(X, X, X)[0]
 
     assert judge_function(by_layer, "multi_head_attention", 1).verdict == "forbidden"
+
+
+def is_mask(value):
+    return isinstance(value, torch.Tensor) and value.dtype is torch.bool
+
+
+def test_only_bmm_attention_asks_about_queries_that_may_attend_to_nothing():
+    """A layer's masks leave every query a key, in each sequence and head, so that -inf before the softmax is right."""
+    for name in ("multi_head_attention", "head_contributions", "bmm_attention"):
+        masks = [value for _, args, _ in cases(name) for value in args if is_mask(value)]
+        empty = sum(not mask.any(-1).all() for mask in masks)
+        assert len(masks) >= 20
+        assert (empty > 0) == (name == "bmm_attention"), f"{name}: {empty} masks with an empty row"

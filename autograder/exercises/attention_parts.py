@@ -162,13 +162,18 @@ RESHAPED = (
 MERGED_RESHAPED = "The heads are merged by a reshape alone, which mixes tokens and heads. Swap two axes first."
 UNSTABLE = "Large scores overflow. Subtract each row's maximum before the exponential, or let torch.softmax do it."
 
-#: The ways to get a mask wrong that every masked attention shares: rows with slips of `attend`.
-MASK_SLIPS: tuple[Row, ...] = (
+#: The ways to get a mask wrong that show where every query may attend to something: rows with slips of `attend`.
+FULL_ROW_SLIPS: tuple[Row, ...] = (
     ("mask-ignored", {"masking": "ignored"}, IGNORED),
     ("mask-inverted", {"masking": "inverted"}, INVERTED),
     ("mask-after-softmax", {"masking": "after"}, AFTER),
     ("mask-multiplied", {"masking": "multiplied"}, MULTIPLIED),
     ("mask-added", {"masking": "added"}, ADDED),
+)
+#: Those that show only in a row where nothing is allowed.
+EMPTY_ROW_SLIPS: tuple[Row, ...] = (
     ("nan-rows", {"masking": "nan"}, NAN),
     ("uniform-rows", {"masking": "uniform"}, UNIFORM),
 )
+#: Both, for exercises that ask about such rows.
+MASK_SLIPS: tuple[Row, ...] = (*FULL_ROW_SLIPS, *EMPTY_ROW_SLIPS)

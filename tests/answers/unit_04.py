@@ -535,6 +535,14 @@ def bmm_attention__right_transposed_bmm(Q, K, V, mask=None):
     return torch.bmm(V.mT, A).mT
 
 
+def bmm_attention__right_mended_weights(Q, K, V, mask=None):
+    """-inf, and the NaN of an empty row replaced in the weights: masked_fill sends no gradient back."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        return torch.bmm(S.softmax(-1), V)
+    return torch.bmm(S.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0), V)
+
+
 def bmm_attention__wrong_no_scale(Q, K, V, mask=None):
     """Does not divide by sqrt(d_k)."""
     return torch.bmm(_softmax(torch.bmm(Q, K.mT), mask), V)
@@ -590,6 +598,22 @@ def bmm_attention__wrong_empty_rows_uniform(Q, K, V, mask=None):
     if mask is not None:
         S = S.masked_fill(~mask, -1e9)
     return torch.bmm(torch.softmax(S, dim=-1), V)
+
+
+def bmm_attention__wrong_mended_output(Q, K, V, mask=None):
+    """-inf, and the NaN of an empty row replaced in the output alone: it is back in the gradient of V."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S.masked_fill(~mask, -math.inf)
+    return torch.bmm(S.softmax(-1), V).nan_to_num(0.0)
+
+
+def bmm_attention__wrong_added_minus_infinity(Q, K, V, mask=None):
+    """-inf as a bias added to the scores: NaN in the gradients of Q and K, though the weights are mended."""
+    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S + torch.zeros(mask.shape, dtype=S.dtype).masked_fill(~mask, -math.inf)
+    return torch.bmm(S.softmax(-1).nan_to_num(0.0), V)
 
 
 def bmm_attention__wrong_small_fill(Q, K, V, mask=None):
@@ -809,6 +833,24 @@ def multi_head_attention__right_one_sequence_at_a_time(X, W_Q, W_K, W_V, W_O, b_
     return torch.stack(rows, dim=0)
 
 
+def multi_head_attention__right_minus_infinity(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    """Forbidden scores are -inf, and a row with nothing allowed, which the contract leaves out, would be NaN."""
+    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S.masked_fill(~mask, -math.inf)
+    return _merge(S.softmax(-1) @ V) @ W_O + b_O
+
+
+def multi_head_attention__right_lowest_number(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    """Forbidden scores get the lowest finite number; a row with nothing allowed would be even."""
+    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S.masked_fill(~mask, torch.finfo(S.dtype).min)
+    return _merge(S.softmax(-1) @ V) @ W_O + b_O
+
+
 def multi_head_attention__wrong_sqrt_d_model(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
     """Divides by sqrt(d_model) instead of sqrt(d_head)."""
     Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
@@ -920,34 +962,6 @@ def multi_head_attention__wrong_first_sequences_mask(X, W_Q, W_K, W_V, W_O, b_O,
     if mask is not None:
         mask = mask.expand(X.shape[0], n_heads, X.shape[1], X.shape[1])[:1]
     return _merge(_attend(Q, K, V, mask)) @ W_O + b_O
-
-
-def multi_head_attention__wrong_empty_rows_nan(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """NaN for a token that may attend to nothing."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        S = S.masked_fill(~mask, -math.inf)
-    return _merge(S.softmax(-1) @ V) @ W_O + b_O
-
-
-def multi_head_attention__wrong_empty_rows_uniform(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """A token that may attend to nothing averages all values."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        S = S.masked_fill(~mask, torch.finfo(S.dtype).min)
-    return _merge(S.softmax(-1) @ V) @ W_O + b_O
-
-
-def multi_head_attention__wrong_empty_rows_without_bias(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """Zeroes the whole output of a token that may attend to nothing, its bias too."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    out = _merge(_attend(Q, K, V, mask)) @ W_O + b_O
-    if mask is not None:
-        full = mask.expand(X.shape[0], n_heads, X.shape[1], X.shape[1])
-        out = out * full.any(dim=-1).any(dim=1).unsqueeze(-1)
-    return out
 
 
 def multi_head_attention__wrong_unstable(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
@@ -1076,6 +1090,15 @@ def head_contributions__right_differences(X, W_Q, W_K, W_V, W_O, n_heads, mask=N
     return (heads @ o.unflatten(0, (n_heads, -1))).to(X.dtype)
 
 
+def head_contributions__right_added_minus_infinity(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The mask as a bias of 0 and -inf, added to the scores."""
+    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S + torch.zeros(mask.shape, dtype=S.dtype).masked_fill(~mask, -math.inf)
+    return S.softmax(dim=-1) @ V @ W_O.reshape(n_heads, -1, W_O.shape[1])
+
+
 def head_contributions__wrong_summed(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
     """Already summed over the heads: (B, n, d_model)."""
     return head_contributions__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, mask).sum(dim=1)
@@ -1185,15 +1208,6 @@ def head_contributions__wrong_mask_per_head_lost(X, W_Q, W_K, W_V, W_O, n_heads,
         B, n, _ = X.shape
         mask = mask.expand(B, n_heads, n, n).all(dim=1, keepdim=True)
     return head_contributions__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, mask)
-
-
-def head_contributions__wrong_empty_rows(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """NaN where a head may attend to nothing."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        S = torch.where(mask, S, -math.inf)
-    return S.softmax(dim=-1) @ V @ W_O.reshape(n_heads, -1, W_O.shape[1])
 
 
 def head_contributions__wrong_list(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):

@@ -41,12 +41,6 @@ def bias_per_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
     return layer(X, W_Q, W_K, W_V, W_O, n_heads * b_O, n_heads, *mask)
 
 
-def bias_lost_in_empty_rows(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
-    heads = each_head(X, W_Q, W_K, W_V, n_heads, *mask)
-    heard = heads.abs().sum((1, 3)) > 0
-    return parts.merge(heads) @ W_O + heard.unsqueeze(-1) * b_O
-
-
 def one_wide_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
     return layer(X, W_Q, W_K, W_V, W_O, b_O, 1, *(given[..., :1, :, :] for given in mask))
 
@@ -67,8 +61,6 @@ MISTAKES = (
     ("no-bias", {"bias": 0}, "The bias b_O is missing."),
     ("bias-per-head", bias_per_head, "b_O is added once per head; it belongs to the sum, once."),
     ("bias-twice", {"bias": 2}, "b_O is added twice; once is enough."),
-    ("bias-lost-in-empty-rows", bias_lost_in_empty_rows,
-     "Where a query may attend to nothing, the attention is 0, but the bias b_O is still added."),
     ("merged-by-reshape", {"merge": parts.merge_reshaped}, parts.MERGED_RESHAPED),
     ("reshape-only-twice", {"split": parts.split_reshaped, "merge": parts.merge_reshaped}, parts.RESHAPED),
     ("interleaved-throughout", {"split": parts.split_interleaved, "merge": parts.merge_interleaved}, parts.INTERLEAVED),
