@@ -166,6 +166,12 @@ def layer_norm__right_exp_log(x, gamma, beta, eps=1e-5):
     return beta + gamma * ((x - mu) * torch.exp(-log_scale / 2))
 
 
+def layer_norm__right_square_of_the_root(x, gamma, beta, eps=1e-5):
+    """The standard deviation first, squared again under the root: its slope is lost at a token of equal features."""
+    sigma = ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True).sqrt()
+    return (x - x.mean(-1, keepdim=True)) / (sigma**2 + eps) ** 0.5 * gamma + beta
+
+
 def layer_norm__wrong_unbiased(x, gamma, beta, eps=1e-5):
     """The unbiased variance (torch's default), NaN for d = 1."""
     return gamma * (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + eps) + beta
@@ -693,6 +699,11 @@ def gelu__right_odd_even(x):
     return torch.lerp(x * torch.erf(x.div(2**0.5)), x, 0.5)
 
 
+def gelu__right_relu_minus_tail(x):
+    """ReLU less the tail of |x|; at exactly 0 its slope comes out as 0, not as a half."""
+    return torch.relu(x) - x.abs() * torch.erfc(x.abs() / math.sqrt(2)) / 2
+
+
 def gelu__wrong_tanh(x):
     """The tanh approximation."""
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -1142,6 +1153,17 @@ def post_norm_block__right_erfc_mask_expanded(X, params, n_heads, mask=None):
     return layer_norm__right_plain(Y + Z, params["gamma_2"], params["beta_2"], eps=1e-5)
 
 
+def post_norm_block__right_minus_infinity(X, params, n_heads, mask=None):
+    """The attention written out, with -inf where nothing may be attended to."""
+    p, (B, n, _) = params, X.shape
+    Q, K, V = ((X @ p[k]).unflatten(-1, (n_heads, -1)).transpose(1, 2) for k in ("W_Q", "W_K", "W_V"))
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        S = S.masked_fill(~mask, -math.inf)
+    X = _n1(X + (torch.softmax(S, -1) @ V).transpose(1, 2).reshape(B, n, -1) @ p["W_O"] + p["b_O"], p)
+    return _n2(X + _ffn(X, p), p)
+
+
 def post_norm_block__wrong_pre_norm(X, params, n_heads, mask=None):
     """The pre-norm order."""
     return _pre(X, params, n_heads, mask)
@@ -1239,17 +1261,6 @@ def post_norm_block__wrong_always_causal(X, params, n_heads, mask=None):
     """Adds a causal mask of its own."""
     low = _causal(X.shape[1])
     return _post(X, params, n_heads, low if mask is None else mask & low)
-
-
-def post_norm_block__wrong_empty_rows_nan(X, params, n_heads, mask=None):
-    """NaN where a token may attend to nothing."""
-    Y = _att(X, params, n_heads, mask)
-    if mask is not None:
-        B, n, _ = X.shape
-        empty = ~mask.expand(B, n_heads, n, n).any(-1).all(1)
-        Y = Y.masked_fill(empty.unsqueeze(-1), math.nan)
-    X = _n1(X + Y, params)
-    return _n2(X + _ffn(X, params), params)
 
 
 def post_norm_block__wrong_one_head(X, params, n_heads, mask=None):
@@ -1563,16 +1574,6 @@ def pre_norm_block__wrong_mask_inverted(X, params, n_heads, mask=None):
 def pre_norm_block__wrong_always_causal(X, params, n_heads, mask=None):
     """Causal when no mask is given."""
     return _pre(X, params, n_heads, _causal(X.shape[1]) if mask is None else mask)
-
-
-def pre_norm_block__wrong_empty_rows_lose_bias(X, params, n_heads, mask=None):
-    """Where a token may attend to nothing b_O is left out."""
-    A = _att(_n1(X, params), params, n_heads, mask)
-    if mask is not None:
-        B, n, _ = X.shape
-        A = A * mask.expand(B, n_heads, n, n).any(-1).any(1).unsqueeze(-1)
-    X = X + A
-    return X + _ffn(_n2(X, params), params)
 
 
 def pre_norm_block__wrong_one_head(X, params, n_heads, mask=None):

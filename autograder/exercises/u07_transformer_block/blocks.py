@@ -15,7 +15,7 @@ from ..attention_parts import INVERTED
 from ..kit import Case, Cases, Drawn, Row, by_columns, mask, normal, strided, weights
 from .feed_forward import feed_forward
 from .norms import over_last, over_tokens
-from .parts import full, gain, named
+from .parts import gain, named
 
 Params = dict[str, Any]
 
@@ -62,8 +62,7 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("values", "float32", dtype=np.float32)
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
-    yield case("edge cases", "queries that may attend to nothing", mask=mask("B h n n", empty_rows=True))
-    yield case("edge cases", "nothing allowed at all", mask=full("n n", False))
+    yield case("masks", "a mask of each head's own (B, h, n, n)", mask=mask("B h n n"))
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)
