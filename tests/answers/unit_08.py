@@ -893,12 +893,12 @@ def _share(good):
     return good.to(torch.float64).mean()
 
 
-def copying_score__wrong_ties_to_first(ov):
+def copying_score__right_argmax(ov):
     """argmax: a tie counts where the own token comes first."""
     return _share(ov.argmax(-1) == torch.arange(len(ov)))
 
 
-def copying_score__wrong_ties_count(ov):
+def copying_score__right_reaches_the_largest(ov):
     """A tie for the largest counts."""
     return _share(ov.diagonal() >= ov.amax(-1))
 
@@ -1929,7 +1929,7 @@ def build_induction_circuit__wrong_forgot_the_root(vocab_size, n_ctx):
 
 
 def build_induction_circuit__wrong_attends_to_own_token(vocab_size, n_ctx):
-    """Layer 1 copies the token itself: layer 2 finds its own token (and predicts it)."""
+    """The first layer copies the token itself: layer 2 finds its own token (and predicts it)."""
     return _circuit(vocab_size, n_ctx, back=0)
 
 

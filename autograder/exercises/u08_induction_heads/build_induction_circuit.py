@@ -24,7 +24,6 @@ def cases(case):
         ("sizes", 7, 6, 3, 2, "small"),
         ("sizes", 80, 60, 20, 3, "3 repeats"),
         ("sizes", large, 128, 31, 4, "large"),
-        ("sizes", 1, 1, 1, 1, "smallest"),
     ):
         words = f"{label}: vocab {vocab_size}, n_ctx {n_ctx}, a block of {block}"
         run_on = {"period": block, "repeats": repeats, "seed": int(case.rng.integers(2**31))}
@@ -61,44 +60,48 @@ MISTAKES = (
     ("not-finite", {"first_logit": math.inf},
      "Infinite weights give NaN: a large finite logit is enough."),
     ("first-layer-looks-at-itself", {"look_back": 0},
-     "Layer 1 attends to the current token. The query of position i is to ask for the key of position i − 1."),
+     "The first layer attends to the current token. The query of position i is to ask for the key of position i − 1."),
     ("first-layer-two-back", {"look_back": 2},
-     "Layer 1 attends two positions back. The query of position i is to ask for the key of position i − 1."),
+     "The first layer attends two positions back. The query of position i is to ask for the key of position i − 1."),
     ("first-layer-too-soft", {"first_logit": 1.0},
-     "Layer 1 spreads its attention over several positions. How large must a logit be to outweigh n − 1 others? "
-     "Remember that scores are divided by √d_head, whatever the sizes."),
+     "The first layer spreads its attention over several positions. How large must a logit be to outweigh n − 1 "
+     "others? Remember that scores are divided by √d_head, whatever the sizes."),
     ("first-layer-at-some-positions", changed(half_of_the_positions),
-     "Layer 1 looks at the token before from some positions and not from others. Does W_pos tell all n_ctx "
-     "positions apart, and do queries and keys of layer 1 read all of it?"),
+     "The first layer looks at the token before from some positions and not from others. Does W_pos tell all n_ctx "
+     "positions apart, and do queries and keys of the first layer read all of it?"),
     ("no-circuit", changed(drawn),
-     "Layer 1 looks neither at the token before nor at any other fixed place, as with weights that are drawn or "
-     "left at 0. Set the weights of layer 1 first, look at its pattern, and go on to layer 2 when it is right."),
+     "The first layer looks neither at the token before nor at any other fixed place, as with weights that are drawn "
+     "or left at 0. Set its weights first, look at its pattern, and go on to the second layer when it is right."),
     ("attends-to-the-match", {"match_on": "token", "slope": -10.0},
-     "Layer 2 attends to the current token's earlier self, not to the token after it. "
-     "Its keys are to hold what layer 1 noted: the token before."),
+     "The second layer attends to the current token's earlier self, not to the token after it. "
+     "Its keys are to hold what the first layer noted: the token before."),
     ("second-layer-looks-at-itself", {"match_on": "token"},
-     "Layer 2 attends to the position it stands on. Which part of the stream do its queries read, which its keys?"),
+     "The second layer attends to the position it stands on. Which part of the stream do its queries read, which its "
+     "keys?"),
     ("second-layer-elsewhere", {"ask": "noted", "match_on": "token"},
-     "Layer 2 attends to other positions than the one after the earlier match. "
+     "The second layer attends to other positions than the one after the earlier match. "
      "Which part of the stream do its queries read, which its keys?"),
     ("second-layer-spreads", {"match_logit": 0.0, "slope": 0.0},
-     "Layer 2 attends to no position in particular. Do its queries and keys meet in the same features?"),
+     "The second layer attends to no position in particular. Do its queries and keys meet in the same features?"),
     ("too-soft", {"match_logit": 4.0, "slope": 0.0, "mend_start": True},
-     "Layer 2 attends to the right position, but not sharply. How large must a logit be to outweigh all others?"),
+     "The second layer attends to the right position, but not sharply. How large must a logit be to outweigh all "
+     "others?"),
     ("first-token-of-a-block", {"slope": 0.0},
-     "Layer 2 is right but where a block begins anew. Position 0 can attend to itself alone: what does it note?"),
+     "The second layer is right but where a block begins anew. Position 0 can attend to itself alone: what does it "
+     "note?"),
     ("matches-averaged", {"slope": 0.0, "mend_start": True},
-     "From the third block on layer 2 shares its attention among all earlier matches. The latest is to win."),
+     "From the third block on the second layer shares its attention among all earlier matches. The latest is to win."),
     ("earliest-match", {"slope": -10.0, "mend_start": True},
-     "From the third block on layer 2 attends to an earlier match than the latest."),
+     "From the third block on the second layer attends to an earlier match than the latest."),
     ("predicts-the-current-token", {"unembed": "token"},
      "The attention is right, but the current token is predicted. Which part of the stream does W_U read?"),
     ("predicts-the-previous-token", {"unembed": "noted"},
      "The attention is right, but the token before is predicted. Which part of the stream does W_U read?"),
     ("no-prediction", {"loudness": 0.0},
-     "The attention is right, but the logits are all equal. Does what layer 2 writes reach W_U?"),
+     "The attention is right, but the logits are all equal. Does what the second layer writes reach W_U?"),
     ("wrong-prediction", {"shift": 1},
-     "The attention is right, but other tokens are predicted. Follow one token through W_V, W_O and W_U of layer 2."),
+     "The attention is right, but other tokens are predicted. Follow one token through the second layer's W_V and W_O, "
+     "and through W_U."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -32,7 +32,7 @@ def cases(case):
     yield case("values", "not contiguous", layout=strided, W_QK=circuit(3), W_OV=circuit(4))
     yield case("values", "the queries read what the head writes", W_QK=drawn["W_QK"] * late[:, None], W_OV=into)
     yield case("edge cases", "d_model = 1", d_model=1)
-    yield case("edge cases", "small weights", W_QK=circuit(2, 1e-3), W_OV=circuit(3, 1e-3))
+    yield case("edge cases", "small weights", W_QK=circuit(2, 0.1), W_OV=circuit(3, 0.1))
     zero = np.zeros_like(into)
     yield case("zeros", "W_QK is zero", W_QK=zero)
     yield case("zeros", "W_OV is zero", W_OV=zero)

@@ -32,9 +32,10 @@ def build_induction_circuit(
 ) -> Leaf("dict", "the weights"):
     """Weights whose residual stream has four parts: token, position, noted previous token, prediction.
 
-    Layer 1 notes at each position the token before it. In layer 2 the current token asks for positions that noted it,
-    the latest first, and copies the token that stands there to the prediction. The keyword arguments are slips, but for
-    `mend_start`, which keeps position 0, the only one that notes its own token, from being asked for by it.
+    The first layer notes at each position the token before it. In the second the current token asks for positions
+    that noted it, the latest first, and copies the token that stands there to the prediction. The keyword arguments
+    are slips, but for `mend_start`, which keeps position 0, the only one that notes its own token, from being asked
+    for by it.
     """
     v, n = vocab_size, n_ctx
     d_model = 3 * v + n
