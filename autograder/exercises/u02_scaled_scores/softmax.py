@@ -145,7 +145,7 @@ MISTAKES = (
     ("sum-along-last-axis", lambda z, axis=-1: unstable(z - z.max(axis=axis, keepdims=True), -1),
      "The sum is always taken along the last axis. It belongs to the axis that `axis` names."),
     ("axis-by-keyword-only", lambda z, *, axis=-1: stable(z, axis),
-     "`axis` cannot be given by position. The docstring allows both."),
+     "`axis` cannot be given by position. Both ways are usual, and the signature allows both."),
     ("divided-by-maximum", lambda z, axis=-1: unstable(z / z.max(axis=axis, keepdims=True), axis),
      "The entries were divided by the largest one. A softmax does not change under a shift; a division changes it."),
     ("absolute", changed(lambda z, axis: np.abs(z)),
