@@ -885,12 +885,6 @@ def alignment__wrong_best_head(weights):
     return weights.amax(dim=-1).argmax(dim=1)
 
 
-def alignment__wrong_ties_to_the_last(weights):
-    """Ties to the last."""
-    A = weights.mean(dim=1)
-    return A.shape[-1] - 1 - A.flip(-1).argmax(dim=-1)
-
-
 def alignment__wrong_argmin(weights):
     """The token with least attention."""
     return weights.mean(dim=1).argmin(dim=-1)
@@ -983,12 +977,6 @@ def alignment__wrong_expected_position(weights):
 def alignment__wrong_first_token_skipped(weights):
     """Leaves source token 0 out."""
     return weights.mean(dim=1)[..., 1:].argmax(dim=-1) + 1 if weights.shape[-1] > 1 else weights.mean(1).argmax(-1)
-
-
-def alignment__wrong_empty_minus_one(weights):
-    """-1 where a row is all zero (the contract: ties to the first)."""
-    A = weights.mean(dim=1)
-    return A.argmax(dim=-1).masked_fill(A.sum(dim=-1) == 0, -1)
 
 
 def alignment__wrong_list(weights):
@@ -1187,16 +1175,6 @@ def greedy_decode__wrong_last_is_end(next_logits, start, end, max_len):
 def greedy_decode__wrong_stops_at_start(next_logits, start, end, max_len):
     """start and end swapped."""
     return _decode(next_logits, end, start, max_len)
-
-
-def greedy_decode__wrong_ties_to_the_highest(next_logits, start, end, max_len):
-    """Ties to the highest id."""
-    return _decode(next_logits, start, end, max_len, lambda v: len(v) - 1 - v.flip(0).argmax())
-
-
-def greedy_decode__wrong_tie_by_max_of_pairs(next_logits, start, end, max_len):
-    """max of (logit, id) pairs: the highest id wins a tie."""
-    return _decode(next_logits, start, end, max_len, lambda v: max((x, i) for i, x in enumerate(v.tolist()))[1])
 
 
 def greedy_decode__wrong_argmin(next_logits, start, end, max_len):
