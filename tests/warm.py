@@ -34,15 +34,21 @@ class Lent(Sandbox):
     def __init__(self, lender: Sandbox, limits: Limits) -> None:
         super().__init__(limits, lender.mode)
         self._lender, self.hierarchy = lender, lender.hierarchy
-        self._process, self._control, self._libraries = lender._process, lender._control.dup(), lender._libraries
+        self._process, self._zygotes = lender._process, {had: way.dup() for had, way in lender._zygotes.items()}
         self._is_mine = False
 
     def launch(self, libraries: frozenset[str] = frozenset()) -> None:
         if self._process is None:
             super().launch(libraries)
-        elif not libraries <= self._libraries:
-            self._ask_for(libraries)
-            self._lender._libraries |= libraries
+        elif libraries not in self._zygotes:
+            self.bring(libraries)
+
+    def bring(self, libraries: frozenset[str]) -> None:
+        """The lender is to have it, too, so that the next one finds it."""
+        if libraries not in self._lender._zygotes:
+            self._lender.bring(libraries)
+            self._lender._hear_ready()
+        self._zygotes[libraries] = self._lender._zygotes[libraries].dup()
 
 
 class Warm:

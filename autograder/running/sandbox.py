@@ -24,6 +24,8 @@ from .session import Lost, Session, Spawned
 START_SECONDS = 120
 SPARE_SECONDS = 60.0
 REMOVE_SECONDS = 2.0
+#: What the first zygote has of the slow libraries.
+NONE: frozenset[str] = frozenset()
 _started = itertools.count()
 
 
@@ -32,13 +34,12 @@ class Sandbox:
 
     def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
         self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
-        self._libraries: frozenset[str] = frozenset()
-        self._owed = 0  # how often the zygote is still to say that it is ready
         self._is_mine = True
         self.hierarchy = None if mode == "plain" else delegation.find()
         self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
-        self._control: socket.socket | None = None
+        self._zygotes: dict[frozenset[str], socket.socket] = {}  # what each has imported -> the way to order it
+        self._cold: set[frozenset[str]] = set()  # those that are still to say that they are ready
         self._words: IO[bytes] | None = None
 
     def __enter__(self) -> Sandbox:
@@ -52,7 +53,7 @@ class Sandbox:
     def launch(self, libraries: frozenset[str] = frozenset()) -> None:
         """Start the zygote, and do not wait for it: it takes a second or two to be warm.
 
-        libraries: names that it is to import, of those that take long.
+        libraries: what most submissions will find imported, of what takes long.
         """
         kind = socket.SOCK_SEQPACKET if sys.platform == "linux" else socket.SOCK_STREAM
         ours, theirs = socket.socketpair(socket.AF_UNIX, kind)
@@ -73,13 +74,13 @@ class Sandbox:
                 stdout=subprocess.DEVNULL,
                 stderr=self._words,
             )
-        self._control, self._owed = ours, 1
+        self._zygotes[NONE], self._cold = ours, {NONE}
         if libraries:
-            self._ask_for(libraries)
+            self.bring(libraries)
 
     def borrow(self) -> None:
         """Called in a process that was forked with a running sandbox: it may use it, and may not end it."""
-        self._is_mine, self._owed = False, 0  # what the zygote still owes is said to the process before the fork
+        self._is_mine, self._cold = False, set()  # that they are ready is said to the process before the fork
 
     def start(self) -> None:
         """Have a warm zygote. Raises NoSandbox."""
@@ -88,22 +89,27 @@ class Sandbox:
         self._hear_ready()
 
     def _hear_ready(self) -> None:
-        self._control.settimeout(START_SECONDS)
-        while self._owed:
+        for libraries in sorted(self._cold, key=len):
+            control = self._zygotes[libraries]
+            control.settimeout(START_SECONDS)
             try:
-                ready = self._control.recv(5)
+                ready = control.recv(5)
             except OSError:
                 ready = b""
             if ready != b"ready":
                 raise NoSandbox(_explain(self.mode, self._last_words()))
-            self._owed -= 1
-        self._control.settimeout(None)
+            control.settimeout(None)
+            self._cold.discard(libraries)
 
-    def _ask_for(self, libraries: frozenset[str]) -> None:
-        """Have the zygote import these, so that no submission spends its time on it."""
-        self._control.sendall(json.dumps({"libraries": sorted(libraries)}).encode())
-        self._owed += 1
-        self._libraries |= libraries
+    def bring(self, libraries: frozenset[str]) -> None:
+        """Have a zygote that has imported these, so that no submission spends its time on it, and wait for none."""
+        base = max((had for had in self._zygotes if had < libraries), key=len)
+        ours, theirs = socket.socketpair(socket.AF_UNIX, self._zygotes[base].type)
+        with theirs:
+            order = {"libraries": sorted(libraries - base)}
+            socket.send_fds(self._zygotes[base], [json.dumps(order).encode()], [theirs.fileno()])
+        self._zygotes[libraries] = ours
+        self._cold.add(libraries)
 
     def _last_words(self) -> str:
         """End the zygote; returns what it said on standard error."""
@@ -113,15 +119,15 @@ class Sandbox:
 
     def stop(self) -> None:
         """End the zygote and everything below it."""
-        if self._control is not None:
-            self._control.close()
+        for control in self._zygotes.values():
+            control.close()
         if self._process is not None and self._is_mine:
             self._process.kill()
             self._process.wait()
         if self._words is not None:
             self._words.close()
-        self._process = self._control = self._words = None
-        self._libraries, self._owed, self._is_mine = frozenset(), 0, True
+        self._process = self._words = None
+        self._zygotes, self._cold, self._is_mine = {}, set(), True
         self._groups = remove_all(self._groups, seconds=REMOVE_SECONDS)
 
     def prove(self) -> None:
@@ -159,15 +165,17 @@ class Sandbox:
                 if self._process is None or (self._is_mine and self._process.poll() is not None):
                     self.stop()
                     self.start()
-                if not libraries <= self._libraries:
-                    self._ask_for(libraries)
+                if libraries not in self._zygotes:
+                    self.bring(libraries)
                     self._hear_ready()
                 group = self._group()
                 for entrance in group.entrances() if group else ():
                     theirs.callback(os.close, entrance)
                     descriptors.append(entrance)
-                socket.send_fds(self._control, [json.dumps(order).encode()], descriptors)
+                socket.send_fds(self._zygotes[libraries], [json.dumps(order).encode()], descriptors)
             except OSError as error:
+                if libraries != NONE and libraries in self._zygotes:
+                    self._zygotes.pop(libraries).close()  # should it have ended: the next submission gets another
                 if not self._is_mine:
                     self.stop()  # from here on this process has one of its own
                 raise Lost(str(error)) from None

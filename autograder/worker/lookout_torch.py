@@ -18,7 +18,17 @@ from typing import Any
 #: `torch.func` and nested ones too, each of which would take it apart.
 PLAIN = "CPU"
 EVERYWHERE = (PLAIN, "AutogradCPU", "FuncTorchDynamicLayerFrontMode", "AutogradNestedTensor")
-#: Where torch keeps second versions of single calls, most of them harmless: closed by name.
+#: Where torch keeps second versions of its calls, attention and norms among them, written in Python.
+ROOMS = (
+    "torch.nn.attention",
+    "torch._higher_order_ops.flex_attention",
+    "torch.nested._internal.sdpa",
+    "torch._refs",
+    "torch._decomp",
+    "torch._inductor",
+    "torch.onnx",
+)
+#: Those of single calls, most of them harmless: closed by name.
 MIXED = ("torch._refs", "torch._decomp")
 #: Which code is that of a function that is closed at the moment.
 CLOSED: set[int] = set()
@@ -108,7 +118,7 @@ def functions(
     """Close functions that are written in Python: those given, those called so in torch, and all of whole rooms."""
     closing = list(closing)
     if "torch" in sys.modules and (calls or rooms):
-        closing += _of_torch(frozenset(calls), tuple(rooms), len(sys.modules))
+        closing += _of_torch(frozenset(calls), tuple(rooms))
     with replaced([(function, tell, (name,)) for name, function in closing]):
         yield
 
@@ -131,9 +141,7 @@ def replaced(functions: Iterable[tuple[FunctionType, Callable[..., Any], tuple[A
             function.__code__ = code
 
 
-@functools.lru_cache(16)
-def _of_torch(calls: frozenset[str], rooms: tuple[str, ...], modules: int) -> list[tuple[str, FunctionType]]:
-    """modules: how many there are; where one more has been imported, this is another question."""
+def _of_torch(calls: frozenset[str], rooms: tuple[str, ...]) -> list[tuple[str, FunctionType]]:
     import torch
 
     found: list[tuple[str, FunctionType]] = []
@@ -141,16 +149,31 @@ def _of_torch(calls: frozenset[str], rooms: tuple[str, ...], modules: int) -> li
         for name in calls & vars(module).keys():
             found += _inside(f"{module.__name__}.{name}", vars(module)[name])
     stems = tuple(name.strip("_") for name in calls)
-    for name, module in list(sys.modules.items()):
-        room = next((room for room in rooms if f"{name}.".startswith(f"{room}.")), None)
-        if room is None or not isinstance(module, ModuleType):
+    for room in rooms:
+        for name, function in all_in(room):
+            called = name.rpartition(".")[2]
+            if room not in MIXED or any(stem in called for stem in stems):
+                found.append((name, function))
+    return found
+
+
+def all_in(room: str) -> list[tuple[str, FunctionType]]:
+    """What is written in Python in a room of torch, by its full name."""
+    return _all_in(room, tuple(name for name in list(sys.modules) if f"{name}.".startswith(f"{room}.")))
+
+
+@functools.lru_cache(16)
+def _all_in(room: str, names: tuple[str, ...]) -> list[tuple[str, FunctionType]]:
+    """names: of the modules in there; where one more has been imported, this is another question."""
+    found = []
+    for name in names:
+        module = sys.modules[name]
+        if not isinstance(module, ModuleType):
             continue
         for key, value in list(vars(module).items()):
             if type(value).__name__ == "CustomOpDef":  # an operator that is written in Python
                 value = value._init_fn
-            if type(value) is not FunctionType or not str(value.__module__).startswith(rooms):
-                continue
-            if room not in MIXED or any(stem in key for stem in stems):
+            if type(value) is FunctionType and str(value.__module__).startswith((room, *ROOMS)):
                 found.append((f"{name}.{key}", value))
     return found
 

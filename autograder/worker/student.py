@@ -214,4 +214,4 @@ def reseed() -> None:
     np.random.seed(seed)
     torch = sys.modules.get("torch")
     if torch is not None:
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)  # there is no other device here

@@ -3,6 +3,9 @@
 It never reads a byte that a student influenced. The host sends an order and two sockets: the channel to the student's
 process and a lifeline. While the lifeline is open the submission may live; when it closes everything of it is killed.
 Where the host has made a control group for the submission, the ways into it follow.
+
+Forking a process that has imported torch takes several times as long. So whoever needs a slow library gets it from a
+second zygote, forked from the first, which the host orders with a control socket of its own.
 """
 
 from __future__ import annotations
@@ -19,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import later, limits, linux, seccomp
+from . import later, limits, linux, lookout_torch, seccomp
 from .keeper import keep
 from .student import serve
 
@@ -33,7 +36,6 @@ def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
     limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
-    warm: set[str] = set()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
     control.sendall(b"ready")
@@ -43,12 +45,15 @@ def main(control_descriptor: int, mode: str) -> None:
             return
         order = json.loads(message)
         if "libraries" in order:
-            wanted = [name for name in order["libraries"] if name not in warm]
-            for name in wanted:
-                LIBRARIES[name]()
-            warm |= {*wanted}
-            freeze()
-            control.sendall(b"ready")
+            if os.fork() == 0:
+                control.close()
+                control = socket.socket(fileno=descriptors[0])
+                for name in order["libraries"]:
+                    LIBRARIES[name]()
+                freeze()
+                control.sendall(b"ready")
+            else:
+                os.close(descriptors[0])
             continue
         if os.fork() == 0:
             status = 1
@@ -98,9 +103,11 @@ def bring_torch() -> None:
         torch.set_num_threads(1)
         torch.set_num_threads = keep_one_thread
         torch.compile = leave_as_it_is
+        for room in lookout_torch.ROOMS:
+            lookout_torch.all_in(room)  # else each exercise would look for itself
 
 
-#: What takes long to import, and is there from the first submission on that names it.
+#: What takes long to import, and is there for submissions that name it.
 LIBRARIES = {"matplotlib": later.bring, "torch": bring_torch}
 
 

@@ -76,7 +76,7 @@ half of that; what is longer moves to a file beside it, and what several exercis
 from .arguments import Activation, Device, DevicePart, HostFunction, Rng
 from .cases import Cases
 from .declare import exercise
-from .forbidden import INNER_ROOMS, KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
+from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .inputs import (
     Drawn,
     by_columns,
@@ -97,7 +97,6 @@ from .sizes import distinct, length
 __all__ = [
     "CONDUCT_SHARE",
     "GRADIENTS",
-    "INNER_ROOMS",
     "KERNELS",
     "NOT_IN_NUMPY_UNITS",
     "NOT_IN_TORCH_UNITS",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ...worker.lookout_torch import ROOMS
+
 #: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
 NOT_IN_NUMPY_UNITS = ("torch", "functorch", "scipy", "sklearn", "jax", "tensorflow", "autograder")
 #: What torch's own calls are made of; the names differ between versions and devices.
@@ -23,16 +25,6 @@ KERNELS = (
     "_triton_multi_head_attention",
     "_triton_scaled_dot_attention",
 )
-#: Where torch keeps second versions of its calls, attention and norms among them, written in Python.
-INNER_ROOMS = (
-    "torch.nn.attention",
-    "torch._higher_order_ops.flex_attention",
-    "torch.nested._internal.sdpa",
-    "torch._refs",
-    "torch._decomp",
-    "torch._inductor",
-    "torch.onnx",
-)
 #: Calls that do all of an attention, which no torch answer may use.
 NOT_IN_TORCH_UNITS = (
     "F.scaled_dot_product_attention",
@@ -46,6 +38,6 @@ NOT_IN_TORCH_UNITS = (
     "nn.TransformerEncoderLayer",
     "nn.TransformerDecoderLayer",
     *(f"aten.{kernel}" for kernel in KERNELS),
-    *INNER_ROOMS,
+    *ROOMS,
     "autograder",
 )
