@@ -21,9 +21,11 @@ SMALL = Sizes(
     d_head=8,
     lengths=(6, 10),
     loop_limit=6,
-    dtypes=(torch.float32, torch.bfloat16),
+    dtypes=(torch.bfloat16, torch.float32),
+    memory_lengths=(6, 10),
     lstm_lengths=(5,),
     lstm_width=8,
+    lstm_heads=2,
     decode_heads=4,
     decode_groups=(4, 2, 1),
     decode_lengths=(7,),
@@ -60,6 +62,8 @@ def test_attentions_agree_with_the_library():
         assert torch.allclose(gpu_record.tiled(Q, K, V, block), expected)
     assert torch.allclose(gpu_record.loops(Q, K, V), expected)
     assert torch.allclose(gpu_record.batched(Q, K, V), expected)
+    for kernel in gpu_record.KERNELS.values():
+        assert torch.allclose(gpu_record.forced(kernel)(Q, K, V), expected)
 
 
 def test_a_record_names_device_versions_date_and_command(small):
@@ -74,16 +78,47 @@ def test_a_record_holds_every_measurement_with_its_spread(small):
     assert small["left_out"] == []
     seen = {(row["variant"], row["dtype"], row["pass"], row["n"]) for row in small["attention"]}
     passes = ("forward", "forward and backward")
-    names = {"batched": (6, 10), "tiled": (6, 10), "SDPA": (6, 10), "loops": (6,)}
-    dtypes = ("float32", "bfloat16")
+    names = dict.fromkeys(("batched", "tiled", "SDPA", "SDPA flash", "SDPA math"), (6, 10)) | {"loops": (6,)}
+    dtypes = ("bfloat16", "float32")
     assert seen == {(name, t, p, n) for name, ns in names.items() for t in dtypes for p in passes for n in ns}
     times = [row["seconds"] for row in small["attention"] + small["decoding"]]
     times += [row[name] for row in small["lstm"] for name in ("lstm", "attention")]
     assert all(0 < t["low"] <= t["median"] <= t["high"] and t["repeats"] == 3 for t in times)
-    assert [row["bytes"] for row in small["decoding"]] == [2 * groups * 7 * 8 * 2 for groups in (4, 2, 1)]
+    sizes = [(row["dtype"], row["bytes"]) for row in small["decoding"]]
+    wide = zip(dtypes, (2, 4), strict=True)
+    assert sizes == [(t, 2 * groups * 7 * 8 * width) for t, width in wide for groups in (4, 2, 1)]
+    assert {(row["dtype"], row["pass"]) for row in small["lstm"]} == {(t, p) for t in dtypes for p in passes}
     roof = small["roofline"]
     assert set(roof["peak_flops"]) == set(dtypes)
     assert 0 < roof["bandwidth"]["low"] <= roof["bandwidth"]["median"] <= roof["bandwidth"]["high"]
+
+
+def test_the_course_records_bfloat16_and_float32_with_the_flash_kernel_and_without():
+    assert Sizes().dtypes == (torch.bfloat16, torch.float32)
+    names = [name for name, _ in gpu_record.variants(torch.device("cuda"), Sizes(compiled=False))]
+    assert {"SDPA flash", "SDPA math", "SDPA"} <= set(names)
+
+
+def test_memory_is_recorded_in_each_dtype_and_a_kernel_that_refuses_is_noted():
+    class WithoutFlashInFloat32(Recorder):
+        def peak_bytes(self, function, inputs):
+            assert torch.allclose(function(*inputs), gpu_record.batched(*inputs), atol=0.1)
+            if inputs[0].dtype == torch.float32 and len(inputs[0][0, 0]) == 10:
+                raise RuntimeError("No available kernel. Aborting execution.\nmore")
+            return 7
+
+        def inputs(self, n, dtype, grad=False):
+            return Recorder(CPU, self.sizes).inputs(n, dtype, grad)
+
+    recorder = WithoutFlashInFloat32(torch.device("cuda"), SMALL)
+    rows = recorder.memory()
+    names = ("batched", "tiled", "SDPA flash", "SDPA math")
+    seen = [(row["variant"], row["dtype"], row["n"], row["score_matrix_bytes"]) for row in rows]
+    sizes = (("bfloat16", 6, 2 * 36 * 2), ("bfloat16", 10, 2 * 100 * 2), ("float32", 6, 2 * 36 * 4))
+    assert seen == [(name, *size) for name in names for size in sizes]
+    assert [note["what"] for note in recorder.left_out] == [f"memory of {name}, float32, n = 10" for name in names]
+    assert {note["why"] for note in recorder.left_out} == {"RuntimeError: No available kernel. Aborting execution."}
+    assert Recorder(CPU, SMALL).memory() == []
 
 
 def test_what_cannot_be_measured_is_noted_and_not_guessed():
@@ -99,13 +134,22 @@ def test_what_cannot_be_measured_is_noted_and_not_guessed():
 def test_the_notebook_can_show_a_record(small, capsys):
     notebook = nbformat.read(ROOT / "solutions/09_gpu_speed/09_gpu_speed.ipynb", as_version=4)
     source = next(cell.source for cell in notebook.cells if cell.id == "record")
-    names: dict = {"Path": Path, "json": json, "FORWARD": {}, "BACKWARD": {}}
+    names: dict = {"Path": Path, "json": json}
     exec(source.partition("\nif RECORD.exists()")[0], names)
-    small = {**small, "memory": [{"variant": "batched", "n": 8, "bytes": 512, "score_matrix_bytes": 256}]}
-    names["show_record"](small)
+    memory = {"variant": "batched", "dtype": "bfloat16", "n": 8, "bytes": 512, "score_matrix_bytes": 256}
+    names["show_record"]({**small, "memory": [memory]})
     shown = capsys.readouterr().out
-    for text in ("made by: python tools/gpu_record.py", "peak float32", "LSTM / attention", "decoding,  4 groups"):
+    assert "command python tools/gpu_record.py 'a file.json'" in shown
+    for text in (
+        "peak bfloat16",
+        "peak float32",
+        "variant SDPA flash, dtype bfloat16",
+        "groups 4",
+        "score_matrix_bytes 256",
+    ):
         assert text in shown
+    rows = sum(len(small[part]) for part in ("attention", "lstm", "decoding")) + 1
+    assert len(shown.splitlines()) == rows + 1 + len(SMALL.dtypes) + 1
 
 
 def test_a_record_that_ships_with_the_course_was_made_on_a_gpu():

@@ -1,8 +1,13 @@
-"""Unit 9: references against a second route."""
+"""Unit 9: references against a second route, and what the notebook says of times that it measured."""
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
+import nbformat
 import numpy as np
+import pytest
 import torch
 
 from autograder.exercises import find_exercise
@@ -74,3 +79,43 @@ def test_median_time_of_a_device_that_works_behind_ones_back():
 
     assert reference(run, synchronize, lambda: now[0], 2, 3) == np.median([1.0, 4.0, 2.0])
     assert len(started) == 5
+
+
+@pytest.fixture(scope="module")
+def given():
+    """The names of the notebook's given cells."""
+    path = Path(__file__).parents[1] / "solutions" / "09_gpu_speed" / "09_gpu_speed.ipynb"
+    cells = nbformat.read(path, as_version=4).cells
+    threads, names = torch.get_num_threads(), {}
+    for cell in cells:
+        if "given" in cell.metadata.get("tags", []):
+            exec(cell.source, names)
+    torch.set_num_threads(threads)
+    return names
+
+
+def test_a_count_that_is_missing_or_fails_in_whatever_way_is_nan(given):
+    def fails(n):
+        return {}[n]
+
+    for answer in (fails, lambda n: None, lambda n: "many", lambda n: (n, n), lambda: 1):
+        assert math.isnan(given["yours"]("count", 3)), "not written yet"
+        given["count"] = answer
+        assert math.isnan(given["yours"]("count", 3))
+        del given["count"]
+    given["count"] = lambda n: n * n
+    assert given["yours"]("count", 3) == 9
+
+
+@pytest.mark.parametrize(
+    ("ratios", "said"),
+    [
+        ((2, 3, 4), "tiled was faster than batched at all these lengths"),
+        ((0.5, 0.9, 1), "tiled was faster than batched at none of these lengths"),
+        ((0.5, 2, 3), "tiled was faster than batched from n = 128 on"),
+        ((2, 0.5, 3), "tiled was faster than batched from n = 256 on"),
+        ((2, 3, 0.5), "tiled was faster than batched at n = 64, 128, but not at the longest, 256"),
+    ],
+)
+def test_a_lead_begins_where_it_is_not_lost_again(given, ratios, said):
+    assert given["lead"]("tiled", "batched", [64, 128, 256], ratios) == said

@@ -1,5 +1,6 @@
 """Record unit 9's measurements on a GPU: `python tools/gpu_record.py [FILE]`.
 
+Everything is measured in bfloat16, as such models run, and in float32; attention with the flash kernel and without.
 The record is a small JSON file with the device, the driver, the versions, the date and the command beside the numbers.
 Every time is a median with quartiles over several repeats. Without a CUDA GPU nothing is recorded.
 """
@@ -29,12 +30,9 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DEFAULT_FILE = Path("solutions/09_gpu_speed/gpu_record.json")
 NO_GPU = "no CUDA GPU is in reach of PyTorch, so nothing was recorded"
-BACKENDS = {
-    "SDPA flash": SDPBackend.FLASH_ATTENTION,
-    "SDPA efficient": SDPBackend.EFFICIENT_ATTENTION,
-    "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION,
-    "SDPA math": SDPBackend.MATH,
-}
+#: Kernels to be forced: those of every device, and those of a GPU alone.
+KERNELS = {"SDPA flash": SDPBackend.FLASH_ATTENTION, "SDPA math": SDPBackend.MATH}
+GPU_KERNELS = {"SDPA efficient": SDPBackend.EFFICIENT_ATTENTION, "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION}
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
@@ -42,14 +40,15 @@ Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 class Sizes:
     """How large and how often to measure. The defaults suit a GPU; a test uses small ones."""
 
-    heads: int = 4
+    heads: int = 16
     d_head: int = 64
-    lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
+    lengths: tuple[int, ...] = (64, 256, 1024, 2048, 4096, 8192, 16384)
     loop_limit: int = 256
-    dtypes: tuple[torch.dtype, ...] = (torch.float32, torch.bfloat16, torch.float16)
+    dtypes: tuple[torch.dtype, ...] = (torch.bfloat16, torch.float32)
     memory_lengths: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
     lstm_lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
     lstm_width: int = 256
+    lstm_heads: int = 4
     decode_heads: int = 32
     decode_groups: tuple[int, ...] = (32, 8, 4, 1)
     decode_lengths: tuple[int, ...] = (4096, 32768, 131072)
@@ -121,14 +120,13 @@ def tiled(Q: Tensor, K: Tensor, V: Tensor, block: int = 256) -> Tensor:
 
 
 def variants(device: torch.device, sizes: Sizes) -> Iterator[tuple[str, Attention]]:
-    """Name and function of each variant: SDPA as PyTorch chooses its kernel and, on a GPU, each kernel by force."""
+    """Name and function of each variant: SDPA as PyTorch chooses its kernel, and each kernel by force."""
     yield "loops", loops
     yield "batched", batched
     yield "tiled", lambda Q, K, V: tiled(Q, K, V, sizes.block)
     yield "SDPA", F.scaled_dot_product_attention
-    if device.type == "cuda":
-        for name, kernel in BACKENDS.items():
-            yield name, forced(kernel)
+    for name, kernel in (KERNELS | GPU_KERNELS if device.type == "cuda" else KERNELS).items():
+        yield name, forced(kernel)
     if sizes.compiled:
         yield "compiled", torch.compile(batched, dynamic=False)
 
@@ -155,9 +153,13 @@ class Recorder:
         try:
             return seconds(run, self.device, self.sizes.warmup, self.sizes.repeats)
         except Exception as problem:  # a compiler that is missing, a kernel that refuses: noted, never guessed
-            reason = (str(problem).strip() or "no reason given").splitlines()[0]
-            self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason[:200]}"})
+            self.leave_out(what, problem)
             return None
+
+    def leave_out(self, what: str, problem: Exception) -> None:
+        """Note what could not be measured, and why."""
+        reason = (str(problem).strip() or "no reason given").splitlines()[0]
+        self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason[:200]}"})
 
     def inputs(self, n: int, dtype: torch.dtype, grad: bool = False) -> list[Tensor]:
         """Q, K, V of shape (1, heads, n, d_head)."""
@@ -208,29 +210,41 @@ class Recorder:
         if self.device.type != "cuda":
             return []
         rows = []
-        functions = {"batched": batched, "tiled": tiled, "SDPA": F.scaled_dot_product_attention}
+        functions = {"batched": batched, "tiled": lambda Q, K, V: tiled(Q, K, V, self.sizes.block)}
+        functions |= {name: forced(kernel) for name, kernel in KERNELS.items()}
         for name, function in functions.items():
-            for n in self.sizes.memory_lengths:
-                inputs = self.inputs(n, torch.float32)
-                torch.cuda.synchronize()
-                torch.cuda.reset_peak_memory_stats()
-                before = torch.cuda.memory_allocated()
-                try:
-                    function(*inputs)
-                except torch.cuda.OutOfMemoryError:
-                    self.left_out.append({"what": f"memory of {name}, n = {n}", "why": "out of memory"})
-                    continue
-                torch.cuda.synchronize()
-                extra = torch.cuda.max_memory_allocated() - before
-                formula = self.sizes.heads * n * n * 4
-                rows.append({"variant": name, "n": n, "bytes": extra, "score_matrix_bytes": formula})
+            for dtype in self.sizes.dtypes:
+                for n in self.sizes.memory_lengths:
+                    inputs = self.inputs(n, dtype)
+                    try:
+                        extra = self.peak_bytes(function, inputs)
+                    except RuntimeError as problem:  # no memory, or no such kernel for this dtype
+                        self.leave_out(f"memory of {name}, {name_of(dtype)}, n = {n}", problem)
+                        continue
+                    row = {"variant": name, "dtype": name_of(dtype), "n": n, "bytes": extra}
+                    rows.append({**row, "score_matrix_bytes": self.sizes.heads * n * n * dtype.itemsize})
         return rows
 
+    def peak_bytes(self, function: Attention, inputs: list[Tensor]) -> int:
+        """What the GPU's allocator had handed out at most during a call, beyond what it had before."""
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        with torch.no_grad():
+            function(*inputs)
+        torch.cuda.synchronize()
+        return torch.cuda.max_memory_allocated() - before
+
     def lstm(self) -> list[dict[str, Any]]:
-        """An LSTM layer and a causal attention layer of equal width, one sequence, float32."""
-        width, heads, rows = self.sizes.lstm_width, self.sizes.heads, []
-        layer = torch.nn.LSTM(width, width, batch_first=True).to(self.device)
-        weights = [(torch.randn(width, width, device=self.device) / width**0.5).requires_grad_() for _ in range(4)]
+        """An LSTM layer and a causal attention layer of equal width, one sequence."""
+        return [row for dtype in self.sizes.dtypes for row in self.lstm_in(dtype)]
+
+    def lstm_in(self, dtype: torch.dtype) -> Iterator[dict[str, Any]]:
+        """The same in one dtype."""
+        width, heads = self.sizes.lstm_width, self.sizes.lstm_heads
+        layer = torch.nn.LSTM(width, width, batch_first=True).to(self.device, dtype)
+        drawn = [torch.randn(width, width, device=self.device) / width**0.5 for _ in range(4)]
+        weights = [W.to(dtype).requires_grad_() for W in drawn]
 
         def attend(X: Tensor) -> Tensor:
             Q, K, V = ((X @ W).unflatten(-1, (heads, -1)).transpose(1, 2) for W in weights[:3])
@@ -238,30 +252,30 @@ class Recorder:
 
         layers = {"lstm": (lambda X: layer(X)[0], list(layer.parameters())), "attention": (attend, weights)}
         for n in self.sizes.lstm_lengths:
-            X = torch.randn(1, n, width, device=self.device)
+            X = torch.randn(1, n, width, device=self.device).to(dtype)
             for step in ("forward", "forward and backward"):
                 took = {}
                 for name, (function, leaves) in layers.items():
                     run = torch.no_grad()(lambda f=function, X=X: f(X))
                     if step != "forward":
                         run = lambda f=function, X=X, leaves=leaves: torch.autograd.grad(f(X).sum(), leaves)  # noqa: E731
-                    took[name] = self.time(f"{name}, n = {n}, {step}", run)
+                    took[name] = self.time(f"{name}, {name_of(dtype)}, n = {n}, {step}", run)
                 if all(took.values()):
-                    rows.append({"n": n, "width": width, "pass": step, **took})
-        return rows
+                    yield {"n": n, "width": width, "dtype": name_of(dtype), "pass": step, **took}
 
     def decoding(self) -> list[dict[str, Any]]:
-        """One token against a cache, for several numbers of key/value heads, in the last of the dtypes."""
-        heads, d, dtype, rows = self.sizes.decode_heads, self.sizes.d_head, self.sizes.dtypes[-1], []
-        for n in self.sizes.decode_lengths:
-            for groups in self.sizes.decode_groups:
-                K, V = (torch.randn(1, groups, n, d, device=self.device).to(dtype) for _ in range(2))
-                q = torch.randn(1, groups, heads // groups, d, device=self.device).to(dtype)
-                run = torch.no_grad()(lambda q=q, K=K, V=V: torch.softmax(q @ K.mT * d**-0.5, -1) @ V)
-                took = self.time(f"decoding, {groups} groups, n = {n}", run)
-                if took:
-                    row = {"n": n, "heads": heads, "groups": groups, "d_head": d, "dtype": name_of(dtype)}
-                    rows.append({**row, "bytes": K.nbytes + V.nbytes, "seconds": took})
+        """One token against a cache, for several numbers of key/value heads."""
+        heads, d, rows = self.sizes.decode_heads, self.sizes.d_head, []
+        for dtype in self.sizes.dtypes:
+            for n in self.sizes.decode_lengths:
+                for groups in self.sizes.decode_groups:
+                    K, V = (torch.randn(1, groups, n, d, device=self.device).to(dtype) for _ in range(2))
+                    q = torch.randn(1, groups, heads // groups, d, device=self.device).to(dtype)
+                    run = torch.no_grad()(lambda q=q, K=K, V=V: torch.softmax(q @ K.mT * d**-0.5, -1) @ V)
+                    took = self.time(f"decoding, {name_of(dtype)}, {groups} groups, n = {n}", run)
+                    if took:
+                        row = {"n": n, "heads": heads, "groups": groups, "d_head": d, "dtype": name_of(dtype)}
+                        rows.append({**row, "bytes": K.nbytes + V.nbytes, "seconds": took})
         return rows
 
 

@@ -1289,9 +1289,8 @@ def attention_flops__right_loop_over_heads(batch, n_heads, n, d_head):
 
 
 def attention_flops__right_numpy_int64(batch, n_heads, n, d_head):
-    """A NumPy int64 where it fits, computed exactly in Python."""
-    total = 4 * int(batch) * int(n_heads) * int(n) * int(n) * int(d_head)
-    return np.int64(total) if total < 2**63 else total
+    """A NumPy int64, which holds every count of a machine's lifetime."""
+    return np.prod([4, batch, n_heads, n, n, d_head], dtype=np.int64)
 
 
 def attention_flops__right_shift(batch, n_heads, n, d_head):
@@ -1301,9 +1300,8 @@ def attention_flops__right_shift(batch, n_heads, n, d_head):
 
 
 def attention_flops__right_zero_dim_tensor(batch, n_heads, n, d_head):
-    """A 0-d int64 tensor (a Python int beyond its range)."""
-    total = 4 * batch * n_heads * n * n * d_head
-    return torch.tensor(total, dtype=torch.int64) if total < 2**63 else total
+    """A 0-d int64 tensor."""
+    return torch.tensor(4, dtype=torch.int64) * batch * n_heads * n * n * d_head
 
 
 def attention_flops__wrong_multiply_add_is_one(batch, n_heads, n, d_head):
@@ -1451,9 +1449,8 @@ def score_matrix_bytes__right_meta_tensor(batch, n_heads, n, bytes_per_value=2):
 
 
 def score_matrix_bytes__right_int64(batch, n_heads, n, bytes_per_value=2):
-    """A NumPy int64 where it fits."""
-    total = int(batch) * int(n_heads) * int(n) * int(n) * int(bytes_per_value)
-    return np.int64(total) if total < 2**63 else total
+    """A NumPy int64 from the first product on."""
+    return np.int64(batch) * n_heads * n * n * bytes_per_value
 
 
 def score_matrix_bytes__right_sum_of_rows(batch, n_heads, n, bytes_per_value=2):
