@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 
+import matplotlib
+import nbformat
 import pytest
 import torch
+from matplotlib import pyplot
 
 from autograder.exercises import find_exercise
 from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 from autograder.judging.local import judge_function
+from own_course import ROOT
 from references import cases, near
+
+NOTEBOOK = ROOT / "solutions" / "05_mqa_gqa" / "05_mqa_gqa.ipynb"
 
 
 def widened(W, h, g):
@@ -206,3 +212,19 @@ def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():
 def test_slips_seen_in_class_are_named(name, answer, slug):
     for seed in range(5):
         assert judge_function(answer, name, seed).mistake == slug
+
+
+def test_the_first_slider_offers_the_steps_of_its_sentence():
+    """Each choice can be drawn, and no cell in between lends the slider a name of its own."""
+    matplotlib.use("Agg")
+    sources = {cell.id: cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells}
+    shown, offered = [], {}
+    space = {"plt": pyplot, "show": lambda fig, alt, caption: shown.append(alt)}
+    exec(sources["fig-cache"], space)
+    space |= {"words": "a name of another cell", "slide": lambda draw, **choices: offered.update(choices)}
+    exec(sources["slide-step"].split("\n\n\n")[-1], space)
+    assert [label for label, _ in offered["t"]] == ["0: the", "1: mole", "2: dug", "3: the", "4: hole"]
+    for label, t in offered["t"]:
+        space["draw_step"](t)
+        assert f"Step {t}, “{label[3:]}” arrives." in shown[-1]
+    pyplot.close("all")

@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections import namedtuple
 
 import numpy as np
 import torch
@@ -119,6 +120,13 @@ def repeat_kv__right_fill(K, n_rep):
     for r in range(n_rep):
         out[:, r::n_rep] = K
     return out
+
+
+def repeat_kv__right_one_head_after_another(K, n_rep):
+    """Recursion over the heads; a single head is only expanded, a view without copies."""
+    if K.shape[1] == 1:
+        return K.expand(-1, n_rep, -1, -1)
+    return torch.cat([repeat_kv__right_one_head_after_another(part, n_rep) for part in (K[:, :1], K[:, 1:])], dim=1)
 
 
 def repeat_kv__wrong_repeat_tiles(K, n_rep):
@@ -415,6 +423,20 @@ def grouped_query_attention__right_stable_exp(X, W_Q, W_K, W_V, W_O, n_heads, n_
     E = torch.exp((S - top).masked_fill(~keep, 0.0)) * keep
     total = E.sum(dim=-1, keepdim=True)
     return _merge(E / torch.where(total == 0, torch.ones_like(total), total) @ V) @ W_O
+
+
+def grouped_query_attention__right_without_keys(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Each head as two (d_model, d_model) matrices, W_Q W_K^T and W_V W_O: neither keys nor values are worked out."""
+    _check(n_heads, n_kv_heads)
+    d = W_Q.shape[1] // n_heads
+    B, n, _ = X.shape
+    out = 0
+    for head in range(n_heads):
+        own, shared = (slice(i * d, (i + 1) * d) for i in (head, head * n_kv_heads // n_heads))
+        allowed = None if mask is None else mask.expand(B, n_heads, n, n)[:, head]
+        scores = X @ (W_Q[:, own] @ W_K[:, shared].mT) @ X.mT * d**-0.5
+        out = out + _softmax(scores, allowed) @ X @ (W_V[:, shared] @ W_O[own])
+    return out
 
 
 def grouped_query_attention__wrong_tiled(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
@@ -794,6 +816,14 @@ def multi_query_attention__right_log_softmax(X, W_Q, W_K, W_V, W_O, n_heads, mas
     else:
         A = S.masked_fill(~mask, -math.inf).log_softmax(dim=-1).exp().masked_fill(~mask, 0.0)
     return _merge(A @ V[:, None]) @ W_O
+
+
+def multi_query_attention__right_without_keys(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The queries are taken through W_K^T and meet X itself; the mix of X goes through W_V: no keys, no values."""
+    Q = _split(X @ W_Q, n_heads)
+    scores = (Q @ W_K.mT).flatten(1, 2) @ X.mT / math.sqrt(W_K.shape[1])
+    weights = _softmax(scores.unflatten(1, Q.shape[1:3]), mask)
+    return _merge((weights.flatten(1, 2) @ X).unflatten(1, Q.shape[1:3]) @ W_V) @ W_O
 
 
 def _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, attend=_attend):
@@ -1286,6 +1316,30 @@ def decode_step__right_online_softmax(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_k
     return (acc / total[..., None]).flatten(1)[:, None] @ W_O, (K, V)
 
 
+Kept = namedtuple("Kept", "K V")
+
+
+def decode_step__right_padded_and_named(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Pads old and new with zeros and adds them; the cache is a named tuple, einsum does the rest."""
+    g, t = n_kv_heads, cache[0].shape[2]
+    new = (torch.einsum("bom,mgd->bgod", x, W.unflatten(1, (g, -1))) for W in (W_K, W_V))
+    pad = torch.nn.functional.pad
+    kept = Kept(*(pad(old, (0, 0, 0, 1)) + pad(row, (0, 0, t, 0)) for old, row in zip(cache, new, strict=True)))
+    Q = torch.einsum("bom,mgrd->bgrd", x, W_Q.unflatten(1, (g, n_heads // g, -1)))
+    weights = torch.softmax(torch.einsum("bgrd,bgtd->bgrt", Q, kept.K) / math.sqrt(Q.shape[-1]), dim=-1)
+    out = torch.einsum("bgrt,bgtd,grdm->bm", weights, kept.V, W_O.unflatten(0, Q.shape[1:]))
+    return out[:, None], kept
+
+
+def decode_step__right_tokens_before_heads(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Keeps (B, t, g, d) in memory and returns a view with the axes swapped."""
+    old = (kept.transpose(1, 2) for kept in cache)
+    new = ((x @ W).unflatten(-1, (n_kv_heads, -1)) for W in (W_K, W_V))
+    K, V = (torch.cat(both, dim=1).transpose(1, 2) for both in zip(old, new, strict=True))
+    Q = (x @ W_Q).view(len(x), n_kv_heads, n_heads // n_kv_heads, -1)
+    return _attend(Q, K, V).reshape(len(x), 1, -1) @ W_O, (K, V)
+
+
 def decode_step__wrong_in_front(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
     """Puts the new token first in the cache."""
     K, V = torch.cat([_new(x, W_K, n_kv_heads), cache[0]], 2), torch.cat([_new(x, W_V, n_kv_heads), cache[1]], 2)
@@ -1582,6 +1636,23 @@ def pool_kv_heads__right_strided_sum(W, n_heads, n_kv_heads):
     r = n_heads // n_kv_heads
     heads = W.double().reshape(W.shape[0], n_heads, -1)
     return (sum(heads[:, s::r] for s in range(r)) / r).reshape(W.shape[0], -1).to(W.dtype)
+
+
+def pool_kv_heads__right_avg_pool(W, n_heads, n_kv_heads):
+    """Average pooling along the heads."""
+    heads = W.unflatten(1, (n_heads, -1)).mT
+    return torch.nn.functional.avg_pool1d(heads, n_heads // n_kv_heads).mT.flatten(1)
+
+
+def pool_kv_heads__right_running_mean(W, n_heads, n_kv_heads):
+    """A mean that each further head of the group moves a little."""
+    heads, n_rep, means = W.chunk(n_heads, dim=1), n_heads // n_kv_heads, []
+    for first in range(0, n_heads, n_rep):
+        mean = heads[first]
+        for count, head in enumerate(heads[first + 1 : first + n_rep], start=2):
+            mean = mean + (head - mean) / count
+        means.append(mean)
+    return torch.hstack(means)
 
 
 def pool_kv_heads__wrong_interleaved_groups(W, n_heads, n_kv_heads):
