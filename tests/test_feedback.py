@@ -91,7 +91,7 @@ def test_letters_that_cannot_be_seen_are_spelt_out():
 # --- the page --------------------------------------------------------------------------------------------------------
 
 WRONG = Verdict(
-    UNIT, "causal_mask", 2, 0.0, "wrong", "strict", "Too <b>strict</b>. First seen in the case “n = 4”: it is not. "
+    UNIT, "causal_mask", 1, 0.0, "wrong", "strict", "Too <b>strict</b>. First seen in the case “n = 4”: it is not. "
     "Passed: values 0/4.", advice="Too <b>strict</b>."
 )  # fmt: skip
 
@@ -124,9 +124,9 @@ def words(page: str) -> str:
 def test_the_advice_stands_at_the_top_and_the_verdict_above_the_folded_test():
     page = FeedbackPages().page(*recorded(WRONG))
     top = box(page)
-    assert "Score: 18 of 20 points" in top
+    assert "Score: 17 of 18 points" in top
     assert '<a href="#test_causal_mask"><code>causal_mask</code></a>' in top
-    assert "0 of 2 ✗ wrong Too <b>strict</b>." in words(top) and "First seen" not in top
+    assert "0 of 1 ✗ wrong Too <b>strict</b>." in words(top) and "First seen" not in top
     verdict, test = page.index('id="test_causal_mask"'), page.index("<details><summary>The test that you had")
     assert page.index('id="answer-causal_mask"') < verdict < test
     assert "Too <b>strict</b>. First seen in the case “n = 4”: it is not. Passed" in words(page[verdict:test])
@@ -135,8 +135,8 @@ def test_the_advice_stands_at_the_top_and_the_verdict_above_the_folded_test():
 
 
 def test_a_mark_that_was_changed_by_hand_and_a_comment_are_shown():
-    page = FeedbackPages().page(*recorded(WRONG, manual={"causal_mask": 1.25}, comment="*Nearly*: see $n^2$."))
-    assert "1.25 of 2 ◐ partly right Changed by hand. Too <b>strict</b>. Comment" in words(box(page))
+    page = FeedbackPages().page(*recorded(WRONG, manual={"causal_mask": 0.25}, comment="*Nearly*: see $n^2$."))
+    assert "0.25 of 1 ◐ partly right Changed by hand. Too <b>strict</b>. Comment" in words(box(page))
     assert 'href="#comment-causal_mask"' in page and "<em>Nearly</em>" in page
     assert "Changed by hand" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))
     assert "Comment" not in FeedbackPages().page(*recorded(WRONG, comment="No response."))

@@ -220,13 +220,13 @@ def test_a_manual_grade_and_comment_survive_a_regrade(graded):
     with gradebook(folder) as book:
         notebook = book.find_submission_notebook(UNIT, UNIT, "wrong")
         grade = next(grade for grade in notebook.grades if grade.name == "test_causal_mask")
-        grade.manual_score = 1.5
+        grade.manual_score = 0.5
         comment = next(comment for comment in notebook.comments if comment.name == "causal_mask")
         comment.manual_comment = "Nearly."
         book.db.commit()
     for command in ("report", "grade"):
         said = run(folder, "autograder", command, UNIT).stdout
-        assert "1.5*" in said and "* by hand" in said
+        assert "0.5*" in said and "* by hand" in said
     assert "* by hand" not in run(folder, "autograder", "grade", UNIT, "--student", "anna").stdout
     done = run(folder, "autograder", "grade", UNIT, "--student", "wrong", "--force", "--json")
     assert done.returncode == 0, done.stderr
@@ -234,12 +234,12 @@ def test_a_manual_grade_and_comment_survive_a_regrade(graded):
     with gradebook(folder) as book:
         notebook = book.find_submission_notebook(UNIT, UNIT, "wrong")
         grade = next(grade for grade in notebook.grades if grade.name == "test_causal_mask")
-        assert (grade.manual_score, grade.auto_score, grade.score) == (1.5, 0, 1.5)
+        assert (grade.manual_score, grade.auto_score, grade.score) == (0.5, 0, 0.5)
         assert not grade.needs_manual_grade, "the answer is the one that was marked"
         assert [c.comment for c in notebook.comments if c.name == "causal_mask"] == ["Nearly."]
         assert {s.student.id: s.score for s in book.assignment_submissions(UNIT)} == {
             **SCORES,
-            "wrong": SCORES["wrong"] + 1.5,
+            "wrong": SCORES["wrong"] + 0.5,
         }
     assert "Nearly." in pages(folder)["wrong"] and "Changed by hand." in pages(folder)["wrong"]
 

@@ -142,7 +142,7 @@ def canvas_zip(semester: Semester, students: dict[str, int]) -> None:
 def roster(semester: Semester, numbers: dict[str, int]) -> None:
     """Canvas's gradebook of the class, as exported."""
     head = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", f"{UNIT} (4711)", "Final Score"]
-    rows = [head, ["    Points Possible", "", "", "", "", "20.0", "(read only)"]]
+    rows = [head, ["    Points Possible", "", "", "", "", "18.0", "(read only)"]]
     for student, number in numbers.items():
         rows.append([f"Lastname, {student.title()}", str(number), f"s{number}", student, "A", "", "90"])
     with open(semester.course / "grading/students.csv", "w", newline="", encoding="utf-8-sig") as file:

@@ -84,7 +84,7 @@ def points_in_nbgraders_panel(term: Term) -> None:
     term.do("release", ONE, THREE)
     assert "the gradebook has other questions or points" in term.do("export", "--format", "canvas", status=2)
     said = term.grade()
-    assert "test_causal_mask is worth 5 instead of 2 points" in said and not term.judged
+    assert "test_causal_mask is worth 5 instead of 1 points" in said and not term.judged
     agree(term)
 
 

@@ -1230,6 +1230,45 @@ def leaks_future__right_influence_matrix(attend, Q, K, V):
     return bool((np.triu(influence, k=1) > 1e-6).any())
 
 
+def leaks_future__right_one_probe(attend, Q, K, V):
+    """One random change at each split, and the default tolerances of np.allclose."""
+    rng = np.random.default_rng(0)
+    base = attend(Q, K, V)
+    for split in range(1, len(Q)):
+        k, v = K.copy(), V.copy()
+        k[split:] = rng.standard_normal(k[split:].shape)
+        v[split:] = rng.standard_normal(v[split:].shape)
+        if not np.allclose(attend(Q, k, v)[:split], base[:split]):
+            return True
+    return False
+
+
+def leaks_future__right_coarse(attend, Q, K, V):
+    """Changes by 2, and a tolerance of one part in ten thousand of the largest output."""
+    base = attend(Q, K, V)
+    size = np.abs(base).max()
+    for split in range(1, len(Q)):
+        later = (np.arange(len(Q)) >= split)[:, None]
+        for step in (2.0, -2.0):
+            slope_k, slope_v = (1 + np.arange(x.shape[1]) / x.shape[1] for x in (K, V))
+            now = attend(Q, K + step * later * slope_k, V + step * later * slope_v)
+            if np.abs(now - base)[:split].max() > 1e-4 * size:
+                return True
+    return False
+
+
+def leaks_future__right_fine(attend, Q, K, V):
+    """A tolerance of 1e-12: above rounding, far below any leak."""
+    base = attend(Q, K, V)
+    for split in range(1, len(Q)):
+        k, v = K.copy(), V.copy()
+        k[split:] = 1.5 - k[split:]
+        v[split:] = -1.5 - v[split:]
+        if np.abs(attend(Q, k, v) - base)[:split].max() > 1e-12:
+            return True
+    return False
+
+
 def leaks_future__right_recursion(attend, Q, K, V):
     """A recursion over the cut; later rows replaced by reversed, turned and shifted ones."""
     q, k, v = (np.array(x, dtype=float) for x in (Q, K, V))
@@ -1452,8 +1491,8 @@ def leaks_future__wrong_loose(attend, Q, K, V):
     return False
 
 
-def leaks_future__wrong_absolute(attend, Q, K, V):
-    """An absolute tolerance of 1e-6: misses the leak when all values are as small as that."""
+def leaks_future__right_absolute(attend, Q, K, V):
+    """An absolute tolerance of 1e-6: enough where outputs are of ordinary size."""
     base = attend(Q, K, V)
     for i in range(len(Q) - 1):
         k, v = K.copy(), V.copy()
