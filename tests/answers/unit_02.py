@@ -258,6 +258,11 @@ def softmax__right_logspace(z, axis=-1):
     return np.exp(z - np.logaddexp.reduce(z, axis=axis, keepdims=True))
 
 
+def softmax__right_logspace_in_the_given_dtype(z, axis=-1):
+    """exp(z - logsumexp) in the precision of z: float32 is rough near 10,000, as its numbers are."""
+    return np.exp(z - np.logaddexp.reduce(z, axis=axis, keepdims=True))
+
+
 def softmax__right_python_loops(z, axis=-1):
     """Plain Python loops over every line of numbers, float64 result."""
     z = np.asarray(z)
@@ -585,6 +590,16 @@ def attention_scores__right_polarisation(Q, K):
     """Through the blocks of one big Gram matrix of the stacked rows."""
     both = np.concatenate([Q, K], axis=0).astype(np.float64)
     return (both @ both.T)[: len(Q), len(Q) :]
+
+
+def attention_scores__right_halves(Q, K):
+    """The scores of half of the features and those of the rest, down to single features."""
+    width = Q.shape[1]
+    if width == 1:
+        return Q * K.T
+    half = width // 2
+    left = attention_scores__right_halves(Q[:, :half], K[:, :half])
+    return left + attention_scores__right_halves(Q[:, half:], K[:, half:])
 
 
 # ---------------------------------------------------------------------------------------------- scaled_scores, wrong
@@ -1129,6 +1144,25 @@ def attention__right_one_more_key(Q, K, V):
     scores = np.concatenate([_scaled(Q, K), np.full((len(Q), 1), -np.inf)], axis=1)
     weights = _softmax(scores)[:, :-1]
     return weights @ V, weights
+
+
+def attention__right_one_more_feature(Q, K, V):
+    """The values get a column of ones: it sums the exponentials, and the division comes last."""
+    scores = _scaled(Q, K)
+    powers = np.exp(scores - scores.max(axis=1)[:, None])
+    both = powers @ np.hstack([V, np.ones((len(V), 1))])
+    return both[:, :-1] / both[:, -1:], powers / both[:, -1:]
+
+
+def attention__right_key_by_key(Q, K, V):
+    """Key after key, with a running maximum, sum and output."""
+    scores = _scaled(Q, K)
+    top, total, output = np.full(len(Q), -np.inf), np.zeros(len(Q)), np.zeros((len(Q), V.shape[1]))
+    for column, value in zip(scores.T, V, strict=True):
+        new = np.maximum(top, column)
+        old, now = np.exp(top - new), np.exp(column - new)
+        total, output, top = total * old + now, output * old[:, None] + now[:, None] * value, new
+    return output / total[:, None], np.exp(scores - top[:, None]) / total[:, None]
 
 
 # ---------------------------------------------------------------------------------------- dot_product_moments, wrong
@@ -1987,6 +2021,14 @@ def score_statistics__right_feature_loop(d, n_samples, rng, scaled):
     return s.sum() / n_samples, np.linalg.norm(s - s.sum() / n_samples) ** 2 / n_samples
 
 
+def score_statistics__right_fourth_roots(d, n_samples, rng, scaled):
+    """q and k each divided by d to the ¼, a batch of (1, d) @ (d, 1), and the variance as a squared deviation."""
+    q, k = rng.standard_normal((n_samples, d)), rng.standard_normal((n_samples, d))
+    root = d**0.25 if scaled else 1
+    scores = ((q / root)[:, None, :] @ (k / root)[:, :, None]).squeeze(axis=(1, 2))
+    return float(scores.mean()), float(np.std(scores)) ** 2
+
+
 # ------------------------------------------------------------------------------------------- softmax_jacobian, wrong
 
 
@@ -2265,6 +2307,13 @@ def softmax_jacobian__right_vectorize(p):
     """np.vectorize over the two numbers i and j."""
     entry = np.vectorize(lambda i, j: float(p[i]) * (float(i == j) - float(p[j])), otypes=[float])
     return np.fromfunction(entry, (len(p), len(p)), dtype=int)
+
+
+def softmax_jacobian__right_diagonal_from_sums(p):
+    """The products beside the diagonal; the diagonal is what makes each row sum to 0."""
+    out = -p[:, None] * p
+    np.fill_diagonal(out, 0)
+    return out - np.diag(out.sum(axis=1))
 
 
 # ------------------------------------------------------------------------------------------------------------ tables
