@@ -260,6 +260,14 @@ def previous_token_score__right_flat_stride(weights):
     return flat.mean(-1) if flat.shape[-1] else flat.sum(-1)
 
 
+def previous_token_score__right_recursion(weights):
+    """Unpacks the leading axes one by one, down to single patterns."""
+    if weights.ndim > 2:
+        return torch.stack([previous_token_score__right_recursion(pattern) for pattern in weights])
+    steps = len(weights) - 1
+    return weights[1:, :-1].trace() / steps if steps else weights[0, 0] * 0
+
+
 def _diag(weights, offset):
     """A diagonal of the last two axes."""
     return torch.diagonal(weights, offset=offset, dim1=-2, dim2=-1)
@@ -485,6 +493,11 @@ def prefix_matching_score__right_row_sum(weights, period):
     n = weights.shape[-1]
     picked = [weights[..., i, 1 - period + i] for i in range(n) if i >= period]
     return torch.stack(picked, dim=0).mean(dim=0) if picked else weights.new_zeros(weights.shape[:-2])
+
+
+def prefix_matching_score__right_mean_of_nothing(weights, period):
+    """Cuts rows and columns off, takes the mean of what may be nothing, and turns NaN into 0."""
+    return weights[..., period:, 1:].diagonal(dim1=-2, dim2=-1).mean(-1).nan_to_num()
 
 
 def _prefix(weights, period):
@@ -903,6 +916,11 @@ def copying_score__right_reaches_the_largest(ov):
     return _share(ov.diagonal() >= ov.amax(-1))
 
 
+def copying_score__right_one_hot_trace(ov):
+    """A one-hot row for each largest entry; the trace counts."""
+    return torch.nn.functional.one_hot(ov.argmax(-1), len(ov)).trace() / len(ov)
+
+
 def copying_score__wrong_columns(ov):
     """Largest in the column instead of the row."""
     others = ov.masked_fill(torch.eye(len(ov), dtype=torch.bool), -math.inf).amax(dim=0)
@@ -1095,6 +1113,20 @@ def composition_score__right_transposed_product(W_QK, W_OV):
     top, a, c = (torch.linalg.matrix_norm(M) for M in (W_OV @ W_QK.T, W_QK, W_OV))
     below = a * c
     return torch.where(below > 0, top / torch.where(below > 0, below, 1.0), 0.0)
+
+
+def composition_score__right_gram(W_QK, W_OV):
+    """||A B^T||^2 is the sum over (A^T A) * (B^T B): no product of the two circuits."""
+    if not W_QK.any() or not W_OV.any():
+        return 0
+    A, B = W_QK.T @ W_QK, W_OV.T @ W_OV
+    return ((A * B).sum() / (A.trace() * B.trace())) ** 0.5
+
+
+def composition_score__right_one_if_zero(W_QK, W_OV):
+    """No branch: a denominator of 0 becomes 1."""
+    below = torch.linalg.norm(W_QK) * torch.linalg.norm(W_OV)
+    return torch.linalg.norm(W_QK @ W_OV.T) / (below + (below == 0))
 
 
 def _fro(M):
@@ -1299,6 +1331,13 @@ def ablate_head__right_list(head_outputs, head):
     heads = list(head_outputs.unbind(dim=1))
     heads[head] = heads[head] * 0.0
     return torch.stack(heads, 1)
+
+
+def ablate_head__right_difference(head_outputs, head):
+    """Everything less that head."""
+    only = torch.zeros_like(head_outputs)
+    only[:, head] = head_outputs[:, head]
+    return head_outputs - only
 
 
 def ablate_head__wrong_in_place(head_outputs, head):
