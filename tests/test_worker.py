@@ -205,6 +205,7 @@ def test_the_line_of_an_error_is_that_of_the_cell() -> None:
     assert error_of("x = 1\nint('x')")["line"] == 2
     assert error_of("x = 1\nx = (")["line"] == 2
     assert error_of("class E(Exception):\n    def __str__(self): raise ValueError\nraise E")["type"] == "E"
+    assert error_of("class E(ValueError): pass\nclass F(E): pass\nraise F")["type"] == "ValueError"
     assert error_of(
         "class M(type):\n    __name__ = property(lambda c: 1 / 0)\nclass E(Exception, metaclass=M): pass\nraise E"
     )

@@ -8,6 +8,7 @@ overwrites, shows here.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import itertools
 import traceback
@@ -186,6 +187,9 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     line, text, name, cell = None, "", "Exception", ""
     try:  # the exception may be of a class of the student's own
         name = str(type(error).__name__)[:200]
+        built_in = [kind for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind]
+        if built_in[0] not in (Exception, BaseException):
+            name = built_in[0].__name__  # a student's own kind of ValueError is a ValueError
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename.startswith("<cell "):
                 line, cell = frame.lineno, frame.filename[6:-1]

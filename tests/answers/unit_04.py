@@ -103,6 +103,25 @@ def split_heads__right_einsum_selection(X, n_heads):
     return torch.einsum("bnc,chk->bhnk", X, pick)
 
 
+def split_heads__right_windows(X, n_heads):
+    """Windows that slide over the columns by their own width."""
+    d_head, rest = divmod(X.shape[-1], n_heads)
+    if rest:
+        raise ValueError(f"width {X.shape[-1]}, heads {n_heads}")
+    return X.unfold(-1, d_head, d_head).permute(0, 2, 1, 3)
+
+
+def split_heads__right_own_error(X, n_heads):
+    """Its error is of a class of its own, which is a ValueError."""
+
+    class UnevenHeads(ValueError):
+        pass
+
+    if X.shape[-1] % n_heads:
+        raise UnevenHeads(X.shape[-1], n_heads)
+    return _split(X, n_heads)
+
+
 def split_heads__wrong_view_without_transpose(X, n_heads):
     """Reshapes straight to (B, h, n, d_head): mixes tokens and heads."""
     B, n, d = X.shape
@@ -330,6 +349,13 @@ def merge_heads__right_hstack_per_sequence(X):
     return torch.stack([torch.hstack(list(sequence)) for sequence in X])
 
 
+def merge_heads__right_recursion(X):
+    """All heads but the last are merged, then the last is put beside them."""
+    if X.shape[1] == 1:
+        return X[:, 0]
+    return torch.cat((merge_heads__right_recursion(X[:, :-1]), X[:, -1]), dim=-1)
+
+
 def merge_heads__wrong_reshape_only(X):
     """No transpose before the reshape: mixes tokens and heads."""
     B, h, n, d_head = X.shape
@@ -541,6 +567,28 @@ def bmm_attention__right_mended_weights(Q, K, V, mask=None):
     if mask is None:
         return torch.bmm(S.softmax(-1), V)
     return torch.bmm(S.masked_fill(~mask, -math.inf).softmax(-1).nan_to_num(0.0), V)
+
+
+def bmm_attention__right_vmap(Q, K, V, mask=None):
+    """One attention, mapped over all of them."""
+    mask = torch.ones((), dtype=torch.bool) if mask is None else mask
+
+    def one(q, k, v, see):
+        scores = torch.where(see, q @ k.T / math.sqrt(q.shape[-1]), torch.finfo(q.dtype).min)
+        return (torch.softmax(scores, dim=-1) * see) @ v
+
+    return torch.vmap(one)(Q, K, V, mask.expand(len(Q), Q.shape[1], K.shape[1]))
+
+
+def bmm_attention__right_spare_key(Q, K, V, mask=None):
+    """A spare key without a value, which is open to a query that has no other."""
+    scores = torch.einsum("sid,sjd->sij", Q, K) * K.shape[-1] ** -0.5
+    if mask is None:
+        return torch.softmax(scores, dim=-1) @ V
+    mask = mask.expand_as(scores)
+    scores = scores.masked_fill(~mask, -torch.inf)
+    spare = torch.zeros_like(scores[..., :1]).masked_fill(mask.any(dim=-1, keepdim=True), -torch.inf)
+    return torch.softmax(torch.cat([scores, spare], dim=-1), dim=-1)[..., :-1] @ V
 
 
 def bmm_attention__wrong_no_scale(Q, K, V, mask=None):
@@ -851,6 +899,16 @@ def multi_head_attention__right_lowest_number(X, W_Q, W_K, W_V, W_O, b_O, n_head
     return _merge(S.softmax(-1) @ V) @ W_O + b_O
 
 
+def multi_head_attention__right_heads_before_sequences(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    """All sequences of head 0 come first in the stack, and the mask follows them."""
+    B, n, _ = X.shape
+    Q, K, V = (torch.cat((X @ W).chunk(n_heads, dim=-1)) for W in (W_Q, W_K, W_V))
+    if mask is not None:
+        mask = torch.cat(mask.expand(B, n_heads, n, n).unbind(1))
+    merged = torch.cat(_attend(Q, K, V, mask).chunk(n_heads), dim=-1)
+    return torch.nn.functional.linear(merged, W_O.T, b_O)
+
+
 def multi_head_attention__wrong_sqrt_d_model(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
     """Divides by sqrt(d_model) instead of sqrt(d_head)."""
     Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
@@ -1097,6 +1155,17 @@ def head_contributions__right_added_minus_infinity(X, W_Q, W_K, W_V, W_O, n_head
     if mask is not None:
         S = S + torch.zeros(mask.shape, dtype=S.dtype).masked_fill(~mask, -math.inf)
     return S.softmax(dim=-1) @ V @ W_O.reshape(n_heads, -1, W_O.shape[1])
+
+
+def head_contributions__right_layers_of_one_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """A whole layer for each head, with its columns and rows alone."""
+    n, shares = X.shape[1], []
+    for r in range(n_heads):
+        own = slice(r * len(W_O) // n_heads, (r + 1) * len(W_O) // n_heads)
+        see = None if mask is None else mask.expand(len(X), n_heads, n, n)[:, r : r + 1]
+        columns = [W[:, own] for W in (W_Q, W_K, W_V)]
+        shares.append(multi_head_attention__right_plain(X, *columns, W_O[own], 0, 1, see))
+    return torch.stack(shares, dim=1)
 
 
 def head_contributions__wrong_summed(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
