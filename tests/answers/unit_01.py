@@ -71,6 +71,14 @@ def embed__right_where_sum(tokens, E):
     return picked.sum(axis=-1)
 
 
+def embed__right_choose(tokens, E):
+    """np.choose among the columns; a single token gives a view of E."""
+    if len(tokens) == 1:
+        column = int(tokens[0])
+        return E[:, column : column + 1].T
+    return np.choose(tokens[:, None], list(E.T)) if E.shape[1] < 32 else E.T[tokens]
+
+
 def embed__wrong_rows_of_E(tokens, E):
     """Takes rows of E instead of columns."""
     return E[tokens]
@@ -329,6 +337,17 @@ def soft_lookup__right_average(query, keys, values):
     """np.average with the unnormalised weights does the dividing."""
     s = np.matmul(query[None, :], keys.T)[0]
     return np.average(values, axis=0, weights=np.exp(s - np.amax(s)))
+
+
+def soft_lookup__right_halves(query, keys, values):
+    """Recursion: each half looks up alone, and the halves are mixed by their totals; one key gives a view."""
+    if len(keys) == 1:
+        return values[0]
+    half = len(keys) // 2
+    parts = [(keys[:half], values[:half]), (keys[half:], values[half:])]
+    totals = np.array([np.logaddexp.reduce(k @ query) for k, _ in parts])
+    shares = np.exp(totals - np.logaddexp.reduce(totals))
+    return sum(share * soft_lookup__right_halves(query, k, v) for share, (k, v) in zip(shares, parts, strict=True))
 
 
 def soft_lookup__wrong_unstable(query, keys, values):
@@ -690,6 +709,12 @@ def project_qkv__right_outer_products(X, W_Q, W_K, W_V):
             out += np.outer(column, row)
         results += (out,)
     return results
+
+
+def project_qkv__right_batched_matmul(X, W_Q, W_K, W_V):
+    """Queries and keys, equally wide, in one batched product; values as inner products."""
+    Q, K = np.matmul(X, np.stack([W_Q, W_K]))
+    return Q, K, np.inner(X, W_V.T)
 
 
 def project_qkv__wrong_list(X, W_Q, W_K, W_V):
@@ -1267,6 +1292,12 @@ def low_rank_value__right_cheaper_order(X, W_V_down, W_V_up):
     if len(X) > X.shape[1]:
         return np.tensordot(X, np.dot(W_V_down, W_V_up), axes=(1, 0))
     return np.dot(np.dot(X, W_V_down), W_V_up)
+
+
+def low_rank_value__right_svd(X, W_V_down, W_V_up):
+    """Turn, stretch and turn by the singular values of the full map."""
+    turn, stretch, back = np.linalg.svd(W_V_down @ W_V_up)
+    return (X @ turn) * stretch @ back
 
 
 def low_rank_value__wrong_down_only(X, W_V_down, W_V_up):
