@@ -172,6 +172,19 @@ def layer_norm__right_square_of_the_root(x, gamma, beta, eps=1e-5):
     return (x - x.mean(-1, keepdim=True)) / (sigma**2 + eps) ** 0.5 * gamma + beta
 
 
+def layer_norm__right_hypotenuse(x, gamma, beta, eps=1e-5):
+    """The divisor as a hypotenuse: its legs are the standard deviation and the root of eps."""
+    centred = x @ (torch.eye(x.shape[-1], dtype=x.dtype) - 1 / x.shape[-1])
+    sigma = torch.linalg.vector_norm(centred, dim=-1, keepdim=True) / x.shape[-1] ** 0.5
+    return torch.addcmul(beta, centred / torch.hypot(sigma, torch.tensor(eps, dtype=x.dtype).sqrt()), gamma)
+
+
+def layer_norm__wrong_corrected_by_a_factor(x, gamma, beta, eps=1e-5):
+    """The unbiased variance times (d - 1)/d: NaN for a single feature."""
+    var = x.var(dim=-1, keepdim=True) * (x.shape[-1] - 1) / x.shape[-1]
+    return gamma * (x - x.mean(-1, keepdim=True)) / torch.sqrt(var + eps) + beta
+
+
 def layer_norm__wrong_unbiased(x, gamma, beta, eps=1e-5):
     """The unbiased variance (torch's default), NaN for d = 1."""
     return gamma * (x - x.mean(-1, keepdim=True)) / torch.sqrt(x.var(-1, keepdim=True) + eps) + beta
@@ -704,6 +717,11 @@ def gelu__right_relu_minus_tail(x):
     return torch.relu(x) - x.abs() * torch.erfc(x.abs() / math.sqrt(2)) / 2
 
 
+def gelu__right_between_zero_and_x(x):
+    """The point between 0 and x at the share Phi(x)."""
+    return torch.lerp(torch.zeros_like(x), x, 0.5 + 0.5 * torch.erf(x * 2**-0.5))
+
+
 def gelu__wrong_tanh(x):
     """The tanh approximation."""
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
@@ -914,6 +932,11 @@ def feed_forward__right_memories(x, W_1, b_1, W_2, b_2, activation):
     for f in range(W_2.shape[0]):
         out = out + strengths[..., f : f + 1] * W_2[f]
     return out
+
+
+def feed_forward__right_feature_by_feature(x, W_1, b_1, W_2, b_2, activation):
+    """Bends each hidden feature by itself: the activation never sees the axis d_ff."""
+    return sum(activation(x @ W_1[:, k] + b_1[k])[..., None] * W_2[k] for k in range(len(b_1))) + b_2
 
 
 def feed_forward__wrong_no_activation(x, W_1, b_1, W_2, b_2, activation):
