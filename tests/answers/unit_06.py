@@ -130,6 +130,49 @@ def cross_attention__right_folded_qk(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_m
     return (A @ (Y[:, None] @ OV)).sum(dim=1), A
 
 
+def cross_attention__right_heads_by_recursion(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """The first head, and then the rest; the softmax by way of its logarithm."""
+    if n_heads > 1:
+        c = W_Q.shape[1] // n_heads
+        call = cross_attention__right_heads_by_recursion
+        one, A = call(X, Y, W_Q[:, :c], W_K[:, :c], W_V[:, :c], W_O[:c], 1, source_mask)
+        rest, more = call(X, Y, W_Q[:, c:], W_K[:, c:], W_V[:, c:], W_O[c:], n_heads - 1, source_mask)
+        return one + rest, torch.cat([A, more], 1)
+    hide = torch.zeros(1, 1, 1).bool() if source_mask is None else ~source_mask.unsqueeze(1)
+    S = (X @ W_Q) @ (Y @ W_K).mT * W_Q.shape[1] ** -0.5
+    A = S.masked_fill(hide, -math.inf).log_softmax(-1).exp().masked_fill(hide, 0)
+    return A @ (Y @ W_V) @ W_O, A[:, None]
+
+
+def cross_attention__right_token_loop(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """Each head and target token by itself: products summed, -1e30 for the hidden, divided by a total above 0."""
+    d = int(W_Q.shape[-1] / n_heads)
+    Q, K, V = X @ W_Q, Y @ W_K, Y @ W_V
+    mask = torch.ones(Y.shape[:2]).bool() if source_mask is None else source_mask
+    maps, parts = [], []
+    for c in torch.arange(n_heads * d).chunk(n_heads):
+        rows = []
+        for i in range(X.shape[1]):
+            s = ((Q[:, i, c].unsqueeze(1) * K[..., c]).sum(-1) / math.sqrt(d)).masked_fill(~mask, -1e30)
+            e = torch.exp(s - s.amax(-1, keepdim=True)) * mask
+            rows.append(e / e.sum(-1, keepdim=True).clamp(min=1e-30))
+        maps.append(torch.stack(rows, 1))
+        parts.append(maps[-1] @ V[..., c])
+    return torch.cat(parts, -1) @ W_O, torch.stack(maps, 1)
+
+
+def cross_attention__wrong_small_fill(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """-1e4 for hidden scores: leaks where the others are as low."""
+    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if source_mask is None:
+        A = S.softmax(-1)
+    else:
+        keep = source_mask[:, None, None]
+        A = S.masked_fill(~keep, -1e4).softmax(-1) * keep.any(-1, keepdim=True)
+    return _merge(A @ V) @ W_O, A
+
+
 def cross_attention__wrong_self_attention(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
     """Keys and values from X: fails where the widths or lengths differ."""
     return _cross(X, X, W_Q, W_K, W_V, W_O, n_heads, _source(source_mask))
@@ -495,6 +538,16 @@ def decoder_layer__right_additive_mask(X, Y, params, n_heads, source_mask=None):
     return cross_attention__right_einsum(H, Y, *_parts(params, "cross"), n_heads, source_mask)[0] + H
 
 
+def decoder_layer__right_past_as_source(X, Y, params, n_heads, source_mask=None):
+    """Target tokens folded into the batch: each asks the whole target, the mask of the source hides what is later."""
+    B, n, d = X.shape
+    own, cross = ([params[f"{kind}_W_{role}"] for role in "QKVO"] for kind in ("self", "cross"))
+    past = torch.ones(n, n).tril().bool().repeat(B, 1)
+    read, _ = _cross(X.reshape(B * n, 1, d), X.repeat_interleave(n, 0), *own, n_heads, _source(past))
+    X_1 = X + read.reshape(B, n, d)
+    return X_1 + _cross(X_1, Y, *cross, n_heads, _source(source_mask))[0]
+
+
 def decoder_layer__right_float64_inside(X, Y, params, n_heads, source_mask=None):
     """float64 inside, cast back; a new dict, the given one is untouched."""
     wide = {name: W.double() for name, W in params.items()}
@@ -785,6 +838,11 @@ def alignment__right_sum_argmax(weights):
 def alignment__right_einsum_max(weights):
     """Einsum for the mean, .max(...).indices."""
     return (torch.einsum("bhnm->bnm", weights) / weights.shape[1]).max(dim=-1).indices
+
+
+def alignment__right_numpy(weights):
+    """By way of NumPy."""
+    return torch.from_numpy(weights.numpy().mean(1).argmax(-1))
 
 
 def alignment__right_loops(weights):
