@@ -156,6 +156,15 @@ def loop_attention__right_while_online(Q, K, V):
     return out
 
 
+def loop_attention__right_heads_at_once(Q, K, V):
+    """One loop over the queries, which serves all heads of all sequences at once."""
+    rows = []
+    for i in range(Q.shape[2]):
+        s = torch.einsum("bhd,bhjd->bhj", Q[:, :, i] * Q.shape[-1] ** -0.5, K)
+        rows.append(torch.einsum("bhj,bhjd->bhd", (s - s.logsumexp(-1, keepdim=True)).exp(), V))
+    return torch.stack(rows, dim=2)
+
+
 def loop_attention__wrong_no_scale(Q, K, V):
     """Forgets to divide by sqrt(d)."""
     return _loops(Q, K, V, lambda q, k, v: torch.softmax(k @ q, dim=0) @ v)
@@ -853,6 +862,36 @@ def _tiles(Q, K, V, block_size):
 def _start(Q, V):
     """Running maximum, sum and output before the first block: right."""
     return Q.new_full((*Q.shape[:3], 1), -math.inf), Q.new_zeros(*Q.shape[:3], 1), torch.zeros_like(V)
+
+
+def tiled_attention__right_tree_of_blocks(Q, K, V, block_size):
+    """Halves the blocks by recursion and merges two states at a time: no block comes last."""
+
+    def state(first, last):
+        if last - first <= block_size:
+            S = Q @ K[:, :, first:last].mT / Q.shape[-1] ** 0.5
+            top = S.amax(-1, keepdim=True)
+            P = (S - top).exp()
+            return top, P.sum(-1, keepdim=True), P @ V[:, :, first:last]
+        middle = first + -(-(last - first) // block_size) // 2 * block_size
+        left, right = state(first, middle), state(middle, last)
+        top = torch.maximum(left[0], right[0])
+        total, out = (sum(side[part] * (side[0] - top).exp() for side in (left, right)) for part in (1, 2))
+        return top, total, out
+
+    _, total, out = state(0, K.shape[2])
+    return out / total
+
+
+def tiled_attention__right_column_of_ones(Q, K, V, block_size):
+    """A column of ones beside the values: o and l are one tensor, mended by one factor."""
+    both = torch.cat([V, torch.ones_like(V[..., :1])], dim=-1)
+    top, mixed = torch.full_like(Q[..., :1], -math.inf), torch.zeros_like(both)
+    for k, v in zip(K.split(block_size, dim=2), both.split(block_size, dim=2), strict=True):
+        S = Q @ k.mT / Q.shape[-1] ** 0.5
+        new = torch.maximum(top, S.max(dim=-1, keepdim=True).values)
+        mixed, top = mixed * (top - new).exp() + (S - new).exp() @ v, new
+    return mixed[..., :-1] / mixed[..., -1:]
 
 
 def tiled_attention__wrong_not_tiled(Q, K, V, block_size):
