@@ -427,6 +427,15 @@ def test_a_cell_that_a_question_needs_and_that_would_not_be_run_is_refused(tmp_p
         release_module.release(tmp_path, [LAB])
 
 
+def test_parameters_and_loop_variables_of_a_question_are_needed_from_no_cell(tmp_path):
+    def has_their_names(cell, notebook):
+        notebook.cells[1].metadata["tags"] = ["given"]
+        notebook.cells.insert(2, new_code_cell("numbers = [1]\nfor number in numbers:\n    print(number)", id="demo"))
+
+    changed(tmp_path, has_their_names, "test_banded_mask")
+    assert release_module.release(tmp_path, [LAB]) == [LAB]
+
+
 def test_a_question_that_was_dropped_is_asked_all_the_same_and_counts_for_nothing(tmp_path, grade):
     make_course(tmp_path, unit=False, own=True)
     release_module.release(tmp_path, [LAB])
@@ -436,7 +445,7 @@ def test_a_question_that_was_dropped_is_asked_all_the_same_and_counts_for_nothin
     found = grade({**solved(tmp_path, LAB), "why": "words"}, folder=tmp_path)
     assert found["banded_mask"].verdict == found["cell-shares-test"].verdict == "right"
     assert not any(found[name].points for name in ("banded_mask", "cell-shares-test", "why", "draw"))
-    assert found["causal_mask"].score == 2 and found["sketch"].verdict == "waiting"
+    assert found["causal_mask"].score == 1 and found["sketch"].verdict == "waiting"
 
 
 def test_a_folder_with_another_notebook_is_refused(tmp_path):
@@ -529,7 +538,7 @@ def page(folder: Path, student: str) -> str:
 def test_the_gradebook_says_what_waits_for_a_person(graded):
     folder, entries = graded
     assert grades(folder, "ada") == {
-        "test_causal_mask": (2, False),
+        "test_causal_mask": (1, False),
         "test_banded_mask": (4, False),
         "cell-shares-test": (3, False),
         "why": (None, True),

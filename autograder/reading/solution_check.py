@@ -7,6 +7,7 @@ own is statements, which are run. What is neither gets one line that names the c
 from __future__ import annotations
 
 import ast
+import symtable
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -88,8 +89,24 @@ def _bound(cells: list[NotebookNode]) -> set[str]:
 
 
 def _loaded(cells: list[NotebookNode]) -> set[str]:
-    nodes = (node for cell in cells for statement in statements(cell.source) for node in ast.walk(statement))
-    return {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)}
+    return {name for cell in cells for statement in statements(cell.source) for name in _read(statement)}
+
+
+def _read(statement: ast.stmt) -> Iterator[str]:
+    """The names that a statement reads, but for parameters and variables of functions and comprehensions in it."""
+    try:
+        tables = [symtable.symtable(ast.unparse(statement), "cell", "exec")]
+    except SyntaxError:
+        return  # it cannot run, and so needs nothing
+    while tables:
+        table = tables.pop()
+        tables += table.get_children()
+        inner = table.get_type() != "module"
+        yield from (
+            symbol.get_name()
+            for symbol in table.get_symbols()
+            if symbol.is_referenced() and (symbol.is_global() or not inner)
+        )
 
 
 def _exercise(cell: NotebookNode, place: str, function: str, answers: list[str]) -> Iterator[str]:

@@ -1,5 +1,6 @@
 """Right and wrong answers to unit 03_masking, written from the contracts of the functions alone, to test the judge with."""  # noqa: E501
 
+import collections
 import itertools
 import warnings
 
@@ -64,6 +65,21 @@ def causal_mask__right_sign(n):
     """The sign of position differences."""
     position = np.arange(n)[:, None]
     return np.sign(position - position.T) != -1
+
+
+def causal_mask__right_grown(n):
+    """By recursion: the mask of one token fewer, a hidden column and a row that sees all."""
+    if n == 1:
+        return np.array([[True]])
+    mask = np.zeros((n, n), dtype=bool)
+    mask[:-1, :-1] = causal_mask__right_grown(n - 1)
+    mask[-1] = True
+    return mask
+
+
+def causal_mask__right_windows(n):
+    """Windows that slide over one line of n times True and n - 1 times False: a read-only view."""
+    return np.lib.stride_tricks.sliding_window_view(np.arange(2 * n - 1) < n, n)[::-1]
 
 
 def causal_mask__wrong_strict(n):
@@ -245,6 +261,19 @@ def padding_mask__right_rows_joined(lengths, m):
     """Every row joined from ones and zeros, converted to bool at the end."""
     rows = [np.r_[np.ones(int(k)), np.zeros(m - int(k))] for k in lengths]
     return np.array(rows).reshape(len(rows), m).astype(bool)
+
+
+def padding_mask__right_marked_ends(lengths, m):
+    """A mark where each sequence ends; what stands behind a mark is filler."""
+    ends = np.zeros((len(lengths), m + 1), dtype=int)
+    ends[np.arange(len(lengths)), lengths] = 1
+    return ends.cumsum(axis=1)[:, :-1] == 0
+
+
+def padding_mask__right_rows_of_causal(lengths, m):
+    """Rows of a triangle, and for length 0 the last row, which index -1 finds."""
+    triangle = np.vstack([np.tri(m, dtype=bool), np.zeros((1, m), dtype=bool)])
+    return triangle[lengths - 1]
 
 
 def padding_mask__wrong_one_too_many(lengths, m):
@@ -498,6 +527,24 @@ def masked_softmax__right_running(scores, mask):
         top = new
     z = np.where(keep, scores - top[..., None], -np.inf)
     return np.exp(z) / np.where(total == 0, 1.0, total)[..., None]
+
+
+def masked_softmax__right_sink(scores, mask):
+    """One more column, which takes all the weight of a row where nothing is allowed, and is cut off."""
+    mask = np.broadcast_to(mask, scores.shape)
+    sink = np.where(mask.any(axis=-1, keepdims=True), -np.inf, 0.0)
+    padded = np.concatenate([np.where(mask, scores, -np.inf), sink], axis=-1)
+    powers = np.exp(padded - padded.max(axis=-1, keepdims=True))
+    return (powers / powers.sum(axis=-1, keepdims=True))[..., :-1]
+
+
+def masked_softmax__right_masked_array(scores, mask):
+    """NumPy's masked arrays, filled with zeros in the end."""
+    kept = np.ma.masked_array(scores, ~np.broadcast_to(mask, scores.shape))
+    top = kept.max(axis=-1, keepdims=True).filled(0)
+    powers = np.ma.exp(kept - top).filled(0)
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / (total + (total == 0))
 
 
 def masked_softmax__wrong_mask_inverted(scores, mask):
@@ -843,6 +890,23 @@ def masked_attention__right_flat_batch(Q, K, V, mask):
         weights.append(p / (p.sum(axis=1, keepdims=True) + (~allowed.any(axis=1, keepdims=True))))
     weights = np.array(weights).reshape(*lead, n, m)
     return weights @ V, weights
+
+
+def masked_attention__right_fourth_roots(Q, K, V, mask):
+    """Queries and keys are both divided by the fourth root of d_k, before they meet."""
+    queries, keys = (x / Q.shape[-1] ** 0.25 for x in (Q, K))
+    weights = masked_softmax__right_sink(np.matmul(queries, np.moveaxis(keys, -1, -2)), mask)
+    return np.matmul(weights, V), weights
+
+
+def masked_attention__right_recursion(Q, K, V, mask):
+    """One leading axis at a time, down to a single sequence, whose products are turned over."""
+    if Q.ndim > 2:
+        mask = np.broadcast_to(mask, Q.shape[:-1] + K.shape[-2:-1])
+        outputs, weights = zip(*map(masked_attention__right_recursion, Q, K, V, mask), strict=True)
+        return np.stack(outputs), np.stack(weights)
+    weights = masked_softmax__right_masked_array((K @ Q.T).T / np.sqrt(K.shape[1]), mask)
+    return (V.T @ weights.T).T, weights
 
 
 def masked_attention__wrong_not_scaled(Q, K, V, mask):
@@ -1295,6 +1359,32 @@ def leaks_future__right_recursion(attend, Q, K, V):
     return search(1)
 
 
+def leaks_future__right_slope(attend, Q, K, V):
+    """Small steps in random directions: it judges the slope, the change divided by the step."""
+    rng = np.random.default_rng(0)
+    base, step = attend(Q, K, V), 1e-3
+    for split in range(1, len(Q)):
+        late = np.arange(len(Q))[:, None] >= split
+        for _ in range(3):
+            k, v = (x + step * late * rng.standard_normal(x.shape) for x in (K, V))
+            if np.abs((attend(Q, k, v) - base) / step)[:split].max() > 1e-6:
+                return True
+    return False
+
+
+def leaks_future__right_two_futures(attend, Q, K, V):
+    """Neither of the two compared futures is the given one."""
+    rng = np.random.RandomState(3)
+    for split in range(1, len(Q)):
+        seen = []
+        for _ in range(2):
+            k, v = (np.concatenate([x[:split], rng.normal(size=x[split:].shape)]) for x in (K, V))
+            seen.append(attend(Q, k, v)[:split])
+        if np.ptp(seen, axis=0).max() > 1e-4:
+            return True
+    return False
+
+
 def leaks_future__wrong_opposite(attend, Q, K, V):
     """Returns True when there is no leak."""
     base = attend(Q, K, V)
@@ -1723,6 +1813,12 @@ def next_token_pairs__right_shift_matrices(tokens):
     n = tokens.shape[1]
     wide = tokens.astype(np.int64)
     return wide @ np.eye(n, n - 1, dtype=np.int64), wide @ np.eye(n, n - 1, k=-1, dtype=np.int64)
+
+
+def next_token_pairs__right_named_tuple(tokens):
+    """A tuple whose parts have names."""
+    pair = collections.namedtuple("pair", "inputs targets")
+    return pair(*np.stack([tokens[:, :-1], tokens[:, 1:]]))
 
 
 def next_token_pairs__wrong_order_swapped(tokens):

@@ -117,7 +117,7 @@ MISTAKES = (
     ("values-only", {"change": "V"},
      "Only values are changed. A leak can also run through the keys alone."),
     ("queries-too", {"change": "QKV"},
-     "Later queries are changed as well. They do not count: leave Q as it is."),
+     "Later queries are changed as well. Only later keys and values are judged: leave Q as it is."),
     ("changes-the-present", {"splits": range, "compared": lambda seen: slice(0, seen + 1)},
      "The key and value of the position itself are changed too. A position may look at itself; change what comes after "
      "it."),
