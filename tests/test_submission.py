@@ -219,14 +219,14 @@ def test_edited_locked_cells_stay_behind():
     solve(doc)
     for cell in doc["cells"]:
         if marks(cell).get("grade"):
-            cell["source"] = "pass  # spoilt"
+            cell["source"] = "pass  # vandalised"
             cell["metadata"]["nbgrader"].update(points=99, locked=False)
         elif "given" in cell["metadata"].get("tags", []):
-            cell["source"] = "np = None  # spoilt"
+            cell["source"] = "np = None  # vandalised"
         elif cell["cell_type"] == "markdown":
-            cell["source"] = "spoilt"
+            cell["source"] = "vandalised"
     result = opened(doc)
-    assert "spoilt" not in nbformat.writes(result.notebook)
+    assert "vandalised" not in nbformat.writes(result.notebook)
     ours = [marks(cell) for cell in RELEASE.cells]
     assert [marks(cell) for cell in result.notebook.cells] == ours
     assert list(result.answers) == [FIRST]

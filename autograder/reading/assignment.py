@@ -87,6 +87,9 @@ def read_assignment(
     except ValueError as error:
         words = " ".join(str(error).split())[:100]
         raise BadAssignment(f"notebooks/{name} cannot be read ({words}); run `autograder release {name}`") from None
+    for cell in release.cells:
+        if cell.cell_type == "code":
+            cell.outputs = []  # what a release shows belongs to no one's answers
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped

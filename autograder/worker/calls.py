@@ -23,6 +23,8 @@ from .lookout import Lookout, Seen
 from .values import TEXT_CAP, Encoder, Tensor, decode, leaves, map_leaves
 
 WARNINGS_CAP = 20
+#: Whose kinds of errors have names that tell more than those of the built-in ones.
+LIBRARIES = ("numpy", "torch")
 Send = Callable[[dict[str, Any], bytes], None]
 
 
@@ -188,7 +190,8 @@ def describe_error(error: BaseException) -> dict[str, Any]:
     try:  # the exception may be of a class of the student's own
         name = str(type(error).__name__)[:200]
         built_in = [kind for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind]
-        if built_in[0] not in (Exception, BaseException):
+        library = type(error).__module__.partition(".")[0] in LIBRARIES
+        if built_in[0] not in (Exception, BaseException) and not library:
             name = built_in[0].__name__  # a student's own kind of ValueError is a ValueError
         for frame in traceback.extract_tb(error.__traceback__):
             if frame.filename.startswith("<cell "):
