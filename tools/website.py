@@ -96,6 +96,8 @@ def link_of(name: str) -> Callable[[str, str], str]:
 def render(cell: nbformat.NotebookNode, executed: nbformat.NotebookNode | None, page: Page) -> str:
     """One cell of the release. `executed` is the same cell of the solutions: only its outputs are ever looked at."""
     page.cell = cell.id
+    if cell.get("attachments") and executed is not None:  # the picture that opens a unit, as it was drawn
+        return "".join(output(item, page) for item in executed.outputs)
     if cell.cell_type == "markdown":
         return EXERCISE_HTML.sub(exercise_line, markdown(cell.source, page))
     marks = cell.metadata.get("nbgrader", {})

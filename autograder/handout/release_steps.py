@@ -6,6 +6,7 @@ follows the notebook whoever has been graded already, and a release that fails l
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 import tempfile
@@ -17,7 +18,7 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
-from nbgrader.preprocessors import ClearOutput, NbGraderPreprocessor, SaveCells
+from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
 from traitlets.config import Config
 
 from ..gradebook.migration import migrate, prepare
@@ -28,8 +29,12 @@ from ..reading.solution_check import lone_notebook, refuse
 #: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
 
-#: The tag of a cell whose output a release keeps.
+#: The tag of a cell whose figure a release shows as a picture.
 PICTURE = "picture"
+#: What a notebook's `show` displays: words, picture, caption.
+FIGURE = re.compile(
+    r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)"[^>]*><figcaption>(.*?)</figcaption>', re.DOTALL
+)
 
 
 class CheckQuestions(NbGraderPreprocessor):
@@ -60,15 +65,27 @@ class PointsInProse(NbGraderPreprocessor):
         return nb, resources
 
 
-class ClearAllButPictures(ClearOutput):
-    """In the place of nbgrader's ClearOutput: the figure that opens a unit is there before anything has been run."""
+class PictureAsText(NbGraderPreprocessor):
+    """Has the figure that opens a unit stand in its text, so that it is there before anything has been run."""
 
-    def preprocess_cell(self, cell: NotebookNode, resources: dict, index: int) -> tuple[NotebookNode, dict]:
-        kept = cell.outputs if PICTURE in cell.metadata.get("tags", []) else []
-        cell, resources = super().preprocess_cell(cell, resources, index)
-        if kept:
-            cell.outputs = kept
-        return cell, resources
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        nb.cells = [_as_text(cell) if PICTURE in cell.metadata.get("tags", []) else cell for cell in nb.cells]
+        return nb, resources
+
+
+def _as_text(cell: NotebookNode) -> NotebookNode:
+    """A drawing cell as its figure, with the words for those who cannot see it and the caption."""
+    shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+    found = FIGURE.search(shown)
+    if found is None:
+        return cell
+    alt, png, caption = found.groups()
+    words = html.unescape(alt).replace("[", "(").replace("]", ")")
+    text = nbformat.v4.new_markdown_cell(f"![{words}](attachment:picture.png)\n\n{html.unescape(caption)}", id=cell.id)
+    text.attachments = {"picture.png": {"image/png": png}}
+    text.metadata = cell.metadata
+    text.metadata.pop("jupyter", None)
+    return text
 
 
 class MigrateCells(SaveCells):
@@ -119,4 +136,4 @@ def _root(step: NbGraderPreprocessor) -> Path:
     return Path(step.parent.parent.coursedir.root)
 
 
-__all__ = ["CheckQuestions", "ClearAllButPictures", "MigrateCells", "PointsInProse", "ReleaseExporter"]
+__all__ = ["CheckQuestions", "MigrateCells", "PictureAsText", "PointsInProse", "ReleaseExporter"]

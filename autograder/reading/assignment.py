@@ -18,6 +18,8 @@ from nbformat import NotebookNode
 from ..data import EXERCISE, MANUAL, TASK, TESTS, BadAssignment, Question
 from ..exercises import is_exercise
 
+#: A picture that a cell carries along, as Markdown shows it.
+PICTURE = re.compile(r"!\[[^\]]*\]\(attachment:[^)]*\)\s*")
 #: On a cell that is out of the marks.
 DROPPED_TAG = "dropped"
 
@@ -88,8 +90,8 @@ def read_assignment(
         words = " ".join(str(error).split())[:100]
         raise BadAssignment(f"notebooks/{name} cannot be read ({words}); run `autograder release {name}`") from None
     for cell in release.cells:
-        if cell.cell_type == "code":
-            cell.outputs = []  # what a release shows belongs to no one's answers
+        if cell.pop("attachments", None):  # what opens a unit is not kept with everybody's answers
+            cell.source = PICTURE.sub("", cell.source)
     found = []
     for question in questions_of(name, release):
         out = question.name in dropped
