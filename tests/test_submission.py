@@ -12,13 +12,14 @@ import nbformat
 import pytest
 
 from autograder.data import Unreadable
+from autograder.reading.assignment import read_assignment
 from autograder.reading.outputs import TOKENS_CAP, without_outputs
 from autograder.reading.submission import FILE_CAP, SIZE_CAP, Cell, read, read_bytes
 from autograder.reading.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"
-RELEASE = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
+RELEASE = read_assignment(UNIT, (ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text(encoding="utf-8")).release
 FUNCTIONS = answer_names(RELEASE)
 FIRST = FUNCTIONS[0]
 
