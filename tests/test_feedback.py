@@ -180,6 +180,11 @@ def test_a_page_takes_time_in_proportion_to_what_a_student_wrote(name):
 # --- its prose -------------------------------------------------------------------------------------------------------
 
 
+def test_a_picture_that_a_notebook_carries_is_shown_by_its_words():
+    page = rendered("![two lines <cross>](attachment:picture.png)\n\nWhat to see.")
+    assert "<em>two lines &lt;cross&gt;</em>" in page and "What to see." in page and "attachment" not in page
+
+
 @pytest.mark.parametrize("unit", unit_names())
 def test_each_formula_of_the_course_becomes_mathml(unit):
     notebook = nbformat.read(ROOT / "notebooks" / unit / f"{unit}.ipynb", as_version=4)

@@ -47,6 +47,12 @@ class _Renderer(IPythonRenderer):
     def latex_environment(self, name: str, body: str) -> str:
         return mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block")
 
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        # A picture that the notebook carries does not come along: its words, for those it cannot reach, do.
+        if url.startswith("attachment:"):
+            return f"<em>{escape(unescape(text))}</em>"
+        return super().image(text, url, title)
+
     def block_html(self, html: str) -> str:
         return IN_HTML.sub(lambda found: mathml(unescape(found[1])), super().block_html(html))
 
