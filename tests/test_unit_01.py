@@ -219,3 +219,16 @@ def test_the_memory_is_stated_by_its_two_conditions():
             assert np.abs(keys.T @ (keys @ expected.value - values)).max() < 1e-10 * scale, case.label
             beside = expected.value - np.linalg.pinv(keys, rcond=1e-8) @ (keys @ expected.value)
             assert np.abs(beside).max() < 1e-10 * np.abs(expected.value).max(), case.label
+
+
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-160, 1e150, 1e200, 1e300, 1.7e308])
+def test_weights_of_any_size_get_a_verdict(size):
+    exercise, rng = find_exercise("pointing_weights"), np.random.default_rng(0)
+    for case in Challenge(0).posed("pointing_weights").cases:
+        d_model = case.args[0].shape[1]
+        for other in (size, 1.0, 1e-300):
+            weights = size * rng.uniform(-1, 1, (d_model, 2)), other * rng.uniform(-1, 1, (d_model, 2))
+            with np.errstate(all="ignore"):
+                for result in (weights, weights[::-1]):
+                    found = exercise.examine(case, result)
+                    assert len(case.args[0]) <= 2 or found.slug in {m.slug for m in exercise.mistakes}

@@ -64,10 +64,10 @@ def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str
         return "points-at-itself"
     if any(_points(scores, (target + step) % n) for step in (1, -1)):
         return "neighbour"
-    Q, K = X @ W_Q, X @ W_K
+    Q, K = (part / (np.abs(part).max() or 1.0) for part in (X @ W_Q, X @ W_K))
     if not all(_can_win(K, j) for j in target):
         return "on-a-line" if _on_a_line(K) else "cannot-win"
-    if len(set(target)) > 1 and np.abs(Q - Q[0]).max() <= 1e-6 * np.abs(Q).max():
+    if len(set(target)) > 1 and np.abs(Q - Q[0]).max() <= 1e-6:
         return "rows-alike"
     return "repeats" if len(set(target)) < n else "elsewhere"
 
@@ -83,12 +83,12 @@ def _points(scores: Array, target: Array) -> bool:
 def _can_win(K: Array, j: int) -> bool:
     """Is there a query, of any direction, for which key j has the largest score?
 
-    There is if the directions from key j to all others lie within less than a half-turn.
+    K is of order 1. There is if the directions from key j to all others lie within less than a half-turn.
     """
     ways = np.delete(K, j, axis=0) - K[j]
     if len(ways) == 0:
         return True
-    if (np.linalg.norm(ways, axis=1) <= 1e-9 * np.abs(K).max()).any():
+    if (np.linalg.norm(ways, axis=1) <= 1e-9).any():
         return False
     angles = np.sort(np.arctan2(ways[:, 1], ways[:, 0]))
     gaps = np.append(np.diff(angles), angles[0] + 2 * np.pi - angles[-1])
