@@ -106,6 +106,35 @@ def test_next_token_pairs_one_by_one():
         assert targets.tolist() == [[int(tokens[b, i + 1]) for i in range(n - 1)] for b in range(batch)]
 
 
+def test_packed_causal_mask_document_by_document():
+    """Each document, taken out of its row, has a causal mask and the positions 0, 1, 2, …; nothing else is allowed."""
+    for case, (mask, positions) in cases("packed_causal_mask"):
+        (ids,) = case.args
+        for row, seen, numbers in zip(ids, mask, positions, strict=True):
+            left = seen.copy()
+            for document in set(row.tolist()):
+                (own,) = np.nonzero(row == document)
+                assert np.array_equal(seen[np.ix_(own, own)], np.tri(len(own), dtype=bool)), case.label
+                assert numbers[own].tolist() == list(range(len(own))), case.label
+                left[np.ix_(own, own)] = False
+            assert not left.any(), case.label
+
+
+def test_packed_documents_attend_as_they_do_alone():
+    rng = np.random.default_rng(8)
+    for case, (mask, _) in cases("packed_causal_mask"):
+        (ids,) = case.args
+        Q, K, V = (torch.from_numpy(rng.standard_normal((*ids.shape, 3))) for _ in range(3))
+        together = torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=torch.from_numpy(mask.copy()))
+        for b, row in enumerate(ids):
+            for document in set(row.tolist()):
+                own = np.flatnonzero(row == document)
+                alone = torch.nn.functional.scaled_dot_product_attention(
+                    *(array[None, b, own] for array in (Q, K, V)), is_causal=True
+                )
+                assert torch.allclose(together[b, own], alone[0]), case.label
+
+
 # Right answers of unusual form ---------------------------------------------------------------------------------------
 
 
