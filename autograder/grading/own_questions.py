@@ -46,6 +46,10 @@ class TestRequest:
         """A test asks nothing of the host."""
         return {"raise": "RuntimeError", "message": "nothing can be asked here"}, b""
 
+    def pause(self, header: Mapping[str, Any], seconds: float) -> float:
+        """Such an answer hides nothing."""
+        return 0.0
+
 
 class TestTranscript:
     """Takes the one frame by which a test says how it went."""

@@ -135,6 +135,10 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return _scalar_problem(leaf, index, value, expected, case)
     if leaf.kind == "int list":
         return _list_problem(leaf, index, value, expected)
+    if leaf.kind == "pair list":
+        return _pairs_problem(leaf, index, value, expected)
+    if leaf.kind == "text":
+        return _text_problem(leaf, index, value, expected)
     if not isinstance(value, np.ndarray):
         asked = "a NumPy array" if library == "numpy" else "a torch tensor"
         return Problem("type", f"{name} is {describe(value)} where {asked} was asked for", index)
@@ -186,6 +190,33 @@ def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[int]) -> Pr
     if len(value) != len(expected):
         return Problem("shape", f"{leaf.name} has {len(value)} entries where {len(expected)} were asked for", index)
     return None if value == expected else Problem("values", f"{leaf.name} holds other numbers than expected", index)
+
+
+def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:
+    if not isinstance(value, list):
+        return Problem("type", f"{leaf.name} is {describe(value)} where a list of pairs was asked for", index)
+    found = []
+    for item in value:
+        if not isinstance(item, tuple) or len(item) != 2:
+            return Problem("type", f"{leaf.name} holds {describe(item)} where tuples of two ints were asked for", index)
+        numbers = [part.item() if isinstance(part, np.ndarray) and part.shape == () else part for part in item]
+        if any(isinstance(part, bool) or not isinstance(part, int) for part in numbers):
+            return Problem("dtype", f"{leaf.name} holds a pair that is not of two ints", index)
+        found.append(tuple(numbers))
+    wanted = [tuple(item) for item in expected]
+    if found == wanted:
+        return None
+    if sorted(found) == sorted(wanted):
+        return Problem("values", f"{leaf.name} holds the right pairs in another order than asked for", index)
+    if len(found) != len(wanted):
+        return Problem("shape", f"{leaf.name} has {len(found)} entries where {len(wanted)} were asked for", index)
+    return Problem("values", f"{leaf.name} holds other pairs than expected", index)
+
+
+def _text_problem(leaf: Leaf, index: int, value: Any, expected: str) -> Problem | None:
+    if not isinstance(value, str):
+        return Problem("type", f"{leaf.name} is {describe(value)} where a str was asked for", index)
+    return None if value == expected else Problem("values", f"{leaf.name} is another than expected", index)
 
 
 def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:

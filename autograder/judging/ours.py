@@ -39,7 +39,8 @@ def _call_ours(function: Callable[..., Any], case: Case, precise: bool, library:
         if isinstance(value, DevicePart):
             if value.device not in devices:
                 devices[value.device] = value.device.make()
-            return devices[value.device][value.name]
+            part = devices[value.device][value.name]
+            return _takes_tensors(part) if library == "torch" else part
         return _fresh(value, precise, library)
 
     args = [map_leaves(value, fresh) for value in case.args]
@@ -87,7 +88,7 @@ def _generator(seed: int, library: str) -> Any:
     return np.random.default_rng(seed)
 
 
-def _takes_tensors(function: HostFunction) -> Callable[..., Any]:
+def _takes_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a torch answer sees it: tensors in, tensors out."""
 
     def call(*args: Any, **kwargs: Any) -> Any:

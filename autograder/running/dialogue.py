@@ -120,6 +120,13 @@ class Request:
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
 
+    def pause(self, header: Mapping[str, Any], seconds: float) -> float:
+        """How long to hold back an answer that took so many seconds, so that its time says nothing of its making."""
+        identity = header.get("id")
+        function = self._functions.get(identity) if isinstance(identity, str) else None
+        pace = function.device.pace if isinstance(function, DevicePart) else 0.0
+        return -seconds % pace if pace else 0.0
+
     def _part(self, part: DevicePart, number: Any) -> Callable[..., Any]:
         """The function of the device as it stands in the call of this number; a new call begins with a new device."""
         known = self._devices.get(part.device)

@@ -225,6 +225,7 @@ class Session:
             if event == "ask":
                 began = time.monotonic()
                 reply, data = request.reply(header, payload)
+                time.sleep(request.pause(header, time.monotonic() - began))
                 ours.settimeout(GRACE_SECONDS)
                 send_frame(ours, reply, data)
                 deadline = min(deadline + time.monotonic() - began, self._ends + GRACE_SECONDS)  # it waited for us

@@ -66,6 +66,8 @@ What is special, and how it is said:
 - **Any of many answers**: `examine=` looks at what came back; `also={"period": 4}` tells it more than the arguments do.
 - **Functions as arguments**: a parameter without annotation, and `HostFunction(…)` from each case; functions that share
   a state, such as a clock, are the parts of one `Device`. An `Activation` is built on the student's side.
+- **Functions that hide something**: `black_box(suspects, name, check, calls)`. Draw the order of such cases from
+  `case.rng`: whoever counts the calls must learn nothing.
 - **Nested arguments**: `params: Drawn("", make, also="d_model h")`, where `make` returns dicts and lists of arrays.
 - **Any number of axes**: `x=normal("B h n m")` in the case that has other axes than the annotation.
 
@@ -74,6 +76,7 @@ half of that; what is longer moves to a file beside it, and what several exercis
 """
 
 from .arguments import Activation, Device, DevicePart, HostFunction, Rng
+from .boxes import black_box, refuse_unlike
 from .cases import Cases
 from .declare import exercise
 from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
@@ -114,6 +117,7 @@ __all__ = [
     "Rng",
     "Row",
     "Symptom",
+    "black_box",
     "by_columns",
     "distinct",
     "every_second_row",
@@ -123,6 +127,7 @@ __all__ = [
     "mask",
     "normal",
     "random_mask",
+    "refuse_unlike",
     "seed",
     "size",
     "slips",

@@ -32,9 +32,11 @@ class Device:
     """Functions that share a state, such as a clock and the work that moves it, made afresh for every call.
 
     make: returns the functions by name; they run outside the student's process, as a `HostFunction` does.
+    pace: where not 0, their answers come after so many seconds or a multiple of them, so that time tells nothing.
     """
 
     make: Callable[[], Mapping[str, Callable[..., Any]]]
+    pace: float = 0.0
 
     def part(self, name: str) -> DevicePart:
         """An argument that is one of the functions."""
