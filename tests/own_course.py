@@ -76,7 +76,7 @@ def task(name: str, points: float, source: str = "Draw a mask of your own, and d
 def own_questions() -> list[NotebookNode]:
     """An autograded question, one with partial credit, two answers that a person marks, and a task."""
     return [
-        new_markdown_cell("**Exercise 3.7 · `banded_mask`** · ●○○ · 5 min · 1 points", id="about_banded"),
+        new_markdown_cell("**Exercise 3.8 · `banded_mask`** · ●○○ · 5 min · 1 points", id="about_banded"),
         answer("banded_mask", BANDED),
         test_cell("test_banded_mask", BANDED_TEST, 4),
         answer("cell-shares", SHARES),
@@ -91,9 +91,8 @@ def own_questions() -> list[NotebookNode]:
 def lab() -> NotebookNode:
     """An assignment of the instructor's own, without the course's tags, with an exercise of the course in it."""
     solution = nbformat.read(ROOT / "solutions" / UNIT / f"{UNIT}.ipynb", as_version=4)
-    course = [
-        cell for cell in solution.cells if cell.metadata.get("nbgrader", {}).get("grade_id", "").endswith("causal_mask")
-    ]
+    wanted = ("causal_mask", "test_causal_mask")
+    course = [cell for cell in solution.cells if cell.metadata.get("nbgrader", {}).get("grade_id") in wanted]
     cells = [
         new_markdown_cell("# A lab of our own", id="top"),
         new_code_cell("import numpy as np", id="imports"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -104,6 +105,34 @@ def test_next_token_pairs_one_by_one():
         batch, n = tokens.shape
         assert inputs.tolist() == [[int(tokens[b, i]) for i in range(n - 1)] for b in range(batch)]
         assert targets.tolist() == [[int(tokens[b, i + 1]) for i in range(n - 1)] for b in range(batch)]
+
+
+def test_packed_causal_mask_token_by_token():
+    """With a count for each document."""
+    for case, (mask, positions) in cases("packed_causal_mask"):
+        (ids,) = case.args
+        for row, seen, numbers in zip(ids.tolist(), mask, positions, strict=True):
+            met = Counter()
+            for i, document in enumerate(row):
+                may = [j <= i and other == document for j, other in enumerate(row)]
+                assert seen[i].tolist() == may, case.label
+                assert numbers[i] == met[document], case.label
+                met[document] += 1
+
+
+def test_packed_documents_attend_as_they_do_alone():
+    rng = np.random.default_rng(8)
+    for case, (mask, _) in cases("packed_causal_mask"):
+        (ids,) = case.args
+        Q, K, V = (torch.from_numpy(rng.standard_normal((*ids.shape, 3))) for _ in range(3))
+        together = torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=torch.from_numpy(mask.copy()))
+        for b, row in enumerate(ids):
+            for document in set(row.tolist()):
+                own = np.flatnonzero(row == document)
+                alone = torch.nn.functional.scaled_dot_product_attention(
+                    *(array[None, b, own] for array in (Q, K, V)), is_causal=True
+                )
+                assert torch.allclose(together[b, own], alone[0]), case.label
 
 
 # Right answers of unusual form ---------------------------------------------------------------------------------------

@@ -1970,3 +1970,173 @@ def next_token_pairs__wrong_reversed_targets(tokens):
 def next_token_pairs__wrong_hard_coded_length(tokens):
     """Cuts at seven, as if every sequence had eight tokens."""
     return tokens[:, :7], tokens[:, 1:8]
+
+
+# ---------------------------------------------------------------- packed_causal_mask
+
+
+def _same(ids):
+    """Which pairs of tokens have the same id: (B, n, n)."""
+    return ids[:, :, None] == ids[:, None, :]
+
+
+def _numbers(ids):
+    """The number of each token within its document."""
+    return np.tril(_same(ids)).sum(axis=2) - 1
+
+
+def packed_causal_mask__right_pairs(document_ids):
+    """All pairs at once; a token's number is how many of its own it sees, less itself."""
+    mask = np.tril(document_ids[:, :, None] == document_ids[:, None, :])
+    return mask, mask.sum(axis=-1) - 1
+
+
+def packed_causal_mask__right_one_hot(document_ids):
+    """One-hot documents: their products are the mask, their running sums the numbers."""
+    names, codes = np.unique(document_ids, return_inverse=True)
+    hot = np.eye(len(names))[codes.reshape(document_ids.shape)]
+    running = hot.cumsum(axis=1)
+    n = document_ids.shape[1]
+    mask = (hot @ hot.transpose(0, 2, 1) > 0.5) & np.tri(n, dtype=bool)
+    return mask, ((running * hot).sum(axis=2) - 1).round().astype(int)
+
+
+def packed_causal_mask__right_loop_over_documents(document_ids):
+    """A loop over documents, as there are fewer of them than tokens."""
+    B, n = document_ids.shape
+    mask = np.zeros((B, n, n), dtype=bool)
+    positions = np.zeros((B, n), dtype=np.int32)
+    for document in np.unique(document_ids):
+        mine = document_ids == document
+        mask |= mine[:, :, None] & mine[:, None, :]
+        positions += np.where(mine, np.cumsum(mine, axis=1) - 1, 0).astype(np.int32)
+    mask &= np.arange(n)[:, None] >= np.arange(n)
+    return mask, positions
+
+
+def packed_causal_mask__right_sorted_runs(document_ids):
+    """Row by row: a stable sort brings each document together, numbers are given there and carried back."""
+    print("packing", document_ids.shape)
+    B, n = document_ids.shape
+    positions = np.empty((B, n), dtype=int)
+    for row, out in zip(document_ids, positions, strict=True):
+        order = np.argsort(row, kind="stable")
+        starts = np.r_[True, np.diff(row[order]) != 0]
+        out[order] = np.arange(n) - np.maximum.accumulate(np.where(starts, np.arange(n), 0))
+    return np.less_equal.outer(np.arange(n), np.arange(n)).T & ~(
+        document_ids[..., None] != document_ids[:, None]
+    ), positions
+
+
+def packed_causal_mask__right_einsum(document_ids):
+    """Differences that vanish, a triangle by einsum, and the numbers as unsigned integers."""
+    n = document_ids.shape[1]
+    same = np.subtract(document_ids[:, :, None], document_ids[:, None, :]) == 0
+    triangle = np.tri(n, dtype=np.int64)
+    seen = np.einsum("ij,bij->bij", triangle, same.astype(np.int64))
+    return seen.astype(bool), np.einsum("bij->bi", seen).astype(np.uint16) - np.uint16(1)
+
+
+def packed_causal_mask__right_views(document_ids):
+    """Both results are views of larger arrays, in column order."""
+    roomy = np.asfortranarray(np.repeat(np.tril(_same(document_ids)), 2, axis=0))
+    return roomy[::2], (np.cumsum(_same(document_ids), axis=1).diagonal(axis1=1, axis2=2) - 1)[:, :]
+
+
+def packed_causal_mask__wrong_plain_causal(document_ids):
+    """A causal mask for each row, and plain positions: packing is forgotten."""
+    B, n = document_ids.shape
+    return np.tile(np.tri(n, dtype=bool), (B, 1, 1)), np.tile(np.arange(n), (B, 1))
+
+
+def packed_causal_mask__wrong_block_diagonal(document_ids):
+    """Documents apart, but each is open in both directions."""
+    return _same(document_ids), _numbers(document_ids)
+
+
+def packed_causal_mask__wrong_positions_of_the_row(document_ids):
+    """The right mask with the place in the row."""
+    n = document_ids.shape[1]
+    return np.tril(_same(document_ids)), np.broadcast_to(np.arange(n), document_ids.shape).copy()
+
+
+def packed_causal_mask__wrong_boundaries(document_ids):
+    """A new document wherever the id changes, as with end-of-text marks: what comes back is new."""
+    starts = np.diff(document_ids, axis=1, prepend=document_ids[:, :1]) != 0
+    segments = np.cumsum(starts, axis=1)
+    return np.tril(_same(segments)), _numbers(segments)
+
+
+def packed_causal_mask__wrong_reset_at_boundary(document_ids):
+    """The mask by ids, the positions since the last change of the id."""
+    n = document_ids.shape[1]
+    starts = np.diff(document_ids, axis=1, prepend=document_ids[:, :1]) != 0
+    last = np.maximum.accumulate(np.where(starts, np.arange(n), 0), axis=1)
+    return np.tril(_same(document_ids)), np.arange(n) - last
+
+
+def packed_causal_mask__wrong_since_first_token(document_ids):
+    """The distance to the document's first token, whatever lies between."""
+    same = _same(document_ids)
+    return np.tril(same), np.arange(document_ids.shape[1]) - same.argmax(axis=2)
+
+
+def packed_causal_mask__wrong_counts_from_one(document_ids):
+    """How many tokens of its own a token sees: one too many."""
+    mask = np.tril(_same(document_ids))
+    return mask, mask.sum(axis=2)
+
+
+def packed_causal_mask__wrong_strictly_before(document_ids):
+    """A token doesn't see itself, and its number is how many it sees: the numbers are right."""
+    mask = np.tril(_same(document_ids), k=-1)
+    return mask, mask.sum(axis=2)
+
+
+def packed_causal_mask__wrong_earlier_documents_too(document_ids):
+    """Ids taken for the order of the documents: earlier ones stay open."""
+    return np.tril(document_ids[:, :, None] >= document_ids[:, None, :]), _numbers(document_ids)
+
+
+def packed_causal_mask__wrong_counted_by_id(document_ids):
+    """One counter an id for the whole batch."""
+    B, n = document_ids.shape
+    flat = document_ids.reshape(1, -1)
+    return np.tril(_same(document_ids)), _numbers(flat).reshape(B, n)
+
+
+def packed_causal_mask__wrong_not_carried_back(document_ids):
+    """Numbers given after sorting stay in the sorted order."""
+    return np.tril(_same(document_ids)), _numbers(np.sort(document_ids, axis=1))
+
+
+def packed_causal_mask__wrong_upper(document_ids):
+    """triu for tril: the future of the own document."""
+    return np.triu(_same(document_ids)), _numbers(document_ids)
+
+
+def packed_causal_mask__wrong_first_row(document_ids):
+    """One mask (n, n), that of the first row, for all."""
+    mask = np.tril(_same(document_ids))[:1]
+    return np.repeat(mask, len(document_ids), axis=0), np.repeat(_numbers(document_ids)[:1], len(document_ids), axis=0)
+
+
+def packed_causal_mask__wrong_additive(document_ids):
+    """A mask to be added: 0 and -inf."""
+    return np.where(np.tril(_same(document_ids)), 0.0, -np.inf), _numbers(document_ids)
+
+
+def packed_causal_mask__wrong_mask_alone(document_ids):
+    """Only the mask."""
+    return np.tril(_same(document_ids))
+
+
+def packed_causal_mask__wrong_ids_as_indices(document_ids):
+    """Counts with ids as indices into an array of n: fails for larger ids."""
+    B, n = document_ids.shape
+    counts = np.zeros((B, n), dtype=int)
+    positions = np.zeros((B, n), dtype=int)
+    for i in range(n):
+        positions[:, i] = counts[np.arange(B), document_ids[:, i]]
+        counts[np.arange(B), document_ids[:, i]] += 1
+    return np.tril(_same(document_ids)), positions

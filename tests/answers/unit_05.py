@@ -1810,4 +1810,235 @@ def pool_kv_heads__wrong_none(W, n_heads, n_kv_heads):
     print(pool_kv_heads__right_reshape_mean(W, n_heads, n_kv_heads).shape)
 
 
+# --------------------------------------------------------------------------------------------------------- extend_cache
+
+
+def _longer(X_new, cache, W_K, W_V, g):
+    """The cache with the new tokens behind it."""
+    return tuple(torch.cat([kept, _split(X_new @ W, g)], dim=2) for kept, W in zip(cache, (W_K, W_V), strict=True))
+
+
+def _lower_right(n_new, m, shift=0):
+    """Row r sees the columns up to m - n_new + r + shift."""
+    return torch.arange(m) <= torch.arange(n_new)[:, None] + (m - n_new) + shift
+
+
+def _in_queues(X_new, K, V, W_Q, W_O, h, g, mask, weigh=_softmax):
+    """The heads of a group in one queue; K and V stay (B, g, m, d_head)."""
+    B, n_new, _ = X_new.shape
+    Q = _split(X_new @ W_Q, h).reshape(B, g, (h // g) * n_new, -1)
+    scores = (Q @ K.mT / math.sqrt(K.shape[-1])).unflatten(2, (-1, n_new))
+    heads = (weigh(scores, mask).flatten(2, 3) @ V).reshape(B, h, n_new, -1)
+    return _merge(heads) @ W_O
+
+
+def extend_cache__right_queue(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """One queue a group, the mask at the bottom right."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = torch.ones(X_new.shape[1], K.shape[2], dtype=torch.bool).tril(cache[0].shape[2])
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__right_broadcast(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """An axis of size 1 for the heads of a group; the last rows of a square mask."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    Q = _split(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
+    n_new, m = X_new.shape[1], K.shape[2]
+    mask = torch.tril(torch.ones(m, m, dtype=torch.bool))[m - n_new :]
+    return _merge(_attend(Q, K.unsqueeze(2), V.unsqueeze(2), mask).flatten(1, 2)) @ W_O, (K, V)
+
+
+def extend_cache__right_einsum(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Einsum throughout; forbidden scores get the lowest number."""
+    g, t = n_kv_heads, cache[0].shape[2]
+    K, V = _longer(X_new, cache, W_K, W_V, g)
+    Q = torch.einsum("bnm,mgrd->bgrnd", X_new, W_Q.unflatten(1, (g, n_heads // g, -1)))
+    S = torch.einsum("bgrnd,bgtd->bgrnt", Q, K) * Q.shape[-1] ** -0.5
+    future = torch.arange(K.shape[2]) > torch.arange(t, K.shape[2])[:, None]
+    A = S.masked_fill(future, torch.finfo(S.dtype).min).softmax(-1)
+    return torch.einsum("bgrnt,bgtd,grdm->bnm", A, V, W_O.unflatten(0, (g, n_heads // g, -1))), (K, V)
+
+
+def extend_cache__right_two_blocks(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Scores with the past need no mask, those among the new tokens a square one; one softmax over both."""
+    r, n_new, t = n_heads // n_kv_heads, X_new.shape[1], cache[0].shape[2]
+    new = [_split(X_new @ W, n_kv_heads) for W in (W_K, W_V)]
+    Q = _split(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)) / math.sqrt(new[0].shape[-1])
+    ahead = torch.ones(n_new, n_new, dtype=torch.bool).triu(1)
+    among = (Q @ new[0][:, :, None].mT).masked_fill(ahead, -torch.inf)
+    A = torch.softmax(torch.cat([Q @ cache[0][:, :, None].mT, among], dim=-1), dim=-1)
+    heads = A[..., :t] @ cache[1][:, :, None] + A[..., t:] @ new[1][:, :, None]
+    kept = tuple(torch.cat(pair, dim=-2) for pair in zip(cache, new, strict=True))
+    return _merge(heads.flatten(1, 2)) @ W_O, kept
+
+
+def extend_cache__right_head_by_head(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """A loop over the query heads, each of which reads its group's keys."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    d, r = K.shape[-1], n_heads // n_kv_heads
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    out = 0
+    for i in range(n_heads):
+        own = slice(i * d, (i + 1) * d)
+        out = out + _attend(X_new @ W_Q[:, own], K[:, i // r], V[:, i // r], mask) @ W_O[own]
+    return out, (K, V)
+
+
+def extend_cache__right_row_by_row(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Each new token asks what it may see, a slice of the keys: no mask at all. Prints."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    t, r = cache[0].shape[2], n_heads // n_kv_heads
+    rows = []
+    for i in range(X_new.shape[1]):
+        Q = (X_new[:, i] @ W_Q).unflatten(-1, (n_kv_heads, r, -1))
+        seen = slice(t + i + 1)
+        rows.append(_attend(Q, K[:, :, seen], V[:, :, seen]).flatten(1) @ W_O)
+    print(len(rows), "rows")
+    return torch.stack(rows, dim=1), (K, V)
+
+
+def extend_cache__right_room_made(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """New buffers of the full length; a bias of zeros and minus infinity."""
+    B, g, t, d = cache[0].shape
+    n_new = X_new.shape[1]
+    grown = []
+    for old, W in zip(cache, (W_K, W_V), strict=True):
+        room = old.new_empty(B, g, t + n_new, d)
+        room[:, :, :t] = old
+        room[:, :, t:] = (X_new @ W).view(B, n_new, g, d).transpose(1, 2)
+        grown.append(room)
+    bias = torch.full((n_new, t + n_new), -torch.inf, dtype=X_new.dtype).triu(t + 1)
+    Q = (X_new @ W_Q).view(B, n_new, g, -1, d).permute(0, 2, 3, 1, 4)
+    S = torch.matmul(Q, grown[0][:, :, None].transpose(-1, -2)) / d**0.5 + bias
+    heads = torch.matmul(S.softmax(dim=-1), grown[1][:, :, None])
+    return heads.permute(0, 3, 1, 2, 4).reshape(B, n_new, -1) @ W_O, (grown[0], grown[1])
+
+
+def extend_cache__wrong_top_left(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """tril without a diagonal: the mask of an empty cache."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = torch.ones(X_new.shape[1], K.shape[2], dtype=torch.bool).tril()
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__wrong_no_mask(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """No mask, as in decode_step."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, None), (K, V)
+
+
+def extend_cache__wrong_off_by_one(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """tril(t + 1): sees the next token."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = _lower_right(X_new.shape[1], K.shape[2], 1)
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__wrong_not_itself(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Strictly earlier tokens only; the first of all, with nothing to see, gives zero."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = _lower_right(X_new.shape[1], K.shape[2], -1)
+    heads = _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask, lambda S, M: _softmax(S, M).nan_to_num())
+    return heads, (K, V)
+
+
+def extend_cache__wrong_copies(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """repeat_interleave: right numbers, one copy for each head."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    r = n_heads // n_kv_heads
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    return _merge(_attend(_split(X_new @ W_Q, n_heads), _repeat(K, r), _repeat(V, r), mask)) @ W_O, (K, V)
+
+
+def extend_cache__wrong_copies_by_expand(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """expand and reshape: the reshape copies."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    wide = [
+        T[:, :, None].expand(-1, -1, n_heads // n_kv_heads, -1, -1).reshape(len(T), n_heads, *T.shape[2:])
+        for T in (K, V)
+    ]
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    return _merge(_attend(_split(X_new @ W_Q, n_heads), *wide, mask)) @ W_O, (K, V)
+
+
+def extend_cache__wrong_mask_for_queue_rows(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The rows of the mask are repeated one by one, while the queue repeats the tokens as a whole."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    B, n_new, _ = X_new.shape
+    r = n_heads // n_kv_heads
+    Q = _split(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
+    mask = _lower_right(n_new, K.shape[2]).repeat_interleave(r, dim=0)
+    return _merge(_attend(Q, K, V, mask).reshape(B, n_heads, n_new, -1)) @ W_O, (K, V)
+
+
+def extend_cache__wrong_new_tokens_alone(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The new tokens attend among themselves; the cache is only extended."""
+    new = _split(X_new @ W_K, n_kv_heads), _split(X_new @ W_V, n_kv_heads)
+    mask = torch.ones(X_new.shape[1], X_new.shape[1], dtype=torch.bool).tril()
+    out = _in_queues(X_new, *new, W_Q, W_O, n_heads, n_kv_heads, mask)
+    return out, _longer(X_new, cache, W_K, W_V, n_kv_heads)
+
+
+def extend_cache__wrong_reads_old_cache(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Attends to the old cache only, and to itself where that is empty."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    t = cache[0].shape[2]
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    read = (K, V, mask) if t == 0 else (*cache, None)
+    return _in_queues(X_new, *read[:2], W_Q, W_O, n_heads, n_kv_heads, read[2]), (K, V)
+
+
+def extend_cache__wrong_in_front(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """New keys in front of the old, with the bottom-right mask all the same."""
+    new = _split(X_new @ W_K, n_kv_heads), _split(X_new @ W_V, n_kv_heads)
+    K, V = (torch.cat(pair, dim=2) for pair in zip(new, cache, strict=True))
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__wrong_old_cache_back(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The cache comes back as it went in."""
+    return extend_cache__right_queue(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads)[0], cache
+
+
+def extend_cache__wrong_last_row(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """What the next word needs, the last row."""
+    out, kept = extend_cache__right_queue(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads)
+    return out[:, -1:], kept
+
+
+def extend_cache__wrong_first_token_sees_all_past(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """A window: each token sees t + 1 columns, so that the oldest drop out."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    n_new, m = X_new.shape[1], K.shape[2]
+    mask = _lower_right(n_new, m) & ~_lower_right(n_new, m, -(m - n_new) - 1)
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__wrong_scaled_by_group(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """No division at all."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    return _in_queues(X_new * 1.0, K * K.shape[-1] ** 0.5, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
+
+
+def extend_cache__wrong_writes_into_cache(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Makes room in the tensors that came in."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    mask = _lower_right(X_new.shape[1], K.shape[2])
+    out = _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask)
+    with torch.no_grad():
+        for old in cache:
+            old[:, :, :1] *= 1.5
+    return out, (K, V)
+
+
+def extend_cache__wrong_detached(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The cache is taken out of the graph."""
+    out, kept = extend_cache__right_queue(
+        X_new, tuple(one.detach() for one in cache), W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
+    )
+    return out, kept
+
+
 # ------------------------------------------------------------------------------------------------------------ the lists

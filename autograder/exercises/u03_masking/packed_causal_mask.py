@@ -1,0 +1,182 @@
+"""packed_causal_mask: several documents in one row, each of which sees its own past and counts its own tokens."""
+
+import numpy as np
+
+from ..kit import Drawn, Leaf, exercise, strided
+
+Array = np.ndarray
+
+
+def names(rng, count):
+    """Different ids in no order, so that neither their size nor their order says anything."""
+    return rng.permutation(np.arange(2, 60))[:count]
+
+
+def one_behind_the_other(rng, shape, sizes):
+    """Rows of whole documents of 1 to 4 tokens, the first of 2 or more; all rows draw from the same few ids."""
+    n = shape[1]
+    pool = names(rng, n)
+    rows = np.empty(shape, np.int64)
+    for row in rows:
+        lengths = [*rng.integers(2, 5, 2), *rng.integers(1, 5, n)]
+        row[:] = np.repeat(rng.permutation(pool), lengths[:n])[:n]
+        if row[0] < row[-1]:  # ids that fall: a later document does not have the larger id
+            low, high = row[0], row[-1]
+            row[:] = np.select([row == low, row == high], [high, low], row)
+    return rows
+
+
+def interrupted(rng, shape, sizes):
+    """Rows in which three documents take turns; the first one always comes back behind the second."""
+    n = shape[1]
+    rows = np.empty(shape, np.int64)
+    for row in rows:
+        a, b, c = names(rng, 3)
+        row[:] = [a, a, b, a, b, *rng.choice([a, b, c], n - 5)]
+    return rows
+
+
+def packed_causal_mask(
+    document_ids: Drawn("B n", one_behind_the_other),
+) -> (
+    Leaf("bool array", "the mask"),
+    Leaf("int array", "the positions"),
+):
+    """Document by document: a small triangle for each, written into the places that it has in its row."""
+    B, n = document_ids.shape
+    mask, positions = np.zeros((B, n, n), bool), np.zeros((B, n), int)
+    for b, row in enumerate(document_ids):
+        for document in np.unique(row):
+            (own,) = np.nonzero(row == document)
+            mask[b][np.ix_(own, own)] = np.tri(len(own), dtype=bool)
+            positions[b, own] = np.arange(len(own))
+    return mask, positions
+
+
+def cases(case):
+    yield case("values", "{B} rows of {n} tokens")
+    yield case("values", "{B} rows of {n} tokens")
+    drawn = case.draw()
+    drawn["document_ids"] = drawn["document_ids"].astype(np.int32)
+    yield case("values", "32-bit integers", **drawn)
+    yield case("values", "ids that are a strided slice", layout=strided)
+    yield case("interrupted documents", "documents that take turns", document_ids=Drawn("B n", interrupted))
+    yield case("interrupted documents", "longer rows that take turns", document_ids=Drawn("B n", interrupted), n=17)
+    drawn = case.draw()
+    drawn["document_ids"][:] = drawn["document_ids"][0]
+    yield case("edge cases", "all rows hold the same ids", **drawn)
+    yield case("edge cases", "one document in each row", document_ids=Drawn("B n", whole_rows))
+    yield case("edge cases", "every token is a document of its own", document_ids=Drawn("B n", single_tokens))
+    drawn = case.draw()
+    drawn["document_ids"] = 10**6 * (drawn["document_ids"] - 30)
+    yield case("edge cases", "ids below 0 and of some millions", **drawn)
+    yield case("edge cases", "one row (B = 1)", B=1)
+    yield case("edge cases", "one token (n = 1)", document_ids=case.rng.integers(3, 9, (4, 1)))
+
+
+def whole_rows(rng, shape, sizes):
+    return np.repeat(names(rng, shape[0]), shape[1]).reshape(shape)
+
+
+def single_tokens(rng, shape, sizes):
+    return np.stack([names(rng, shape[1]) for _ in range(shape[0])])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes: a mask from pairs (i, j) and positions from a mask
+
+
+def pairs(ids: Array) -> tuple[Array, Array]:
+    """(is j no later than i, have i and j the same id)."""
+    i, j = np.indices((ids.shape[1],) * 2)
+    return j <= i, ids[:, :, None] == ids[:, None, :]
+
+
+def runs(ids: Array) -> Array:
+    """A number for each stretch of equal ids: whatever is interrupted begins anew."""
+    new = np.diff(ids, axis=1, prepend=ids[:, :1]) != 0
+    return np.cumsum(new, axis=1)
+
+
+def with_mask(of):
+    """The right positions with the mask `of(past, same, ids)`."""
+    return lambda ids: (of(*pairs(ids), ids), packed_causal_mask(ids)[1])
+
+
+def with_positions(of):
+    """The right mask with the positions `of(ids, mask, positions)`."""
+
+    def wrong(ids):
+        mask, positions = packed_causal_mask(ids)
+        return mask, of(ids, mask, positions)
+
+    return wrong
+
+
+def in_the_row(ids: Array, *_: Array) -> Array:
+    return np.broadcast_to(np.arange(ids.shape[1]), ids.shape).copy()
+
+
+def since_the_first(ids: Array, mask: Array, positions: Array) -> Array:
+    return in_the_row(ids) - mask.argmax(axis=2)
+
+
+def over_all_rows(ids: Array, *_: Array) -> Array:
+    return packed_causal_mask(ids.reshape(1, -1))[1].reshape(ids.shape)
+
+
+def sorted_by_id(ids: Array, mask: Array, positions: Array) -> Array:
+    return np.take_along_axis(positions, ids.argsort(axis=1, kind="stable"), axis=1)
+
+
+def to_the_end(ids: Array, mask: Array, positions: Array) -> Array:
+    return packed_causal_mask(ids[:, ::-1])[1][:, ::-1]
+
+
+MISTAKES = (
+    ("documents-ignored", lambda ids: (pairs(ids)[0] & np.ones_like(pairs(ids)[1]), in_the_row(ids)),
+     "This is one long causal row: the ids change nothing. Who may look across the border of two documents?"),
+    ("documents-see-each-other", with_mask(lambda past, same, ids: past & np.ones_like(same)),
+     "The positions are right, and the mask lets each document look at those before it. Each sees its own past alone."),
+    ("future-visible", with_mask(lambda past, same, ids: same),
+     "Documents are kept apart, and within each the future is open: a token sees the very one that it has to predict."),
+    ("positions-in-the-row", with_positions(in_the_row),
+     "The mask is right; the positions count from the beginning of the row. Each document has a token 0 of its own."),
+    ("interruption-ends-it", lambda ids: packed_causal_mask(runs(ids)),
+     "A document that was interrupted begins anew here. Equal ids are one document, whatever stands in between."),
+    ("mask-ends-at-interruption", lambda ids: (packed_causal_mask(runs(ids))[0], packed_causal_mask(ids)[1]),
+     "The positions are right; the mask takes an interrupted document for two. Equal ids are one document."),
+    ("positions-restart", with_positions(lambda ids, *_: packed_causal_mask(runs(ids))[1]),
+     "The mask is right; the positions begin again at 0 where a document goes on after an interruption."),
+    ("counts-what-lies-between", with_positions(since_the_first),
+     "The positions count every token since the document began, those of other documents too. Count its own alone."),
+    ("counts-from-one", with_positions(lambda ids, mask, positions: positions + 1),
+     "The positions are one too large everywhere: the first token of a document has position 0."),
+    ("excludes-itself", with_mask(lambda past, same, ids: past & same & ~np.eye(ids.shape[1], dtype=bool)),
+     "A token does not see itself here. It may, as in any causal mask."),
+    ("looks-ahead-only", with_mask(lambda past, same, ids: past.T & same),
+     "Rows and columns have changed places: a token sees itself and what follows. Row i belongs to the query."),
+    ("inverted", with_mask(lambda past, same, ids: ~(past & same)),
+     "True and False have changed places in the mask: in this course True means “may attend”."),
+    ("earlier-ids-visible", with_mask(lambda past, same, ids: past & (ids[:, :, None] >= ids[:, None, :])),
+     "Ids are compared by size here. They are names: which is larger says nothing, only whether they are equal."),
+    ("counted-over-the-batch", with_positions(over_all_rows),
+     "The positions go on counting from one row of the batch to the next. Equal ids in two rows are two documents."),
+    ("sorted-by-document", with_positions(sorted_by_id),
+     "The positions stand in the order of sorted ids. After sorting, each must go back to the place of its token."),
+    ("counts-backwards", with_positions(to_the_end),
+     "The positions count down to the end of the document: its first token should have 0, and its last the most."),
+    ("first-row-for-all", lambda ids: packed_causal_mask(np.repeat(ids[:1], len(ids), 0)),
+     "Every row of the batch gets the mask of the first. Each row holds documents of its own."),
+    ("swapped", lambda ids: packed_causal_mask(ids)[::-1],
+     "First comes the mask, then the positions."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    packed_causal_mask,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "interrupted documents": 0.3, "edge cases": 0.2},
+    core="values",
+    ranges={"B": range(3, 6), "n": range(10, 15)},
+)

@@ -1,0 +1,194 @@
+"""extend_cache: several new tokens at once, each of which sees the cached ones and the new ones up to itself."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as attention
+from ..attention_parts import merge, split
+from ..kit import Drawn, Leaf, exercise, normal, size, weights
+from .decode_step import past
+from .parts import LAYER, TILED, groups, in_groups, tiled
+
+
+def extend_cache(
+    X_new: normal("B n_new d_model"),
+    cache: Drawn("", past, also="B g t d_head"),
+    W_Q: weights("d_model h*d_head", 1.3),
+    W_K: weights("d_model g*d_head", 1.3),
+    W_V: weights("d_model g*d_head", 1.3),
+    W_O: weights("h*d_head d_model"),
+    n_heads: size("h"),
+    n_kv_heads: size("g"),
+) -> (
+    Leaf("float array", "out"),
+    (Leaf("float array", "the cached keys"), Leaf("float array", "the cached values")),
+):
+    B, n_new, _ = X_new.shape
+    Q = (X_new @ W_Q).view(B, n_new, n_heads, -1).transpose(1, 2)
+    K, V = (
+        torch.cat([kept, (X_new @ W).view(B, n_new, n_kv_heads, -1).transpose(1, 2)], dim=2)
+        for kept, W in zip(cache, (W_K, W_V), strict=True)
+    )
+    seen = torch.ones(n_new, K.shape[2], dtype=torch.bool).tril(cache[0].shape[2])
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, enable_gqa=True)
+    return heads.transpose(1, 2).reshape(B, n_new, -1) @ W_O, (K, V)
+
+
+#: Three query heads or more share a head of keys, so that keys and values side by side are still no copy for each.
+WIDE = ({"h": 6, "g": 2}, {"h": 8, "g": 2}, {"h": 9, "g": 3}, {"h": 5, "g": 1})
+
+
+def cases(case):
+    first, second, third = groups(case.rng)
+    drawn = case.draw(**first)
+    same = {name: drawn[name] for name in ("B", "d_model", "h", "g", "d_head", "n_new")}
+    yield case("values", "{n_new} tokens behind {t} in the cache", **drawn)
+    yield case("values", "another cache, one token longer", t=drawn["t"] + 1, **same)
+    yield case("values", "{n_new} tokens behind {t} in the cache", t=range(2, 4), n_new=range(6, 9), **second)
+    yield case("values", "float32", dtype=np.float32, **third)
+    yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
+    yield case("edge cases", "a single new token (n_new = 1)", n_new=1, **second)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, **third)
+    yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
+    yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
+    drawn = case.draw(**second)
+    drawn["W_Q"] *= 90
+    drawn["cache"][0][:] *= 90
+    yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    room = {"B": 2, "d_model": range(7, 11), "d_head": range(6, 9), "n_new": range(3, 5), "t": range(9, 13)}
+    for at in case.rng.permutation(len(WIDE))[:2]:
+        words = "what is made on the way with {h} heads, {g} of keys and values"
+        yield case("memory", words, watch="B*h*t*d_head", **room, **WIDE[at])
+
+
+def as_large_as_copies(case, arrays):
+    """Is a tensor made on the way as large as the keys would be with a copy for every query head?"""
+    cached = case.args[1][0]
+    B, _, t, d = cached.shape
+    limit = B * case.sizes["h"] * (t + case.sizes["n_new"]) * d
+    for array in arrays:
+        if array.size >= limit:
+            return (
+                f"a tensor of shape {array.shape} is made on the way: as many numbers as K or V with a copy for each "
+                f"of the {case.sizes['h']} query heads"
+            )
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes
+
+
+def below(n_new, t, shift=0):
+    """(n_new, t + n_new): row r sees the columns up to t + r + shift."""
+    return torch.ones(n_new, t + n_new, dtype=torch.bool).tril(t + shift)
+
+
+def top_left(n_new, t):
+    return below(n_new, t, -t)
+
+
+def not_the_oldest(n_new, t):
+    return below(n_new, t) & (torch.arange(t + n_new) > 0)
+
+
+def not_the_past(n_new, t):
+    """The new tokens among themselves."""
+    return below(n_new, t) & (torch.arange(t + n_new) >= t)
+
+
+def by_place_in_queue(allowed, r):
+    """What each row of a queue would see if the queue held a token's heads side by side, not a head's tokens."""
+    rows = torch.arange(r * len(allowed)) // r
+    return allowed[rows].unflatten(0, (r, -1))
+
+
+def one_for_all(K, r):
+    """No copy: an axis of size 1, (B, g, 1, m, d), that is broadcast over the r heads of a group."""
+    return K[:, :, None]
+
+
+def laid_out(share):
+    """With a copy for each query head, (B, g, r, m, d)."""
+    return lambda K, r: share(K, r).unflatten(1, (-1, r))
+
+
+def extend(X_new, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=below, share=one_for_all, mixed=False, by_queue=False,
+           in_front=False, split=split, merge=merge, **slips):  # fmt: skip
+    """A right extension with slips. seen: what each new token may see."""
+    Q, *new = split(X_new @ W_Q, h), split(X_new @ W_K, g), split(X_new @ W_V, g)
+    K, V = (torch.cat(pair[::-1] if in_front else pair, 2) for pair in zip(cache, new, strict=True))
+    allowed = seen(X_new.shape[1], cache[0].shape[2])
+    allowed = by_place_in_queue(allowed, h // g) if by_queue else allowed
+    read = (share(one, h // g) for one in (K, V))
+    sizes = {"d_model": X_new.shape[-1], "h": h}
+    heads, _ = attention.attend(Q.unflatten(1, (g, -1)), *read, allowed, sizes=sizes, **slips)
+    if mixed:
+        heads = heads.transpose(2, 3).flatten(2, 3).unflatten(2, (h // g, -1))
+    return merge(heads.flatten(1, 2)) @ W_O, (K, V)
+
+
+def gives(result):
+    """A right extension that gives `result(out, K, V, t)` back."""
+
+    def wrong(X_new, cache, *rest):
+        out, kept = extend_cache(X_new, cache, *rest)
+        return result(out, *kept, cache[0].shape[2])
+
+    return wrong
+
+
+def swapped(X_new, cache, W_Q, W_K, W_V, *rest):
+    out, (V, K) = extend_cache(X_new, cache[::-1], W_Q, W_V, W_K, *rest)
+    return out, (K, V)
+
+
+MISTAKES = (
+    ("top-left", {"seen": top_left},
+     "The causal mask sits at the top left: new token r sees the columns 0 … r, as if nothing were in the cache. "
+     "How many columns stand before the first new token's own?"),
+    ("no-mask", {"seen": lambda n_new, t: below(n_new, t, n_new)},
+     "New tokens see the new tokens behind them. The future is in the cache now, unlike in a step of one token."),
+    ("blind-to-itself", {"seen": lambda n_new, t: below(n_new, t, -1) | top_left(n_new, t) & (t == 0)},
+     "A new token does not see itself. Its own column is the last that it may see."),
+    ("one-too-many", {"seen": lambda n_new, t: below(n_new, t, 1)},
+     "A new token sees the one behind it: the mask is one column too generous."),
+    ("cache-not-read", {"seen": not_the_past}, "The new tokens see one another only; the cache is not read."),
+    ("only-the-cache", {"seen": lambda n_new, t: below(n_new, t) & ((torch.arange(t + n_new) < t) | (t == 0))},
+     "The new tokens see what was in the cache before, and neither themselves nor one another."),
+    ("forgets-oldest", {"seen": not_the_oldest}, "The oldest token is not seen."),
+    ("mask-in-another-order", {"by_queue": True},
+     "The mask and the rows of the queue do not go together: in a queue the tokens of one head stand side by side, "
+     "and then come those of the next."),
+    ("queue-taken-apart-wrongly", {"mixed": True},
+     "On the way back from the queue, heads and tokens are mixed up: in which order do its rows stand?"),
+    ("copies-for-each-head", {"share": laid_out(in_groups)},
+     "The numbers are right, but on the way there are keys or values with a copy for each query head, which is what "
+     "sharing was to save. Section 4 shows how the heads of a group read one matrix."),
+    ("mask-after-softmax", {"masking": "after"}, attention.AFTER),
+    ("tiled-heads", {"share": laid_out(tiled)}, TILED),
+    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
+    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("keys-and-values-swapped", swapped, "Keys and values have changed places."),
+    ("last-token-only", gives(lambda out, K, V, t: (out[:, -1:], (K, V))),
+     "Only the last new token's row comes back. Each new token has a row of its own."),
+    ("new-tokens-first", {"in_front": True},
+     "The new tokens stand in front of the cache; they belong behind it."),
+    ("cache-not-extended", gives(lambda out, K, V, t: (out, (K[:, :, :t], V[:, :, :t]))),
+     "The returned cache is the old one: the new tokens are missing in it."),
+    ("cache-of-the-new", gives(lambda out, K, V, t: (out, (K[:, :, t:], V[:, :, t:]))),
+     "The returned cache holds the new tokens only."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    extend_cache,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "edge cases": 0.3, "memory": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=extend,
+    made=as_large_as_copies,
+    not_from=("decode_step", "grouped_query_attention"),
+    **{**LAYER, "ranges": {**LAYER["ranges"], "n_new": range(3, 6)}},
+)
