@@ -178,4 +178,5 @@ EXERCISE = exercise(
     credit={"right ones and plain bugs": 0.4, "the scale": 0.2, "the mask": 0.2, "the heads": 0.2},
     core="right ones and plain bugs",
     library="torch",
+    forbidden=("autograder",),
 )

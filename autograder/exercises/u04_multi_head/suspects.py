@@ -23,8 +23,8 @@ SUSPECTS = {
     "keys_and_values_swapped": "keys and values that have changed places",
     "one_head_for_all": "one wide head in place of several",
 }
-#: How large a number and how many weights a box takes.
-LARGEST, MOST = 1e6, 20_000
+#: How large a number, how many of them in X, and how many products of queries and keys a box takes.
+LARGEST, ENTRIES, MOST = 1e6, 20_000, 200_000
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def mixed(weights, V, worn: Disguise) -> np.ndarray:
 
 def check(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: Any, causal: Any) -> None:
     """Raises ValueError, in the same words for every box, for what is no input of a layer."""
-    refuse_unlike("X", X, (-1, -1, -1))
+    refuse_unlike("X", X, (-1, -1, -1), ENTRIES)
     refuse_unlike("W_Q", W_Q, (X.shape[-1], -1))
     width = W_Q.shape[1]
     refuse_unlike("W_K", W_K, (X.shape[-1], width))
