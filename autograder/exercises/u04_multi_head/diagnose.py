@@ -160,7 +160,7 @@ MISTAKES = (
     ("scores-too-large", by({"size": 1e3}),
      "Scores so large give all weight to one key, whatever they are divided by."),
     ("one-matrix-for-all", by({"prepare": one_matrix}),
-     "Keys and values are the same in your experiment: who could tell that they have changed places?"),
+     "Keys and values that have changed places pass for right. Would your experiment show it, if you compared for it?"),
     ("every-leak-is-off-by-one", leaks_first,
      "More than one bug lets an output depend on a later token. That it does is a symptom, not yet a name."),
     ("sums-alone", sums_first,
