@@ -1493,3 +1493,213 @@ def from_torch_weights__wrong_hard_coded(in_proj_weight, out_proj_weight):
 
 
 # ------------------------------------------------------------------------------------------------------------- the lists
+
+
+# ------------------------------------------------------------------------------------------------------------- diagnose
+
+
+def _drawn(B, n, d_model, h, d_head, size=1.0):
+    """X and the four weights, for scores of order 1 where size is 1."""
+    g = torch.Generator().manual_seed(0)
+    X = torch.randn(B, n, d_model, generator=g, dtype=torch.float64)
+    W_Q, W_K, W_V = (size * torch.randn(d_model, h * d_head, generator=g, dtype=torch.float64) / 2 for _ in range(3))
+    return X, W_Q, W_K, W_V, torch.randn(h * d_head, d_model, generator=g, dtype=torch.float64)
+
+
+def _lineup(X, W_Q, W_K, W_V, W_O, n_heads, causal):
+    """What each suspect would return, by name; exponentials and einsum, no softmax of a library."""
+    B, n, d_model = X.shape
+    tri = torch.ones(n, n, dtype=torch.float64).tril() if causal else torch.ones(n, n, dtype=torch.float64)
+    wide = torch.ones(n, n, dtype=torch.float64).tril(1) if causal else tri
+
+    def run(h=n_heads, root=None, seen=tri, whole=None, axis=-1, swap=False, view=False):
+        d = W_Q.shape[1] // h
+        Q, K, V = (X @ W for W in ((W_Q, W_V, W_K) if swap else (W_Q, W_K, W_V)))
+        Q, K, V = ((T.reshape(B, h, n, d) if view else _split(T, h)) for T in (Q, K, V))
+        e = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, K) / (root or math.sqrt(d)))
+        A = e * seen / (e * (seen if whole is None else whole)).sum(axis, keepdim=True)
+        out = torch.einsum("bhij,bhjd->bhid", A, V)
+        return (out.reshape(B, n, h * d) if view else _merge(out)) @ W_O
+
+    return {
+        "right": run(),
+        "not_scaled": run(root=1.0),
+        "scaled_by_d": run(root=W_Q.shape[1] // n_heads),
+        "scaled_by_d_model": run(root=math.sqrt(d_model)),
+        "softmax_over_queries": run(axis=-2),
+        "causal_off_by_one": run(seen=wide),
+        "mask_after_softmax": run(whole=torch.ones_like(tri)),
+        "heads_not_by_columns": run(view=True),
+        "keys_and_values_swapped": run(swap=True),
+        "one_head_for_all": run(h=1),
+    }
+
+
+def _nearest(attend, *call, without=()):
+    """The suspect whose output is nearest to the box's."""
+    found = attend(*call)
+    distance = {name: (out - found).norm().item() for name, out in _lineup(*call).items() if name not in without}
+    return min(distance, key=distance.get)
+
+
+def _first_match(attend, *call):
+    """The first suspect whose output is the box's, up to rounding."""
+    found = attend(*call)
+    return next((name for name, out in _lineup(*call).items() if torch.allclose(out, found)), "right")
+
+
+def diagnose__right_nearest_of_ten(attend):
+    """One call of sizes that are all different, the nearest of ten outputs."""
+    return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True)
+
+
+def diagnose__right_two_calls_by_name(attend):
+    """First without the mask, then with it; arguments by name; prints and warns on the way."""
+    names = ("X", "W_Q", "W_K", "W_V", "W_O")
+    given = dict(zip(names, _drawn(1, 4, 6, 2, 3), strict=True))
+    left = set(_lineup(**given, n_heads=2, causal=False))
+    for causal in (False, True):
+        found = attend(**given, n_heads=2, causal=causal)
+        fits = {k for k, v in _lineup(**given, n_heads=2, causal=causal).items() if torch.allclose(v, found)}
+        left &= fits
+        print(len(left), "left")
+    warnings.warn("done", stacklevel=2)
+    (name,) = left
+    return name
+
+
+def diagnose__right_by_reading_symptoms(attend):
+    """No line-up: identity matrices and a tree of questions about what stands where in the output."""
+    h, d, n = 2, 2, 4
+    X = torch.zeros(1, n, 8, dtype=torch.float64)
+    X[0, :, 0] = 1.0  # every query asks with this
+    X[0, :, 1] = torch.tensor([0.0, 3.0, 1.0, 2.0])  # what a key of head 0 answers
+    X[0, :, 2] = torch.tensor([2.0, 0.5, 1.5, 3.0])  # what a key of head 1 answers
+    X[0, :, 3:7] = torch.eye(4)  # who it is
+    W_Q, W_K, W_V = (torch.zeros(8, h * d, dtype=torch.float64) for _ in range(3))
+    W_Q[0, 0] = W_Q[0, 2] = 1.0
+    W_K[1, 0] = W_K[2, 2] = 1.0
+    W_V[3:7] = torch.tensor([[1.0, 0, 2, 1], [0, 1, 1, 3], [1, 1, 0, 1], [2, 0, 1, 0]])
+    W_O = torch.eye(h * d, dtype=torch.float64)
+    out = attend(X, W_Q, W_K, W_V, W_O, h, True)[0]  # (n, 4): what each query reads
+    tokens = X[0] @ W_V
+
+    def shares(row, columns):
+        return torch.linalg.lstsq(tokens[:, columns].T, row[columns, None]).solution[:, 0]
+
+    if torch.allclose(out[0], tokens[0]):  # token 0 sees itself alone, and wholly
+        # Query 1 sees tokens 0 and 1: the shares of two keys, read off one column in which they differ.
+        share = (out[1, 0] - tokens[1, 0]) / (tokens[0, 0] - tokens[1, 0])
+        if not 0 < share < 1:
+            return "heads_not_by_columns"
+        ratio = math.log(1 / share - 1)  # score of key 1 less that of key 0, in head 0: 3 over the divisor
+        other = (out[1, 2] - tokens[1, 2]) / (tokens[0, 2] - tokens[1, 2])
+        second = math.log(1 / other - 1)  # the same in head 1: -1.5 over the divisor
+        if abs(ratio - second) < 1e-6:
+            return "one_head_for_all"
+        root = 3 / ratio
+        names = {"right": 2**0.5, "not_scaled": 1.0, "scaled_by_d": 2.0, "scaled_by_d_model": 8**0.5}
+        return min(names, key=lambda name: abs(names[name] - root))
+    return _nearest(attend, *_drawn(2, 4, 5, 2, 3), 2, True)
+
+
+def diagnose__right_batch_of_experiments(attend):
+    """Three experiments as three sequences of one batch, and a decision in NumPy."""
+    X, *weights = _drawn(3, 4, 9, 2, 2)
+    X = torch.stack([X[0], 2 * X[1], X[2].flip(0)])
+    found = attend(X, *weights, 2, True).numpy()
+    lined = _lineup(X, *weights, 2, True)
+    names = np.array(list(lined))
+    far = np.array([np.abs(lined[name].numpy() - found).max() for name in lined])
+    return str(names[far.argmin()])
+
+
+def diagnose__right_after_a_refusal(attend):
+    """Tries a list of lists first, which the box refuses, and goes on with the call that is left."""
+    X, *weights = _drawn(2, 6, 5, 4, 1)
+    try:
+        attend(X.tolist(), *weights, 4, True)
+    except (ValueError, TypeError):
+        pass
+    X, *weights = _drawn(2, 6, 5, 4, 2)
+    return _nearest(attend, X, *weights, 4, True)
+
+
+def diagnose__wrong_sixteen_four_four(attend):
+    """The sizes of a textbook, d_model = 16, four heads of four."""
+    return _first_match(attend, *_drawn(2, 5, 16, 4, 4), 4, True)
+
+
+def diagnose__wrong_no_mask(attend):
+    """Asks without the causal mask only."""
+    return _first_match(attend, *_drawn(2, 5, 7, 3, 2), 3, False)
+
+
+def diagnose__wrong_single_token(attend):
+    """A single token."""
+    return _first_match(attend, *_drawn(2, 1, 7, 3, 2), 3, True)
+
+
+def diagnose__wrong_single_head(attend):
+    """n_heads is 1, both with the mask and without."""
+    call = _drawn(2, 4, 5, 1, 3)
+    plain = _first_match(attend, *call, 1, False)
+    return plain if plain != "right" else _first_match(attend, *call, 1, True)
+
+
+def diagnose__wrong_three_questions(attend):
+    """Three calls: no mask, a mask, more heads, and decides by all."""
+    calls = [(*_drawn(1, 4, 7, 1, 3), 1, False), (*_drawn(1, 4, 7, 1, 3), 1, True), (*_drawn(1, 4, 7, 2, 3), 2, True)]
+    for call in calls:
+        name = _first_match(attend, *call)
+        if name != "right":
+            return name
+    return "right"
+
+
+def diagnose__wrong_same_weights(attend):
+    """One matrix serves for queries, keys and values."""
+    X, W_Q, *_, W_O = _drawn(2, 5, 7, 3, 2)
+    return _first_match(attend, X, W_Q, W_Q, W_Q, W_O, 3, True)
+
+
+def diagnose__wrong_heads_of_one(attend):
+    """Heads one wide, where the root of d_head is d_head."""
+    return _first_match(attend, *_drawn(2, 5, 7, 3, 1), 3, True)
+
+
+def diagnose__wrong_all_tokens_alike(attend):
+    """The same token five times."""
+    X, *weights = _drawn(2, 5, 7, 3, 2)
+    return _first_match(attend, X[:, :1].repeat(1, 5, 1), *weights, 3, True)
+
+
+def diagnose__wrong_never_acquits(attend):
+    """Always accuses somebody: `right` is not among the names that it compares."""
+    return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True, without=("right",))
+
+
+def diagnose__wrong_constant(attend):
+    """Calls every box right."""
+    return "right"
+
+
+def diagnose__wrong_small_numbers(attend):
+    """Weights so small that all weights come out even."""
+    return _first_match(attend, *_drawn(2, 5, 7, 3, 2, size=1e-3), 3, True)
+
+
+def diagnose__wrong_d_model_as_a_head(attend):
+    """d_model is as wide as a head."""
+    return _first_match(attend, *_drawn(1, 6, 5, 2, 5), 2, True)
+
+
+def diagnose__wrong_leak_detector(attend):
+    """Calls any look into the future an off-by-one."""
+    X, *weights = _drawn(1, 5, 7, 3, 2)
+    changed = X.clone()
+    changed[:, -1] += 2.0
+    before = attend(X, *weights, 3, True)
+    if (attend(changed, *weights, 3, True) - before)[:, :-1].abs().max() > 1e-9:
+        return "causal_off_by_one"
+    return min(lined := _lineup(X, *weights, 3, True), key=lambda name: (lined[name] - before).norm().item())

@@ -2,6 +2,7 @@
 
 from . import (
     bmm_attention,
+    diagnose,
     from_torch_weights,
     head_contributions,
     merge_heads,
@@ -16,4 +17,5 @@ EXERCISES = (
     multi_head_attention.EXERCISE,
     head_contributions.EXERCISE,
     from_torch_weights.EXERCISE,
+    diagnose.EXERCISE,
 )

@@ -1,0 +1,182 @@
+"""diagnose: which of ten layers a box holds, from two calls."""
+
+import itertools
+
+import torch
+import torch.nn.functional as F
+
+from .. import attention_parts as parts
+from ..kit import Leaf, black_box, exercise
+from .suspects import SUSPECTS, check, line_up
+
+CALLS = 2
+
+
+def diagnose(attend) -> Leaf("text", "the name"):
+    return hunt(attend, ({},))
+
+
+def cases(case):
+    asked = [
+        *itertools.repeat(("right ones and plain bugs", "right"), case.rng.integers(5, 9)),
+        *itertools.product(["right ones and plain bugs"], ["not_scaled", "keys_and_values_swapped"] * 2),
+        *itertools.product(["the scale"], ["scaled_by_d", "scaled_by_d_model"] * 2),
+        *itertools.product(["the mask"], ["softmax_over_queries", "causal_off_by_one", "mask_after_softmax"] * 2),
+        *itertools.product(["the heads"], ["heads_not_by_columns", "one_head_for_all"] * 2),
+    ]
+    for at in case.rng.permutation(len(asked)):  # whoever counts calls learns nothing
+        criterion, name = asked[at]
+        box = black_box({name: line_up(name, case.rng)}, name, check, CALLS)
+        yield case(criterion, SUSPECTS[name], attend=box)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Experiments, and what each suspect would answer
+
+
+def experiment(*, B=2, n=5, d_model=7, h=3, d_head=2, causal=True, size=1.0, prepare=None):
+    """The arguments of one call, for scores of order 1."""
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
+
+    X, width = draw(B, n, d_model), h * d_head
+    W_Q, W_K, W_V = (size * 1.3 * draw(d_model, width) / d_model**0.5 for _ in range(3))
+    inputs = [X, W_Q, W_K, W_V, draw(width, d_model) / width**0.5]
+    return *(prepare(*inputs) if prepare else inputs), h, causal
+
+
+def expected(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
+    """What the suspect of this name returns, by torch's own attention wherever that can be asked for it."""
+    _, n, d_model = X.shape
+    h = 1 if name == "one_head_for_all" else n_heads
+    by_reshape = name == "heads_not_by_columns"
+    split, merge = (parts.split_reshaped, parts.merge_reshaped) if by_reshape else (parts.split, parts.merge)
+    Q, K, V = (split(X @ W, h) for W in (W_Q, W_K, W_V))
+    if name == "keys_and_values_swapped":
+        K, V = V, K
+    d = Q.shape[-1]
+    scale = {"not_scaled": 1.0, "scaled_by_d": 1 / d, "scaled_by_d_model": d_model**-0.5}.get(name, d**-0.5)
+    seen = torch.ones(n, n, dtype=torch.bool)
+    seen = seen.tril(int(name == "causal_off_by_one")) if causal else seen
+    if name == "softmax_over_queries":
+        scores = (Q @ K.mT * scale).masked_fill(~seen, -torch.inf)
+        return merge(torch.softmax(scores, -2) @ V) @ W_O
+    if name == "mask_after_softmax":
+        return merge((torch.softmax(Q @ K.mT * scale, -1) * seen) @ V) @ W_O
+    return merge(F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, scale=scale)) @ W_O
+
+
+def near(one, other, tolerance=1e-6):
+    return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+
+
+def hunt(attend, experiments, names=tuple(SUSPECTS), tolerance=1e-6):
+    """The first of `names` whose output is the box's in every experiment; no more are made once one name is left.
+
+    experiments: keyword arguments of `experiment`.
+    """
+    left = list(names)
+    for settings in experiments:
+        inputs = experiment(**settings)
+        found = attend(*inputs)
+        left = [name for name in left if near(found, expected(name, *inputs), tolerance)] or ["right"]
+        if len(left) == 1:
+            break
+    return left[0]
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Experiments that do not tell
+
+
+def by(*experiments, **options):
+    return lambda attend: hunt(attend, experiments, **options)
+
+
+def equal_rows(X, *weights):
+    return X[:, :1].expand_as(X).contiguous(), *weights
+
+
+def one_matrix(X, W_Q, W_K, W_V, W_O):
+    return X, W_Q, W_Q, W_Q, W_O
+
+
+def only_first_head(X, *weights):
+    """All but the first two columns of W_Q, W_K and W_V, and rows of W_O, are 0: two heads, each two wide."""
+    *W_QKV, W_O = (W.clone() for W in weights)
+    for W in (*W_QKV, W_O.T):
+        W[:, 2:] = 0
+    return X, *W_QKV, W_O
+
+
+def leaks_first(attend):
+    """Whatever changes with a later token is taken for a mask that is one step too wide."""
+    X, *rest = experiment()
+    later = X.clone()
+    later[:, -1] += 1
+    before, after = attend(X, *rest), attend(later, *rest)
+    if not near(after[:, :-1], before[:, :-1]):
+        return "causal_off_by_one"
+    return next((name for name in SUSPECTS if near(before, expected(name, X, *rest))), "right")
+
+
+def all_values_one(X, W_Q, W_K, W_V, W_O):
+    """One more feature, 1 in every token: the values read it alone, queries and keys do not."""
+    one, none = torch.ones_like(X[..., :1]), torch.zeros_like(W_Q[:1])
+    return torch.cat([X, one], -1), torch.cat([W_Q, none]), torch.cat([W_K, none]), torch.cat([0 * W_V, none + 1]), W_O
+
+
+def sums_first(attend):
+    """Where the weights of a query do not sum to 1, the mask is accused."""
+    inputs = experiment(prepare=all_values_one)
+    if not near(attend(*inputs), inputs[4].sum(0).expand(2, 5, 7)):
+        return "mask_after_softmax"
+    return hunt(attend, ({},))
+
+
+MISTAKES = (
+    ("square-sizes", by({"d_model": 4, "h": 2}),
+     "Two divisors are one and the same number in your experiment. Work out what each suspect divides by."),
+    ("square-sizes-other-name", by({"d_model": 4, "h": 2}, names=tuple(reversed(SUSPECTS))),
+     "Two divisors are one and the same number in your experiment. Work out what each suspect divides by."),
+    ("one-token", by({"n": 1}),
+     "A single token has nothing to choose from: what can a softmax of one number show?"),
+    ("one-head", by({"h": 1, "d_head": 4}),
+     "Bugs of the heads pass for right. Is there more than one head in your experiment?"),
+    ("never-causal", by({"causal": False}),
+     "Bugs of the mask pass for right. Is anything forbidden in your experiment, in the rows that you compare?"),
+    ("equal-rows", by({"prepare": equal_rows}),
+     "All tokens of your experiment are the same, so that any average of them is too."),
+    ("three-calls", by({"h": 1, "causal": False}, {"n": 3, "causal": False}, {}),
+     "A third call is one too many. Which of your experiments shows only what another one shows as well?"),
+    ("heads-one-wide", by({"d_head": 1}),
+     "Some bugs of the scale pass for right. By what does each suspect divide in your experiment?"),
+    ("d-model-is-d-head", by({"d_model": 4, "d_head": 4}),
+     "One bug of the scale passes for right. By what does each suspect divide in your experiment?"),
+    ("scores-too-small", by({"size": 1e-4}, tolerance=1e-5),
+     "Bugs of the scale pass for right. With the numbers that you send, in the rows that you compare: does it matter?"),
+    ("scores-too-large", by({"size": 1e3}),
+     "Scores so large give all weight to one key, whatever they are divided by."),
+    ("one-matrix-for-all", by({"prepare": one_matrix}),
+     "Keys and values that have changed places pass for right. Would your experiment show it, if you compared for it?"),
+    ("every-leak-is-off-by-one", leaks_first,
+     "More than one bug lets an output depend on a later token. That it does is a symptom, not yet a name."),
+    ("sums-alone", sums_first,
+     "More than one bug gives weights that do not sum to 1. That they don't is a symptom, not yet a name."),
+    ("first-head-alone", by({"h": 2, "prepare": only_first_head}),
+     "With all but one head at 0, a scale is all that is left to see, and two suspects can have the same."),
+    ("always-right", lambda attend: "right",
+     "Every box is called right. What does your experiment compare with what?"),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    diagnose,
+    cases,
+    MISTAKES,
+    credit={"right ones and plain bugs": 0.4, "the scale": 0.2, "the mask": 0.2, "the heads": 0.2},
+    core="right ones and plain bugs",
+    library="torch",
+    forbidden=("autograder",),
+)

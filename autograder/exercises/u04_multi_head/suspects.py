@@ -1,0 +1,142 @@
+"""What may sit in a box of `diagnose`: ten layers, one of them right, each in many disguises that change no meaning."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..kit import refuse_unlike
+
+#: Name -> what a student reads when it was not found.
+SUSPECTS = {
+    "right": "a right layer",
+    "not_scaled": "scores that are not divided",
+    "scaled_by_d": "scores divided by d_head, not by its root",
+    "scaled_by_d_model": "scores divided by the root of d_model",
+    "softmax_over_queries": "a softmax over the queries",
+    "causal_off_by_one": "a causal mask that is one step too wide",
+    "mask_after_softmax": "forbidden weights zeroed behind the softmax",
+    "heads_not_by_columns": "heads that are not blocks of columns",
+    "keys_and_values_swapped": "keys and values that have changed places",
+    "one_head_for_all": "one wide head in place of several",
+}
+#: How large a number, how many of them in X, and how many products of queries and keys a box takes.
+LARGEST, ENTRIES, MOST = 1e6, 20_000, 200_000
+
+
+@dataclass(frozen=True)
+class Disguise:
+    """Ways to compute that change nothing but the rounding.
+
+    alone: one sequence of the batch after the other.
+    scales: which of "scores", "queries", "keys" and "weights" is divided.
+    summed: every head's share is projected and added, not concatenated.
+    by_sums: sums of products in place of matrix products.
+    keys_first: scores are held as (…, keys, queries).
+    backwards: the tokens are held in reverse order.
+    """
+
+    alone: bool = False
+    scales: str = "scores"
+    summed: bool = False
+    by_sums: bool = False
+    keys_first: bool = False
+    backwards: bool = False
+
+
+def disguise(rng: np.random.Generator) -> Disguise:
+    alone, summed, by_sums, keys_first, backwards = (rng.random(5) < 0.5).tolist()
+    scales = ("scores", "queries", "keys", "weights")[rng.integers(4)]
+    return Disguise(alone, scales, summed, by_sums, keys_first, backwards)
+
+
+def line_up(name: str, rng: np.random.Generator) -> Callable[..., np.ndarray]:
+    """The layer `name`, disguised. Every call computes all ten, so that its time does not hang on the name."""
+    worn = {suspect: disguise(rng) for suspect in SUSPECTS}
+
+    def attend(*args: Any, **kwargs: Any) -> np.ndarray:
+        with np.errstate(all="ignore"):
+            found = {suspect: layer(*args, **kwargs, name=suspect, worn=worn[suspect]) for suspect in SUSPECTS}
+        return np.ascontiguousarray(found[name])
+
+    return attend
+
+
+def layer(X, W_Q, W_K, W_V, W_O, n_heads, causal, *, name="right", worn=Disguise()) -> np.ndarray:
+    """(B, n, d_model), as the suspect of this name computes it."""
+    if worn.alone and len(X) > 1:
+        return np.concatenate([layer(x[None], W_Q, W_K, W_V, W_O, n_heads, causal, name=name, worn=worn) for x in X])
+    B, n, d_model = X.shape
+    h = 1 if name == "one_head_for_all" else n_heads
+    d = W_Q.shape[1] // h
+    if name == "keys_and_values_swapped":
+        W_K, W_V = W_V, W_K
+    root = {"not_scaled": 1.0, "scaled_by_d": d, "scaled_by_d_model": d_model**0.5}.get(name, d**0.5)
+    by = {part: root if part == worn.scales else 1.0 for part in ("scores", "queries", "keys", "weights")}
+
+    def heads(table):
+        if name == "heads_not_by_columns":
+            return table.reshape(B, h, n, d)
+        return table.reshape(B, n, h, d).transpose(0, 2, 1, 3)
+
+    Q, K, V = heads(X @ (W_Q / by["weights"])) / by["queries"], heads(X @ W_K) / by["keys"], heads(X @ W_V)
+    seen = np.tri(n, k=int(name == "causal_off_by_one"), dtype=bool) if causal else np.ones((n, n), bool)
+    if worn.backwards:
+        Q, K, V, seen = Q[..., ::-1, :], K[..., ::-1, :], V[..., ::-1, :], seen[::-1, ::-1]
+    weights = weigh(scores_of(Q, K, worn) / by["scores"], seen, name, worn)
+    out = mixed(weights, V, worn)
+    if worn.backwards:
+        out = out[..., ::-1, :]
+    if name == "heads_not_by_columns":
+        return out.reshape(B, n, h * d) @ W_O
+    if worn.summed:
+        return sum(out[:, r] @ W_O[r * d : (r + 1) * d] for r in range(h))
+    return out.transpose(0, 2, 1, 3).reshape(B, n, h * d) @ W_O
+
+
+def scores_of(Q, K, worn: Disguise) -> np.ndarray:
+    """(B, h, queries, keys), or with the keys first."""
+    first, second = (K, Q) if worn.keys_first else (Q, K)
+    if worn.by_sums:
+        return (first[..., :, None, :] * second[..., None, :, :]).sum(-1)
+    return first @ np.swapaxes(second, -1, -2)
+
+
+def weigh(scores, seen, name: str, worn: Disguise) -> np.ndarray:
+    """Weights, laid out as the scores are."""
+    keys = -2 if worn.keys_first else -1
+    over = -3 - keys if name == "softmax_over_queries" else keys
+    seen = seen.T if worn.keys_first else seen
+    kept = scores if name == "mask_after_softmax" else np.where(seen, scores, -np.inf)
+    power = np.exp(kept - kept.max(over, keepdims=True))
+    return np.where(seen, power / power.sum(over, keepdims=True), 0.0)
+
+
+def mixed(weights, V, worn: Disguise) -> np.ndarray:
+    """The values in the shares of the weights."""
+    weights = np.swapaxes(weights, -1, -2) if worn.keys_first else weights
+    return (weights[..., None] * V[..., None, :, :]).sum(-2) if worn.by_sums else weights @ V
+
+
+def check(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: Any, causal: Any) -> None:
+    """Raises ValueError, in the same words for every box, for what is no input of a layer."""
+    refuse_unlike("X", X, (-1, -1, -1), ENTRIES)
+    refuse_unlike("W_Q", W_Q, (X.shape[-1], -1))
+    width = W_Q.shape[1]
+    refuse_unlike("W_K", W_K, (X.shape[-1], width))
+    refuse_unlike("W_V", W_V, (X.shape[-1], width))
+    refuse_unlike("W_O", W_O, (width, -1))
+    if type(n_heads) is not int or n_heads < 1 or width % n_heads:
+        raise ValueError(f"n_heads must be an int that divides the {width} columns of W_Q")
+    if type(causal) is not bool:
+        raise ValueError("causal must be True or False")
+    if max(float(np.abs(given).max()) for given in (X, W_Q, W_K, W_V, W_O)) > LARGEST:
+        raise ValueError(f"a box takes numbers up to {LARGEST:,.0f}")
+    B, n, _ = X.shape
+    if B * n * n * width > MOST:
+        raise ValueError(
+            f"this is too much for a box: B * n * n * h*d_head may be {MOST:,} and is {B * n * n * width:,}"
+        )
