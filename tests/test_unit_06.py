@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from autograder.exercises import find_exercise
+from autograder.exercises.u06_cross_attention import decoder_inputs
 from autograder.exercises.u06_cross_attention import decoder_suspects as suspects
 from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIALS, made
 from autograder.exercises.u06_cross_attention.greedy_decode import model
@@ -131,8 +132,8 @@ def test_no_box_takes_what_is_no_input_of_a_decoder_and_each_says_so_alike():
     X, Y, params, h, mask = made(2, 3, 4, 2, 3, 2, "scattered", seed=0)
     P = {name: W.numpy() for name, W in params.items()}
     X, Y, mask = X.numpy(), Y.numpy(), mask.numpy()
-    suspects.refuse(X, Y, P, h, mask)
-    suspects.refuse(X=X, Y=Y, params=P, n_heads=h)
+    decoder_inputs.refuse(X, Y, P, h, mask)
+    decoder_inputs.refuse(X=X, Y=Y, params=P, n_heads=h)
     for said, arguments in (
         ("X must be a float64", (X.tolist(), Y, P, h)),
         ("X has dtype float32", (X.astype(np.float32), Y, P, h)),
@@ -150,9 +151,9 @@ def test_no_box_takes_what_is_no_input_of_a_decoder_and_each_says_so_alike():
         ("source_mask must be", (X, Y, P, h, mask[:, :-1])),
     ):
         with pytest.raises(ValueError, match=said):
-            suspects.refuse(*arguments)
+            decoder_inputs.refuse(*arguments)
     with pytest.raises(TypeError, match=r"layer\(\) missing"):
-        suspects.refuse(X, Y)
+        decoder_inputs.refuse(X, Y)
 
 
 def test_alignment_row_by_row():

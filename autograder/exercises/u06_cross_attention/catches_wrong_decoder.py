@@ -3,8 +3,9 @@
 import torch
 
 from ..kit import Leaf, black_box, exercise
+from .decoder_inputs import refuse
 from .decoder_layer import decoder_layer
-from .decoder_suspects import refuse, suspects
+from .decoder_suspects import suspects
 
 CALLS = 100
 
@@ -125,17 +126,12 @@ MISTAKES = (
      "Decoders that take every mask for padding at the end slip through."),
     ("no-empty-source", {"also": lambda trial: {"mask": trial["mask"].replace("empty", "scattered")}},
      "Decoders that go wrong where a source has nothing allowed slip through."),
-    ("equal-lengths", {"also": lambda trial: {"m": trial["n"]}},
-     "Decoders that mistake one length for the other slip through."),
     ("one-head", {"fixed": {"h": 1}}, "Decoders that go wrong between heads slip through."),
-    ("equal-widths", {"also": lambda trial: {"d_cross": trial["d_self"]}},
-     "Decoders that give both attentions one width of heads slip through."),
     ("short-targets", {"also": lambda trial: {"n": min(trial["n"], 3)}},
      "Decoders that go wrong only after some tokens slip through."),
     ("last-token", {"looks": lambda out: out[:, -1:]}, "Decoders whose earlier outputs are wrong slip through."),
     ("too-tolerant", {"off": 0.02}, "Decoders that are off by less than a hundredth slip through."),
     ("nan-passes", {"nan": False}, "NaN slips through: no comparison with NaN holds, not even that it is larger."),
-    ("error-for-right", {"on_error": False}, "Decoders that stop with an error on valid inputs slip through."),
     ("error-escapes", {"on_error": None}, "What a decoder raises ends the test. That is an answer too."),
     ("numbers-unknown", properties, "Causality and batches are looked at, the numbers not: gross faults slip through."),
 )  # fmt: skip
