@@ -173,10 +173,10 @@ WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
 # In disguise
 
 
-def disguised(make: Layer, rng: np.random.Generator) -> Callable[..., np.ndarray]:
+def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Callable[..., np.ndarray]:
     """A layer of arrays. Heads change places, queries and keys are stretched against each other, the last digits
-    ripple, and something is computed for nothing: neither digits nor time tell which layer it is."""
-    seed, stretch, idle = int(rng.integers(2**31)), float(rng.uniform(0.6, 1.6)), int(rng.integers(3))
+    ripple, and `idle` is computed for nothing: neither digits nor time tell which layer it is."""
+    seed, stretch = int(rng.integers(2**31)), float(rng.uniform(0.6, 1.6))
 
     def box(X: Any, Y: Any, params: Any, n_heads: int, source_mask: Any = None) -> np.ndarray:
         X, Y = torch.from_numpy(X), torch.from_numpy(Y)
@@ -187,9 +187,13 @@ def disguised(make: Layer, rng: np.random.Generator) -> Callable[..., np.ndarray
             axis = 0 if name.endswith("O") else 1
             weight = torch.from_numpy(array).unflatten(axis, (n_heads, -1)).index_select(axis, order)
             moved[name] = weight.flatten(axis, axis + 1) * {"Q": stretch, "K": 1 / stretch}.get(name[-1], 1.0)
-        for _ in range(idle):
-            layer(X, Y, moved, n_heads, mask)
-        out = make(X, Y, moved, n_heads, mask).numpy()
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # on tensors as small as these, several wait for one another
+        try:
+            idle(X, Y, moved, n_heads, mask)
+            out = make(X, Y, moved, n_heads, mask).numpy()
+        finally:
+            torch.set_num_threads(threads)
         ripple = np.sin(1e3 * float(X.sum() + Y.sum()) + seed + np.arange(out.size)).reshape(out.shape)
         return out * (1 + 1e-13 * ripple)
 
@@ -197,9 +201,13 @@ def disguised(make: Layer, rng: np.random.Generator) -> Callable[..., np.ndarray
 
 
 def suspects(rng: np.random.Generator) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
-    """(criterion, kind, layer) of four right ones and of every kind of wrong one."""
+    """(criterion, kind, layer) of four right ones and of every kind of wrong one.
+
+    A right one takes the time of its form, and a wrong one that of a form drawn for it.
+    """
     for at in rng.permutation(len(RIGHT))[:4]:
         form, make = RIGHT[at]
         yield "plain", f"a right decoder: {form}", disguised(make, rng)
     for criterion, kind, ways in WRONG:
-        yield criterion, kind, disguised(ways[int(rng.integers(len(ways)))], rng)
+        _, idle = RIGHT[int(rng.integers(len(RIGHT)))]
+        yield criterion, kind, disguised(ways[int(rng.integers(len(ways)))], rng, idle)
