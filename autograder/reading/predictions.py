@@ -133,4 +133,4 @@ def _bad(source: str) -> BadAssignment:
     return BadAssignment(f"a cell with the tag {TAG!r} holds {wanted}; this one begins {source[:60]!r}")
 
 
-__all__ = ["TAG", "Asked", "Guess", "asked_in", "guesses_in", "is_prediction", "without_truth"]
+__all__ = ["DOTS", "TAG", "Asked", "Guess", "asked_in", "guesses_in", "is_prediction", "without_truth"]
