@@ -822,6 +822,327 @@ def decoder_layer__wrong_hard_coded_mask(X, Y, params, n_heads, source_mask=None
     return X + _cross(X, Y, *_parts(params, "cross"), n_heads, _source(source_mask))[0]
 
 
+# ----------------------------------------------------------------------------------------------- catches_wrong_decoder
+
+
+def _layer_inputs(seed, B, n, m, h, d_self, d_cross, mask="none", dtype=torch.float64):
+    """Random X, Y, params, n_heads and a mask: none, holes, padding, or holes and one empty row."""
+    g = torch.Generator().manual_seed(seed)
+
+    def rand(*shape):
+        return torch.randn(*shape, generator=g, dtype=torch.float64).to(dtype)
+
+    d, s, params = 8, 6, {}
+    for part, width, source in (("self", h * d_self, d), ("cross", h * d_cross, s)):
+        for role, rows in (("Q", d), ("K", source), ("V", source)):
+            params[f"{part}_W_{role}"] = rand(rows, width) / math.sqrt(rows)
+        params[f"{part}_W_O"] = rand(width, d) / math.sqrt(width)
+    allowed = None
+    if mask == "padding":
+        allowed = torch.arange(m) < torch.tensor([[m - b % m] for b in range(B)])
+    elif mask != "none":
+        allowed = torch.rand(B, m, generator=g) < 0.6
+        allowed[:, -1] = True
+        if mask == "empty":
+            allowed[0] = False
+    return rand(B, n, d), rand(B, m, s), params, h, allowed
+
+
+def _differs(found, right, tolerance=1e-6):
+    if found.shape != right.shape or not torch.isfinite(found).all():
+        return True
+    return bool((found - right).abs().max() > tolerance * right.abs().max())
+
+
+def _sizes():
+    yield 3, 7, 10, 2, 4, 3, "none"
+    yield 4, 7, 5, 3, 2, 4, "holes"
+    yield 3, 6, 9, 2, 3, 5, "empty"
+    yield 2, 1, 4, 2, 3, 2, "holes"
+    yield 2, 4, 1, 2, 3, 2, "none"
+    yield 1, 8, 6, 3, 3, 2, "holes"
+
+
+def catches_wrong_decoder__right_beside_my_own(layer):
+    """Several random inputs of every kind, compared with my own layer."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        try:
+            found = layer(*inputs)
+        except ValueError:
+            return True
+        if _differs(found, decoder_layer__right_plain(*inputs)):
+            return True
+    return False
+
+
+def catches_wrong_decoder__right_many_sizes(layer):
+    """All combinations of a few sizes, up to 24 calls; a 0-d tensor is returned."""
+    wrong = torch.tensor(False)
+    grid = itertools.product((1, 3), (1, 7), (1, 9), (2,), ("none", "holes", "empty"))
+    for seed, (B, n, m, h, mask) in enumerate(grid):
+        inputs = _layer_inputs(seed, B, n, m, h, 2 + seed % 3, 3 + seed % 2, mask)
+        try:
+            wrong = wrong | _differs(layer(*inputs), decoder_layer__right_prefix_loop(*inputs), 1e-7)
+        except ValueError:
+            wrong = wrong | True
+    return wrong
+
+
+def catches_wrong_decoder__right_numpy_loops(layer):
+    """Head by head and token by token in NumPy."""
+
+    def attend(x, rows, W_Q, W_K, W_V, W_O, h):
+        out, d = np.zeros(W_O.shape[1]), W_Q.shape[1] // h
+        for k in range(h if len(rows) else 0):
+            c = slice(k * d, (k + 1) * d)
+            s = (rows @ W_K[:, c]) @ (x @ W_Q[:, c]) / np.sqrt(d)
+            e = np.exp(s - s.max())
+            out += e @ (rows @ W_V[:, c]) / e.sum() @ W_O[c]
+        return out
+
+    for seed, sizes in enumerate(_sizes()):
+        X, Y, params, h, mask = _layer_inputs(seed + 50, *sizes)
+        P = {name: W.numpy() for name, W in params.items()}
+        own, cross = ([P[f"{part}_W_{c}"] for c in "QKVO"] for part in ("self", "cross"))
+        right = X.numpy().copy()
+        for b, (x, y) in enumerate(zip(X.numpy(), Y.numpy(), strict=True)):
+            y = y if mask is None else y[mask[b].numpy()]
+            for i in range(len(x)):
+                right[b, i] += attend(x[i], x[: i + 1], *own, h)
+                right[b, i] += attend(right[b, i], y, *cross, h)
+        try:
+            found = layer(X, Y, params, h, mask).numpy()
+        except ValueError:
+            return np.bool_(True)
+        if found.shape != right.shape or not np.allclose(found, right, rtol=1e-5, atol=1e-6):
+            return np.bool_(True)
+    return np.bool_(False)
+
+
+def catches_wrong_decoder__right_by_properties(layer):
+    """No layer of my own: each part is asked alone, down to one head of one token, where the formula is one line."""
+
+    def one(x, rows, P, part):
+        W_Q, W_K, W_V, W_O = (P[f"{part}_W_{c}"] for c in "QKVO")
+        s = (rows @ W_K) @ (x @ W_Q) / math.sqrt(W_Q.shape[1])
+        return torch.softmax(s, 0) @ (rows @ W_V) @ W_O
+
+    def off(a, b):
+        return _differs(a, b, 1e-7)
+
+    def cut(P, part, k, h):
+        d = P[f"{part}_W_Q"].shape[1] // h
+        c = slice(k * d, (k + 1) * d)
+        block = {f"{part}_W_{r}": P[f"{part}_W_{r}"][:, c] for r in "QKV"}
+        return block | {f"{part}_W_O": P[f"{part}_W_O"][c]}
+
+    def without(P, part):
+        return P | {f"{part}_W_O": 0 * P[f"{part}_W_O"]}
+
+    try:
+        for seed, sizes in enumerate(_sizes()):
+            X, Y, P, h, mask = _layer_inputs(seed, *sizes)
+            out = layer(X, Y, P, h, mask)
+            X_1 = layer(X, Y, without(P, "cross"), h, mask)
+            if off(layer(X_1, Y, without(P, "self"), h, mask), out):
+                return True  # cross-attention does not ask with X_1
+            none = {f"cross_W_{r}": P[f"cross_W_{r}"][:, :1] for r in "QKV"} | {"cross_W_O": 0 * P["cross_W_O"][:1]}
+            alone = sum(layer(X, Y, cut(P, "self", k, h) | none, 1) - X for k in range(h))
+            if off(X + alone, X_1):
+                return True  # heads of self-attention mix
+            for b in range(len(X)):
+                seen = slice(None) if mask is None else mask[b]
+                x, y = X[b], Y[b, seen]
+                for i in range(len(x)):
+                    steps = sum(one(x[i], x[: i + 1], cut(P, "self", k, h), "self") for k in range(h))
+                    if off(x[i] + steps, X_1[b, i]):
+                        return True
+                    more = sum(one(X_1[b, i], y, cut(P, "cross", k, h), "cross") for k in range(h)) if len(y) else 0
+                    if off(X_1[b, i] + more, out[b, i]):
+                        return True
+    except ValueError:
+        return True
+    return False
+
+
+def catches_wrong_decoder__right_in_one_go(layer):
+    """One rich input, two small ones; NaN is found by a comparison that it fails."""
+    for seed, sizes in enumerate(
+        ((5, 8, 11, 3, 4, 2, "empty"), (1, 1, 3, 2, 2, 3, "none"), (2, 5, 1, 2, 2, 3, "none"))
+    ):
+        X, Y, params, h, mask = _layer_inputs(seed + 9, *sizes)
+        right = decoder_layer__right_head_loops(X, Y, params, h, mask)
+        try:
+            found = layer(X, Y, params, h, source_mask=mask)
+            near = bool(((found - right).abs() <= 1e-6 * right.abs().max()).all())
+        except Exception:
+            near = False
+        if not near:
+            return True
+        fewer = decoder_layer__right_head_loops(X, Y[:, :3], params, h)
+        if not torch.allclose(layer(X, Y[:, :3], params, h), fewer):
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_always(layer):
+    """Accuses every layer."""
+    return True
+
+
+def catches_wrong_decoder__wrong_never(layer):
+    """Accuses no layer."""
+    return False
+
+
+def catches_wrong_decoder__wrong_shape_and_nan(layer):
+    """Looks at the shape and for NaN, and not at numbers."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        try:
+            found = layer(*inputs)
+        except ValueError:
+            return True
+        if found.shape != inputs[0].shape or found.isnan().any():
+            return True
+    return False
+
+
+def _beside(layer, all_sizes, tolerance=1e-6, **how):
+    """The layer beside mine on these sizes."""
+    for seed, sizes in enumerate(all_sizes):
+        inputs = _layer_inputs(seed, *sizes, **how)
+        try:
+            if _differs(layer(*inputs), decoder_layer__right_plain(*inputs), tolerance):
+                return True
+        except ValueError:
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_one_sequence(layer):
+    """Never more than one sequence in a batch."""
+    return _beside(layer, [(1, *rest) for _, *rest in _sizes()])
+
+
+def catches_wrong_decoder__wrong_no_mask(layer):
+    """Never hands over a mask."""
+    return _beside(layer, [(*sizes, "none") for *sizes, _ in _sizes()])
+
+
+def catches_wrong_decoder__wrong_padding_at_the_end(layer):
+    """All masks are padding at the end, no row is empty."""
+    return _beside(layer, [(*sizes, "padding") for *sizes, _ in _sizes()])
+
+
+def catches_wrong_decoder__wrong_square(layer):
+    """As many source tokens as target tokens."""
+    return _beside(layer, [(B, n, n, *rest) for B, n, _, *rest in _sizes()])
+
+
+def catches_wrong_decoder__wrong_three_tokens(layer):
+    """No target longer than three tokens."""
+    return _beside(layer, [(B, min(n, 3), *rest) for B, n, *rest in _sizes()])
+
+
+def catches_wrong_decoder__wrong_single_head(layer):
+    """One head each time."""
+    return _beside(layer, [(B, n, m, 1, *rest) for B, n, m, _, *rest in _sizes()])
+
+
+def catches_wrong_decoder__wrong_same_width(layer):
+    """Both attentions have heads of one width."""
+    return _beside(layer, [(B, n, m, h, d, d, mask) for B, n, m, h, d, _, mask in _sizes()])
+
+
+def catches_wrong_decoder__wrong_one_plain_input(layer):
+    """One ordinary input, without a mask."""
+    return _beside(layer, [(2, 4, 4, 2, 4, 4, "none")])
+
+
+def catches_wrong_decoder__wrong_no_single_token(layer):
+    """No sequence of one token, on either side."""
+    return _beside(layer, list(_sizes())[:3])
+
+
+def catches_wrong_decoder__wrong_exact(layer):
+    """Compares floating point numbers for equality."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        try:
+            if not torch.equal(layer(*inputs), decoder_layer__right_plain(*inputs)):
+                return True
+        except ValueError:
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_loose(layer):
+    """Accepts differences of a tenth."""
+    return _beside(layer, _sizes(), 0.1)
+
+
+def catches_wrong_decoder__wrong_float32(layer):
+    """Hands over float32, which no box takes."""
+    return _beside(layer, _sizes(), 1e-4, dtype=torch.float32)
+
+
+def catches_wrong_decoder__wrong_causality_only(layer):
+    """Looks for a leak of the future and for nothing else."""
+    X, Y, params, h, mask = _layer_inputs(0, 3, 7, 5, 2, 3, 4, "holes")
+    before = layer(X, Y, params, h, mask)
+    for t in range(1, 7):
+        later = X.clone()
+        later[:, t:] += 1
+        if (layer(later, Y, params, h, mask) - before)[:, :t].abs().max() > 1e-6:
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_error_escapes(layer):
+    """What a layer raises is not caught."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        if _differs(layer(*inputs), decoder_layer__right_plain(*inputs)):
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_nan_slips_through(layer):
+    """NaN is not larger than the tolerance."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        try:
+            if (layer(*inputs) - decoder_layer__right_plain(*inputs)).abs().max() > 1e-6:
+                return True
+        except ValueError:
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_too_many_calls(layer):
+    """Asks five hundred times, and takes the refusal for an error of the layer."""
+    return _beside(layer, [sizes for _ in range(80) for sizes in _sizes()])
+
+
+def catches_wrong_decoder__wrong_inverted(layer):
+    """True means right."""
+    return not _beside(layer, _sizes())
+
+
+def catches_wrong_decoder__wrong_means(layer):
+    """Compares the mean over all features and tokens, to a hundredth."""
+    for seed, sizes in enumerate(_sizes()):
+        inputs = _layer_inputs(seed, *sizes)
+        try:
+            if not (layer(*inputs).mean() - decoder_layer__right_plain(*inputs).mean()).abs() < 1e-2:
+                return True
+        except ValueError:
+            return True
+    return False
+
+
 # ------------------------------------------------------------------------------------------------------------ alignment
 
 

@@ -1,0 +1,156 @@
+"""catches_wrong_decoder: a test that tells wrong decoder layers from right ones, by asking them."""
+
+import torch
+
+from ..kit import Leaf, black_box, exercise
+from .decoder_inputs import refuse
+from .decoder_layer import decoder_layer
+from .decoder_suspects import suspects
+
+CALLS = 100
+
+#: Sizes and masks that between them show every kind: `mask` names a function below; d_self and d_cross are per head.
+TRIALS = (
+    {"B": 3, "n": 7, "m": 10, "h": 2, "d_self": 5, "d_cross": 3, "mask": "all"},
+    {"B": 4, "n": 7, "m": 4, "h": 3, "d_self": 2, "d_cross": 4, "mask": "scattered"},
+    {"B": 4, "n": 6, "m": 9, "h": 3, "d_self": 4, "d_cross": 2, "mask": "scattered"},
+    {"B": 4, "n": 7, "m": 6, "h": 2, "d_self": 2, "d_cross": 3, "mask": "empty"},
+    {"B": 1, "n": 1, "m": 5, "h": 2, "d_self": 3, "d_cross": 2, "mask": "all"},
+    {"B": 2, "n": 8, "m": 1, "h": 2, "d_self": 3, "d_cross": 4, "mask": "all"},
+    {"B": 1, "n": 8, "m": 7, "h": 1, "d_self": 6, "d_cross": 5, "mask": "scattered"},
+)
+
+
+def catches_wrong_decoder(layer) -> Leaf("bool", "the answer"):
+    """Beside PyTorch's own attention, on sizes and masks of every kind."""
+    return suite(layer)
+
+
+def scattered(allowed, generator):
+    """Holes everywhere, of another kind in every sequence; each keeps a token and loses one."""
+    B, m = allowed.shape
+    allowed &= torch.rand(B, m, generator=generator) < 0.6
+    for b in range(B):
+        kept = (m - 1 - b) % m
+        allowed[b, kept], allowed[b, (kept - 1) % m] = True, m == 1
+    return allowed
+
+
+def at_the_end(allowed, generator):
+    B, m = allowed.shape
+    return allowed & (torch.arange(m) < 1 + (torch.arange(B)[:, None] + m // 2) % m)
+
+
+def empty(allowed, generator):
+    allowed = scattered(allowed, generator)
+    allowed[-1] = False
+    return allowed
+
+
+MASKS = {"all": lambda allowed, generator: None, "scattered": scattered, "at the end": at_the_end, "empty": empty}
+
+
+def made(B, n, m, h, d_self, d_cross, mask, seed):
+    """Inputs of a decoder layer."""
+    generator = torch.Generator().manual_seed(seed)
+
+    def normal(*shape, gain=1.0):
+        return gain * torch.randn(*shape, generator=generator).double()
+
+    d_model, d_source, params = 7, 9, {}
+    for part, source, width in (("self", d_model, h * d_self), ("cross", d_source, h * d_cross)):
+        for role, rows in (("Q", d_model), ("K", source), ("V", source)):
+            params[f"{part}_W_{role}"] = normal(rows, width, gain=1.5 * rows**-0.5)
+        params[f"{part}_W_O"] = normal(width, d_model, gain=width**-0.5)
+    allowed = MASKS[mask](torch.ones(B, m, dtype=torch.bool), generator)
+    return normal(B, n, d_model), normal(B, m, d_source), params, h, allowed
+
+
+def suite(layer, *, fixed=None, also=None, looks=lambda out: out, off=1e-6, on_error=True, nan=True):
+    """Whether a layer differs from the right one in any trial, with a place for every slip.
+
+    fixed: sizes and masks that are the same in all trials; also: the same as a function of the trial.
+    looks: which part of a result is compared. off: the relative difference that is too much.
+    on_error: what an exception means, None to let it pass; nan: what NaN means.
+    """
+    for seed, trial in enumerate(TRIALS):
+        trial = {**trial, **(fixed or {})}
+        inputs = made(**{**trial, **(also(trial) if also else {})}, seed=seed)
+        right = looks(decoder_layer(*inputs))
+        try:
+            found = looks(layer(*inputs))
+        except ValueError:
+            if on_error is None:
+                raise
+            return on_error
+        if found.shape != right.shape:
+            return True
+        if found.isnan().any():
+            if nan:
+                return True
+            continue
+        if (found - right).abs().max() > off * right.abs().max():
+            return True
+    return False
+
+
+def properties(layer):
+    """Shapes, causality, sequences alone: nothing of what the numbers should be."""
+    for seed in range(3):
+        X, Y, params, h, mask = made(**TRIALS[1], seed=seed)
+        out = layer(X, Y, params, h, mask)
+        later = X.clone()
+        later[:, -1] += 1
+        if (layer(later, Y, params, h, mask) - out)[:, :-1].abs().max() > 1e-6:
+            return True
+        if (layer(X[1:2], Y[1:2], params, h, mask[1:2]) - out[1:2]).abs().max() > 1e-6:
+            return True
+    return False
+
+
+def cases(case):
+    for criterion, kind, box in suspects(case.rng):
+        layer = black_box({kind: box}, kind, refuse, CALLS)
+        yield case(criterion, kind, layer=layer, once=criterion != "plain")
+
+
+ACCUSED = (
+    "Right decoders are accused. Two right programs agree to rounding, not to the last digit, on valid inputs alone."
+)
+MISTAKES = (
+    ("accuses-all", lambda layer: True, ACCUSED),
+    ("accuses-none", lambda layer: False, "No decoder is ever accused, the grossest not: what do you compare?"),
+    ("one-sequence", {"fixed": {"B": 1}}, "Decoders that mix up the sequences or masks of a batch slip through."),
+    ("no-mask", {"fixed": {"mask": "all"}}, "Decoders that treat the source mask wrongly slip through, all of them."),
+    ("padding-at-the-end", {"fixed": {"mask": "at the end"}},
+     "Decoders that take every mask for padding at the end slip through."),
+    ("no-empty-source", {"also": lambda trial: {"mask": trial["mask"].replace("empty", "scattered")}},
+     "Decoders that go wrong where a source has nothing allowed slip through."),
+    ("one-head", {"fixed": {"h": 1}}, "Decoders that go wrong between heads slip through."),
+    ("short-targets", {"also": lambda trial: {"n": min(trial["n"], 3)}},
+     "Decoders that go wrong only after some tokens slip through."),
+    ("last-token", {"looks": lambda out: out[:, -1:]}, "Decoders whose earlier outputs are wrong slip through."),
+    ("too-tolerant", {"off": 0.02}, "Decoders that are off by less than a hundredth slip through."),
+    ("nan-passes", {"nan": False}, "NaN slips through: no comparison with NaN holds, not even that it is larger."),
+    ("error-escapes", {"on_error": None}, "What a decoder raises ends the test. That is an answer too."),
+    ("numbers-unknown", properties, "Causality and batches are looked at, the numbers not: gross faults slip through."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    catches_wrong_decoder,
+    cases,
+    MISTAKES,
+    credit={
+        "plain": 0.1,
+        "causality": 0.2,
+        "sublayers": 0.1,
+        "heads and lengths": 0.2,
+        "padding": 0.2,
+        "batches": 0.1,
+        "nothing allowed": 0.05,
+        "small errors": 0.05,
+    },
+    core="plain",
+    slipped=suite,
+    library="torch",
+)
