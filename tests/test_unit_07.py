@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 import torch
 from torch import nn
@@ -15,6 +16,7 @@ from autograder.exercises.u07_transformer_block.blocks import attend
 from autograder.exercises.u07_transformer_block.post_norm_block import post_norm_block
 from autograder.exercises.u07_transformer_block.pre_norm_block import pre_norm_block
 from autograder.exercises.u07_transformer_block.transformer_logits import transformer_logits
+from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
 from references import cases, near
 
@@ -124,6 +126,88 @@ def test_the_attention_inside_is_unit_4s():
         weights = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
         mask = mask[0] if mask else None
         assert near(attend(x, params, h, mask), multi_head_attention(x, *weights, h, mask)), case.label
+
+
+def test_bits_per_token_one_by_one():
+    for case, (logits, targets, mask), expected in cases("bits_per_token"):
+        costs = [
+            (scipy.special.logsumexp(logits[at]) - float(logits[at][targets[at]])) / math.log(2)
+            for at in zip(*np.nonzero(mask.numpy()), strict=True)
+        ]
+        assert math.isclose(float(expected), sum(costs) / max(len(costs), 1), rel_tol=1e-9, abs_tol=1e-12), case.label
+
+
+def test_bits_per_token_asks_as_many_bits_as_there_are_yes_or_no_questions():
+    bits_per_token = find_exercise("bits_per_token").reference
+    targets, mask = torch.randint(8, (2, 5)), torch.ones(2, 5, dtype=torch.bool)
+    assert float(bits_per_token(torch.zeros(2, 5, 8), targets, mask)) == pytest.approx(3, abs=1e-6)
+
+
+def torchs_step(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """torch.optim.AdamW, in whose state the step before has left m and v."""
+    weight = w.clone().requires_grad_()
+    weight.grad = grad.clone()
+    optimizer = torch.optim.AdamW([weight], lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)
+    optimizer.state[weight] = {"step": torch.tensor(step - 1.0), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+    optimizer.step()
+    return weight.detach(), *(optimizer.state[weight][name] for name in ("exp_avg", "exp_avg_sq"))
+
+
+def test_adamw_step_is_torchs():
+    for case, args, expected in cases("adamw_step"):
+        found = torchs_step(*args, **case.kwargs)
+        assert all(near(mine, theirs) for mine, theirs in zip(expected, found, strict=True)), case.label
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+def test_a_hundred_adamw_steps_lead_where_torchs_do(weight_decay):
+    adamw_step = find_exercise("adamw_step").reference
+    generator = torch.Generator().manual_seed(3)
+    A = torch.randn(6, 6, generator=generator, dtype=torch.float64)
+    start = torch.randn(6, generator=generator, dtype=torch.float64)
+    weight = start.clone().requires_grad_()
+    optimizer = torch.optim.AdamW([weight], lr=0.03, betas=(0.9, 0.98), weight_decay=weight_decay)
+    w, m, v = start, torch.zeros_like(start), torch.zeros_like(start)
+    for step in range(1, 101):
+        optimizer.zero_grad()
+        (A @ weight - 1).square().sum().backward()
+        optimizer.step()
+        w, m, v = adamw_step(w, 2 * A.T @ (A @ w - 1), m, v, step, 0.03, beta2=0.98, weight_decay=weight_decay)
+    assert near(w, weight.detach(), 1e-8)
+
+
+def test_sample_draws_by_hand():
+    """Every draw anew, in plain Python but for the draw itself, with probabilities that sum to 1."""
+    for seed in range(4):
+        posed = Challenge(seed).posed("sample")
+        for case, expected in zip(posed.cases, posed.expected, strict=True):
+            next_logits, prompt, end, max_len, temperature, top_p, rng = case.args
+            generator, tokens = torch.Generator().manual_seed(rng.seed), list(prompt)
+            while len(tokens) < max_len and (len(tokens) == len(prompt) or tokens[-1] != end):
+                logits = [float(logit) for logit in next_logits(list(tokens))]
+                if temperature == 0:
+                    tokens.append(logits.index(max(logits)))
+                    continue
+                weights = [math.exp((logit - max(logits)) / temperature) for logit in logits]
+                p = {token: weight / sum(weights) for token, weight in enumerate(weights)}
+                kept = {}
+                for token in sorted(p, key=p.get, reverse=True):
+                    if sum(kept.values()) < top_p:
+                        kept[token] = p[token]
+                        assert abs(sum(kept.values()) - top_p) > 1e-7, f"{case.label}: at the edge of top_p"
+                chances = torch.tensor([kept.get(token, 0.0) / sum(kept.values()) for token in range(len(p))])
+                tokens.append(int(torch.multinomial(chances, 1, generator=generator)))
+            assert tokens == expected.value, case.label
+
+
+def test_multinomial_draws_the_same_from_probabilities_of_any_sum_and_precision():
+    p = torch.rand(13, generator=torch.Generator().manual_seed(0))
+    for seed in range(200):
+        draws = {
+            int(torch.multinomial(chances, 1, generator=torch.Generator().manual_seed(seed)))
+            for chances in (p, 0.37 * p, p / p.sum(), p.double())
+        }
+        assert len(draws) == 1
 
 
 def norm_by_moments(x, gamma, beta, eps=1e-5):

@@ -1997,3 +1997,615 @@ def transformer_logits__wrong_one_hot_float32(tokens, params, n_heads):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
+
+
+# ------------------------------------------------------------------------------------------------------- bits_per_token
+
+
+def bits_per_token__right_boolean_index(logits, targets, mask):
+    """Only the tokens that count are looked at; their own logit is set against the logsumexp."""
+    rows, wanted = logits[mask], targets[mask]
+    if not len(rows):
+        return logits.sum() * 0
+    own = rows[torch.arange(len(rows)), wanted]
+    return ((rows.logsumexp(-1) - own) / math.log(2)).mean()
+
+
+def bits_per_token__right_gather(logits, targets, mask):
+    """gather over all tokens, with a stand-in for the targets that do not count."""
+    log_p = logits.log_softmax(dim=-1) * math.log2(math.e)
+    cost = -log_p.gather(-1, targets.masked_fill(~mask, 0).unsqueeze(-1)).squeeze(-1)
+    return cost.masked_fill(~mask, 0).sum() / mask.sum().clamp(min=1)
+
+
+def bits_per_token__right_one_hot(logits, targets, mask):
+    """One-hot targets, made by comparison: a target that is no id is nowhere."""
+    hot = targets[..., None] == torch.arange(logits.shape[-1])
+    highest = logits.amax(-1, keepdim=True).detach()
+    log_sum = (logits - highest).exp().sum(-1).log()
+    own = ((logits - highest) * hot).sum(-1)
+    count = int(mask.sum())
+    return torch.where(mask, log_sum - own, 0).sum() / math.log(2) / (count or 1)
+
+
+def bits_per_token__right_loop(logits, targets, mask):
+    """A loop over texts and tokens, with a running sum; prints."""
+    total, count = logits.new_zeros(()), 0
+    for text, ids, counts in zip(logits, targets.tolist(), mask.tolist(), strict=True):
+        for row, wanted, here in zip(text, ids, counts, strict=True):
+            if here:
+                total, count = total - torch.log_softmax(row, 0)[wanted], count + 1
+    print("tokens", count)
+    return total / max(count, 1) / math.log(2)
+
+
+def bits_per_token__right_differences(logits, targets, mask):
+    """The logsumexp of the differences to the target's logit: log of one over its probability."""
+    rows = logits[mask]
+    if rows.shape[0] == 0:
+        return 0.0
+    return torch.logsumexp(rows - rows.gather(1, targets[mask].view(-1, 1)), 1).mean() / math.log(2.0)
+
+
+def bits_per_token__right_base_two(logits, targets, mask):
+    """Logits in units of log 2, so that powers of two do the work: logaddexp2 over the vocabulary."""
+    rows, count = logits[mask] / math.log(2), int(mask.sum())
+    log_sum = rows[:, 0]
+    for column in rows.unbind(1)[1:]:
+        log_sum = torch.logaddexp2(log_sum, column)
+    return (log_sum.sum() - rows.gather(1, targets[mask][:, None]).sum()) / max(count, 1)
+
+
+def bits_per_token__right_zero_tensor(logits, targets, mask):
+    """Early out with a plain zero tensor where nothing counts; targets of one_hot float64."""
+    if not mask.any():
+        return torch.zeros(())
+    rows = logits[mask]
+    hot = torch.nn.functional.one_hot(targets[mask], logits.shape[-1]).to(rows.dtype)
+    return -(hot * torch.log_softmax(rows, 1)).sum(1).mean() / math.log(2)
+
+
+def _cost(logits, targets, mask, base=2.0):
+    """What every token costs, 0 where nothing counts."""
+    logs = torch.log_softmax(logits, -1) / math.log(base)
+    return -logs.gather(-1, targets.masked_fill(~mask, 0).unsqueeze(-1)).squeeze(-1) * mask
+
+
+def bits_per_token__wrong_nats(logits, targets, mask):
+    """The natural logarithm."""
+    return _cost(logits, targets, mask, math.e).sum() / mask.sum().clamp(min=1)
+
+
+def bits_per_token__wrong_mean_over_texts(logits, targets, mask):
+    """The mean of every text, then the mean of the texts."""
+    each = _cost(logits, targets, mask).sum(1) / mask.sum(1).clamp(min=1)
+    return each.mean()
+
+
+def bits_per_token__wrong_mean_over_places(logits, targets, mask):
+    """The mean of each place of the texts, then over the places that count somewhere."""
+    counts = mask.sum(0)
+    each = _cost(logits, targets, mask).sum(0)[counts > 0] / counts[counts > 0]
+    return each.mean() if len(each) else logits.sum() * 0
+
+
+def bits_per_token__wrong_mean_of_all(logits, targets, mask):
+    """The costs of what counts, averaged over all."""
+    return _cost(logits, targets, mask).mean()
+
+
+def bits_per_token__wrong_mean_over_longest(logits, targets, mask):
+    """Divided by the number of texts times that of the places."""
+    return _cost(logits, targets, mask).sum(-1).mean()
+
+
+def bits_per_token__wrong_no_mask(logits, targets, mask):
+    """The mask is not looked at; targets that are no ids are clamped."""
+    logs = torch.log_softmax(logits, -1) / math.log(2)
+    return -logs.gather(-1, targets.clamp(0, logits.shape[-1] - 1)[..., None]).mean()
+
+
+def bits_per_token__wrong_softmax_log2(logits, targets, mask):
+    """log2 of the softmax, which becomes infinite."""
+    p = torch.softmax(logits, -1).gather(-1, targets.masked_fill(~mask, 0)[..., None])[..., 0]
+    return -torch.log2(p)[mask].sum() / max(1, int(mask.sum()))
+
+
+def bits_per_token__wrong_exponentials(logits, targets, mask):
+    """Exponentials that overflow."""
+    rows = logits[mask].exp()
+    own = rows.gather(1, targets[mask][:, None])[:, 0]
+    return -torch.log2(own / rows.sum(1)).sum() / max(1, len(rows))
+
+
+def bits_per_token__wrong_clamped(logits, targets, mask):
+    """The probability is kept above 1e-10."""
+    p = torch.softmax(logits, -1).gather(-1, targets.masked_fill(~mask, 0)[..., None])[..., 0]
+    return -torch.log2(p.clamp(min=1e-10))[mask].sum() / max(1, int(mask.sum()))
+
+
+def bits_per_token__wrong_empty_is_nan(logits, targets, mask):
+    """Divides by the number of tokens that count, whatever it is."""
+    return _cost(logits, targets, mask).sum() / mask.sum()
+
+
+def bits_per_token__wrong_masked_logits_zeroed(logits, targets, mask):
+    """Logits are multiplied by the mask, and all tokens count."""
+    return _cost(logits * mask[..., None], targets.masked_fill(~mask, 0), torch.ones_like(mask)).mean()
+
+
+def bits_per_token__wrong_targets_index_crash(logits, targets, mask):
+    """gather with the targets as they are, so that one that is no id crashes it."""
+    logs = torch.log_softmax(logits, -1) / math.log(2)
+    cost = -logs.gather(-1, targets[..., None])[..., 0]
+    return (cost * mask).sum() / mask.sum().clamp(min=1)
+
+
+def bits_per_token__wrong_perplexity(logits, targets, mask):
+    """Two to the power of the bits."""
+    return 2 ** (_cost(logits, targets, mask).sum() / mask.sum().clamp(min=1))
+
+
+def bits_per_token__wrong_entropy_of_model(logits, targets, mask):
+    """How unsure the model is, whatever the target."""
+    return torch.distributions.Categorical(logits=logits[mask]).entropy().sum() / math.log(2) / max(1, int(mask.sum()))
+
+
+def bits_per_token__wrong_detached(logits, targets, mask):
+    """A Python number, through which no gradient flows."""
+    return float(_cost(logits, targets, mask).sum() / mask.sum().clamp(min=1))
+
+
+def bits_per_token__wrong_positive_log(logits, targets, mask):
+    """The sign is forgotten."""
+    return -_cost(logits, targets, mask).sum() / mask.sum().clamp(min=1)
+
+
+def bits_per_token__wrong_shift(logits, targets, mask):
+    """Moves the targets, which are moved already."""
+    return bits_per_token__right_gather(logits[:, :-1], targets[:, 1:], mask[:, 1:])
+
+
+def bits_per_token__wrong_targets_overwritten(logits, targets, mask):
+    """Writes the stand-in into the targets it was given."""
+    targets[~mask] = 0
+    return _cost(logits, targets, mask).sum() / mask.sum().clamp(min=1)
+
+
+# ----------------------------------------------------------------------------------------------------------- adamw_step
+
+
+def adamw_step__right_formula(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The formula from left to right."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__right_decay_first(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The weights decay first, then move: the same decay of the old weights, as torch does it, on clones."""
+    w, m, v = w.clone(), m.clone(), v.clone()
+    w.mul_(1 - lr * weight_decay)
+    m.mul_(beta1).add_(grad, alpha=1 - beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    denominator = v.sqrt().div_(math.sqrt(1 - beta2**step)).add_(eps)
+    w.addcdiv_(m, denominator, value=-lr / (1 - beta1**step))
+    return w, m, v
+
+
+def adamw_step__right_corrections_in_lr(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Both corrections in the rate, with an eps that is corrected the other way, as in the paper's remark."""
+    m = torch.lerp(m, grad, 1 - beta1)
+    v = torch.lerp(v, grad * grad, 1 - beta2)
+    root = (1 - beta2**step) ** 0.5
+    return w - lr * weight_decay * w - lr * root / (1 - beta1**step) * m / (v**0.5 + eps * root), m, v
+
+
+def adamw_step__right_no_grad_numpy(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """In NumPy and float64, back to the dtype of w."""
+    W, G, M, V = (tensor.detach().double().numpy() for tensor in (w, grad, m, v))
+    M = M + (1 - beta1) * (G - M)
+    V = V + (1 - beta2) * (G * G - V)
+    move = M / (1 - beta1**step) / ((V / (1 - beta2**step)) ** 0.5 + eps) + weight_decay * W
+    return tuple(torch.from_numpy(array).to(w.dtype) for array in (W - lr * move, M, V))
+
+
+@torch.no_grad()
+def adamw_step__right_entry_by_entry(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Numbers one by one, in plain Python."""
+    rows = []
+    numbers = (tensor.flatten().tolist() for tensor in (w, grad, m, v))
+    for one, slope, mean, square in zip(*numbers, strict=True):
+        mean = beta1 * mean + (1 - beta1) * slope
+        square = beta2 * square + (1 - beta2) * slope * slope
+        ratio = mean / (1 - beta1**step) / (math.sqrt(square / (1 - beta2**step)) + eps)
+        rows.append((one - lr * (ratio + weight_decay * one), mean, square))
+    return tuple(torch.tensor(column, dtype=w.dtype).reshape(w.shape) for column in zip(*rows, strict=True))
+
+
+def adamw_step__right_warns(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """With tensors for the constants, float64 for the powers, and a warning."""
+    warnings.warn("a step", stacklevel=2)
+    b1, b2 = torch.tensor([beta1, beta2], dtype=torch.float64)
+    m, v = (m * b1 + grad * (1 - b1)).to(w.dtype), (v * b2 + grad.pow(2) * (1 - b2)).to(w.dtype)
+    ratio = (m / (1 - b1.pow(step))) / (torch.sqrt(v / (1 - b2.pow(step))) + eps)
+    return (w - lr * (ratio + weight_decay * w)).to(w.dtype), m, v
+
+
+def adamw_step__wrong_adam_l2(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Adam with the decay in the gradient."""
+    return adamw_step__right_formula(w, grad + weight_decay * w, m, v, step, lr, beta1, beta2, eps, 0.0)
+
+
+def adamw_step__wrong_no_correction(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The averages as they are."""
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    return w - lr * (m / (v.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_returns_hats(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The corrected averages are kept."""
+    w, m, v = adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, weight_decay)
+    return w, m / (1 - beta1**step), v / (1 - beta2**step)
+
+
+def adamw_step__wrong_returns_old_averages(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """The averages come back as they came."""
+    return adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, weight_decay)[0], m, v
+
+
+def adamw_step__wrong_eps_inside(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """eps under the root."""
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return w - lr * (m_hat / (v_hat + eps).sqrt() + weight_decay * w), m, v
+
+
+def adamw_step__wrong_decay_after(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The weights that have moved decay."""
+    w, m, v = adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, 0.0)
+    return w - lr * weight_decay * w, m, v
+
+
+def adamw_step__wrong_decay_not_times_lr(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """The decay has no lr."""
+    new, m, v = adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, 0.0)
+    return new - weight_decay * w, m, v
+
+
+def adamw_step__wrong_decay_forgotten(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """No decay."""
+    return adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, 0.0)
+
+
+def adamw_step__wrong_second_average_of_m(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """v averages the squares of m."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * m**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_sums(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Sums that fade, as in SGD with momentum, not averages."""
+    m, v = beta1 * m + grad, beta2 * v + grad**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_step_from_zero(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Counts the steps from 0."""
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    m_hat, v_hat = m / (1 - beta1 ** (step + 1)), v / (1 - beta2 ** (step + 1))
+    return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_power_for_product(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """beta times step in place of beta to the power of step."""
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    m_hat, v_hat = m / abs(1 - beta1 * step), v / abs(1 - beta2 * step)
+    return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_root_missing(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Divides by v without its root."""
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    return w - lr * (m_hat / (v_hat + eps) + weight_decay * w), m, v
+
+
+def adamw_step__wrong_ascends(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Up the gradient."""
+    new, m, v = adamw_step__right_formula(w, grad, m, v, step, lr, beta1, beta2, eps, weight_decay)
+    return w + (w - new) - 2 * lr * weight_decay * w, m, v
+
+
+def adamw_step__wrong_in_place(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Overwrites m and v."""
+    m.mul_(beta1).add_((1 - beta1) * grad)
+    v.mul_(beta2).add_((1 - beta2) * grad**2)
+    ratio = (m / (1 - beta1**step)) / ((v / (1 - beta2**step)).sqrt() + eps)
+    return w - lr * (ratio + weight_decay * w), m, v
+
+
+def adamw_step__wrong_torch_optim(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """torch's own optimiser."""
+    weight = w.clone().requires_grad_()
+    weight.grad = grad.clone()
+    optimizer = torch.optim.AdamW([weight], lr=lr, betas=(beta1, beta2), eps=eps, weight_decay=weight_decay)
+    state = {"step": torch.tensor(float(step - 1)), "exp_avg": m.clone(), "exp_avg_sq": v.clone()}
+    optimizer.state[weight] = state
+    optimizer.step()
+    return weight.detach(), state["exp_avg"], state["exp_avg_sq"]
+
+
+# --------------------------------------------------------------------------------------------------------------- sample
+
+
+def sample__right_scatter(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Sorted, cut, scattered back, not renormalised."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(tokens)
+        if temperature == 0:
+            token = int(logits.argmax())
+        else:
+            p = torch.softmax(logits / temperature, -1)
+            values, ids = p.sort(descending=True)
+            values = values * (values.cumsum(0) - values < top_p)
+            token = int(torch.multinomial(torch.zeros_like(p).scatter(0, ids, values), 1, generator=generator))
+        tokens.append(token)
+        if token == end:
+            break
+    return tokens
+
+
+def sample__right_renormalised(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Logits of what is cut are set to minus infinity, and a second softmax makes them sum to 1."""
+    text = prompt[:]
+    for _ in range(max_len - len(prompt)):
+        logits = next_logits(text)
+        if not temperature:
+            text = [*text, logits.max(0).indices.item()]
+        else:
+            logits = logits / temperature
+            order = logits.argsort(descending=True)
+            sums = torch.softmax(logits[order], 0).cumsum(0)
+            keep = order[: int((sums < top_p).sum()) + 1]
+            cut = torch.full_like(logits, -torch.inf)
+            cut[keep] = logits[keep]
+            text = [*text, torch.multinomial(cut.softmax(0), 1, generator=generator).item()]
+        if text[-1] == end:
+            return text
+    return text
+
+
+def sample__right_python_loop(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The likeliest are taken one after another until the sum is reached; in float64; recursive."""
+    if len(prompt) >= max_len:
+        return list(prompt)
+    logits = next_logits(list(prompt)).double()
+    if temperature == 0:
+        token = max(range(len(logits)), key=logits.tolist().__getitem__)
+    else:
+        p = torch.softmax(logits / temperature, 0)
+        kept, total = torch.zeros_like(p), 0.0
+        for i in sorted(range(len(p)), key=lambda i: -float(p[i])):
+            kept[i] = p[i]
+            total += float(p[i])
+            if total >= top_p:
+                break
+        token = int(torch.multinomial(kept / total, 1, generator=generator))
+    longer = [*prompt, token]
+    if token == end:
+        return longer
+    return sample__right_python_loop(next_logits, longer, end, max_len, temperature, top_p, generator)
+
+
+def sample__right_searchsorted(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The least probability that is kept as a threshold, found by searchsorted; log_softmax."""
+    tokens = [*prompt]
+    done = len(tokens) >= max_len
+    while not done:
+        logits = torch.as_tensor(next_logits(tokens))
+        if temperature > 0:
+            p = torch.log_softmax(logits / temperature, dim=0).exp()
+            ordered = torch.sort(p, descending=True).values
+            last = min(int(torch.searchsorted(ordered.cumsum(0), top_p)), len(p) - 1)
+            p = p.masked_fill(p < ordered[last], 0.0)
+            tokens += torch.multinomial(p, num_samples=1, generator=generator).tolist()
+        else:
+            tokens += [int(torch.topk(logits, 1).indices)]
+        done = len(tokens) == max_len or tokens[-1] == end
+    return tokens
+
+
+def sample__right_pairwise(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """For each id the probability of all likelier ones, by comparing all pairs; a batch of one for multinomial."""
+    tokens = list(prompt)
+    for place in range(len(prompt), max_len):
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            tokens.append(int((logits == logits.max()).nonzero()[0, 0]))
+        else:
+            weight = torch.exp((logits - logits.max()) / temperature)
+            p = weight / weight.sum()
+            likelier = (p[None] > p[:, None]).to(p.dtype) @ p
+            draw = torch.multinomial(torch.where(likelier < top_p, p, 0)[None], 1, generator=generator)
+            tokens.append(draw[0, 0].item())
+        print(place, tokens[-1])
+        if tokens[-1] == end:
+            break
+    return tokens
+
+
+def _kept(p, top_p, extra=0):
+    """The fewest likeliest ids that reach top_p, and others with 0."""
+    values, ids = p.sort(descending=True)
+    count = max(1, int((values.cumsum(0) < top_p).sum()) + 1 + extra)
+    return torch.zeros_like(p).scatter(0, ids[:count], values[:count])
+
+
+def _write(next_logits, prompt, end, max_len, choose, show=list, stop=None):
+    """The loop; choose(logits) is the next token."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        tokens.append(choose(next_logits(show(tokens))))
+        if tokens[-1] == end if stop is None else stop(tokens):
+            break
+    return tokens
+
+
+def _chooser(temperature, top_p, generator):
+    """The right choice."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        return int(torch.multinomial(_kept(torch.softmax(logits / temperature, 0), top_p), 1, generator=generator))
+
+    return choose
+
+
+def sample__wrong_times_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Logits times the temperature."""
+    choose = _chooser(temperature and 1 / temperature, top_p, generator)
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_divides_probabilities(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The probabilities, not the logits, are divided by the temperature."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = torch.softmax(logits, 0) / temperature
+        return int(torch.multinomial(_kept(p, top_p), 1, generator=generator))
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_no_top_p(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """top_p is forgotten."""
+    return _write(next_logits, prompt, end, max_len, _chooser(temperature, 1.0, generator))
+
+
+def sample__wrong_below_top_p(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Only ids whose running sum stays within top_p, and the likeliest."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = _kept(torch.softmax(logits / temperature, 0), top_p, extra=-1)
+        return int(torch.multinomial(p, 1, generator=generator))
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_cut_first(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """top_p is applied to the probabilities at temperature 1."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        kept = _kept(torch.softmax(logits, 0), top_p) > 0
+        p = torch.softmax((logits / temperature).masked_fill(~kept, -torch.inf), 0)
+        return int(torch.multinomial(p, 1, generator=generator))
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_sorted_places(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The place in the sorted list is taken for the id."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = _kept(torch.softmax(logits / temperature, 0), top_p).sort(descending=True).values
+        return int(torch.multinomial(p, 1, generator=generator))
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_shortened_list(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Draws from the kept ones alone, in order of probability."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        values, ids = _kept(torch.softmax(logits / temperature, 0), top_p).sort(descending=True)
+        values = values[values > 0]
+        return int(ids[int(torch.multinomial(values, 1, generator=generator))])
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_greedy(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The likeliest at any temperature."""
+    return _write(next_logits, prompt, end, max_len, lambda logits: int(logits.argmax()))
+
+
+def sample__wrong_own_seed(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """A generator of its own."""
+    generator = torch.Generator().manual_seed(0)
+    return _write(next_logits, prompt, end, max_len, _chooser(temperature, top_p, generator))
+
+
+def sample__wrong_global_generator(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """No generator is handed to multinomial."""
+    return _write(next_logits, prompt, end, max_len, _chooser(temperature, top_p, None))
+
+
+def sample__wrong_stops_in_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """An end in the prompt stops it."""
+    if end in prompt:
+        return list(prompt)
+    return _write(next_logits, prompt, end, max_len, _chooser(temperature, top_p, generator))
+
+
+def sample__wrong_never_stops(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Writes until the room is full."""
+    choose = _chooser(temperature, top_p, generator)
+    return _write(next_logits, prompt, end, max_len, choose, stop=lambda tokens: False)
+
+
+def sample__wrong_new_tokens_only(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The prompt is not in the result."""
+    return _write(next_logits, prompt, end, max_len, _chooser(temperature, top_p, generator))[len(prompt) :]
+
+
+def sample__wrong_max_new_tokens(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """max_len counts the new tokens alone."""
+    choose = _chooser(temperature, top_p, generator)
+    return _write(next_logits, prompt, end, max_len + len(prompt), choose)
+
+
+def sample__wrong_last_token_shown(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The model sees one token."""
+    choose = _chooser(temperature, top_p, generator)
+    return _write(next_logits, prompt, end, max_len, choose, show=lambda tokens: tokens[-1:])
+
+
+def sample__wrong_draw_too_many(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Ten draws for each token, of which the first is taken."""
+
+    def choose(logits):
+        if temperature == 0:
+            return int(logits.argmax())
+        p = _kept(torch.softmax(logits / temperature, 0), top_p)
+        return int(torch.multinomial(p, 10, replacement=True, generator=generator)[0])
+
+    return _write(next_logits, prompt, end, max_len, choose)
+
+
+def sample__wrong_divides_by_zero(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Temperature 0 divides by 0."""
+
+    def choose(logits):
+        p = _kept(torch.softmax(logits / torch.tensor(float(temperature)), 0), top_p)
+        return int(torch.multinomial(p, 1, generator=generator))
+
+    return _write(next_logits, prompt, end, max_len, choose)

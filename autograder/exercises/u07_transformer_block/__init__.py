@@ -1,6 +1,17 @@
-"""Unit 7, add, norm and feed forward: the parts of a transformer block, both orders of it, and a whole model."""
+"""Unit 7, add, norm and feed forward: the parts of a transformer block, both orders, a model and its training."""
 
-from . import batch_norm, feed_forward, gelu, layer_norm, post_norm_block, pre_norm_block, transformer_logits
+from . import (
+    adamw_step,
+    batch_norm,
+    bits_per_token,
+    feed_forward,
+    gelu,
+    layer_norm,
+    post_norm_block,
+    pre_norm_block,
+    sample,
+    transformer_logits,
+)
 
 EXERCISES = (
     layer_norm.EXERCISE,
@@ -10,4 +21,7 @@ EXERCISES = (
     post_norm_block.EXERCISE,
     pre_norm_block.EXERCISE,
     transformer_logits.EXERCISE,
+    bits_per_token.EXERCISE,
+    adamw_step.EXERCISE,
+    sample.EXERCISE,
 )

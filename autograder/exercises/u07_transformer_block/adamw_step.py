@@ -1,0 +1,139 @@
+"""adamw_step: one step of AdamW for one tensor, as `torch.optim.AdamW` takes it."""
+
+import math
+
+import numpy as np
+import torch
+
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, exercise, normal
+
+
+def squares(shape: str) -> Drawn:
+    """Averages of squares: above 0, and far from even."""
+    return Drawn(shape, lambda rng, shape, sizes: 10.0 ** rng.uniform(-1.5, 0.5, shape))
+
+
+def some(low: float, high: float) -> Drawn:
+    """A plain number."""
+    return Drawn("", lambda rng, shape, sizes: float(np.float32(rng.uniform(low, high))))
+
+
+def adamw_step(
+    w: normal("a b"),
+    grad: normal("a b"),
+    m: normal("a b", 0.5),
+    v: squares("a b"),
+    step: int,
+    lr: some(0.05, 0.2),
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> (Leaf("float array", "w"), Leaf("float array", "m"), Leaf("float array", "v")):
+    m, v = torch.lerp(grad, m, beta1), torch.lerp(grad.square(), v, beta2)
+    sure, root = -math.expm1(step * math.log(beta1)), math.sqrt(-math.expm1(step * math.log(beta2)))
+    return torch.addcdiv(w * (1 - lr * weight_decay), m, v.sqrt() / root + eps, value=-lr / sure), m, v
+
+
+def cases(case):
+    mine = {"by_name": "beta1 beta2 eps weight_decay"}
+    strong = {"beta1": 0.7, "beta2": 0.85, "eps": 0.3, "weight_decay": 0.8}
+    yield case("the defaults", "step {step} with the defaults")
+    yield case("the defaults", "the first step, from m = v = 0", step=1, **start(case))
+    yield case("other settings", "a strong decay", weight_decay=0.8, **mine)
+    yield case("other settings", "other betas", beta1=0.6, beta2=0.8, **mine)
+    yield case("other settings", "everything else than the defaults", **strong, **mine)
+    yield case("other settings", "everything else than the defaults, by position", **strong)
+    yield case("other settings", "float32", dtype=np.float32, **strong, **mine)
+    yield case("edge cases", "no decay", weight_decay=0.0, **mine)
+    yield case("edge cases", "late in training (step = {step})", step=range(4000, 9000), weight_decay=0.1, **mine)
+    zero = {name: np.zeros((3, 5)) for name in ("grad", "m", "v")}
+    yield case("edge cases", "no gradient, and none before", step=1, weight_decay=0.5, **zero, **mine)
+    yield case("edge cases", "gradients of 1e-9", step=2, **small(case))
+    yield case("edge cases", "a weight of one axis", step=3, **over("c"), **strong, **mine)
+    yield case("edge cases", "a weight of three axes", step=3, **over("a b c"), **strong, **mine)
+
+
+def start(case):
+    drawn = case.draw(step=1)
+    return {"grad": drawn["grad"], "m": np.zeros_like(drawn["m"]), "v": np.zeros_like(drawn["v"])}
+
+
+def small(case):
+    """Gradients that eps is not small beside."""
+    drawn = case.draw(step=2)
+    return {"grad": 1e-9 * drawn["grad"], "m": 1e-9 * drawn["m"], "v": 1e-18 * drawn["v"]}
+
+
+def over(shape):
+    return {"w": normal(shape), "grad": normal(shape), "m": normal(shape, 0.5), "v": squares(shape)}
+
+
+def stepped(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, *,
+    first=lambda m, g, b: b * m + (1 - b) * g, second=lambda v, g, b: b * v + (1 - b) * g * g, now=lambda step: step,
+    ratio=lambda m, v, c1, c2, eps: (m / c1) / ((v / c2).sqrt() + eps), decay="decoupled",
+    moved_by="new", result=lambda w, m, v, c1, c2: (w, m, v),
+):  # fmt: skip
+    """The step, with a place for every slip."""
+    if decay == "in the gradient":
+        grad = grad + weight_decay * w
+    new_m, new_v = first(m, grad, beta1), second(v, grad, beta2)
+    c1, c2 = (1 - beta ** now(step) for beta in (beta1, beta2))
+    move = lr * ratio(*((new_m, new_v) if moved_by == "new" else (m, v)), c1, c2, eps)
+    rate = {"decoupled": lr, "of the new w": lr, "without lr": 1.0}.get(decay, 0.0)
+    new = w - move - rate * weight_decay * (w - move if decay == "of the new w" else w)
+    return result(new, new_m, new_v, c1, c2)
+
+
+MISTAKES = (
+    ("no-correction", {"ratio": lambda m, v, c1, c2, eps: m / (v.sqrt() + eps)},
+     "Neither average is corrected. Both start at 0, and after few steps they are still too near to it."),
+    ("decay-in-the-gradient", {"decay": "in the gradient"},
+     "The decay is added to the gradient, and so is divided by the gradient's size. That is Adam with an L2 penalty; "
+     "the W of AdamW stands for a decay of its own."),
+    ("corrected-averages-kept", {"result": lambda w, m, v, c1, c2: (w, m / c1, v / c2)},
+     "The corrected averages are returned, and the next step would correct them again. Keep m and v as they are."),
+    ("eps-under-the-root", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps).sqrt()},
+     "eps stands under the root. Where does this formula have it? In layer norm it was another."),
+    ("eps-before-the-correction", {"ratio": lambda m, v, c1, c2, eps: (m / c1) * c2**0.5 / (v.sqrt() + eps)},
+     "eps is added before v is corrected, so that the correction changes it as well."),
+    ("only-m-corrected", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v.sqrt() + eps)},
+     "m is corrected and v is not."),
+    ("steps-from-zero", {"now": lambda step: step + 1},
+     "The correction is that of another step. The first step has the number 1: how often has beta been applied by "
+     "then?"),
+    ("old-averages-used", {"moved_by": "old"},
+     "w is moved by the averages from before this step. Today's gradient belongs in them first."),
+    ("no-decay", {"decay": "none"}, "The weights do not decay: weight_decay has no effect."),
+    ("decay-without-lr", {"decay": "without lr"}, "The decay is not multiplied by lr."),
+    ("decay-of-the-new-w", {"decay": "of the new w"},
+     "The decay is taken of weights that have moved already. Which w does the formula mean?"),
+    ("betas-swapped",
+     lambda w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, *rest, **more: adamw_step(
+         w, grad, m, v, step, lr, beta2, beta1, *rest, **more),
+     "beta1 and beta2 have changed places."),
+    ("weights-of-the-average-swapped",
+     {"first": lambda m, g, b: (1 - b) * m + b * g, "second": lambda v, g, b: (1 - b) * v + b * g * g},
+     "The averages forget nearly everything at each step: beta belongs to the old average."),
+    ("sum-not-average", {"first": lambda m, g, b: b * m + g, "second": lambda v, g, b: b * v + g * g},
+     "The new gradient is added in full. Then m and v are no averages: they grow."),
+    ("root-missing", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps)},
+     "The root of v is missing: the squares divide, and not the size of the gradient."),
+    ("uphill", {"ratio": lambda m, v, c1, c2, eps: -(m / c1) / ((v / c2).sqrt() + eps)},
+     "The step goes up the gradient. A loss is to fall."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    adamw_step,
+    cases,
+    MISTAKES,
+    credit={"the defaults": 0.5, "other settings": 0.3, "edge cases": 0.2},
+    core="the defaults",
+    slipped=stepped,
+    library="torch",
+    ranges={"step": range(2, 6)},
+    forbidden=(
+        *NOT_IN_TORCH_UNITS, "torch.optim", "aten._fused_adamw_", "aten._fused_adam_", "aten._foreach_adamw",
+    ),
+)  # fmt: skip

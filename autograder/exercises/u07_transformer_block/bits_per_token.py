@@ -1,0 +1,155 @@
+"""bits_per_token: how many bits a token costs that came, on average over all tokens that count."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..kit import Drawn, Leaf, exercise, ids, normal
+from .parts import without
+
+LN_2 = math.log(2)
+
+
+def uneven(shape: str) -> Drawn:
+    """A mask whose rows count different numbers of tokens, the first one the fewest: 1, 3, 5 and so on, anywhere."""
+
+    def make(rng, shape, sizes):
+        counts = np.minimum(1 + 2 * np.arange(shape[0]), shape[1] - 1)[:, None]
+        return rng.permuted(np.arange(shape[1]) < counts, axis=1)
+
+    return Drawn(shape, make)
+
+
+def bits_per_token(logits: normal("B n vocab", 2.0), targets: ids("B n", below="vocab"), mask: uneven("B n")) -> Leaf(
+    "float", "the bits per token"
+):
+    nats = F.cross_entropy(logits[mask], targets[mask], reduction="sum")
+    return nats / LN_2 / max(1, int(mask.sum()))
+
+
+def cases(case):
+    yield case("values", "{B} texts of {n} tokens, {vocab} in the vocabulary")
+    yield case("values", "all tokens count", mask=np.ones((3, 7), bool))
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "as many tokens in the vocabulary as in the text", vocab="n")
+    yield case("masked tokens", "targets of -100 where nothing counts", **hidden(case, -100))
+    yield case("masked tokens", "targets beyond the vocabulary where nothing counts", **hidden(case, 10**6))
+    drawn = hidden(case, -1)
+    drawn["mask"][0] = False
+    yield case("masked tokens", "a text of which nothing counts", **drawn)
+    yield case("masked tokens", "large logits where nothing counts", **loud(case.draw()))
+    drawn = hidden(case, -100)
+    yield case("nothing counts", "no token counts", **(drawn | {"mask": np.zeros_like(drawn["mask"])}))
+    yield case("stability", "logits of about 10,000", **scaled(case.draw(), 5e3))
+    yield case("stability", "float32, logits of about 10,000", dtype=np.float32, **scaled(case.draw(), 5e3))
+    yield case("stability", "a token that was all but ruled out", **scaled(case.draw(), 20.0))
+    yield case("gradients", "gradients with targets of -100", gradient=True, **hidden(case, -100))
+    yield case("gradients", "gradients for large logits", gradient=True, **scaled(case.draw(), 5e3))
+
+
+def hidden(case, stand_in):
+    """Drawn arguments with another target where nothing counts."""
+    drawn = case.draw()
+    drawn["targets"] = np.where(drawn["mask"], drawn["targets"], stand_in)
+    return drawn
+
+
+def loud(drawn):
+    """Logits that are thousands wherever nothing counts, and small elsewhere."""
+    drawn["logits"] = np.where(drawn["mask"][..., None], drawn["logits"], 3e3 * drawn["logits"])
+    return drawn
+
+
+def scaled(drawn, factor):
+    drawn["logits"] = factor * drawn["logits"]
+    return drawn
+
+
+def safe(targets: Tensor, mask: Tensor) -> Tensor:
+    return torch.where(mask, targets, 0)
+
+
+def measured(
+    logits, targets, mask, *, of=lambda z: torch.log_softmax(z, -1), unit=LN_2, sign=-1.0, pick=None,
+    mean=lambda cost, mask: cost[mask].sum() / mask.sum().clamp(min=1), result=lambda bits: bits,
+):  # fmt: skip
+    """The measure, with a place for every slip."""
+    logs = of(logits)
+    cost = logs.gather(-1, safe(targets, mask)[..., None])[..., 0] if pick is None else pick(logs, safe(targets, mask))
+    return result(mean(sign * cost / unit, mask))
+
+
+def of_each_text(cost, mask):
+    some = mask.any(-1)
+    each = (cost * mask).sum(-1) / mask.sum(-1).clamp(min=1)
+    return each[some].sum() / some.sum().clamp(min=1)
+
+
+def uncertainty(logits, targets, mask):
+    """The entropy of what the model expects."""
+    logs = torch.log_softmax(logits, -1)
+    return -(logs.exp() * logs).sum(-1)[mask].sum() / mask.sum().clamp(min=1) / LN_2
+
+
+def nothing_is_nan(logits, targets, mask):
+    cost = -torch.log_softmax(logits, -1).gather(-1, safe(targets, mask)[..., None])[..., 0]
+    return cost[mask].mean() / LN_2
+
+
+def shifted_again(logits, targets, mask):
+    return measured(logits[:, :-1], targets[:, 1:], mask[:, 1:])
+
+
+MISTAKES = (
+    ("nats", {"unit": 1.0}, "These are nats: the logarithm was taken to the base e. A bit is one choice out of two."),
+    ("mean-of-texts", {"mean": of_each_text},
+     "A mean was taken for each text, and then their mean. A text of few tokens weighs too much so: let every token "
+     "count alike."),
+    ("mask-ignored", {"mean": lambda cost, mask: cost.mean()},
+     "Tokens that do not count are in the mean. Where `mask` is False, nothing is asked."),
+    ("divided-by-all", {"mean": lambda cost, mask: (cost * mask).sum() / mask.numel()},
+     "The cost is summed over the tokens that count, and divided by the number of all."),
+    ("summed", {"mean": lambda cost, mask: cost[mask].sum()},
+     "The costs are summed. The mean over the tokens that count is asked for."),
+    ("sign", {"sign": 1.0}, "The sign is turned round: a surprise costs bits, and none is less than 0."),
+    ("times-log-2", {"unit": 1 / LN_2},
+     "The change from nats to bits goes the wrong way. An even choice out of two costs 1 bit: what do you get?"),
+    ("perplexity", {"result": lambda bits: 2**bits},
+     "This is the perplexity, 2 to the power of the bits. The bits are asked for."),
+    ("mask-inverted", {"mean": lambda cost, mask: cost[~mask].sum() / (~mask).sum().clamp(min=1)},
+     "The mask is the wrong way round: True means that the token counts."),
+    ("softmax-over-tokens", {"of": lambda z: torch.log_softmax(z, 1)},
+     "The softmax runs over the tokens of a text. Which axis are the choices among which the probability is shared?"),
+    ("mean-before-the-logarithm",
+     {"of": lambda z: torch.softmax(z, -1), "unit": 1.0, "sign": 1.0, "result": lambda p: -torch.log2(p)},
+     "The logarithm of the mean probability is taken. Take the mean of the logarithms: each token pays for itself."),
+    ("softmax-then-logarithm", {"of": lambda z: torch.log(torch.softmax(z, -1))},
+     "A small probability became 0, and its logarithm infinite. Do not leave the logarithms on the way."),
+    ("logarithm-kept-from-zero", {"of": lambda z: torch.log(torch.softmax(z, -1) + 1e-9)},
+     "A small number was added to the probabilities. That caps the cost of a great surprise, and hides it."),
+    ("entropy", uncertainty,
+     "This is how unsure the model is, whatever came. Asked is what the token cost that did come."),
+    ("shifted-again", shifted_again,
+     "Logits and targets are moved against each other. Place i of the targets already belongs to place i."),
+    ("nothing-is-nan", nothing_is_nan,
+     "Where no token counts, the mean divides 0 by 0. The contract says what is returned then."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    bits_per_token,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "masked tokens": 0.2, "stability": 0.15, "gradients": 0.1, "nothing counts": 0.05},
+    core="values",
+    slipped=measured,
+    library="torch",
+    ranges={"n": range(7, 10), "B": range(3, 5), "vocab": range(11, 15)},
+    forbidden=(
+        *without("cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "gaussian_nll_loss"),
+        *without("cross_entropy_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward"),
+        "bits",
+    ),
+)

@@ -1,0 +1,183 @@
+"""sample: a model goes on writing, each token drawn among those that are likely enough."""
+
+import numpy as np
+import torch
+
+from ..kit import HostFunction, Leaf, exercise, seed
+from ..kit.inputs import Drawn
+
+#: Ids whose probability is nothing as long as the end is not planned, and all there is where it is.
+NEVER, ALWAYS = -60.0, 200.0
+
+
+def some(*choices) -> Drawn:
+    return Drawn("", lambda rng, shape, sizes: choices[int(rng.integers(len(choices)))])
+
+
+def sample(
+    next_logits, prompt, end, max_len, temperature: some(0.6, 0.8, 1.5), top_p: some(0.6), generator: seed()
+) -> Leaf("int list", "the tokens"):
+    tokens = list(prompt)
+    while len(tokens) < max_len and end not in tokens[len(prompt) :]:
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            tokens.append(int(torch.sort(logits, descending=True).indices[0]))
+            continue
+        p = torch.softmax(logits / temperature, dim=0)
+        # Kept is whatever has less than top_p before it in the order of likeliness.
+        before = torch.stack([p[p > own].sum() for own in p])
+        tokens.append(int(torch.multinomial(p * (before < top_p), 1, generator=generator)))
+    return tokens
+
+
+def levels(rng, vocab, flat=False):
+    """Logits of a vocabulary in descending order, no two near to each other. flat: nor far from each other."""
+    return -np.cumsum(rng.uniform(0.25, 0.6, vocab)) * (0.1 if flat else 1.0)
+
+
+def between(ordered, temperature, kept):
+    """A top_p that keeps so many of the logits, in the middle between two sums of probabilities."""
+    p = np.exp(ordered / temperature) / np.exp(ordered / temperature).sum()
+    sums = np.cumsum(p)
+    return float((sums[kept - 1] + (sums[kept - 2] if kept > 1 else 0.0)) / 2)
+
+
+def model(key, ordered, end, stops):
+    """A model that gives the same logits in another order for every text, and the end alone once `stops` are there.
+
+    stops: how many tokens there are before the end; None: it never comes.
+    """
+
+    def next_logits(tokens):
+        if not isinstance(tokens, list) or not tokens:
+            raise TypeError("next_logits takes the list of all tokens so far")
+        rng = np.random.default_rng([key, *(int(token) for token in tokens)])
+        logits = np.insert(rng.permutation(ordered) + rng.normal(), end, NEVER)
+        if stops is not None and len(tokens) >= stops:
+            logits[end] = ALWAYS
+        return logits
+
+    return HostFunction(next_logits)
+
+
+def cases(case):
+    def text(
+        criterion, label, temperature, kept=None, prompt=2, new=12, room=None, ends=True, large=1.0, with_end=None,
+        flat=False,
+    ):  # fmt: skip
+        """kept: how many ids top_p keeps; None: all. new: tokens before the end. room: for how many there is.
+
+        with_end: a place of the prompt that holds the end. flat: all ids are about equally likely.
+        """
+        rng, vocab = case.rng, int(case.rng.integers(10, 15))
+        ordered, end = large * levels(rng, vocab - 1, flat), int(rng.integers(1, vocab - 1))
+        start = [int(token) for token in rng.permutation([t for t in range(vocab) if t != end])[:prompt]]
+        if with_end is not None:
+            start[with_end] = end
+        given = {
+            "next_logits": model(int(rng.integers(2**31)), ordered, end, prompt + new if ends else None),
+            "prompt": start,
+            "end": end,
+            "max_len": prompt + (new + 5 if room is None else room),
+            "temperature": temperature,
+            "top_p": 0.999999 if kept is None else between(ordered, temperature or 1.0, kept),
+        }
+        return case(criterion, label, also={"vocab": vocab}, **given)
+
+    yield text("temperature 0", "temperature 0, the end comes after 8 tokens", 0.0, new=8)
+    yield text("temperature 0", "temperature 0, a top_p that keeps three", 0, kept=3, new=8)
+    yield text("temperature 0", "temperature 0, no end within the room there is", 0.0, room=6, ends=False)
+    yield text("temperature", "temperature 1, nothing cut", 1.0)
+    yield text("temperature", "temperature 0.6, nothing cut", 0.6)
+    yield text("temperature", "temperature 1.7, nothing cut", 1.7)
+    for kept, temperature in ((2, 1.0), (4, 1.0), (3, 1.6), (3, 0.7), (5, 1.2)):
+        yield text("top_p", f"temperature {temperature}, a top_p that keeps {kept}", temperature, kept=kept, new=16)
+    yield text("top_p", "many ids that are about equally likely", 1.0, kept=6, new=16, flat=True)
+    yield text("top_p", "a top_p so small that one id is left", 1.0, kept=1)
+    yield text("edge cases", "the end stands in the prompt", 1.0, prompt=4, with_end=1)
+    yield text("edge cases", "the prompt closes with the end", 0.8, kept=4, prompt=3, with_end=2)
+    yield text("edge cases", "no room for a new token", 1.0, prompt=5, room=0)
+    yield text("edge cases", "room for one new token", 1.0, kept=3, prompt=4, room=1)
+    yield text("edge cases", "the end comes at once", 1.0, kept=3, new=0)
+    yield text("edge cases", "no end within the room there is", 1.0, kept=4, new=9, room=9, ends=False)
+    yield text("edge cases", "logits of several thousand, divided by a temperature as large", 1000.0, kept=3, large=1e3)
+
+
+def by_sum(p, top_p, *, more=0):
+    """What is kept: the fewest most likely ids that reach top_p, or `more` than those."""
+    ordered = p.sort(descending=True)
+    count = int((ordered.values.cumsum(0) < top_p).sum()) + 1 + more
+    return torch.zeros_like(p).scatter(0, ordered.indices[: max(count, 1)], 1.0) * p
+
+
+def in_order_of_likeliness(p, generator, *, mapped):
+    ordered = p.sort(descending=True)
+    place = int(torch.multinomial(ordered.values, 1, generator=generator))
+    return int(ordered.indices[place]) if mapped else place
+
+
+def written(
+    next_logits, prompt, end, max_len, temperature, top_p, generator, *,
+    chances=lambda logits, t: torch.softmax(logits / t, 0), keep=by_sum, first_cut=False,
+    context=lambda tokens: tokens,
+    draw=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
+    stops=lambda tokens, start, end: end in tokens[start:], room=lambda max_len, start: max_len,
+    result=lambda tokens, start, end: tokens,
+):  # fmt: skip
+    """The whole of it, with a place for every slip."""
+    tokens, start = list(prompt), len(prompt)
+    while len(tokens) < room(max_len, start) and not stops(tokens, start, end):
+        logits = next_logits(context(list(tokens)))
+        if temperature == 0:
+            tokens.append(int(logits.argmax()))
+            continue
+        p = chances(logits, temperature)
+        p = p * (keep(torch.softmax(logits, 0), top_p) > 0) if first_cut else keep(p, top_p)
+        tokens.append(draw(p, generator))
+    return result(tokens, start, end)
+
+
+MISTAKES = (
+    ("temperature-times", {"chances": lambda logits, t: torch.softmax(logits * t, 0)},
+     "The logits are multiplied by the temperature. A high one should make the model bolder: is it so?"),
+    ("temperature-ignored", {"chances": lambda logits, t: torch.softmax(logits, 0)},
+     "The temperature changes nothing, unless it is 0."),
+    ("temperature-after-the-softmax", {"chances": lambda logits, t: torch.softmax(logits, 0) / t},
+     "The probabilities are divided by the temperature, and a common factor changes no draw. What should it divide?"),
+    ("always-the-likeliest",
+     lambda f, prompt, end, max_len, temperature, top_p, generator: sample(f, prompt, end, max_len, 0, 1, generator),
+     "Nothing is drawn: it is the likeliest token at every temperature."),
+    ("top-p-ignored", {"keep": lambda p, top_p: p}, "top_p cuts nothing: unlikely ids are drawn as well."),
+    ("one-id-too-few", {"keep": lambda p, top_p: by_sum(p, top_p, more=-1)},
+     "Too few ids are kept: together they stay below top_p. The one that reaches it belongs to them."),
+    ("one-id-too-many", {"keep": lambda p, top_p: by_sum(p, top_p, more=1)},
+     "One id too many is kept: without the least likely of them the sum reaches top_p already."),
+    ("cut-before-the-temperature", {"first_cut": True},
+     "The ids are chosen by the probabilities before the temperature. It is the tempered ones that count."),
+    ("each-by-itself", {"keep": lambda p, top_p: torch.where(p >= (1 - top_p) * p.max(), p, 0.0)},
+     "Each id is held against a threshold by itself. top_p is about the sum of the most likely ones."),
+    ("places-for-ids", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=False)},
+     "What is drawn is the place in the sorted list. Which id stands there?"),
+    ("drawn-from-a-sorted-list", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=True)},
+     "The draw is fair, but from a sorted or shortened list, which gives other tokens for the same generator. Hand "
+     "multinomial the probabilities of all ids, in the order of the ids."),
+    ("generator-ignored", lambda *args: sample(*args[:-1], torch.Generator().manual_seed(0)),
+     "The tokens are not drawn with the generator that was handed in, but with one that has a seed of its own."),
+    ("prompt-ends-it", {"stops": lambda tokens, start, end: end in tokens},
+     "The end token in the prompt stops it. Only one that the model wrote does."),
+    ("end-ignored", {"stops": lambda tokens, start, end: False}, "It goes on after the end token."),
+    ("prompt-not-counted", {"room": lambda max_len, start: max_len + start},
+     "There are too many tokens: max_len counts the prompt as well."),
+    ("last-token-only", {"context": lambda tokens: tokens[-1:]},
+     "The model is shown the last token only; show it all, the prompt first."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    sample,
+    cases,
+    MISTAKES,
+    credit={"temperature 0": 0.25, "temperature": 0.25, "top_p": 0.35, "edge cases": 0.15},
+    core="temperature 0",
+    slipped=written,
+    library="torch",
+)
