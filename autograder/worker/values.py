@@ -85,14 +85,14 @@ class Encoder:
             return {"t": "none"}
         if isinstance(value, (bool, np.bool_)):
             return {"t": "bool", "v": bool(value)}
+        if isinstance(value, str):  # NumPy's own kind of it as well
+            return {"t": "str", "v": str(value)[:TEXT_CAP]}
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array(np.asarray(value), self._arrays_for, type(value).__name__)
         if isinstance(value, int):
             return {"t": "int", "v": hex(int(value))} if abs(value) < INT_CAP else {"t": "other", "type": "huge int"}
         if isinstance(value, float):
             return {"t": "float", "v": repr(float(value))}
-        if isinstance(value, str):
-            return {"t": "str", "v": str(value)[:TEXT_CAP]}
         torch = sys.modules.get("torch")
         if torch is not None and isinstance(value, torch.Tensor):
             try:

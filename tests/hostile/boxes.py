@@ -5,8 +5,12 @@ from __future__ import annotations
 from .attack import Attack
 
 HUNT, TEST = "04_multi_head", "06_cross_attention"
-#: Halves of words that only a suspect's name or our own modules hold: the notebook's text has them whole.
-WORDS = "WORDS = [a + b for a, b in (('diagn', '.SUS'), ('black_', 'box'), ('exerc', 'ises.u0'), ('line', '_up('))]\n"
+#: Words that only a suspect's name or our own modules hold, read backwards so that the notebook's memory has none.
+WORDS = """
+WORDS = ["SUS.esongaid", "xob_kcalb", "0u.sesicrexe", "(pu_enil"]
+def holds(text):
+    return [word for word in WORDS if word[::-1] in text]
+"""
 #: Inputs as a hunter makes them.
 INPUTS = """
 def inputs(**more):
@@ -38,16 +42,18 @@ def tests(name: str, tries: str, body: str, **more) -> Attack:
 ATTACKS: tuple[Attack, ...] = (
     peeks(
         "what hangs on the box",
-        "follows every reference from the box and looks for a name in it",
+        "follows every cell, constant and attribute of the box and looks for a name in it",
         """
 seen, left = set(), [attend]
 while left and len(seen) < 20_000:
     item = left.pop()
     if id(item) in seen or isinstance(item, (type(sys), type)): continue
     seen.add(id(item))
-    if isinstance(item, str) and any(word in item for word in WORDS): loot.append(item[:40])
-    if isinstance(item, dict) and "__name__" in item: continue
-    left += [each for each in gc.get_referents(item)]
+    if isinstance(item, str): loot += holds(item)
+    left += [cell.cell_contents for cell in getattr(item, "__closure__", None) or ()]
+    left += list(getattr(getattr(item, "__code__", None), "co_consts", ()))
+    left += list(getattr(item, "__dict__", {}).values()) + list(getattr(item, "__defaults__", None) or ())
+    if isinstance(item, (list, tuple)): left += item
 """,
     ),
     peeks(
@@ -56,23 +62,33 @@ while left and len(seen) < 20_000:
         """
 frame = sys._getframe(1)
 while frame is not None:
-    if not frame.f_code.co_filename.startswith("<cell"):
-        told = repr({k: v for k, v in frame.f_locals.items() if k != "loot"})[:200_000]
-        loot += [word for word in WORDS if word in told]
+    loot += holds(repr(frame.f_locals)[:500_000])
     frame = frame.f_back
 """,
     ),
-    peeks(
-        "the modules",
-        "looks for the modules that hold the suspects, and imports them",
+    peeks("the modules", "looks for the modules that hold the suspects", "loot += holds(' '.join(sys.modules))"),
+    answers(
+        "the garbage collector",
+        "follows every reference from the box",
         """
-loot += [name for name in list(sys.modules) if any(word in name for word in WORDS)]
-try:
-    import autograder.exercises
-    loot.append("imported")
-except ImportError:
-    pass
+def diagnose(attend):
+    import gc
+    return str(gc.get_referents(attend))
 """,
+        verdicts={"diagnose": ("forbidden",)},
+    ),
+    answers(
+        "our own code",
+        "imports the suspects",
+        """
+def diagnose(attend):
+    try:
+        import autograder.exercises
+    except ImportError:
+        pass
+    return "right"
+""",
+        verdicts={"diagnose": ("forbidden", "wrong")},
     ),
     peeks(
         "a copy of the box",
@@ -108,7 +124,7 @@ while left:
 asks = [item for item in found if callable(item) and getattr(item, "__name__", "") not in ("remote", "call")]
 answered = 0
 remote = next((item for item in found if getattr(item, "__name__", "") == "remote"), None)
-for number in range(200):
+for number in range(20, 50):
     if remote is None: break
     for cell in remote.__closure__:
         if type(cell.cell_contents) is int: cell.cell_contents = number
@@ -126,12 +142,12 @@ if answered > 6: loot.append(answered)
 import torch
 X, *rest = inputs()
 odd = [None, [1.0], "X", {"X": 1}, X.float(), X[0], X[:, :0], X * float("nan"), X.long()]
-odd.append(X.repeat(9, 9, 9))
+odd.append(X.repeat(4, 4, 4))
 for value in odd:
     try:
         attend(value, *rest); loot.append("answered")
     except (ValueError, TypeError) as error:
-        if any(word in str(error) for word in WORDS): loot.append(str(error)[:60])
+        loot += holds(str(error))
 for heads in (0, -3, 4, 10**6, 2.0, "3", None):
     try:
         attend(X, *rest[:4], heads, True); loot.append(("heads", heads))
@@ -152,7 +168,7 @@ def diagnose(attend):
             pass
     return "right"
 """,
-        verdicts={"diagnose": ("timeout", "wrong")},
+        verdicts={"diagnose": ("timeout", "crashed")},
     ),
     answers(
         "a huge input",
