@@ -140,7 +140,7 @@ MISTAKES = (
      "Chance is taken to be one over the number of kinds of tokens. It is the score of a head that spreads its weight "
      "evenly over what it may see, in this very text."),
     ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
-     "Heads that look at earlier copies of the current token are named. An induction head looks at what followed them."),
+     "Heads that look at earlier copies of the current token are named. An induction head looks at what followed."),
     ("looks-before-the-match", {"followed": lambda tokens: _followed(tokens, -1)},
      "Heads that look at the token before an earlier copy are named. An induction head looks to the other side of it."),
     ("latest-match-alone", {"followed": latest},
