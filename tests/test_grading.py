@@ -53,9 +53,12 @@ def challenge() -> Challenge:
 def graded(sandbox, challenge, right):
     """Grades the right answers with some of them replaced, and own cells before them or, unmarked, behind."""
 
-    def grade(before: tuple[str, ...] = (), behind: tuple[str, ...] = (), **answers: str) -> dict[str, Verdict]:
+    def grade(
+        before: tuple[str, ...] = (), tests: tuple[str, ...] = (), behind: tuple[str, ...] = (), **answers: str
+    ) -> dict[str, Verdict]:
         cells = [Cell(None, None, source) for source in before]
         cells += [Cell(name, None, source) for name, source in {**right, **answers}.items()]
+        cells += [Cell(f"test_{name}", None, "") for name in tests]
         cells += [Cell(None, None, source) for source in behind]
         submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
         return {
@@ -155,6 +158,7 @@ def test_a_name_that_a_later_cell_uses_again_is_not_lost(graded, right):
     verdicts = graded(
         before=("import math\ndef helper(x):\n    return x / math.sqrt(x.shape[-1])",),
         scaled_scores="def scaled_scores(Q, K):\n    return helper(Q) @ K.T",
+        tests=("attention_backward",),
         behind=(last,),
     )
     assert {verdict.verdict for verdict in verdicts.values()} == {"right"}

@@ -33,9 +33,9 @@ def counts(term: Term, student: str, name: str) -> float:
 
 def test_a_mark_by_hand_is_for_one_answer(tmp_path):
     term = graded(tmp_path)
-    term.mark("s01", UNIT, "embed", 1.5)
+    term.mark("s01", UNIT, "embed", 0.5)
     assert "another answer" not in term.grade() and not term.judged
-    assert "by hand 1.5, judged 0, of 2" in term.do("marks")
+    assert "by hand 0.5, judged 0, of 1" in term.do("marks")
     term.hand_in("s01", UNIT, soft_lookup=RUBBISH)
     assert "another answer" not in term.grade(), "another exercise was answered anew"
     assert term.judged == [("s01", UNIT)]
@@ -44,7 +44,7 @@ def test_a_mark_by_hand_is_for_one_answer(tmp_path):
     assert "ANOTHER answer" in term.do("marks", "--student", "s01")
     assert "decide with `autograder marks`" in term.do("export", "--format", "canvas", status=2)
     assert "No mark was changed" in term.do("marks", "--student", "s02")
-    assert counts(term, "s01", "embed") == 1.5
+    assert counts(term, "s01", "embed") == 0.5
     term.hand_in("s01", UNIT, embed=RUBBISH)
     assert "another answer" not in term.grade(), "it is the answer again that was marked"
     term.do("export", "--format", "canvas")
@@ -52,11 +52,11 @@ def test_a_mark_by_hand_is_for_one_answer(tmp_path):
     term.hand_in("s01", UNIT, embed=RIGHT)
     term.grade()
     assert "1 mark " in term.do("marks", "--keep")
-    assert "another answer" not in term.grade() and counts(term, "s01", "embed") == 1.5
+    assert "another answer" not in term.grade() and counts(term, "s01", "embed") == 0.5
     term.hand_in("s01", UNIT, embed=BLANK)
     assert "another answer" in term.grade()
     term.do("marks", "--new", "--question", "soft_lookup")
-    assert counts(term, "s01", "embed") == 1.5, "that was about another question"
+    assert counts(term, "s01", "embed") == 0.5, "that was about another question"
     term.do("marks", "--new")
     assert counts(term, "s01", "embed") == 0
     assert "another answer" not in term.grade()
@@ -75,15 +75,15 @@ def test_a_gradebook_in_another_place(tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     term = graded(tmp_path, db_url=f"sqlite:///{elsewhere / 'marks.db'}")
-    term.mark("s01", UNIT, "embed", 1.25)
+    term.mark("s01", UNIT, "embed", 0.25)
     term.do("feedback")
-    assert "1.25 of 2" in term.page("s01", UNIT)
+    assert "0.25 of 1" in term.page("s01", UNIT)
     term.do("drop", "soft_lookup")
-    assert "s01, 01_projections, embed: by hand 1.25" in term.do("marks")
-    assert "1.25*" in term.do("report", UNIT)
+    assert "s01, 01_projections, embed: by hand 0.25" in term.do("marks")
+    assert "0.25*" in term.do("report", UNIT)
     term.do("export", "--format", "canvas")
     rows = (tmp_path / "grading" / "report" / "canvas.csv").read_text().splitlines()
-    assert [row.rpartition(",")[2] for row in rows] == [UNIT, "7", "6.25", "7"]
+    assert [row.rpartition(",")[2] for row in rows] == [UNIT, "17", "16.25", "17"]
     assert not (tmp_path / "grading" / "gradebook.db").exists()
 
 

@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 import pytest
 
+from autograder.exercises import find_exercise
+from autograder.exercises.u01_projections import pointing_faults
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
 
@@ -45,6 +47,15 @@ def parameters_by_matrix(d_model, d_head, n_heads, n_layers):
     return count * n_heads * n_layers
 
 
+def memory_by_descent(keys, values):
+    """Downhill from a memory of zeros, which never leaves the space of the keys: of all minima it ends in the least."""
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    step = 1 / np.linalg.norm(keys, 2) ** 2
+    for _ in range(3000):
+        S += step * keys.T @ (values - keys @ S)
+    return S
+
+
 SECOND_ROUTES = {
     "embed": embed_one_hot,
     "soft_lookup": lookup_loops,
@@ -52,6 +63,7 @@ SECOND_ROUTES = {
     "project_token": token_loops,
     "low_rank_value": low_rank_outer,
     "attention_parameters": parameters_by_matrix,
+    "linear_memory": memory_by_descent,
 }
 
 
@@ -123,6 +135,10 @@ RIGHT = {
         lambda X, down, up: np.array([up.T @ (down.T @ x) for x in X]),
         talks(lambda X, down, up: np.linalg.multi_dot([np.float64(X), down, up])),
     ],
+    "linear_memory": [
+        memory_by_descent,
+        talks(lambda keys, values: np.linalg.pinv(np.float64(keys)) @ values),
+    ],
     "attention_parameters": [
         parameters_by_matrix,
         lambda *sizes: np.int64(4 * math.prod(sizes)),
@@ -144,3 +160,75 @@ def test_gpt_3_is_counted_to_the_last_weight():
     posed = Challenge(0).posed("attention_parameters")
     counts = [expected.value for case, expected in zip(posed.cases, posed.expected, strict=True) if "GPT" in case.label]
     assert counts == [57_982_058_496]
+
+
+def on_a_circle(length):
+    """Queries and keys around a circle, the queries so long."""
+
+    def answer(X, target):
+        turn = 2 * np.pi * np.arange(len(X)) / len(X)
+        points = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+        return np.linalg.pinv(X) @ (length * points[target]), np.linalg.pinv(X) @ points
+
+    return answer
+
+
+def points_by_loops(X, target, W_Q, W_K):
+    """The least weight that a row gives to its target, number by number."""
+    (Q,), (K,) = project_loops(X, W_Q), project_loops(X, W_K)
+    found = []
+    for query, wanted in zip(Q, target, strict=True):
+        scores = [sum(float(a) * float(b) for a, b in zip(query, key, strict=True)) for key in K]
+        found.append(1 / math.fsum(math.exp(min(score - scores[wanted], 700)) for score in scores))
+    return min(found)
+
+
+@pytest.mark.parametrize("length", [3.0, 10.0, 25.0, 40.0, 60.0, 500.0])
+def test_weights_point_where_loops_say_so(length):
+    exercise, met = find_exercise("pointing_weights"), set()
+    for seed in range(4):
+        for case in Challenge(seed).posed("pointing_weights").cases:
+            X, target = case.args
+            assert len(X) <= 16 and np.linalg.cond(X) < 100 and X.dtype == np.float64
+            found = [(answer, answer(X, target)) for answer in (on_a_circle(length), exercise.reference)]
+            for answer, weights in found:
+                points = points_by_loops(X, target, *weights) >= 0.9
+                assert (exercise.examine(case, weights) is None) == points, f"{case.label}, {answer}"
+            assert points, f"the reference does not point: {case.label}"
+            met.add(len(X))
+    assert {1, 2, 16} < met
+
+
+def test_a_key_can_win_where_some_query_of_many_chooses_it():
+    rng = np.random.default_rng(0)
+    turns = np.linspace(0, 2 * np.pi, 20_000, endpoint=False)
+    queries = np.stack([np.cos(turns), np.sin(turns)], axis=1)
+    for n in (1, 2, 3, 8, 30):
+        K = rng.standard_normal((n, 2))
+        winners = set((queries @ K.T).argmax(axis=1).tolist())
+        assert winners == {j for j in range(n) if pointing_faults._can_win(K, j)}
+
+
+def test_the_memory_is_stated_by_its_two_conditions():
+    """Nothing left over lies along the keys; nothing of the memory lies beside them."""
+    for seed in range(3):
+        posed = Challenge(seed).posed("linear_memory")
+        for case, expected in zip(posed.cases, posed.expected, strict=True):
+            keys, values = (np.float64(value) for value in case.args)
+            scale = np.abs(keys).max() * np.abs(values).max() * len(keys)
+            assert np.abs(keys.T @ (keys @ expected.value - values)).max() < 1e-10 * scale, case.label
+            beside = expected.value - np.linalg.pinv(keys, rcond=1e-8) @ (keys @ expected.value)
+            assert np.abs(beside).max() < 1e-10 * np.abs(expected.value).max(), case.label
+
+
+@pytest.mark.parametrize("size", [0.0, 5e-324, 1e-160, 1e150, 1e200, 1e300, 1.7e308])
+def test_weights_of_any_size_get_a_verdict(size):
+    exercise, rng = find_exercise("pointing_weights"), np.random.default_rng(0)
+    for case in Challenge(0).posed("pointing_weights").cases:
+        d_model = case.args[0].shape[1]
+        for other in (size, 1.0, 1e-300):
+            weights = size * rng.uniform(-1, 1, (d_model, 2)), other * rng.uniform(-1, 1, (d_model, 2))
+            with np.errstate(all="ignore"):
+                for result in (weights, weights[::-1]):
+                    found = exercise.examine(case, result)
+                    assert len(case.args[0]) <= 2 or found.slug in {m.slug for m in exercise.mistakes}

@@ -78,6 +78,13 @@ def jacobian_entry_by_entry(p):
     return np.array([[p[i] * ((i == j) - p[j]) for j in range(len(p))] for i in range(len(p))])
 
 
+def gradients_by_autograd(Q, K, V, d_output):
+    """What PyTorch's own attention and its automatic differentiation say."""
+    inputs = [torch.from_numpy(X.copy()).requires_grad_() for X in (Q, K, V)]
+    output = torch.nn.functional.scaled_dot_product_attention(*inputs)
+    return tuple(dX.numpy() for dX in torch.autograd.grad(output, inputs, torch.from_numpy(d_output.copy())))
+
+
 SECOND_ROUTE = {
     "softmax": softmax_by_ratios,
     "attention_scores": scores_by_loops,
@@ -87,13 +94,14 @@ SECOND_ROUTE = {
     "derivation_terms": terms_by_pairs,
     "score_statistics": statistics_by_rows,
     "softmax_jacobian": jacobian_entry_by_entry,
+    "attention_backward": gradients_by_autograd,
 }
 
 
 @pytest.mark.parametrize("name", SECOND_ROUTE)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_reference_agrees_with_a_second_route(name, seed):
-    verdict = judge_function(SECOND_ROUTE[name], name, seed)
+    verdict = judge_function(SECOND_ROUTE[name], name, seed, watched=False)
     assert verdict.verdict == "right", verdict.message
 
 
@@ -130,6 +138,33 @@ def test_attention_and_jacobian_agree_with_torch():
     np.testing.assert_allclose(jacobian(torch.softmax(z, 0).numpy()), expected, rtol=1e-12)
 
 
+def test_the_backward_pass_agrees_with_differences_of_attention():
+    attention, backward = (exercises(UNIT)[name].reference for name in ("attention", "attention_backward"))
+    rng = np.random.default_rng(0)
+    inputs = [rng.standard_normal(shape) for shape in ((3, 5), (7, 5), (7, 4))]
+    d_output = rng.standard_normal((3, 4))
+
+    def loss(which, X):
+        return (attention(*inputs[:which], X, *inputs[which + 1 :])[0] * d_output).sum()
+
+    for which, found in enumerate(backward(*inputs, d_output)):
+        X, step = inputs[which], 1e-5
+        for place in np.ndindex(X.shape):
+            move = np.zeros_like(X)
+            move[place] = step
+            measured = (loss(which, X + move) - loss(which, X - move)) / (2 * step)
+            assert abs(found[place] - measured) < 1e-8, f"{'QKV'[which]}[{place}]"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_gradient_that_is_judged_is_lost_in_rounding(seed):
+    """Where the softmax is saturated dQ and dK vanish; the other cases must show what is wrong with them."""
+    posed = Challenge(seed).posed("attention_backward")
+    for case, outcome in zip(posed.cases, posed.expected, strict=True):
+        if case.criterion == "all three":
+            assert all(abs(dX).max() > 1e-3 for dX in outcome.value), case.label
+
+
 @pytest.mark.parametrize("d", [1, 4, 64])
 def test_measured_statistics_approach_the_derived_moments(d):
     derived, measured = (exercises(UNIT)[name].reference for name in ("dot_product_moments", "score_statistics"))
@@ -159,6 +194,14 @@ NAMED = {
     "score_statistics__wrong_seed_of_its_own": "generator-unused",
     "score_statistics__wrong_fresh_generator": "not-repeatable",
     "score_statistics__wrong_global_seed": "generator-unused",
+    "attention_backward__wrong_root_forgotten": "scale-forgotten",
+    "attention_backward__wrong_root_for_queries_alone": "scale-of-dK-forgotten",
+    "attention_backward__wrong_no_correction": "row-sum-missing",
+    "attention_backward__wrong_sum_down_the_columns": "jacobian-over-queries",
+    "attention_backward__wrong_keys_and_queries_exchanged": "results-exchanged",
+    "attention_backward__wrong_values_by_key_softmax": "values-over-queries",
+    "attention_backward__wrong_values_not_turned": "values-by-rows",
+    "attention_backward__wrong_differences": "imprecise",
 }
 
 
@@ -296,6 +339,19 @@ def jacobian_in_place(p):
     return table
 
 
+def backward_by_jacobians(Q, K, V, d_output):
+    weights, root = attention_by_ratios(Q, K, V)[1], math.sqrt(Q.shape[1])
+    slopes = [jacobian_entry_by_entry(p).T @ (V @ g) / root for p, g in zip(weights, d_output, strict=True)]
+    dK = sum(np.outer(slope, q) for slope, q in zip(slopes, Q, strict=True))
+    return np.array([K.T @ slope for slope in slopes]), dK, sum(map(np.outer, weights, d_output))
+
+
+def backward_by_the_output(Q, K, V, d_output):
+    output, weights = attention_with_both_scaled(Q, K, V)
+    slopes = weights * (np.inner(d_output, V) - np.einsum("nd,nd->n", d_output, output)[:, None]) / Q.shape[1] ** 0.5
+    return np.matmul(slopes, K), np.matmul(slopes.T, Q), np.matmul(d_output.T, weights).T
+
+
 RIGHT = {
     "softmax": [
         softmax_row_by_row,
@@ -356,6 +412,11 @@ RIGHT = {
         lambda p: np.diagflat(p) - np.einsum("i,j->ij", p, p),
         lambda p: np.where(np.eye(len(p), dtype=bool), p * (1 - p), -np.outer(p, p)),
         jacobian_in_place,
+    ],
+    "attention_backward": [
+        backward_by_jacobians,
+        backward_by_the_output,
+        lambda Q, K, V, d_output: backward_by_the_output(*(X.astype(np.float64) for X in (Q, K, V, d_output))),
     ],
 }
 

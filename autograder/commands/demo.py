@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import shutil
 import sys
 import time
@@ -19,6 +20,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..exercises import unit_names
+from ..reading.predictions import DOTS, Asked, asked_in, is_prediction
 
 ROOT = Path(__file__).resolve().parents[2]
 TABLE = Path(__file__).with_name("demo_class.toml")
@@ -40,6 +42,22 @@ class SampleStudent:
     skipped: Sequence[str] = ()
     cut: str = ""
     expected: Mapping[str, str] = field(default_factory=dict)
+    guesses: str = "some"
+
+    def guess(self, asked: Asked) -> str:
+        """What the student puts in place of the dots of a prediction."""
+        chance = random.Random(f"{self.id} {asked.number}")
+        if self.blank or self.guesses == "none" or (self.guesses == "some" and chance.random() < 0.2):
+            return DOTS
+        if self.guesses == "nonsense":
+            return chance.choice(
+                ['"<script>alert(1)</script>"', "1e300", "[" * 9, "float('nan')", '"a", "b"', '"maybe"']
+            )
+        if asked.options:
+            wrong = [letter for letter in asked.options if letter != asked.truth]
+            return f'"{chance.choice(wrong if self.guesses == "wrong" else [*wrong, asked.truth, asked.truth])}"'
+        factors = (0.02, 30) if self.guesses == "wrong" else (0.3, 0.8, 1, 1.1, 3)
+        return f"{asked.truth * chance.choice(factors):.3g}"
 
     def expects(self, unit: str, function: str) -> str:
         """The verdict that is due, with the mistake's name after it where one is to be named."""
@@ -64,10 +82,15 @@ def build_class(course: Path, target: Path) -> list[SampleStudent]:
     table = students()
     for unit in unit_names():
         release = nbformat.read(course / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
-        solved = _answers(nbformat.read(course / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+        solution = nbformat.read(course / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+        solved, asked = _answers(solution), {each.number: each for each in asked_in(solution)}
         for student in table:
             if unit in student.units:
-                _hand_in(student, unit, release, solved, target / "grading" / "submitted")
+                handed = nbformat.from_dict(release)
+                for cell in filter(is_prediction, handed.cells):
+                    number = next(number for number in asked if f'"{number}"' in cell.source)
+                    cell.source = cell.source.replace(DOTS, student.guess(asked[number]), 1)
+                _hand_in(student, unit, handed, solved, target / "grading" / "submitted")
     return table
 
 
@@ -182,7 +205,10 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     from rich.console import Console
     from rich.table import Table
 
+    from ..pages.beliefs import beliefs
     from ..pages.report import print_report, problem_lines
+    from ..pages.report_page import write_report
+    from ..pages.summary import summarise
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     people = Table(title="The sample class", title_justify="left", box=None, show_header=False)
@@ -204,6 +230,9 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     pages = ROOT / "demo" / "grading" / "feedback"
     console.print(f"\nFeedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
     console.print(f"  {pages / item.student / item.unit / item.unit}.html", soft_wrap=True)
+    page = ROOT / "demo" / "grading" / "report"
+    write_report(summarise(ROOT / "demo", graded), page, ROOT / "demo", beliefs(ROOT / "demo", graded))
+    console.print(f"What the class did, and what it believed: {page}/index.html and predictions.html", soft_wrap=True)
     console.print("For a real class: notebooks into grading/submitted/, then `autograder grade`.")
 
 

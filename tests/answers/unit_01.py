@@ -1760,3 +1760,311 @@ def attention_parameters__wrong_cached(d_model, d_head, n_heads, n_layers, _seen
 
 
 # ---------------------------------------------------------------- tables
+
+# ---------------------------------------------------------------- pointing_weights
+
+
+def _on_a_circle(n):
+    turn = 2 * np.pi * np.arange(n) / n
+    return np.stack([np.cos(turn), np.sin(turn)], axis=1)
+
+
+def _weights_for(X, features):
+    return np.linalg.lstsq(X, features, rcond=None)[0]
+
+
+def pointing_weights__right_circle_pinv(X, target):
+    """Keys around a circle, queries in the same directions, 300 times as long; by the pseudo-inverse."""
+    keys = _on_a_circle(len(X))
+    back = np.linalg.pinv(X)
+    return back @ (300 * keys[target]), back @ keys
+
+
+def pointing_weights__right_parabola_lstsq(X, target):
+    """Keys (j, j squared), queries (2t, -1): the score is largest where j = t."""
+    j = np.arange(len(X), dtype=float)
+    queries = 10 * np.stack([2 * j[target], -np.ones(len(X))], axis=1)
+    return _weights_for(X, queries), _weights_for(X, np.stack([j, j**2], axis=1))
+
+
+def pointing_weights__right_gram_and_long_keys(X, target):
+    """The long vectors are the keys; the weights are combinations of the tokens, by their table of dot products."""
+    gram = X @ X.T
+    points = _on_a_circle(len(X))
+    return X.T @ np.linalg.solve(gram, points[target]), X.T @ np.linalg.solve(gram, 1000 * points)
+
+
+def pointing_weights__right_qr_with_something_unseen(X, target):
+    """By QR of the transpose, with parts added that no token sees."""
+    basis, upper = np.linalg.qr(X.T)
+    points = _on_a_circle(len(X))
+    W_Q = basis @ np.linalg.solve(upper.T, 400 * points[target])
+    W_K = basis @ np.linalg.solve(upper.T, points)
+    unseen = np.outer(np.ones(X.shape[1]), [1.0, -2.0])
+    unseen -= basis @ (basis.T @ unseen)
+    return W_Q + 3 * unseen, W_K - unseen
+
+
+def pointing_weights__right_complex_powers(X, target):
+    """Roots of unity, read as points; huge queries, and the keys in another order around the circle."""
+    n = len(X)
+    roots = np.exp(2j * np.pi * ((np.arange(n) * 1.0 + 0.3)[::-1]) / n)
+    keys = np.stack([roots.real, roots.imag], axis=1)
+    wanted = np.concatenate([1e6 * keys[target], keys], axis=1)
+    both = _weights_for(X, wanted)
+    return both[:, :2].copy(), both[:, 2:].copy()
+
+
+def pointing_weights__right_hyperbola(X, target):
+    """Keys on another curve that bends one way, an exponential; queries at right angles to it."""
+    t = np.linspace(0, 1, len(X)) if len(X) > 1 else np.zeros(1)
+    keys = np.stack([t, np.exp(t)], axis=1)
+    across = np.stack([np.exp(t), -np.ones(len(X))], axis=1)
+    return _weights_for(X, 5000 * across[target]), _weights_for(X, keys)
+
+
+def pointing_weights__wrong_short_queries(X, target):
+    """The design is right, but the queries are of length 1."""
+    keys = _on_a_circle(len(X))
+    return _weights_for(X, keys[target]), _weights_for(X, keys)
+
+
+def pointing_weights__wrong_long_enough_for_few(X, target):
+    """Queries of length 25: enough for eight tokens, not for sixteen."""
+    keys = _on_a_circle(len(X))
+    return _weights_for(X, 25 * keys[target]), _weights_for(X, keys)
+
+
+def pointing_weights__wrong_numbers_on_a_line(X, target):
+    """One feature holds the number of the token, the other is not used."""
+    number = np.stack([np.arange(1.0, len(X) + 1), np.zeros(len(X))], axis=1)
+    return _weights_for(X, 100 * number[target]), _weights_for(X, number)
+
+
+def pointing_weights__wrong_half_a_circle_of_grid(X, target):
+    """Keys on a 4 by 4 grid: those inside can never win."""
+    j = np.arange(len(X))
+    keys = np.stack([j // 4 - 1.5, j % 4 - 1.5], axis=1)
+    return _weights_for(X, 200 * keys[target]), _weights_for(X, keys)
+
+
+def pointing_weights__wrong_transpose(X, target):
+    """Takes the transpose of X for its inverse."""
+    keys = _on_a_circle(len(X))
+    return X.T @ (500 * keys[target]), X.T @ keys
+
+
+def pointing_weights__wrong_keys_by_target(X, target):
+    """Puts the target into the keys, so that columns look at rows."""
+    points = _on_a_circle(len(X))
+    return _weights_for(X, 500 * points), _weights_for(X, points[target])
+
+
+def pointing_weights__wrong_inverse_permutation(X, target):
+    """Inverts the target as if it were a permutation."""
+    points = _on_a_circle(len(X))
+    place = np.empty(len(X), dtype=int)
+    place[target] = np.arange(len(X))
+    place %= len(X)
+    return _weights_for(X, 500 * points), _weights_for(X, points[place])
+
+
+def pointing_weights__wrong_counted_from_one(X, target):
+    """Counts tokens from one."""
+    points = _on_a_circle(len(X))
+    return _weights_for(X, 500 * points[target - 1]), _weights_for(X, points)
+
+
+def pointing_weights__wrong_ignores_target(X, target):
+    """Every token asks for itself."""
+    points = _on_a_circle(len(X))
+    return _weights_for(X, 500 * points), _weights_for(X, points)
+
+
+def pointing_weights__wrong_one_hot_features(X, target):
+    """n features in place of two."""
+    eye = np.eye(len(X))
+    return _weights_for(X, 50 * eye[target]), _weights_for(X, eye)
+
+
+def pointing_weights__wrong_random_directions(X, target):
+    """Random keys, and queries that are long copies of them: longer keys win."""
+    keys = np.random.default_rng(0).standard_normal((len(X), 2))
+    return _weights_for(X, 500 * keys[target]), _weights_for(X, keys)
+
+
+def pointing_weights__wrong_queries_and_keys(X, target):
+    """Returns the queries and keys themselves."""
+    points = _on_a_circle(len(X))
+    return 500 * points[target], points
+
+
+def pointing_weights__wrong_turned(X, target):
+    """Queries that point away from their keys."""
+    points = _on_a_circle(len(X))
+    return _weights_for(X, -500 * points[target]), _weights_for(X, points)
+
+
+def pointing_weights__wrong_rounded(X, target):
+    """Weights rounded to one place after the point, which tokens that are nearly dependent do not forgive."""
+    keys = _on_a_circle(len(X))
+    return _weights_for(X, 300 * keys[target]).round(1), _weights_for(X, keys).round(1)
+
+
+# ---------------------------------------------------------------- linear_memory
+
+
+def linear_memory__right_lstsq(keys, values):
+    """NumPy's own least squares."""
+    return np.linalg.lstsq(keys, values, rcond=None)[0]
+
+
+def linear_memory__right_pinv(keys, values):
+    """By the pseudo-inverse of the keys."""
+    return np.linalg.pinv(keys) @ values
+
+
+def linear_memory__right_descent(keys, values):
+    """Small steps downhill from a memory of zeros, which never leave the space of the keys."""
+    keys, values = keys.astype(float), values.astype(float)
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    step = 1 / max(np.linalg.norm(keys, 2) ** 2, 1e-12)
+    for _ in range(800):
+        S += step * keys.T @ (values - keys @ S)
+    return S
+
+
+def linear_memory__right_eigenvectors(keys, values):
+    """The table of dot products of features, taken apart; directions in which there is nothing are left out."""
+    keys = keys.astype(float)
+    found, basis = np.linalg.eigh(keys.T @ keys)
+    kept = found > 1e-9 * found.max()
+    return basis[:, kept] / found[kept] @ (basis[:, kept].T @ (keys.T @ values))
+
+
+def linear_memory__right_rows_of_keys(keys, values):
+    """A mixture of the keys: coefficients from the table of dot products of keys, pseudo-inverted."""
+    keys = keys.astype(float)
+    return keys.T @ (np.linalg.pinv(keys @ keys.T, rcond=1e-10, hermitian=True) @ values)
+
+
+def linear_memory__right_feature_of_values_by_feature(keys, values):
+    """One column of values at a time, in float64."""
+    columns = [np.linalg.lstsq(keys.astype(float), column, rcond=1e-10)[0] for column in values.T.astype(float)]
+    return np.stack(columns, axis=1)
+
+
+def linear_memory__right_passes(keys, values):
+    """Each pair corrected in turn, over and over, in steps that grow smaller where there are too many pairs."""
+    keys, values = keys.astype(float), values.astype(float)
+    left, strengths, right = np.linalg.svd(keys, full_matrices=False)
+    inverse = np.array([1 / s if s > 1e-8 else 0.0 for s in strengths])
+    return np.einsum("rd,r,nr,nv->dv", right, inverse, left, values)
+
+
+def linear_memory__wrong_sum(keys, values):
+    """The sum of outer products."""
+    return np.einsum("nd,nv->dv", keys, values)
+
+
+def linear_memory__wrong_mean(keys, values):
+    """The mean of outer products."""
+    return np.einsum("nd,nv->dv", keys, values) / len(keys)
+
+
+def linear_memory__wrong_outer_over_length(keys, values):
+    """Each outer product over the squared length of its key."""
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    for key, value in zip(keys, values, strict=True):
+        S += np.outer(key, value) / (key @ key + 1e-12)
+    return S
+
+
+def linear_memory__wrong_one_pass(keys, values):
+    """Corrects the memory pair by pair, once."""
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    for key, value in zip(keys, values, strict=True):
+        S += np.outer(key, value - key @ S) / (key @ key + 1e-12)
+    return S
+
+
+def linear_memory__wrong_normal_equations_with_a_little(keys, values):
+    """A little on the diagonal, so that it can be inverted."""
+    return np.linalg.inv(keys.T @ keys + 1e-2 * np.eye(keys.shape[1])) @ keys.T @ values
+
+
+def linear_memory__wrong_only_few(keys, values):
+    """The formula for at most d_k pairs, with a little on the diagonal elsewhere."""
+    gram = keys @ keys.T
+    if len(keys) > keys.shape[1]:
+        gram = gram + np.eye(len(keys))
+    return keys.T @ np.linalg.pinv(gram, hermitian=True, rcond=1e-10) @ values
+
+
+def linear_memory__wrong_only_many(keys, values):
+    """The inverse of the table of features, which there is only for many pairs."""
+    return np.linalg.inv(keys.T @ keys) @ keys.T @ values
+
+
+def linear_memory__wrong_square_part(keys, values):
+    """Solves with as many features as pairs and leaves the rest at zero."""
+    n = min(keys.shape)
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    S[:n] = np.linalg.lstsq(keys[:, :n], values, rcond=None)[0]
+    return S
+
+
+def linear_memory__wrong_values_to_keys(keys, values):
+    """The wrong way round."""
+    return np.linalg.pinv(values) @ keys
+
+
+def linear_memory__wrong_columns(keys, values):
+    """Made for columns: to be read by S @ query."""
+    return np.linalg.lstsq(keys, values, rcond=None)[0].T
+
+
+def linear_memory__wrong_read_back(keys, values):
+    """What the memory answers to its keys."""
+    return keys @ np.linalg.pinv(keys) @ values
+
+
+def linear_memory__wrong_last_of_equal_keys(keys, values):
+    """Overwrites: of equal keys the last counts, as in a dictionary."""
+    table = {tuple(key): value for key, value in zip(keys.tolist(), values.tolist(), strict=True)}
+    return np.linalg.pinv(np.array(list(table))) @ np.array(list(table.values()))
+
+
+def linear_memory__wrong_lookup_weights(keys, values):
+    """Softmax weights of the keys with each other, in place of an inverse."""
+    scores = keys @ keys.T
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return keys.T @ (powers / powers.sum(axis=1, keepdims=True)) @ values
+
+
+def linear_memory__wrong_means_taken_off(keys, values):
+    """Takes the means off, as a regression with a constant does."""
+    return np.linalg.pinv(keys - keys.mean(axis=0)) @ (values - values.mean(axis=0))
+
+
+def linear_memory__wrong_first_of_equal_keys(keys, values):
+    """Of equal keys the first counts."""
+    _, first = np.unique(keys, axis=0, return_index=True)
+    return np.linalg.lstsq(keys[first], values[first], rcond=None)[0]
+
+
+def linear_memory__wrong_keys_of_length_one(keys, values):
+    """Brings the keys to length 1 and solves for those."""
+    lengths = np.sqrt((keys**2).sum(axis=1, keepdims=True))
+    return np.linalg.pinv(keys / np.where(lengths > 0, lengths, 1)) @ values
+
+
+def linear_memory__wrong_first_d_k(keys, values):
+    """When it is full, nothing more is stored."""
+    room = keys.shape[1]
+    return np.linalg.pinv(keys[:room]) @ values[:room]
+
+
+def linear_memory__wrong_without_values(keys, values):
+    """The pseudo-inverse alone."""
+    return np.linalg.pinv(keys)

@@ -2316,4 +2316,239 @@ def softmax_jacobian__right_diagonal_from_sums(p):
     return out - np.diag(out.sum(axis=1))
 
 
-# ------------------------------------------------------------------------------------------------------------ tables
+# ------------------------------------------------------------------------------------------- attention_backward, wrong
+
+
+def _weights(Q, K):
+    """Right weights for the backward passes that are wrong elsewhere."""
+    return _softmax(_scaled(Q, K))
+
+
+def attention_backward__wrong_root_forgotten(Q, K, V, d_output):
+    """The chain ends at the scaled scores: no √d_k on the way back."""
+    A = _weights(Q, K)
+    dA = np.einsum("nv,mv->nm", d_output, V)
+    dS = A * dA - A * np.einsum("nm,nm->n", A, dA)[:, None]
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_root_for_queries_alone(Q, K, V, d_output):
+    """Thinks of the root as part of the query, and so forgets it for the keys."""
+    A = _weights(Q, K)
+    q = Q / np.sqrt(Q.shape[1])
+    dQ, dK = np.zeros_like(Q), np.zeros_like(K)
+    for i in range(len(q)):
+        J = np.diag(A[i]) - np.outer(A[i], A[i])
+        ds = J @ V @ d_output[i]
+        dQ[i] = ds @ K / np.sqrt(Q.shape[1])
+        dK += np.outer(ds, Q[i])
+    return dQ, dK, A.T @ d_output
+
+
+def attention_backward__wrong_root_multiplies(Q, K, V, d_output):
+    """Multiplies by √d_k on the way back, as if to undo the division."""
+    A, root = _weights(Q, K), np.sqrt(Q.shape[1])
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(1, keepdims=True))
+    return dS @ K * root, dS.T @ Q * root, A.T @ d_output
+
+
+def attention_backward__wrong_root_of_d_v(Q, K, V, d_output):
+    """Divides by the root of the values' width on the way back."""
+    A, root = _weights(Q, K), np.sqrt(V.shape[1])
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(1, keepdims=True))
+    return dS @ K / root, dS.T @ Q / root, A.T @ d_output
+
+
+def attention_backward__wrong_like_a_sigmoid(Q, K, V, d_output):
+    """a (1 - a), the derivative of a sigmoid, entry by entry."""
+    A = _weights(Q, K)
+    dS = d_output @ V.T * A * (1 - A) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_no_correction(Q, K, V, d_output):
+    """The derivative of the exponential alone: its sum is taken for a constant."""
+    A = _weights(Q, K)
+    dS = d_output @ V.T * A / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_sum_down_the_columns(Q, K, V, d_output):
+    """The correction is summed over the queries."""
+    A = _weights(Q, K)
+    dA = d_output @ V.T
+    dS = A * (dA - np.sum(A * dA, axis=0, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_one_sum_for_all(Q, K, V, d_output):
+    """The correction is summed over the whole table: keepdims and axis forgotten."""
+    A = _weights(Q, K)
+    dA = d_output @ V.T
+    dS = A * (dA - np.sum(A * dA)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_correction_added(Q, K, V, d_output):
+    """The two parts of the softmax's derivative are added."""
+    A = _weights(Q, K)
+    dA = d_output @ V.T
+    dS = A * (dA + np.sum(A * dA, axis=1, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_through_log_softmax(Q, K, V, d_output):
+    """Takes the backward pass of a log-softmax, as in a cross-entropy."""
+    A = _weights(Q, K)
+    dA = d_output @ V.T
+    dS = (dA - A * dA.sum(axis=1, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_linear_attention(Q, K, V, d_output):
+    """The softmax is taken for a constant factor 1."""
+    dS = d_output @ V.T / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, _weights(Q, K).T @ d_output
+
+
+def attention_backward__wrong_scores_for_weights(Q, K, V, d_output):
+    """Uses the scores where the weights belong, in dV as well."""
+    S = _scaled(Q, K)
+    dA = d_output @ V.T
+    dS = S * (dA - np.sum(S * dA, axis=1, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, S.T @ d_output
+
+
+def attention_backward__wrong_plain_weights(Q, K, V, d_output):
+    """The weights are recomputed without the root; the way back has it."""
+    A = _softmax(Q @ K.T)
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(1, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_values_not_turned(Q, K, V, d_output):
+    """dV = A @ d_output: fits only where n = m."""
+    dQ, dK, _ = attention_backward__right_two_lines_a_row(Q, K, V, d_output)
+    return dQ, dK, _weights(Q, K) @ d_output
+
+
+def attention_backward__wrong_values_by_key_softmax(Q, K, V, d_output):
+    """To make the shapes fit, dV uses the weights with which keys would look at queries."""
+    dQ, dK, _ = attention_backward__right_two_lines_a_row(Q, K, V, d_output)
+    return dQ, dK, _weights(K, Q) @ d_output
+
+
+def attention_backward__wrong_values_all_alike(Q, K, V, d_output):
+    """dV gives each key the same share of d_output."""
+    dQ, dK, dV = attention_backward__right_two_lines_a_row(Q, K, V, d_output)
+    return dQ, dK, np.broadcast_to(d_output.sum(0) / len(K), dV.shape).copy()
+
+
+def attention_backward__wrong_order_of_results(Q, K, V, d_output):
+    """Returns dV first."""
+    return attention_backward__right_two_lines_a_row(Q, K, V, d_output)[::-1]
+
+
+def attention_backward__wrong_keys_and_queries_exchanged(Q, K, V, d_output):
+    """Returns dK, dQ, dV."""
+    dQ, dK, dV = attention_backward__right_two_lines_a_row(Q, K, V, d_output)
+    return dK, dQ, dV
+
+
+def attention_backward__wrong_downhill(Q, K, V, d_output):
+    """Returns the directions in which the number falls."""
+    return tuple(-dX for dX in attention_backward__right_two_lines_a_row(Q, K, V, d_output))
+
+
+def attention_backward__wrong_last_query_alone(Q, K, V, d_output):
+    """In the loop over the queries dK and dV are set, not added up."""
+    dQ, dK, dV = np.zeros_like(Q), np.zeros_like(K), np.zeros_like(V)
+    for i, (a, g) in enumerate(zip(_weights(Q, K), d_output, strict=True)):
+        ds = a * (V @ g - a @ V @ g) / np.sqrt(Q.shape[1])
+        dQ[i], dK, dV = ds @ K, np.outer(ds, Q[i]), np.outer(a, g)
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_unstable(Q, K, V, d_output):
+    """Right, but with powers that overflow."""
+    powers = np.exp(_scaled(Q, K))
+    A = powers / powers.sum(1, keepdims=True)
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(1, keepdims=True)) / np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_differences(Q, K, V, d_output):
+    """Central differences, which the docstring rules out: too few digits where the values are large."""
+    found = []
+    for place in range(3):
+        inputs = [np.array(X, dtype=np.float64) for X in (Q, K, V)]
+        slope = np.zeros_like(inputs[place])
+        for index in np.ndindex(slope.shape):
+            sums = []
+            for step in (1e-5, -1e-5):
+                moved = [X.copy() for X in inputs]
+                moved[place][index] += step
+                sums.append(np.sum(_weights(moved[0], moved[1]) @ moved[2] * d_output))
+            slope[index] = (sums[0] - sums[1]) / 2e-5
+        found.append(slope)
+    return tuple(found)
+
+
+# ------------------------------------------------------------------------------------------- attention_backward, right
+
+
+def attention_backward__right_two_lines_a_row(Q, K, V, d_output):
+    """Query by query; what is subtracted is the output's own share, d_output · output."""
+    root = np.sqrt(Q.shape[1])
+    dQ, dK, dV = np.zeros_like(Q), np.zeros_like(K), np.zeros_like(V)
+    for i, (a, g) in enumerate(zip(_weights(Q, K), d_output, strict=True)):
+        ds = a * (V @ g - (a @ V) @ g) / root
+        dQ[i] = ds @ K
+        dK += ds[:, None] * Q[i]
+        dV += a[:, None] * g
+    return dQ, dK, dV
+
+
+def attention_backward__right_all_jacobians(Q, K, V, d_output):
+    """All Jacobians at once, (n, m, m), and one einsum a result."""
+    A = _weights(Q, K)
+    J = np.einsum("ij,jk->ijk", A, np.eye(len(K))) - np.einsum("ij,ik->ijk", A, A)
+    back = np.einsum("iv,jv,ijk->ik", d_output, V, J) * Q.shape[1] ** -0.5
+    return np.einsum("ik,kd->id", back, K), np.einsum("ik,id->kd", back, Q), np.einsum("ij,iv->jv", A, d_output)
+
+
+def attention_backward__right_centred_values(Q, K, V, d_output):
+    """The softmax's derivative as a covariance of keys and values: each query's own mean key is subtracted."""
+    A = _weights(Q, K)
+    root = math.sqrt(K.shape[1])
+    away = K[None] - (A @ K)[:, None]  # (n, m, d_k): how far each key is from the query's mean key
+    gains = A * (d_output @ V.T)
+    dQ = (gains[:, :, None] * away).sum(axis=1) / root
+    dS = gains - A * gains.sum(axis=1, keepdims=True)
+    return dQ, (Q.T @ dS).T / root, np.swapaxes(np.swapaxes(d_output, 0, 1) @ A, 0, 1)
+
+
+def attention_backward__right_root_shared(Q, K, V, d_output):
+    """Queries and keys are both divided by the fourth root, and so are their gradients; float64 throughout."""
+    fourth = Q.shape[1] ** 0.25
+    q, k, v, g = Q.astype(np.float64) / fourth, K.astype(np.float64) / fourth, V.astype(np.float64), d_output
+    A = np.exp(q @ k.T - np.max(q @ k.T, axis=1)[:, None])
+    A /= A.sum(axis=1)[:, None]
+    output = A @ v
+    dS = A * (g @ v.T - (g * output).sum(axis=1)[:, None])
+    return (dS @ k) / fourth, (dS.T @ q) / fourth, A.T @ g
+
+
+def attention_backward__right_pairs_of_keys(Q, K, V, d_output):
+    """Key against key: a score's derivative adds up how much its value is worth more than each other's."""
+    A = _weights(Q, K)
+    worth = d_output @ V.T
+    dS = np.empty_like(A)
+    for j in range(len(K)):
+        dS[:, j] = A[:, j] * (A * (worth[:, [j]] - worth)).sum(axis=1)
+    dS = dS / np.sqrt(Q.shape[-1])
+    return np.tensordot(dS, K, axes=1), np.tensordot(dS, Q, axes=(0, 0)), np.inner(A.T, d_output.T)

@@ -1,6 +1,18 @@
-"""Unit 1, from words to queries, keys and values: embedding, lookup, projections in both conventions, and counting."""
+"""Unit 1, from words to queries, keys and values: embedding, lookup, projections in both conventions, and counting.
 
-from . import attention_parameters, embed, low_rank_value, project_qkv, project_token, soft_lookup
+Its challenges: weights that point, and the best memory of a fixed size.
+"""
+
+from . import (
+    attention_parameters,
+    embed,
+    linear_memory,
+    low_rank_value,
+    pointing_weights,
+    project_qkv,
+    project_token,
+    soft_lookup,
+)
 
 EXERCISES = (
     embed.EXERCISE,
@@ -9,4 +21,6 @@ EXERCISES = (
     project_token.EXERCISE,
     low_rank_value.EXERCISE,
     attention_parameters.EXERCISE,
+    pointing_weights.EXERCISE,
+    linear_memory.EXERCISE,
 )

@@ -1,7 +1,8 @@
-"""Unit 2, why the scores are divided by √d: softmax, scores, variance and its measurement, attention, saturation."""
+"""Unit 2, why the scores are divided by √d: softmax, scores, variance, attention, saturation, the way back."""
 
 from . import (
     attention,
+    attention_backward,
     attention_scores,
     derivation_terms,
     dot_product_moments,
@@ -20,4 +21,5 @@ EXERCISES = (
     score_statistics.EXERCISE,
     attention.EXERCISE,
     softmax_jacobian.EXERCISE,
+    attention_backward.EXERCISE,
 )

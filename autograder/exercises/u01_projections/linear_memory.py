@@ -1,0 +1,157 @@
+"""linear_memory: the matrix that gives each key its value back as well as a matrix can."""
+
+import numpy as np
+
+from ..kit import Drawn, Leaf, by_columns, every_second_row, exercise, normal, strided
+
+#: Whoever comes near step by step is right, too: the known mistakes are all further off.
+RTOL, RTOL_FLOAT32 = 1e-5, 1e-4
+
+
+def even(rng, shape, sizes):
+    """Keys that are far from dependent: their singular values lie between 1 and 3."""
+    n, d_k = shape
+    small = min(shape)
+    left, _ = np.linalg.qr(rng.standard_normal((n, small)))
+    right, _ = np.linalg.qr(rng.standard_normal((d_k, small)))
+    return left * rng.permutation(np.linspace(1, 3, small)) @ right.T
+
+
+def linear_memory(keys: Drawn("n d_k", even), values: normal("n d_v")) -> Leaf("float array", "the memory"):
+    left, strengths, right = np.linalg.svd(keys, full_matrices=False)
+    kept = strengths > 1e-6 * max(strengths.max(), 1e-300)
+    return right[kept].T @ ((left[:, kept].T @ values) / strengths[kept, None])
+
+
+def cases(case):
+    def ask(criterion, label, dtype=np.float64, **more):
+        rtol = RTOL_FLOAT32 if dtype is np.float32 else RTOL
+        return case(criterion, label, dtype=dtype, rtol=rtol, **more)
+
+    yield ask("up to d_k pairs", "fewer pairs than features (n = {n}, d_k = {d_k})")
+    yield ask("up to d_k pairs", "as many pairs as features (n = d_k = {n})", n="d_k")
+    yield ask("up to d_k pairs", "values as wide as the keys (d_v = d_k)", d_v="d_k")
+    layout = {"keys": by_columns, "values": every_second_row}
+    yield ask("up to d_k pairs", "keys and values that are slices", layout=layout)
+    yield ask("up to d_k pairs", "a single pair (n = 1)", n=1)
+    yield ask("more pairs", "more pairs than features (n = {n}, d_k = {d_k})", n=range(10, 15))
+    yield ask("more pairs", "many pairs, values one wide", n=range(40, 60), d_v=1)
+    yield ask("more pairs", "keys one wide (d_k = 1)", d_k=1)
+    yield ask("more pairs", "more pairs, float32", n=range(10, 15), dtype=np.float32, layout=strided)
+    for n, words in ((range(10, 14), "more pairs than features"), (6, "no more pairs than features (d_k = {d_k})")):
+        drawn = case.draw(n=n, d_k=7)
+        drawn["keys"] = even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4]
+        yield ask("dependent keys", f"keys that come twice or more, with other values: {words}", **drawn)
+    drawn = case.draw(d_k=7)
+    drawn["keys"][1] = 0.0
+    yield ask("dependent keys", "a key of zeros", **drawn)
+    drawn = case.draw(n=range(10, 14), d_k=7)
+    drawn["keys"][:, 2] = 0.0
+    yield ask("dependent keys", "a feature that is 0 in all keys", **drawn)
+
+
+def unit(keys):
+    return keys / np.maximum(np.linalg.norm(keys, axis=1, keepdims=True), 1e-300)
+
+
+def as_if_at_right_angles(keys, values):
+    return (keys / np.maximum((keys**2).sum(axis=1, keepdims=True), 1e-300)).T @ values
+
+
+def one_after_another(keys, values):
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    for key, value in zip(keys.astype(float), values, strict=True):
+        S += np.outer(key, value - key @ S) / max(key @ key, 1e-300)
+    return S
+
+
+def some_features_only(keys, values):
+    """Exact up to d_k pairs with as many features as pairs; the others stay at 0."""
+    S, used = np.zeros((keys.shape[1], values.shape[1])), min(keys.shape)
+    S[:used] = linear_memory(keys[:, :used], values)
+    return S
+
+
+def one_value_a_key(pick):
+    """Where a key comes again, one of its values is kept."""
+
+    def memory(keys, values):
+        kept = [pick(np.flatnonzero((keys == key).all(axis=1))) for key in np.unique(keys, axis=0)]
+        return linear_memory(keys[kept], values[kept])
+
+    return memory
+
+
+def by_features(keys, values):
+    """The textbook's formula for many pairs, whether there is an inverse or not."""
+    return np.linalg.inv(keys.T @ keys) @ keys.T @ values
+
+
+def ridge(keys, values):
+    return np.linalg.solve(keys.T @ keys + 0.1 * np.eye(keys.shape[1]), keys.T @ values)
+
+
+def with_a_constant(keys, values):
+    return linear_memory(keys - keys.mean(axis=0), values - values.mean(axis=0))
+
+
+def strongest_half(keys, values):
+    left, strengths, right = np.linalg.svd(keys, full_matrices=False)
+    kept = max(1, len(strengths) // 2)
+    return right[:kept].T @ ((left[:, :kept].T @ values) / np.maximum(strengths[:kept, None], 1e-300))
+
+
+MISTAKES = (
+    ("plain-sum", lambda keys, values: keys.T @ values,
+     "This is the plain sum of section 2. Keys that are not at right angles bring each other's values into the "
+     "answer."),
+    ("average", lambda keys, values: keys.T @ values / len(keys),
+     "This is the plain sum, divided by the number of pairs. The values of other keys still come into the answer."),
+    ("as-if-at-right-angles", as_if_at_right_angles,
+     "This is a sum over the pairs, each divided by the square of its key's length. It is exact for one pair, or for "
+     "keys at right angles; others disturb each other."),
+    ("unit-keys", lambda keys, values: unit(keys).T @ values,
+     "The keys were brought to length 1 and the products summed. Keys at other than right angles disturb each other."),
+    ("one-after-another", one_after_another,
+     "The pairs are stored one after another, each exactly. Storing a later one disturbs those before it: what if "
+     "all have a say at once?"),
+    ("some-features-only", some_features_only,
+     "The memory is exact where it can be, but not the one of least norm: some features of the keys are not used."),
+    ("first-pairs-only", lambda keys, values: linear_memory(keys[: keys.shape[1]], values[: keys.shape[1]]),
+     "Only the first d_k pairs are stored. Where there are more, all count alike, and the memory need be exact for "
+     "none."),
+    ("latest-value", one_value_a_key(lambda places: places[-1]),
+     "Where a key comes twice, the memory knows one of its values only. Which answer has the least sum of squares for "
+     "both?"),
+    ("first-value", one_value_a_key(lambda places: places[0]),
+     "Where a key comes twice, the memory knows its first value only. Which answer has the least sum of squares for "
+     "both?"),
+    ("unit-keys-solved", lambda keys, values: linear_memory(unit(keys), values),
+     "The memory answers keys of length 1. It will be asked with the keys as they are."),
+    ("by-features", by_features,
+     "keys.T @ keys has no inverse where the keys fill fewer than d_k directions: what comes out then is rounding, or "
+     "an error."),
+    ("ridge", ridge,
+     "Something was added to make a matrix invertible, and the memory is no longer exact where it can be."),
+    ("directions-dropped", strongest_half,
+     "Some directions of the keys were left out. All that differ from 0 count."),
+    ("with-a-constant", with_a_constant,
+     "Means were taken off first. The memory is read by `query @ S` alone, with nothing added."),
+    ("other-way", lambda keys, values: linear_memory(values, keys),
+     "This matrix gives the keys of the values. Wanted are the values of the keys."),
+    ("transposed", lambda keys, values: linear_memory(keys, values).T,
+     "The memory is transposed. It is read by `query @ S`, so its rows belong to the features of a key."),
+    ("inverse-alone", lambda keys, values: linear_memory(keys, np.eye(len(keys))),
+     "The values do not take part yet. The memory is (d_k, d_v)."),
+    ("answers", lambda keys, values: keys @ linear_memory(keys, values),
+     "These are the answers to the stored keys. The memory itself is asked for."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    linear_memory,
+    cases,
+    MISTAKES,
+    credit={"up to d_k pairs": 0.45, "more pairs": 0.3, "dependent keys": 0.25},
+    core="up to d_k pairs",
+    ranges={"n": range(3, 6), "d_k": range(6, 10), "d_v": range(2, 14)},
+)

@@ -1,0 +1,100 @@
+"""What keeps queries and keys of two features from pointing where they should. Many weights are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..kit import Case, Symptom
+from .parts import softmax
+
+Array = np.ndarray
+WANTED = 0.9
+
+
+def examine_pointing(case: Case, result: Any) -> Symptom | None:
+    """The first thing that is wrong with what `pointing_weights` returned for this case, or None."""
+    X, target = case.args
+    problem = _form_problem(result, X)
+    if problem is not None:
+        return problem
+    W_Q, W_K = (W.astype(np.float64) for W in result)
+    Q, K = X @ W_Q, X @ W_K
+    if not np.isfinite(Q @ K.T).all():
+        return Symptom("not-finite", "the scores hold NaN or infinity")
+    rows, weights = np.arange(len(X)), softmax(Q @ K.T)
+    given = weights[rows, target]
+    worst = int(given.argmin())
+    if given[worst] >= WANTED - 1e-9:
+        return None
+    text = f"row {worst} gives the weight {given[worst]:.3f} to column {target[worst]}, not {WANTED} or more"
+    return Symptom(_slip(X, target, W_Q, W_K, Q @ K.T), text)
+
+
+def _form_problem(result: Any, X: Array) -> Symptom | None:
+    """The first thing that keeps the weights from being used, or None."""
+    if not isinstance(result, tuple) or len(result) != 2:
+        return Symptom("no-tuple", "a tuple of two arrays was asked for, (W_Q, W_K)")
+    d_model = X.shape[1]
+    for name, W in zip(("W_Q", "W_K"), result, strict=True):
+        if not isinstance(W, np.ndarray) or W.dtype.kind not in "fiu":
+            return Symptom("no-tuple", f"{name} is no array of numbers")
+        if W.shape != (d_model, 2):
+            slug = "features-for-weights" if W.shape == (len(X), 2) else "wrong-shapes"
+            return Symptom(slug, f"{name} has shape {W.shape} where {(d_model, 2)} was asked for")
+        if not np.isfinite(W).all():
+            return Symptom("not-finite", f"{name} holds NaN or infinity")
+    return None
+
+
+def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str:
+    """Why the weights do not point, from where they point instead."""
+    n, rows = len(X), np.arange(len(X))
+    designed = [np.linalg.lstsq(X.T, W, rcond=None)[0] for W in (W_Q, W_K)]  # X.T @ designed = W, if made so
+    if _points(scores, target):
+        return "too-soft"
+    if _points(scores.T, target):
+        return "swapped"
+    if _points(-scores, target):
+        return "wrong-sign"
+    if _points(designed[0] @ designed[1].T, target):
+        return "transpose-for-inverse"
+    if _points(scores, rows):
+        return "points-at-itself"
+    if any(_points(scores, (target + step) % n) for step in (1, -1)):
+        return "neighbour"
+    Q, K = (part / (np.abs(part).max() or 1.0) for part in (X @ W_Q, X @ W_K))
+    if not all(_can_win(K, j) for j in target):
+        return "on-a-line" if _on_a_line(K) else "cannot-win"
+    if len(set(target)) > 1 and np.abs(Q - Q[0]).max() <= 1e-6:
+        return "rows-alike"
+    return "repeats" if len(set(target)) < n else "elsewhere"
+
+
+def _points(scores: Array, target: Array) -> bool:
+    """Is the score of the target the largest of its row, beyond rounding?"""
+    others = scores.copy()
+    rows = np.arange(len(scores))
+    others[rows, target] = -np.inf
+    return bool((scores[rows, target] > others.max(axis=1) + 1e-6 * np.abs(scores).max()).all())
+
+
+def _can_win(K: Array, j: int) -> bool:
+    """Is there a query, of any direction, for which key j has the largest score?
+
+    K is of order 1. There is if the directions from key j to all others lie within less than a half-turn.
+    """
+    ways = np.delete(K, j, axis=0) - K[j]
+    if len(ways) == 0:
+        return True
+    if (np.linalg.norm(ways, axis=1) <= 1e-9).any():
+        return False
+    angles = np.sort(np.arctan2(ways[:, 1], ways[:, 0]))
+    gaps = np.append(np.diff(angles), angles[0] + 2 * np.pi - angles[-1])
+    return bool(gaps.max() > np.pi + 1e-6)
+
+
+def _on_a_line(K: Array) -> bool:
+    strengths = np.linalg.svd(K - K.mean(axis=0), compute_uv=False)
+    return bool(len(K) > 2 and strengths[1] <= 1e-6 * strengths[0])

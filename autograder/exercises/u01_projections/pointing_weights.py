@@ -1,0 +1,158 @@
+"""pointing_weights: queries and keys of two features that let every token point at the one it is told to."""
+
+import numpy as np
+
+from ..kit import Drawn, Leaf, exercise, ids
+from .pointing_faults import examine_pointing
+
+
+def spread(rng, shape, sizes):
+    """Tokens that are far from dependent."""
+    return tokens(rng, *shape, 3.0)
+
+
+def tokens(rng, n, d_model, condition):
+    """Linearly independent rows of that condition number, in no particular direction."""
+    left, _ = np.linalg.qr(rng.standard_normal((n, n)))
+    right, _ = np.linalg.qr(rng.standard_normal((d_model, n)))
+    return left * np.geomspace(condition, 1, n) @ right.T
+
+
+def parabola(n, target, length=50.0, step=1):
+    """Queries and keys: −(j − t)² is largest at j = t, and is 2tj − j² but for what all keys share."""
+    j, t = np.arange(n), np.asarray(target) * step
+    return length * np.stack([2.0 * t, -np.ones(len(t))], axis=1), np.stack([j, 1.0 * j**2], axis=1)
+
+
+def pointing_weights(
+    X: Drawn("n d_model", spread), target: ids("n", "n")
+) -> (
+    Leaf("float array", "W_Q"),
+    Leaf("float array", "W_K"),
+):
+    return made_from(X, *parabola(len(X), target))
+
+
+def made_from(X, *features):
+    """The weights W of each table of features, X W = features, in the row space of X."""
+    left, strengths, right = np.linalg.svd(X, full_matrices=False)
+    return tuple(right.T @ (left.T @ wanted / strengths[:, None]) for wanted in features)
+
+
+def cases(case):
+    rng = case.rng
+
+    def order(n):
+        """A permutation that is neither its own inverse nor near to the order itself: a circle of all."""
+        around = rng.permutation(n)
+        target = np.empty(n, dtype=np.int64)
+        target[around] = np.roll(around, 1)
+        return target
+
+    def repeated(n):
+        target = rng.integers(0, n, n)
+        target[: n // 2 + 1] = rng.permutation(n)[0]
+        return rng.permutation(target)
+
+    for n in (6, 5, 8):
+        yield case("each token once", "each token is pointed at once (n = {n})", n=n, target=order(n))
+    for n, words in (
+        (7, "some tokens are pointed at twice or more (n = {n})"),
+        (9, "most point at one token (n = {n})"),
+    ):
+        yield case("repeats", words, n=n, target=repeated(n))
+    n = int(rng.integers(5, 9))
+    yield case("repeats", "all point at one token (n = {n})", n=n, target=np.full(n, rng.integers(n)))
+    yield case("repeats", "each points at itself (n = {n})", n=n, target=np.arange(n))
+    wide = int(rng.integers(40, 65))
+    yield case("sizes", "sixteen tokens", n=16, d_model=wide, target=order(16))
+    yield case("sizes", "sixteen tokens, some pointed at twice or more", n=16, d_model=20, target=repeated(16))
+    yield case("sizes", "as many tokens as features (n = d_model = {n})", n=n, d_model="n", target=order(n))
+    yield case("sizes", "a single token", n=1, target=np.zeros(1, dtype=np.int64))
+    yield case("sizes", "two tokens, that point at each other", n=2, target=np.array([1, 0]))
+    near = tokens(rng, 12, 30, 90.0)
+    yield case("sizes", "tokens that are nearly dependent", X=near, target=order(12))
+
+
+def circle(n, target, length=500.0, step=0):
+    """Queries and keys around a circle."""
+    around = 2 * np.pi * np.arange(n) / n
+    keys = np.stack([np.cos(around), np.sin(around)], axis=1)
+    return length * keys[(np.asarray(target) + step) % n], keys
+
+
+def designed(design):
+    """Weights that make the queries and keys of `design(n, target)`."""
+    return lambda X, target: made_from(X, *design(len(X), target))
+
+
+def on_a_line(n, target):
+    numbers = np.stack([np.arange(n) - (n - 1) / 2, np.ones(n)], axis=1)
+    return 500 * numbers[target], numbers
+
+
+def one_in_the_middle(n, target):
+    """A circle of all but the last key, which stands in the middle."""
+    _, around = circle(max(n - 1, 1), [0])
+    keys = np.concatenate([around[: n - 1], np.zeros((1, 2))])
+    return 500 * keys[target], keys
+
+
+def like_the_key(n, target):
+    """Keys on a parabola, and queries that are copies of the keys they look for."""
+    _, keys = parabola(n, target)
+    return 50 * keys[target], keys
+
+
+def one_query(n, target):
+    queries, keys = circle(n, target)
+    return np.tile(queries[:1], (n, 1)), keys
+
+
+MISTAKES = (
+    ("too-soft", designed(lambda n, target: circle(n, target, length=1.0)),
+     "Every row gives its largest weight to the right column, but not enough of it. What made a soft lookup "
+     "nearly hard in section 2?"),
+    ("transpose-for-inverse", lambda X, target: tuple(X.T @ part for part in circle(len(X), target)),
+     "Your queries and keys themselves would point, but X @ W does not give them: X @ X.T is not the identity. "
+     "Which W gives X @ W exactly what you want?"),
+    ("swapped", lambda X, target: designed(circle)(X, target)[::-1],
+     "Column i looks at row target[i] here, not row i at column target[i]: queries and keys have changed places."),
+    ("wrong-sign", designed(lambda n, target: circle(n, target, length=-500.0)),
+     "The right column has the smallest score of its row: a sign is wrong."),
+    ("points-at-itself", designed(lambda n, target: circle(n, np.arange(n))),
+     "Every token points at itself. Where does `target` come in, in the queries or in the keys?"),
+    ("neighbour", designed(lambda n, target: circle(n, target, step=1)),
+     "Every row points at a neighbour of its target. Is something counted from 1?"),
+    ("on-a-line", designed(on_a_line),
+     "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
+     "Where else in the plane could keys lie?"),
+    ("cannot-win", designed(one_in_the_middle),
+     "One of the keys that are looked for can have the largest score for no query at all, however long. Draw your "
+     "keys as points in the plane, and ask for each which query would choose it."),
+    ("elsewhere", designed(like_the_key),
+     "For every key that is looked for there is a query that would choose it, but yours choose others. "
+     "A dot product measures direction and length: does another key win by being longer?"),
+    ("rows-alike", designed(one_query),
+     "All rows point at the same column, though their targets differ. Does each token get a query of its own?"),
+    ("repeats", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),
+     "Right where each token is pointed at once, wrong where two point at the same. Can your design let them?"),
+    ("features-for-weights", lambda X, target: parabola(len(X), target),
+     "These look like queries and keys, one row a token. The weights are asked for, which make them from X."),
+    ("wrong-shapes", lambda X, target: made_from(X, 50 * np.eye(len(X))[target], np.eye(len(X))),
+     "The weights have another shape than (d_model, 2). Two features are to suffice."),
+    ("no-tuple", lambda X, target: list(designed(circle)(X, target)),
+     "Return a tuple of two arrays: `return W_Q, W_K`."),
+    ("not-finite", designed(lambda n, target: circle(n, target, length=1e308)),
+     "The scores or weights hold NaN or infinity. A long query is enough; it need not be endless."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    pointing_weights,
+    cases,
+    MISTAKES,
+    credit={"each token once": 0.5, "repeats": 0.2, "sizes": 0.3},
+    core="each token once",
+    ranges={"n": range(5, 10), "d_model": range(11, 20)},
+    examine=examine_pointing,
+)
