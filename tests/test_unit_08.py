@@ -72,6 +72,61 @@ def test_ablation_and_context_score_by_loops():
         assert float(expected) == pytest.approx(sum(rows) / len(rows), abs=1e-12), case.label
 
 
+def test_find_heads_row_by_row():
+    for case, (patterns, tokens), (previous, induction) in cases("find_heads"):
+        n, ids = len(tokens), tokens.tolist()
+        wanted = {
+            "previous": {i: [i - 1] for i in range(1, n)},
+            "induction": {i: [j for j in range(1, i + 1) if ids[j - 1] == ids[i]] for i in range(n)},
+        }
+        for kind, expected in (("previous", previous), ("induction", induction)):
+            rows = {i: columns for i, columns in wanted[kind].items() if columns}
+            chance = sum(len(columns) / (i + 1) for i, columns in rows.items()) / max(len(rows), 1)
+            named = []
+            for layer, heads in enumerate(patterns.tolist()):
+                for head, pattern in enumerate(heads):
+                    score = sum(pattern[i][j] for i, columns in rows.items() for j in columns) / max(len(rows), 1)
+                    share = (score - chance) / (1 - chance) if rows else 0.0
+                    assert not 0.3 <= share <= 0.7, f"{case.label}: a head at {share:.2f} is a matter of taste"
+                    if share > 0.5:
+                        named.append((layer, head))
+            assert named == [tuple(pair) for pair in expected], case.label
+
+
+def test_in_texts_of_two_kinds_even_attention_scores_what_the_unit_says():
+    generator, scores = np.random.default_rng(0), []
+    for _ in range(400):
+        ids = generator.integers(2, size=32)
+        counts = [sum(ids[j - 1] == ids[i] for j in range(1, i + 1)) for i in range(32)]
+        scores.append(np.mean([count / (i + 1) for i, count in enumerate(counts) if count]))
+    assert np.mean(scores) == pytest.approx(0.47, abs=0.01)
+
+
+def test_ablate_path_position_by_position():
+    for case, (tokens, weights, into), (logits, *patterns) in cases("ablate_path"):
+        first, second = weights["blocks"]
+        for row, ids in enumerate(tokens):
+            start = [weights["W_E"][token] + weights["W_pos"][i] for i, token in enumerate(ids)]
+            full, looks = attended(start, start, start, start, first)
+            read = {reader: start if reader == into else full for reader in ("query", "key", "value")}
+            stream, looks_again = attended(read["query"], read["key"], read["value"], full, second)
+            for i in range(len(ids)):
+                assert near(looks[i], patterns[0][row, i, : i + 1]), case.label
+                assert near(looks_again[i], patterns[1][row, i, : i + 1], 1e-8), case.label
+                assert near(stream[i] @ weights["W_U"], logits[row, i], 1e-8), case.label
+
+
+def attended(query, key, value, stream, block):
+    """What stands in the stream after a layer, position by position, and its rows of weights."""
+    out, rows = [], []
+    for i in range(len(stream)):
+        scores = [(query[i] @ block["W_Q"]) @ (key[j] @ block["W_K"]) for j in range(i + 1)]
+        row = torch.softmax(torch.stack(scores) / block["W_Q"].shape[1] ** 0.5, 0)
+        out.append(stream[i] + sum(row[j] * (value[j] @ block["W_V"] @ block["W_O"]) for j in range(i + 1)))
+        rows.append(row)
+    return out, rows
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Circuits
 

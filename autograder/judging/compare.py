@@ -71,10 +71,11 @@ def flat(returns: Leaf | tuple[Any, ...], value: Any) -> Any:
     return Misfit(f"it returned {describe(value)} where {_form(returns)} was asked for") if parts is None else parts
 
 
-def _parts(returns: Leaf | tuple[Any, ...], value: Any) -> tuple[Any, ...] | None:
+def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any, ...] | None:
     if isinstance(returns, Leaf):
         return (value,)
-    if not isinstance(value, tuple) or len(value) != len(returns):
+    kinds = (tuple, list) if isinstance(returns, list) else tuple
+    if not isinstance(value, kinds) or len(value) != len(returns):
         return None
     found = [_parts(one, other) for one, other in zip(returns, value, strict=True)]
     return None if any(part is None for part in found) else tuple(item for part in found for item in part)

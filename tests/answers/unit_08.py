@@ -2222,3 +2222,403 @@ def build_induction_circuit__wrong_zeros(vocab_size, n_ctx):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
+
+
+# ---------------------------------------------------------------------------------------------------------- find_heads
+
+
+def _places(tokens):
+    """Where the token before came, and where what followed an earlier occurrence stands."""
+    n = len(tokens)
+    before = torch.zeros(n, n, dtype=torch.bool)
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    for i in range(n):
+        for j in range(1, i + 1):
+            before[i, j] = j == i - 1
+            followed[i, j] = bool(tokens[j - 1] == tokens[i])
+    if n > 1:
+        before[1, 0] = True
+    return before, followed
+
+
+def _above_chance(pattern, places):
+    """(score - chance) / (1 - chance), or None without a row."""
+    n = len(places)
+    rows = [i for i in range(n) if places[i].any()]
+    if not rows:
+        return None
+    score = sum(float(pattern[i][places[i]].sum()) for i in rows) / len(rows)
+    chance = sum(int(places[i].sum()) / (i + 1) for i in rows) / len(rows)
+    return (score - chance) / (1 - chance)
+
+
+def find_heads__right_loops(patterns, tokens):
+    """Plain loops over layers, heads and positions."""
+    lists = []
+    for places in _places(tokens):
+        found = []
+        for layer in range(patterns.shape[0]):
+            for head in range(patterns.shape[1]):
+                share = _above_chance(patterns[layer, head], places)
+                if share is not None and share > 0.5:
+                    found.append((layer, head))
+        lists.append(found)
+    return lists[0], lists[1]
+
+
+def find_heads__right_even_pattern_as_a_head(patterns, tokens):
+    """Even attention is put in as one more layer, and all are scored alike."""
+    layers, heads, n, _ = patterns.shape
+    even = torch.ones(n, n, dtype=patterns.dtype).tril()
+    even = (even / even.sum(-1, keepdim=True)).expand(1, heads, n, n)
+    everything = torch.cat([patterns, even])
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    earlier = torch.cat([torch.full((1,), -1), tokens[:-1]])
+    answer = []
+    for wanted in (torch.eye(n, dtype=torch.bool).roll(1, 0).tril(-1), (tokens[:, None] == earlier[None]) & causal):
+        rows = wanted.any(1)
+        if not rows.any():
+            answer.append([])
+            continue
+        scores = (everything * wanted).sum(-1)[:, :, rows].mean(-1)
+        chance = scores[-1, 0]
+        passed = (scores[:-1] - chance) / (1 - chance) > 0.5
+        answer.append([(int(a), int(b)) for a, b in torch.nonzero(passed)])
+    return answer[0], answer[1]
+
+
+def find_heads__right_sorted_from_a_set(patterns, tokens):
+    """Collects a set and sorts it; the threshold is put on the raw score, half way from chance to 1."""
+    before, followed = _places(tokens)
+    pairs = {"before": set(), "followed": set()}
+    for name, places in (("before", before), ("followed", followed)):
+        rows = places.any(1).nonzero().flatten().tolist()
+        if rows:
+            chance = sum(float(places[i, : i + 1].double().mean()) for i in rows) / len(rows)
+            for layer, stack in enumerate(patterns):
+                for head, pattern in enumerate(stack):
+                    score = float(pattern[rows].double().mul(places[rows]).sum()) / len(rows)
+                    if score > (1 + chance) / 2:
+                        pairs[name].add((layer, head))
+    return sorted(pairs["before"]), sorted(pairs["followed"])
+
+
+def find_heads__right_gather_by_one_hot(patterns, tokens):
+    """A product of one-hot rows; the pattern read through einsum."""
+    n = tokens.numel()
+    _, kinds = torch.unique(tokens, return_inverse=True)
+    one_hot = torch.nn.functional.one_hot(kinds).double()
+    shifted = torch.cat([torch.zeros_like(one_hot[:1]), one_hot[:-1]])
+    followed = torch.tril(one_hot @ shifted.T)
+    before = torch.diag(torch.ones(n - 1, dtype=torch.float64), -1) if n > 1 else torch.zeros(1, 1).double()
+    weight = 1 / torch.arange(1, n + 1).double()
+    result = []
+    for places in (before, followed):
+        used = (places.sum(1) > 0).double()
+        total = used.sum().clamp_min(1)
+        score = torch.einsum("lhij,ij->lh", patterns.double(), places) / total
+        chance = (places.sum(1) * weight).sum() / total
+        hit = (score - chance > 0.5 * (1 - chance)) & (used.sum() > 0)
+        result.append([tuple(pair) for pair in hit.nonzero().tolist()])
+    return tuple(result)
+
+
+def _search(patterns, tokens, score=None, passes=None, places=_places):
+    """For the wrong ones: another score, another test, other places."""
+    lists = []
+    for wanted in places(tokens):
+        found = []
+        for layer in range(patterns.shape[0]):
+            for head in range(patterns.shape[1]):
+                share = (score or _above_chance)(patterns[layer, head], wanted)
+                if share is not None and (passes or (lambda s: s > 0.5))(share):
+                    found.append((layer, head))
+        lists.append(found)
+    return lists[0], lists[1]
+
+
+def _raw(pattern, places):
+    rows = [i for i in range(len(places)) if places[i].any()]
+    return sum(float(pattern[i][places[i]].sum()) for i in rows) / len(rows) if rows else None
+
+
+def find_heads__wrong_raw_score(patterns, tokens):
+    """The score itself is compared with 0.5."""
+    return _search(patterns, tokens, score=_raw)
+
+
+def find_heads__wrong_difference_from_chance(patterns, tokens):
+    """Chance is subtracted and nothing else."""
+
+    def score(pattern, places):
+        n = len(places)
+        even = torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None]
+        raw = _raw(pattern, places)
+        return None if raw is None else raw - _raw(even, places)
+
+    return _search(patterns, tokens, score=score)
+
+
+def find_heads__wrong_chance_one_over_n(patterns, tokens):
+    """Even attention over all n columns, as if nothing were masked."""
+
+    def score(pattern, places):
+        n = len(places)
+        raw = _raw(pattern, places)
+        if raw is None:
+            return None
+        chance = _raw(torch.full((n, n), 1 / n), places)
+        return (raw - chance) / (1 - chance)
+
+    return _search(patterns, tokens, score=score)
+
+
+def find_heads__wrong_same_token(patterns, tokens):
+    """Looks for heads that attend to earlier copies of the token."""
+
+    def places(tokens):
+        before, _ = _places(tokens)
+        return before, (tokens[:, None] == tokens[None]).tril(-1)
+
+    return _search(patterns, tokens, places=places)
+
+
+def find_heads__wrong_best_of_each_kind(patterns, tokens):
+    """Names the one best head of each kind if it passes."""
+    lists = []
+    for wanted in _places(tokens):
+        scores = {
+            (layer, head): _above_chance(patterns[layer, head], wanted)
+            for layer in range(patterns.shape[0])
+            for head in range(patterns.shape[1])
+        }
+        best = max(scores, key=lambda pair: scores[pair] or 0.0)
+        lists.append([best] if (scores[best] or 0) > 0.5 else [])
+    return lists[0], lists[1]
+
+
+def find_heads__wrong_max_over_matches(patterns, tokens):
+    """The strongest match counts, not their sum."""
+
+    def score(pattern, places):
+        rows = [i for i in range(len(places)) if places[i].any()]
+        if not rows:
+            return None
+        top = sum(float(pattern[i][places[i]].max()) for i in rows) / len(rows)
+        chance = sum(1 / (i + 1) for i in rows) / len(rows)
+        return (top - chance) / (1 - chance)
+
+    return _search(patterns, tokens, score=score)
+
+
+def find_heads__wrong_last_occurrence(patterns, tokens):
+    """Only what followed the last earlier occurrence."""
+
+    def places(tokens):
+        before, followed = _places(tokens)
+        last = torch.zeros_like(followed)
+        for i, row in enumerate(followed):
+            if row.any():
+                last[i, row.nonzero()[-1]] = True
+        return before, last
+
+    return _search(patterns, tokens, places=places)
+
+
+def find_heads__wrong_all_positions_averaged(patterns, tokens):
+    """The mean runs over all n positions."""
+
+    def score(pattern, places):
+        n = len(places)
+        raw = float((pattern * places).sum()) / n
+        chance = sum(int(places[i].sum()) / (i + 1) for i in range(n)) / n
+        return (raw - chance) / (1 - chance)
+
+    return _search(patterns, tokens, score=score)
+
+
+def find_heads__wrong_columns_for_rows(patterns, tokens):
+    """Takes column i for the query."""
+    return find_heads__right_loops(patterns.transpose(-1, -2), tokens)
+
+
+def find_heads__wrong_period_of_the_text(patterns, tokens):
+    """Takes the first gap for the period of the text."""
+
+    def places(tokens):
+        before, _ = _places(tokens)
+        n, ids = len(tokens), tokens.tolist()
+        gaps = [i - ids.index(token) for i, token in enumerate(ids) if ids.index(token) < i]
+        found = torch.zeros(n, n, dtype=torch.bool)
+        if gaps:
+            for i in range(gaps[0], n):
+                found[i, i - gaps[0] + 1] = True
+        return before, found
+
+    return _search(patterns, tokens, places=places)
+
+
+def find_heads__wrong_lists_swapped(patterns, tokens):
+    """Induction first."""
+    return find_heads__right_loops(patterns, tokens)[::-1]
+
+
+def find_heads__wrong_pairs_swapped(patterns, tokens):
+    """(head, layer)."""
+    previous, induction = find_heads__right_loops(patterns, tokens)
+    return sorted((b, a) for a, b in previous), sorted((b, a) for a, b in induction)
+
+
+# --------------------------------------------------------------------------------------------------------- ablate_path
+
+
+def _attend(query, key, block):
+    n = query.shape[1]
+    scores = torch.einsum("bid,bjd->bij", query @ block["W_Q"], key @ block["W_K"]) / math.sqrt(block["W_Q"].shape[-1])
+    return torch.softmax(scores + torch.full((n, n), -math.inf, dtype=query.dtype).triu(1), dim=-1)
+
+
+def _streams(tokens, weights):
+    start = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
+    block = weights["blocks"][0]
+    A = _attend(start, start, block)
+    return start, A, start + A @ (start @ block["W_V"] @ block["W_O"])
+
+
+def ablate_path__right_dict_of_readers(tokens, weights, into):
+    """A dict of streams by reader."""
+    start, A, full = _streams(tokens, weights)
+    reads = {"query": full, "key": full, "value": full} | {into: start}
+    block = weights["blocks"][1]
+    B = _attend(reads["query"], reads["key"], block)
+    return (full + B @ reads["value"] @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
+
+
+def ablate_path__right_patterns_in_a_tuple(tokens, weights, into):
+    """The patterns in a tuple; three branches."""
+    start, A, full = _streams(tokens, weights)
+    block = weights["blocks"][1]
+    if into == "query":
+        B = _attend(start, full, block)
+    elif into == "key":
+        B = _attend(full, start, block)
+    else:
+        B = _attend(full, full, block)
+    out = B @ ((start if into == "value" else full) @ block["W_V"]) @ block["W_O"]
+    return (full + out) @ weights["W_U"], (A, B)
+
+
+def ablate_path__right_note_subtracted(tokens, weights, into):
+    """Works out the note and takes it from what one reader sees."""
+    start, A, full = _streams(tokens, weights)
+    note = full - start
+    block = weights["blocks"][1]
+    q, k, v = (full - note * float(into == name) for name in ("query", "key", "value"))
+    B = _attend(q, k, block)
+    return full @ weights["W_U"] + B @ v @ (block["W_V"] @ block["W_O"] @ weights["W_U"]), [A, B]
+
+
+def ablate_path__right_position_by_position(tokens, weights, into):
+    """The second layer position by position."""
+    start, A, full = _streams(tokens, weights)
+    block = weights["blocks"][1]
+    q = (start if into == "query" else full) @ block["W_Q"]
+    k = (start if into == "key" else full) @ block["W_K"]
+    v = (start if into == "value" else full) @ block["W_V"]
+    n, rows, outs = tokens.shape[1], [], []
+    for i in range(n):
+        scores = (k[:, : i + 1] @ q[:, i, :, None]).squeeze(-1) / q.shape[-1] ** 0.5
+        row = scores.softmax(-1)
+        outs.append((row[:, None] @ v[:, : i + 1]).squeeze(1))
+        rows.append(torch.nn.functional.pad(row, (0, n - i - 1)))
+    stream = full + torch.stack(outs, 1) @ block["W_O"]
+    return stream @ weights["W_U"], [A, torch.stack(rows, 1)]
+
+
+def _second(tokens, weights, q=None, k=None, v=None, base=None):
+    """For the wrong ones: streams by hand."""
+    start, A, full = _streams(tokens, weights)
+    pick = {"start": start, "full": full, "note": full - start, "zero": full * 0}
+    q, k, v, base = (pick[name or "full"] for name in (q, k, v, base))
+    block = weights["blocks"][1]
+    B = _attend(q, k, block)
+    return (base + B @ v @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
+
+
+def ablate_path__wrong_whole_model(tokens, weights, into):
+    """Nothing is hidden."""
+    return _second(tokens, weights)
+
+
+def ablate_path__wrong_head_ablated(tokens, weights, into):
+    """The first layer is left out everywhere."""
+    return _second(tokens, weights, "start", "start", "start", "start")
+
+
+def ablate_path__wrong_stream_too(tokens, weights, into):
+    """The second layer's output is added to the embedding."""
+    return _second(tokens, weights, **{into[0]: "start"}, base="start")
+
+
+def ablate_path__wrong_only_path_left(tokens, weights, into):
+    """The others are cut."""
+    return _second(tokens, weights, **{name[0]: "start" for name in ("query", "key", "value") if name != into})
+
+
+def ablate_path__wrong_all_readers(tokens, weights, into):
+    """All three readers see the embedding alone."""
+    return _second(tokens, weights, "start", "start", "start")
+
+
+def ablate_path__wrong_zeros_read(tokens, weights, into):
+    """The reader sees zeros."""
+    return _second(tokens, weights, **{into[0]: "zero"})
+
+
+def ablate_path__wrong_note_alone_read(tokens, weights, into):
+    """The reader sees the note alone."""
+    return _second(tokens, weights, **{into[0]: "note"})
+
+
+def ablate_path__wrong_keys_and_queries_swapped(tokens, weights, into):
+    """Query and key the wrong way round."""
+    other = {"query": "k", "key": "q", "value": "v"}[into]
+    return _second(tokens, weights, **{other: "start"})
+
+
+def ablate_path__wrong_values_never(tokens, weights, into):
+    """The value branch does nothing."""
+    return _second(tokens, weights, **({} if into == "value" else {into[0]: "start"}))
+
+
+def ablate_path__wrong_without_positions(tokens, weights, into):
+    """The reader sees the token's embedding without its position."""
+    bare = dict(weights, W_pos=weights["W_pos"] * 0)
+    start, A, full = _streams(tokens, weights)
+    poor = bare["W_E"][tokens]
+    block = weights["blocks"][1]
+    reads = {"query": full, "key": full, "value": full} | {into: poor}
+    B = _attend(reads["query"], reads["key"], block)
+    return (full + B @ reads["value"] @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
+
+
+def ablate_path__wrong_first_layers_width(tokens, weights, into):
+    """Divides by the first layer's d_head in both layers."""
+    start, A, full = _streams(tokens, weights)
+    first, block = weights["blocks"]
+    scale = math.sqrt(block["W_Q"].shape[1] / first["W_Q"].shape[1])
+    reads = {"query": full, "key": full, "value": full} | {into: start}
+    B = _attend(reads["query"] * scale, reads["key"], block)
+    return (full + B @ reads["value"] @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
+
+
+def ablate_path__wrong_old_patterns(tokens, weights, into):
+    """The patterns of the whole model come back."""
+    logits, _ = _second(tokens, weights, **{into[0]: "start"})
+    return logits, _second(tokens, weights)[1]
+
+
+def ablate_path__wrong_only_second_pattern(tokens, weights, into):
+    """One pattern in place of two."""
+    logits, patterns = _second(tokens, weights, **{into[0]: "start"})
+    return logits, patterns[1]

@@ -97,7 +97,8 @@ class Exercise:
 
     name: the function's name, unique in the course, and the `grade_id` of its answer cell.
     unit: the unit's folder, such as "02_scaled_scores".
-    returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest.
+    returns: one `Leaf`, or a tuple of them for a function that returns a tuple; tuples may nest. Within it a list
+        says that a list or a tuple will do.
     reference: what the field trusts, called with float64 inputs.
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
     credit: criterion -> share of the points, summing to 1. Without the first criterion nothing is earned.
@@ -144,7 +145,7 @@ class Exercise:
 
 
 def _flat(returns: Leaf | tuple[Any, ...]) -> Iterator[Leaf]:
-    if isinstance(returns, tuple):
+    if isinstance(returns, (tuple, list)):
         for item in returns:
             yield from _flat(item)
     else:

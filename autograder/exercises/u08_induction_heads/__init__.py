@@ -2,9 +2,11 @@
 
 from . import (
     ablate_head,
+    ablate_path,
     build_induction_circuit,
     composition_score,
     copying_score,
+    find_heads,
     in_context_learning_score,
     ov_circuit,
     prefix_matching_score,
@@ -19,7 +21,9 @@ EXERCISES = (
     ov_circuit.EXERCISE,
     copying_score.EXERCISE,
     composition_score.EXERCISE,
-    build_induction_circuit.EXERCISE,
     ablate_head.EXERCISE,
     in_context_learning_score.EXERCISE,
+    build_induction_circuit.EXERCISE,
+    find_heads.EXERCISE,
+    ablate_path.EXERCISE,
 )

@@ -1,0 +1,177 @@
+"""find_heads: which heads of a model look at the token before, and which at what followed an earlier occurrence."""
+
+import numpy as np
+import torch
+
+from ..kit import Leaf, exercise
+from .texts_with_gaps import copied, doubled, matches, mostly_one, of_two, read_by, steps_back
+
+
+def find_heads(patterns, tokens) -> (Leaf("pair list", "previous"), Leaf("pair list", "induction")):
+    return search(patterns, tokens)
+
+
+def search(
+    patterns,
+    tokens,
+    *,
+    before=lambda tokens: _back(tokens, 1),
+    followed=lambda tokens: _followed(tokens),
+    gather=lambda weights: weights.sum(-1),
+    rows=lambda places: places.any(-1),
+    even=lambda n: torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None],
+    counts=lambda score, chance: (score - chance) / (1 - chance) > 0.5,
+    told=lambda pairs: pairs,
+):
+    """Both lists. Chance is what the same score gives to the pattern of even attention."""
+    n, lists = len(tokens), []
+    for places in (before(tokens), followed(tokens)):
+        used = rows(places)
+        if not used.any():
+            lists.append([])
+            continue
+        scores, chance = (
+            gather(weights.double() * places)[..., used].mean(-1) for weights in (patterns, even(n).expand(1, 1, n, n))
+        )
+        lists.append(told([tuple(pair) for pair in counts(scores, chance).nonzero().tolist()]))
+    return tuple(lists)
+
+
+def _back(tokens, steps):
+    return torch.from_numpy(steps_back(len(tokens), steps))
+
+
+def _followed(tokens, shift=1):
+    """True at column j of row i where the token `shift` columns before j is that of i."""
+    return torch.from_numpy(matches(tokens.numpy(), shift))
+
+
+def cases(case):
+    rng = case.rng
+
+    def of(text, *layers):
+        return read_by(rng, text, layers)
+
+    def pieces(n, fresh):
+        return lambda: copied(rng, n, fresh)
+
+    yield case("plain texts", "a single token", patterns=np.ones((2, 3, 1, 1)), tokens=np.array([4]))
+    first = ("before", 0.85), ("same", 0.9), ("two back", 0.9)
+    second = ("followed", 0.85), ("latest", 0.9), ("self", 0.9)
+    yield case("plain texts", "a text that comes back in pieces", **of(pieces(22, 15), first, second))
+    yield case("plain texts", "another order of heads", **of(pieces(22, 15), second, first[::-1]))
+    yield case("plain texts", "float32", dtype=np.float32, **of(pieces(22, 15), first, second))
+    three = (
+        (("followed", 0.85), ("next", 0.9)),
+        (("before", 0.9), ("before", 0.12)),
+        (("followed", 0.85), ("ahead", 0.9)),
+    )
+    yield case("plain texts", "three layers", **of(pieces(26, 20), *three))
+    neither = (("any", 0), ("self", 0.9)), (("same", 0.9), ("first", 0.95))
+    yield case("plain texts", "heads that do neither", **of(pieces(20, 14), *neither))
+    rare = (("followed", 0.9), ("before", 0.85), ("any", 0))
+    yield case("few or many matches", "hardly a token comes back", **of(pieces(24, 21), rare))
+    shared = (("followed", 0.85), ("before", 0.85), ("followed", 0.1)), (("same", 0.9), ("any", 0), ("earliest", 0.9))
+    for vocab in (4, 5):
+        text = of(lambda vocab=vocab: rng.integers(vocab, size=34), *shared)
+        yield case("few or many matches", f"{vocab} kinds of tokens, and weights shared among matches", **text)
+    heads = (("followed", 0.2), ("followed", 0.8)), (("any", 0), ("followed", 0.05))
+    for n, share in ((32, 0.5), (30, 0.7), (36, 0.82)):
+        yield case("chance", "a vocabulary of two", **of(lambda n=n, share=share: of_two(rng, n, share), *heads))
+    for n in (34, 38):
+        yield case("chance", "one token at most places", **of(lambda n=n: mostly_one(rng, n), *heads))
+    heads = (("before", 0.24), ("before", 0.8)), (("any", 0), ("self", 0.9))
+    for n in (3, 4):
+        yield case("chance", f"{n} tokens, all different", **of(lambda n=n: rng.permutation(20)[:n], *heads))
+    heads = (("self", 0.95), ("followed", 0.9)), (("before", 0.9), ("any", 0))
+    yield case("edge cases", "each token twice in a row", **of(lambda: doubled(rng, 9), *heads))
+    heads = (("before", 0.95), ("any", 0), ("self", 0.9)), (("same", 0.9), ("first", 0.95), ("any", 0))
+    yield case("edge cases", "two tokens in turn", **of(lambda: np.tile(rng.permutation(9)[:2], 9), *heads))
+
+
+def latest(tokens):
+    places = _followed(tokens)
+    return places & (places.flip(-1).cumsum(-1).flip(-1) == 1)
+
+
+def with_one_gap(tokens):
+    """Where the token after the match would stand if all repeats had the gap of the first."""
+    n = len(tokens)
+    gaps = [i - j for i in range(n) for j in reversed(range(i)) if tokens[j] == tokens[i]]
+    return torch.from_numpy(
+        steps_back(n, max(gaps[0] - 1, 0)) & (np.arange(n) >= gaps[0])[:, None] if gaps else np.zeros((n, n), bool)
+    )
+
+
+def by_vocabulary(patterns, tokens):
+    kinds = len(set(tokens.tolist()))
+    return search(patterns, tokens, counts=lambda score, chance: (score - 1 / kinds) / max(1 - 1 / kinds, 1e-9) > 0.5)
+
+
+def chance_for_one(patterns, tokens):
+    return search(patterns, tokens, counts=RAW)[0], search(patterns, tokens)[1]
+
+
+def only_one_kind(patterns, tokens):
+    previous, induction = search(patterns, tokens)
+    return previous, [pair for pair in induction if pair not in previous]
+
+
+def RAW(score, chance):
+    return score > 0.5
+
+
+MISTAKES = (
+    ("chance-not-taken-off", {"counts": RAW},
+     "Raw scores are compared with 0.5. In a text of two kinds of tokens a head that looks nowhere in particular gets "
+     "almost half: what is left above chance, and how much could be?"),
+    ("chance-for-induction-alone", chance_for_one,
+     "The previous-token score is compared as it is. In a short text even attention gives the token before a good "
+     "share, too."),
+    ("chance-not-divided", {"counts": lambda score, chance: score - chance > 0.5},
+     "Chance is subtracted, but a head that gives all its weight does not reach 1 then. How far is it from chance to "
+     "a perfect score?"),
+    ("anything-above-chance", {"counts": lambda score, chance: score > chance},
+     "Every head above chance is named. More than half of the way from chance to a perfect score was asked for."),
+    ("chance-not-causal", {"even": lambda n: torch.full((n, n), 1 / n)},
+     "Chance is taken from attention that is even over all n tokens. A causal head at position i has fewer to choose "
+     "from."),
+    ("chance-from-the-vocabulary", by_vocabulary,
+     "Chance is taken to be one over the number of kinds of tokens. It is the score of a head that spreads its weight "
+     "evenly over what it may see, in this very text."),
+    ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
+     "Heads that look at earlier copies of the current token are named. An induction head looks at what followed."),
+    ("looks-before-the-match", {"followed": lambda tokens: _followed(tokens, -1)},
+     "Heads that look at the token before an earlier copy are named. An induction head looks to the other side of it."),
+    ("latest-match-alone", {"followed": latest},
+     "Only one earlier occurrence is counted for each position. Weight on what followed any of them counts."),
+    ("largest-weight-alone", {"gather": lambda weights: weights.amax(-1)},
+     "Of several matches only the one with most weight is counted. A head that shares its weight among them does its "
+     "work as well."),
+    ("matches-averaged", {"gather": lambda weights: weights.sum(-1) / (weights != 0).sum(-1).clamp_min(1)},
+     "The weights on several matches are averaged, so that a head with many of them seems to do nothing. Sum them."),
+    ("one-gap-for-all", {"followed": with_one_gap},
+     "The repeats are taken to come at one fixed distance. In these texts the distance varies: look at the tokens."),
+    ("rows-without-a-match-counted", {"rows": lambda places: places.any(-1) | True},
+     "Positions that have nothing to find are averaged in as zeros. The mean is over the others alone."),
+    ("own-column-left-out", {"followed": lambda tokens: _followed(tokens).tril(-1)},
+     "A position that follows its own twin may look at itself: read again up to which j the weight counts."),
+    ("best-head-alone", {"told": lambda pairs: pairs[:1]},
+     "At most one head of each kind is named. A model may have several, or none."),
+    ("one-kind-for-each-head", only_one_kind,
+     "A head is left out of the second list because it is in the first. A head may be of both kinds in one text."),
+    ("head-before-layer", {"told": lambda pairs: sorted((head, layer) for layer, head in pairs)},
+     "The pairs begin with the head. Layer first was asked for."),
+    ("counted-from-one", {"told": lambda pairs: [(layer + 1, head + 1) for layer, head in pairs]},
+     "Layers and heads are counted from 1; they are counted from 0."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    find_heads,
+    cases,
+    MISTAKES,
+    slipped=search,
+    library="torch",
+    credit={"plain texts": 0.35, "few or many matches": 0.2, "chance": 0.3, "edge cases": 0.15},
+    core="plain texts",
+)
