@@ -38,6 +38,7 @@ c.GenerateAssignment.preprocessors = [
     "autograder.handout.release_steps.PointsInProse",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",
+    "autograder.handout.release_steps.HidePredictions",
     "autograder.handout.release_steps.PictureAsText",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",

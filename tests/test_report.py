@@ -85,6 +85,7 @@ def test_the_terminal_shows_what_it_did_and_names_the_files(course, capsys):
     assert sorted(path.name for path in (course / "grading/report").iterdir()) == [
         "index.html",
         "mistakes.csv",
+        "predictions.html",
         "scores.csv",
     ]
 
@@ -185,7 +186,10 @@ def test_the_page_runs_nothing_and_asks_nothing_of_the_network(course, capsys):
     assert not reader.tags & {"script", "img", "iframe", "object", "embed", "link", "form", "base", "video"}
     assert not [name for name, _ in reader.attributes if name.startswith("on")]
     links = [value for name, value in reader.attributes if name in ("href", "src", "action", "data")]
-    assert set(links) - {link for link in links if link.startswith("#")} == {f"../feedback/anna/{UNIT}/{UNIT}.html"}
+    assert set(links) - {link for link in links if link.startswith("#")} == {
+        f"../feedback/anna/{UNIT}/{UNIT}.html",
+        "predictions.html",
+    }
     assert "default-src 'none'" in page and "@import" not in page and "url(" not in page
     assert "\x1b" not in page
 
@@ -215,7 +219,7 @@ def test_the_chart_has_its_numbers_and_words_for_who_cannot_see_it(course):
 
 def test_json_is_only_printed(course, capsys):
     status, out, _ = report(course, capsys, "--json")
-    assert status == 0 and {"verdicts", "mistakes"} == set(json.loads(out))
+    assert status == 0 and {"verdicts", "mistakes", "predictions"} == set(json.loads(out))
     assert not (course / "grading" / "report").exists()
 
 

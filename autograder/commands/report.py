@@ -8,6 +8,7 @@ import sys
 
 from ..gradebook.following import class_now, disagreements
 from ..gradebook.marks import read_marks
+from ..pages.beliefs import beliefs
 from ..pages.report import mistakes, print_report, problem_lines
 from ..pages.report_page import write_report
 from ..pages.summary import summarise
@@ -26,10 +27,13 @@ def run(options: argparse.Namespace) -> int:
         raise Unusable(f"{what} has been graded yet; run `autograder grade{command}` first")
     if options.json:
         scores = [entry for item in graded for entry in item.as_json()]
-        print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded)}, indent=1))
+        believed = [belief.as_json() for belief in beliefs(root, graded)]
+        print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded), "predictions": believed}, indent=1))
     else:
         print_report(graded)
-        written = write_report(summarise(root, graded), options.out or root / "grading" / "report", root)
+        written = write_report(
+            summarise(root, graded), options.out or root / "grading" / "report", root, beliefs(root, graded)
+        )
         print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
         apart = disagreements(Course(root), read_marks(root), options.units)
         for line in [*problem_lines(graded), *outdated(graded), *apart]:

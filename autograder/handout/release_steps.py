@@ -21,9 +21,11 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
 from traitlets.config import Config
 
+from ..data import BadAssignment
 from ..gradebook.migration import migrate, prepare
 from ..reading.assignment import questions_of, take_out
 from ..reading.course import Course
+from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
 
 #: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
@@ -62,6 +64,18 @@ class PointsInProse(NbGraderPreprocessor):
         for cell in nb.cells:
             if cell.cell_type == "markdown":
                 cell.source = WORTH.sub(worth, cell.source)
+        return nb, resources
+
+
+class HidePredictions(NbGraderPreprocessor):
+    """Has dots stand where a reader is to guess, in place of what will be measured."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        for cell in filter(is_prediction, nb.cells):
+            try:
+                cell.source = without_truth(cell.source)
+            except BadAssignment as error:
+                raise BadAssignment(f"cell {cell.get('id', '')!r}: {error}") from None
         return nb, resources
 
 

@@ -13,12 +13,14 @@ from markupsafe import Markup
 
 from ..data import NotUsable, Verdict
 from ..text import csv_line, spreadsheet_safe
+from . import beliefs
+from .beliefs import Belief
 from .chart import chart
 from .inline_code import with_code
 from .report import SIGNS, mark_of
 from .summary import NOT_RECOGNISED, Summary, outcome
 
-PAGE, SCORES, MISTAKES = "index.html", "scores.csv", "mistakes.csv"
+PAGE, SCORES, MISTAKES, BELIEFS = "index.html", "scores.csv", "mistakes.csv", "predictions.html"
 TEMPLATE = Path(__file__).with_name("report_page.html")
 MEANINGS = {
     "right": "full marks",
@@ -29,11 +31,12 @@ MEANINGS = {
 }
 
 
-def write_report(summary: Summary, folder: Path, root: Path) -> list[Path]:
-    """Write the page and the tables into `folder`. Raises NotUsable where they cannot be written."""
+def write_report(summary: Summary, folder: Path, root: Path, believed: Sequence[Belief] = ()) -> list[Path]:
+    """Write the pages and the tables into `folder`. Raises NotUsable where they cannot be written."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files = {PAGE: page(summary, folder, root), SCORES: score_rows(summary), MISTAKES: mistake_rows(summary)}
+        files: dict[str, str | list[list[str]]] = {PAGE: page(summary, folder, root), BELIEFS: beliefs.page(believed)}
+        files |= {SCORES: score_rows(summary), MISTAKES: mistake_rows(summary)}
         for name, content in files.items():
             _write(folder / name, content if isinstance(content, str) else _csv(content))
     except OSError as error:

@@ -12,6 +12,7 @@ from ..data import TESTS, BadAssignment, Transplanted
 from ..exercises import find_unit, unit_names
 from .assignment import Assignment, our_notebook, questions_of, read_assignment, solution_problems
 from .contract import must_agree
+from .predictions import Asked, asked_in
 from .solution_check import lone_notebook, refuse
 from .submission import read
 from .transplant import transplant
@@ -102,6 +103,16 @@ class Course:
     def open(self, path: Path, unit: str) -> Transplanted:
         """Read a submission and put its answers into our notebook. Raises Unreadable."""
         return transplant(read(path), self.assignment(unit).release, unit, str(path))
+
+    def predictions(self, unit: str) -> list[Asked]:
+        """What the notebook of a unit asks to be guessed, with what is true where its solution is here."""
+        solution = self._solution(unit)
+        try:
+            return asked_in(solution if solution is not None else self.release(unit))
+        except BadAssignment as error:
+            raise BadAssignment(
+                f"{'notebooks' if solution is None else 'solutions'}/{unit}/{unit}.ipynb: {error}"
+            ) from None
 
     def dropped(self) -> dict[str, list[str]]:
         """Assignment -> its questions that were taken out of the marks. Raises BadAssignment."""

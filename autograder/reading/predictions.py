@@ -1,0 +1,136 @@
+"""Predictions: what a notebook asks its reader to guess, and what a stranger's notebook says to it.
+
+A cell with the tag `predict` holds the question as comments and one call, `predict("2.1", "b", a="…", b="…")`. In the
+solution the second argument is what will be measured; a release has dots in its place. A student's cell is text of a
+stranger: a guess is read off it by a pattern, and nothing is run or parsed.
+"""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from nbformat import NotebookNode
+
+from ..data import BadAssignment
+from .submission import Cell
+
+TAG = "predict"
+DOTS = "..."
+#: Letters of a cell that are looked at, and of a guess.
+CELL_CAP, GUESS_CAP = 4_000, 40
+#: A number beyond this is no guess at anything that a notebook measures.
+NUMBER_CAP = 1e15
+NUMBER = r"[-+]?(?:\d{1,20}(?:\.\d{0,20})?|\.\d{1,20})(?:[eE][-+]?\d{1,3})?"
+TEXT = r'"([^"\n]*)"|\'([^\'\n]*)\''
+CALL = re.compile(
+    rf"""^[ \t]*predict\([ \t]*["'](\d{{1,3}}\.\d{{1,3}})["'][ \t]*,[ \t]*(?:{TEXT}|({NUMBER})|(\.\.\.))?""",
+    re.MULTILINE,
+)
+Guess = str | float
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One prediction that a notebook asks for.
+
+    options: letter -> words; empty where a number is asked for. truth: the letter or number that is measured, or None
+        in a release.
+    """
+
+    number: str
+    question: str
+    options: dict[str, str]
+    truth: Guess | None
+
+
+def is_prediction(cell: NotebookNode) -> bool:
+    """Whether a cell of ours asks for a guess."""
+    return cell.cell_type == "code" and TAG in cell.metadata.get("tags", [])
+
+
+def asked_in(notebook: NotebookNode) -> list[Asked]:
+    """The predictions that a notebook of ours asks for, in order. Raises BadAssignment."""
+    return [_asked(cell) for cell in notebook.cells if is_prediction(cell)]
+
+
+def without_truth(source: str) -> str:
+    """The source of a cell of ours with dots in place of what will be measured. Raises BadAssignment."""
+    truth = _call(source).args[1]
+    before, line, after = _split(source, truth.lineno)
+    line = line.encode()  # a node's place in its line is counted in bytes
+    return before + (line[: truth.col_offset] + DOTS.encode() + line[truth.end_col_offset :]).decode() + after
+
+
+def guesses_in(cells: Sequence[Cell], asked: Sequence[Asked]) -> dict[str, Guess | None]:
+    """Number -> what a stranger guesses, for each of `asked` to which anything was said.
+
+    None stands for what is no guess: no option and no number, or two that differ.
+    """
+    known = {each.number: each for each in asked}
+    found: dict[str, Guess | None] = {}
+    for number, guess in _calls(cells):
+        if number in known:
+            guess = _plausible(guess, known[number])
+            found[number] = guess if found.get(number, guess) == guess else None
+    return found
+
+
+def _calls(cells: Sequence[Cell]) -> Iterator[tuple[str, Guess | None]]:
+    for cell in cells:
+        if cell.kind == "code" and "predict(" in cell.source[:CELL_CAP]:
+            for number, double, single, digits, dots in CALL.findall(cell.source[:CELL_CAP]):
+                if not dots:
+                    yield number, float(digits) if digits else double or single or None
+
+
+def _plausible(guess: Guess | None, asked: Asked) -> Guess | None:
+    if asked.options:
+        letter = guess.strip().lower() if isinstance(guess, str) and len(guess) <= GUESS_CAP else ""
+        return letter if letter in asked.options else None
+    return guess if isinstance(guess, float) and abs(guess) <= NUMBER_CAP else None
+
+
+def _asked(cell: NotebookNode) -> Asked:
+    call = _call(cell.source)
+    lines = [line.strip()[1:].strip() for line in cell.source.splitlines() if line.strip().startswith("#")]
+    try:
+        number = ast.literal_eval(call.args[0])
+        truth = ast.literal_eval(call.args[1])
+        options = {str(keyword.arg): str(ast.literal_eval(keyword.value)) for keyword in call.keywords}
+    except ValueError:
+        raise _bad(cell.source) from None
+    truth = None if truth is ... else truth if isinstance(truth, str) else float(truth)
+    fits = truth is None or (truth in options if options else isinstance(truth, float) and math.isfinite(truth))
+    if not isinstance(number, str) or not lines or not fits:
+        raise _bad(cell.source)
+    return Asked(number, " ".join(lines), options, truth)
+
+
+def _call(source: str) -> ast.Call:
+    try:
+        statements = ast.parse(source).body
+    except SyntaxError:
+        raise _bad(source) from None
+    call = statements[0].value if len(statements) == 1 and isinstance(statements[0], ast.Expr) else None
+    named = isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "predict"
+    if not named or len(call.args) != 2 or call.args[1].lineno != call.args[1].end_lineno:
+        raise _bad(source)
+    return call
+
+
+def _split(source: str, number: int) -> tuple[str, str, str]:
+    """The lines before the line of this number, that line, and those after it."""
+    lines = source.splitlines(keepends=True)
+    return "".join(lines[: number - 1]), lines[number - 1], "".join(lines[number:])
+
+
+def _bad(source: str) -> BadAssignment:
+    wanted = 'a question as comments, then predict("2.1", "b", a="…", b="…") or predict("2.1", 0.5)'
+    return BadAssignment(f"a cell with the tag {TAG!r} holds {wanted}; this one begins {source[:60]!r}")
+
+
+__all__ = ["TAG", "Asked", "Guess", "asked_in", "guesses_in", "is_prediction", "without_truth"]
