@@ -200,6 +200,7 @@ class Verdict:
         person's mark.
     mistake: a slug, or None when the mistake is not recognised (or there is none).
     advice: the message without its first case, counts and what else is told of this one notebook.
+    borrowed: earlier functions for which the course's stood in when it was asked.
     raised: the exception that it ends in, where that is the first thing to mend: a sentence with the student's words.
     share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
     cell: the `grade_id` of the cell that carries the points.
@@ -220,6 +221,7 @@ class Verdict:
     by_hand: bool = False
     outdated: bool = False
     raised: str = ""
+    borrowed: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if self.share is None:

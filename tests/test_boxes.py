@@ -80,6 +80,27 @@ def test_answers_are_held_back_to_the_next_beat_and_other_functions_are_not():
 
 def test_each_call_of_the_graded_function_gets_a_box_that_has_answered_nothing():
     _, request, identity = asked("double", calls=1)
-    for number in (0, 1):
+    for number in (0, 1, 2):
         box = host_function(identity, lambda *frame: answer_of_host(*request.reply(*frame)), number=number)
         box(np.ones((1, 3)))
+        with pytest.raises(ValueError, match="answers 1 call"):
+            box(np.ones((1, 3)))
+
+
+@pytest.mark.parametrize("numbers", [(3,), (1, 0), (-1,), ("0",), (None,), (True,), (10**30,)])
+def test_who_claims_to_be_in_another_call_gets_no_new_box(numbers):
+    _, request, identity = asked("double", calls=1)
+    with pytest.raises(ValueError, match="another call"):
+        for number in numbers:
+            host_function(identity, lambda *frame: answer_of_host(*request.reply(*frame)), number=number)(
+                np.ones((1, 3))
+            )
+
+
+def test_a_box_of_another_case_is_asked_in_its_own_calls_alone():
+    boxes = [black_box(SUSPECTS, "double", check, 2) for _ in range(3)]
+    cases = [Case("values", "a box", (box,), once=place == 1) for place, box in enumerate(boxes)]
+    request = Request("f", cases)
+    allowed = {0: {0, 3, 5}, 1: {1, 6}, 2: {2, 4, 7}}
+    for place, call in enumerate(request.calls):
+        assert request._turns[call["args"][0]["id"]] == allowed[place]

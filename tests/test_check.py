@@ -31,6 +31,9 @@ COUNT = sum(len(exercises(unit)) for unit in unit_names())
 POINTS = sum(sum(points_of(unit).values()) for unit in unit_names())
 
 
+HARD = {place.function for unit in course_map(ROOT) for place in unit.challenges}
+
+
 def path_of(folder: str, unit: str) -> Path:
     return ROOT / folder / unit / f"{unit}.ipynb"
 
@@ -72,8 +75,9 @@ def test_what_is_done_what_is_next_and_how_far_it_is(capfd, mine):
     assert done == [*exercises("01_projections"), "attention_scores"]
     bars = {line.split()[0]: line for line in lines if "█" in line or "░" in line}
     assert list(bars) == ["01_projections", "02_scaled_scores", "03_masking", "the"]
-    assert f"{len(done)} of {COUNT} done" in bars["the"] and f"of {POINTS:g} points" in bars["the"]
-    assert "6 of  6 done" in bars["01_projections"] and "░" not in bars["01_projections"]
+    assert f"core {len(set(done) - HARD)}/{COUNT - len(HARD)}" in bars["the"]
+    assert f"of {POINTS:g} points" in bars["the"] and f"challenges {len(HARD & set(done))}/{len(HARD)}" in bars["the"]
+    assert "core 6/6" in bars["01_projections"] and "░" not in bars["01_projections"]
     following = lines[next(index for index, line in enumerate(lines) if line.startswith("Next: ")) :]
     assert following[0] == "Next: exercise 2.2, softmax, about 12 minutes, in “Scores become weights: the softmax”"
     assert following[1].strip() == "open 02_scaled_scores.ipynb, the cell `def softmax(…)`"
@@ -99,14 +103,33 @@ def test_the_better_of_two_notebooks_of_one_unit_counts(capfd, mine):
     shutil.copy(path_of("solutions", "02_scaled_scores"), mine / "again.ipynb")
     for names in (("again.ipynb", "02_scaled_scores.ipynb"), ("02_scaled_scores.ipynb", "again.ipynb")):
         out = check(capfd, *names)
-        assert "8 of  8 done" in out
+        assert "core 8/8" in out
         assert "All of this is done. Next: unit 03_masking." in out
+
+
+def test_an_answer_that_holds_others_has_done_their_work(capfd, mine):
+    path = mine / "02_scaled_scores.ipynb"
+    shutil.copy(path_of("solutions", "02_scaled_scores"), path)
+    notebook, release = (nbformat.read(p, as_version=4) for p in (path, path_of("notebooks", "02_scaled_scores")))
+    empty = {cell.id: cell.source for cell in release.cells}
+    for cell in notebook.cells:
+        if cell.id in ("attention_scores", "scaled_scores"):
+            cell.source = empty[cell.id]
+    nbformat.write(notebook, path)
+    out = check(capfd, path.name)
+    assert "done within" not in out, "it calls scaled_scores, for which the course's stood in"
+    for cell in notebook.cells:
+        if cell.id == "attention":
+            cell.source = re.sub(r"scaled_scores\(Q, K\)", "(Q @ K.T / np.sqrt(Q.shape[-1]))", cell.source)
+    nbformat.write(notebook, path)
+    out = check(capfd, path.name)
+    assert out.count("done within attention") == 2 and "core 8/8" in out
 
 
 def test_the_end_of_the_course(capfd, monkeypatch):
     monkeypatch.chdir(ROOT / "solutions")
     out = check(capfd)
-    assert f"{COUNT} of {COUNT} done" in out
+    assert f"core {COUNT - len(HARD)}/{COUNT - len(HARD)}  challenges {len(HARD)}/{len(HARD)}" in out
     assert out.rstrip().endswith("All exercises of the course are done.")
 
 
@@ -336,7 +359,8 @@ def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     exec(start_page.CHECK.replace("    !", "    #").replace("    #", "    pass  #"), {})
     told = capsys.readouterr().out
-    assert re.search(r"02_scaled_scores +8 of 8 ", told) and re.search(r"03_masking +5 of 6 ", told), told
+    assert re.search(r"02_scaled_scores +core 8 of 8 ", told) and re.search(r"03_masking +core 5 of 5 ", told), told
+    assert re.search(r"03_masking .*, challenges 1 of 2", told), told
     assert f"Next: leaks_future in {Path('03_masking') / '03_masking.ipynb'}" in told
 
 

@@ -18,14 +18,18 @@ import pytest
 from asked import points_of
 from autograder.exercises import exercises, place_of, unit_names
 from autograder.handout import release
+from autograder.handout.course_map import course_map
+from autograder.reading.predictions import asked_in, is_prediction
 from execute import INVENTED, LEFTOVERS
 from folding import fold
 
 ROOT = Path(__file__).parents[1]
-#: A docstring says shapes, meaning and one surprise; a line of code is as wide as JupyterLab shows it; and a visible
+#: A docstring says shapes, meaning and one surprise, and that of a challenge the goal besides; a line of code is as wide as JupyterLab shows it; and a visible
 #: test has two screens, so that who opens it reads it.
-DOCSTRING_WORDS, LINE, TEST_LINES = 80, 88, 80
+DOCSTRING_WORDS, CHALLENGE_WORDS, LINE, TEST_LINES = 80, 130, 88, 80
 UNITS = unit_names()
+MAP = course_map(Path(__file__).parents[1])
+CHALLENGES = {place.function for unit in MAP for place in unit.challenges}
 TRACES = ("### BEGIN", "### END", "judge_here", "HIDDEN TESTS")
 IMAGE = re.compile(r"<img\b[^>]*>", re.IGNORECASE)
 ALT = re.compile(r'\balt="([^"]*)"')
@@ -160,6 +164,8 @@ def test_every_exercise_is_announced_before_its_answer_cell(unit):
         assert (found, told) == (number, worth), f"{place}: the line of {name} should read {wanted}"
         assert name in answers, f"{place} has no answer cell with the grade_id {name!r}"
         assert index < answers[name], f"{place}: {name} is announced after its answer cell"
+        if "warm-up" in notebook.cells[index].source:
+            continue
         folded = any("<details" in cell.source for cell in notebook.cells[index : answers[name]])
         assert folded, f"{place}: no hint between the line of {name} and its answer cell; fold one into <details>"
 
@@ -228,7 +234,8 @@ def test_a_contract_is_short_and_nothing_scrolls_sideways(unit):
         if marks(cell).get("solution"):
             definition = next(node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef))
             words = len(ast.get_docstring(definition).split())
-            assert words <= DOCSTRING_WORDS, f"{unit}: the docstring of {cell.id} has {words} words"
+            most = CHALLENGE_WORDS if cell.metadata.nbgrader.grade_id in CHALLENGES else DOCSTRING_WORDS
+            assert words <= most, f"{unit}: the docstring of {cell.id} has {words} words"
         if not cell.metadata.get("jupyter", {}).get("source_hidden"):
             for number, line in enumerate(cell.source.splitlines(), start=1):
                 assert len(line) <= LINE, f"{unit}, {cell.id}, line {number}: {len(line)} characters"
@@ -261,6 +268,59 @@ def test_a_warm_up_is_worth_one_point_and_others_have_two_hints(unit):
             else:
                 hints = part.count("<summary>Hint")
                 assert hints >= 2, f"{name} has {hints} hints: first an idea, then a nudge, or it is a warm-up"
+
+
+def test_half_of_the_points_are_for_challenges_and_each_unit_says_what_they_take():
+    points = [place.points for unit in MAP for place in unit.places]
+    hard = [place.points for unit in MAP for place in unit.challenges]
+    assert 2 * sum(hard) >= sum(points), f"{sum(hard):g} of {sum(points):g} points are for challenges"
+    for unit in MAP:
+        assert unit.challenges, f"{unit.name} has no exercise with · challenge at the end of its line"
+        minutes = sum(place.minutes for place in unit.challenges)
+        assert unit.challenge_minutes == minutes, f"{unit.name}: its challenges take {minutes} minutes by their lines"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_behind_a_challenge_stands_folded_what_to_look_at_next(unit):
+    notebook, answers = read("solutions", unit), answer_cells(read("solutions", unit))
+    names = [cell.id for cell in notebook.cells]
+    for name in CHALLENGES & set(answers):
+        place = f"next-{name.replace('_', '-')}"
+        assert place in names, f"{unit}: no Markdown cell with the id {place!r} behind the test of {name}"
+        source = notebook.cells[names.index(place)].source
+        assert names.index(place) > answers[name] and source.lstrip().startswith("<details>"), f"{unit}, {place}"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_prediction_stands_before_its_measurement_and_says_what_is_measured(unit):
+    notebook = read("solutions", unit)
+    asked = asked_in(notebook)
+    assert 3 <= len(asked) <= 5, f"{unit} asks for {len(asked)} predictions"
+    cells = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    for each in asked:
+        name = f"predict-{each.number.replace('.', '-')}"
+        places = [index for index, cell in enumerate(cells) if is_prediction(cell) and cell.id == name]
+        reveals = [index for index, cell in enumerate(cells) if f'reveal("{each.number}"' in cell.source]
+        assert len(places) == 1, f"{unit}: prediction {each.number} stands in one cell with the id {name!r}"
+        assert len(reveals) == 1 and reveals[0] > places[0], f"{unit}: one reveal of {each.number}, after the guess"
+        printed = "".join(output.get("text", "") for output in cells[reveals[0]].outputs)
+        line = next((line for line in printed.splitlines() if line.startswith(f"{each.number}: measured ")), "")
+        if each.options:
+            assert "as you predicted" in line and "not as" not in line, f"{unit}, {each.number}: {line!r}"
+        else:
+            measured = float(re.match(r"[\d.]+: measured (-?[\d.e+-]*\d)", line)[1])
+            assert measured == pytest.approx(each.truth, rel=0.05), f"{unit}, {each.number}: {line!r}"
+    released = asked_in(read("notebooks", unit))
+    assert [(each.number, each.truth) for each in released] == [(each.number, None) for each in asked]
+
+
+def test_predictions_are_kept_alike_in_every_unit():
+    kept = set()
+    for unit in UNITS:
+        imports = next(cell.source for cell in read("solutions", unit).cells if cell.id == "imports")
+        begin, end = imports.index("guesses, measured_already ="), imports.index('else f"{guess}"')
+        kept.add(imports[begin:end])
+    assert len(kept) == 1, "the cell `imports` of each unit holds the same predict and reveal"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -37,7 +37,13 @@ def read_kept(root: Path, unit: str, student: str) -> Graded | None:
     try:
         content = json.loads(_kept_path(root, unit, student).read_text(encoding="utf-8"))
         verdicts = [
-            Verdict(**{**entry, "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"])})
+            Verdict(
+                **{
+                    **entry,
+                    "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"]),
+                    "borrowed": tuple(entry["borrowed"]),
+                }
+            )
             for entry in content["verdicts"]
         ]
         told = {name: str(content.get(name) or "") for name in ("fingerprint", "recorded", "page")}

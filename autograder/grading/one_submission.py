@@ -133,7 +133,7 @@ def _asked(
     if not called:
         return again
     words = f"Judged on its own, with the course's {_listed(called)} in place of yours. {again.message}"
-    return replace(again, message=words)
+    return replace(again, message=words, borrowed=tuple(called))
 
 
 def _listed(names: list[str]) -> str:

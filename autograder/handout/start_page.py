@@ -26,7 +26,8 @@ Begin with [unit {number}]({first}){others}: the map says which ones it builds o
 
 {table}
 
-Minutes are those of the core, without the parts marked optional.{drawing}
+The **core** is what the next units need. **Challenges** ask for a thought of your own, an experiment, a derivation: no
+line above them holds the answer, and nothing later hangs on them. With little time, do the core alone.{drawing}
 """
 
 BUILDS_ON = """ What the units build on, from the top down:
@@ -56,7 +57,8 @@ WORK = """\
 
 Tests and the drawing of figures are folded: you see the first line and three dots, which open the cell. It runs like
 any other. Circles tell how hard an exercise is: ●○○ a line or two, ●●○ a few lines and a thought, ●●● needs a plan.
-A warm-up is one line that follows from what stands above it.
+A warm-up is one line that follows from what stands above it. Before some measurements a cell asks what you *predict*:
+put your guess in place of the dots and run it. It earns no points, and whoever guesses remembers.
 
 ## Where help is
 
@@ -74,24 +76,31 @@ last ran them. Nothing leaves your machine.
 CHECK = """\
 import importlib.util
 import json
+import re
 import sys
 from pathlib import Path
 
 if importlib.util.find_spec("autograder"):
     !"{sys.executable}" -m autograder check
 else:
-    todo, words = [], "all visible tests passed"
+    todo, hard, words = [], set(), "all visible tests passed"
     for path in sorted(Path().glob("*/*.ipynb")):
         tests = {}
         for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
-            mark = cell["metadata"].get("nbgrader", {})
-            if cell["cell_type"] == "code" and mark.get("grade") and not mark.get("solution"):
+            mark, source = cell["metadata"].get("nbgrader", {}), "".join(cell["source"])
+            if cell["cell_type"] == "markdown":
+                hard |= set(re.findall(r" · `(\\w+)`\\*\\* · .* · challenge", source))
+            elif mark.get("grade") and not mark.get("solution"):
                 ran = cell["execution_count"] and all(output["output_type"] != "error" for output in cell["outputs"])
-                said = words in json.dumps(cell["outputs"]) or words not in "".join(cell["source"])
+                said = words in json.dumps(cell["outputs"]) or words not in source
                 tests[mark["grade_id"].removeprefix("test_")] = bool(ran and said)
-        todo += [f"{name} in {path}" for name, passed in tests.items() if not passed]
-        print(f"{path.stem:24} {sum(tests.values())} of {len(tests)} tests passed when last run")
-    print("Next:", todo[0] if todo else "nothing. You have come to the end of the course.")"""
+        todo += [(name, path) for name, passed in tests.items() if not passed]
+        core = [passed for name, passed in tests.items() if name not in hard]
+        more = [passed for name, passed in tests.items() if name in hard]
+        told = f", challenges {sum(more)} of {len(more)}" if more else ""
+        print(f"{path.stem:24} core {sum(core)} of {len(core)} tests passed when last run{told}")
+    todo.sort(key=lambda entry: entry[0] in hard)
+    print("Next:", f"{todo[0][0]} in {todo[0][1]}" if todo else "nothing. You have come to the end of the course.")"""
 
 
 def start_page(units: Sequence[UnitOfMap]) -> str:

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -57,7 +57,9 @@ class Request:
         #: Which of the host's functions were asked for, by name.
         self.called: set[str] = set()
         self._asked = 0
-        self._devices: dict[Device, tuple[Any, Mapping[str, Callable[..., Any]]]] = {}
+        self._devices: dict[Device, tuple[int, Mapping[str, Callable[..., Any]]]] = {}
+        self._turns: dict[str, frozenset[int]] = {}
+        self._turn = 0
         encoder = Encoder(library)
         self.calls = [
             {
@@ -70,6 +72,11 @@ class Request:
             for case in cases
         ]
         self.payload = encoder.payload()
+        repeated = [index for index, case in enumerate(cases) if not case.once]
+        for index, call in enumerate(self.calls):
+            again = [len(cases) + repeated.index(index)] if index in repeated else []
+            turns = frozenset((index, *again, len(cases) + len(repeated) + index))
+            self._turns.update(dict.fromkeys(_identities([call["args"], call["kwargs"]]), turns))
 
     def header(self) -> dict[str, Any]:
         """What the worker is told beside the bytes."""
@@ -110,7 +117,7 @@ class Request:
                 if "grads" in header:
                     result = function.gradient(args, kwargs, decode(header["grads"], payload, budget=budget))
                 elif isinstance(function, DevicePart):
-                    result = self._part(function, header.get("number"))(*bare(args), **bare(kwargs))
+                    result = self._part(function, identity, header.get("number"))(*bare(args), **bare(kwargs))
                 elif isinstance(function, HostFunction):
                     result = function(*bare(args), **bare(kwargs))
                 else:
@@ -127,12 +134,27 @@ class Request:
         pace = function.device.pace if isinstance(function, DevicePart) else 0.0
         return -seconds % pace if pace else 0.0
 
-    def _part(self, part: DevicePart, number: Any) -> Callable[..., Any]:
-        """The function of the device as it stands in the call of this number; a new call begins with a new device."""
+    def _part(self, part: DevicePart, identity: str, number: Any) -> Callable[..., Any]:
+        """The function of the device as it stands in the call of this number; a new call begins with a new device.
+
+        The number is a stranger's word: it must be one at which this case is asked, and none goes back.
+        """
+        if type(number) is not int or number < self._turn or number not in self._turns[identity]:
+            raise ValueError("this function belongs to another call")
+        self._turn = number
         known = self._devices.get(part.device)
         if known is None or known[0] != number:
             known = self._devices[part.device] = (number, part.device.make())
         return known[1][part.name]
+
+
+def _identities(tree: Any) -> Iterator[str]:
+    """The functions of ours that a tree names."""
+    if isinstance(tree, dict) and tree.get("t") == "host":
+        yield tree["id"]
+    elif isinstance(tree, (dict, list)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from _identities(item)
 
 
 def _as_it_is(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from . import (
+    boxes,
     death,
     exhaustion,
     feedback,
@@ -33,7 +34,7 @@ KINDS = {
     module.__name__.rpartition(".")[2]: tuple(map(_alone, module.ATTACKS)) if module in QUICK else module.ATTACKS
     for module in (
         tampering, snooping, exhaustion, death, persistence, network, notebooks, files, feedback, numeric, second,
-        third, fourth,
+        third, fourth, boxes,
     )
 }  # fmt: skip
 

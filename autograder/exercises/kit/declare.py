@@ -28,6 +28,7 @@ def exercise(
     library: str = "numpy",
     forbidden: tuple[str, ...] | None = None,
     not_from: tuple[str, ...] = (),
+    contains: tuple[str, ...] = (),
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
     examine: Callable[[Case, Any], Symptom | None] | None = None,
 ) -> Exercise:
@@ -41,7 +42,7 @@ def exercise(
     sizes, ranges: what sizes are drawn from, and some of them by name.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, made, examine: as in `Exercise`.
+    library, not_from, contains, made, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -63,6 +64,7 @@ def exercise(
         forbidden=usual if forbidden is None else forbidden,
         library=library,
         not_from=not_from,
+        contains=contains,
         made=made,
         examine=examine,
     )

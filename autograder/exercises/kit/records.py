@@ -105,6 +105,7 @@ class Exercise:
     forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
     not_from: earlier functions that would do this exercise: the course's never stand in here for a student's.
+    contains: functions of the same unit whose work a right answer to this one has done as well.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
     examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
         arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
@@ -120,6 +121,7 @@ class Exercise:
     forbidden: tuple[str, ...] = ()
     library: str = "numpy"
     not_from: tuple[str, ...] = ()
+    contains: tuple[str, ...] = ()
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None
 

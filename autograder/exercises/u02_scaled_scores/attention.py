@@ -186,4 +186,5 @@ EXERCISE = exercise(
     credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
     core="values",
     sizes=range(3, 11),
+    contains=("attention_scores", "scaled_scores"),
 )

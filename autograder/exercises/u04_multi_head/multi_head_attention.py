@@ -87,4 +87,5 @@ EXERCISE = exercise(
     ranges=RANGES,
     slipped=layer,
     library="torch",
+    contains=("split_heads", "merge_heads"),
 )
