@@ -50,7 +50,7 @@ def cases(case):
     drawn["Q"][:] = drawn["Q"][:, :, :1]
     yield case("both cut", ALL_KEYS, watch="n", **drawn)
     yield case("both cut", "n = {n}, nothing as large as all scores", watch="n*n", n=3 * block + rest, **one_head)
-    yield case("both cut", TOGETHER, watch=block, n=2 * block + rest, **one_head)
+    yield case("both cut", TOGETHER, watch=block, n=2 * block, **one_head)
     yield case("later blocks", LATER, watch=block * block, n=2 * block + rest, **one_head)
     yield case("later blocks", LATER, watch=block * block, n=3 * block, **one_head)
 
