@@ -38,6 +38,60 @@ def test_batched_attention_by_the_formula():
         assert near(query_by_query(Q, K, V, **case.kwargs), expected)
 
 
+def test_tiled_causal_attention_by_the_formula():
+    for _, (Q, K, V, _), expected in cases("tiled_causal_attention"):
+        assert near(query_by_query(Q, K, V, causal=True), expected)
+
+
+def test_flash_backward_by_the_jacobian_of_every_row():
+    """For each query the Jacobian of its softmax as a whole matrix, in NumPy, and no sum of rows known before."""
+    for _, (Q, K, V, out, logsumexp, d_out, _), expected in cases("flash_backward"):
+        scale = Q.shape[-1] ** -0.5
+        scores = Q @ K.mT * scale
+        whole = torch.logsumexp(scores, -1)
+        assert near(whole, logsumexp, 1e-6) and near(torch.softmax(scores, -1) @ V, out, 1e-6)  # one case is in float32
+        gradients = [np.zeros(Q.shape) for _ in range(3)]
+        dQ, dK, dV = gradients
+        for batch, head, query in np.ndindex(Q.shape[:3]):
+            keys, values, grad = (
+                array.numpy() for array in (K[batch, head], V[batch, head], d_out[batch, head, query])
+            )
+            p = np.exp(scores[batch, head, query].numpy() - whole[batch, head, query].item())
+            d_scores = (np.diag(p) - np.outer(p, p)) @ (values @ grad)
+            dQ[batch, head, query] = scale * d_scores @ keys
+            dK[batch, head] += scale * np.outer(d_scores, Q[batch, head, query].numpy())
+            dV[batch, head] += np.outer(p, grad)
+        for found, wanted in zip(gradients, expected, strict=True):
+            assert near(found, wanted, 1e-7)
+
+
+def test_flash_backward_by_autograd_through_plain_attention():
+    for _, (Q, K, V, _, _, d_out, _), expected in cases("flash_backward"):
+        leaves = [array.clone().requires_grad_() for array in (Q, K, V)]
+        out = torch.softmax(leaves[0] @ leaves[1].mT / math.sqrt(Q.shape[-1]), -1) @ leaves[2]
+        for found, wanted in zip(torch.autograd.grad(out, leaves, d_out), expected, strict=True):
+            assert near(found, wanted, 1e-7)
+
+
+def test_flash_bytes_by_marking_each_number_that_is_moved():
+    """The numbers of each tensor that a block of queries touches are marked in an array of bytes, and counted."""
+    reference = find_exercise("flash_bytes").reference
+    assert (reference(10, 4, 4), reference(10, 4, 4, causal=True)) == (640, 512)
+    for n, d, block, width, causal in (
+        (10, 4, 4, 2, True),
+        (7, 3, 3, 4, False),
+        (9, 2, 3, 1, True),
+        (5, 6, 8, 8, True),
+    ):
+        moved = 0
+        for own in np.array_split(np.arange(n), range(block, n, block)):
+            for needed in ("Q", "K", "V", "out"):
+                marked = np.zeros((n, d * width), np.int8)
+                marked[own if needed in ("Q", "out") else np.arange(own[-1] + 1 if causal else n)] = 1
+                moved += int(marked.sum())
+        assert reference(n, d, block, width, causal) == moved
+
+
 def test_attention_flops_by_counting_every_multiplication_and_addition():
     reference = find_exercise("attention_flops").reference
     for batch, heads, n, d in ((1, 1, 1, 1), (2, 3, 4, 5), (1, 2, 7, 3)):

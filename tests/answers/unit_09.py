@@ -2329,3 +2329,622 @@ def median_time__wrong_per_run(run, synchronize, clock, warmup, repeats):
 
 
 # ------------------------------------------------------------------------------------------------------------ the lists
+
+
+# --------------------------------------------------------------------------------------------------------- flash_bytes
+
+
+def flash_bytes__right_formula(n, d, block_q, bytes_per_value=2, causal=False):
+    """Blocks by ceiling division; causal by the ends of all blocks."""
+    blocks = -(-n // block_q)
+    rows = sum(min((i + 1) * block_q, n) for i in range(blocks)) if causal else blocks * n
+    return 2 * d * bytes_per_value * (n + rows)
+
+
+def flash_bytes__right_closed_form(n, d, block_q, bytes_per_value=2, causal=False):
+    """No loop at all: the full blocks are an arithmetic series."""
+    full, rest = divmod(n, block_q)
+    if causal:
+        rows = block_q * full * (full + 1) // 2 + (n if rest else 0)
+    else:
+        rows = n * (full + bool(rest))
+    return (rows + n) * d * 2 * bytes_per_value
+
+
+def flash_bytes__right_numpy_int(n, d, block_q, bytes_per_value=2, causal=False):
+    """An array of the blocks' ends; a NumPy integer comes back."""
+    ends = np.minimum(np.arange(block_q, n + block_q, block_q, dtype=np.int64), n)
+    read = ends.sum() if causal else len(ends) * n
+    return (2 * n * d + 2 * d * read) * bytes_per_value
+
+
+def flash_bytes__right_walks_the_loop(n, d, block_q, bytes_per_value=2, causal=False):
+    """Walks the loops of the kernel and adds up what each load and store moves."""
+    moved, row, start = 0, d * bytes_per_value, 0
+    while start < n:
+        end = min(start + block_q, n)
+        moved += (end - start) * row  # Q
+        for _ in ("K", "V"):
+            moved += (end if causal else n) * row
+        moved += (end - start) * row  # out
+        start = end
+    return moved
+
+
+def flash_bytes__right_fraction_and_ceil(n, d, block_q, bytes_per_value=2, causal=False):
+    """math.ceil of an exact fraction; helpers; prints."""
+    blocks = math.ceil(Fraction(n, block_q))
+    print("blocks:", blocks)
+    last = [n] * blocks if not causal else [min(n, block_q * (i + 1)) for i in range(blocks)]
+    return sum((2 * n, *(2 * keys for keys in last))) * d * bytes_per_value
+
+
+def flash_bytes__wrong_keys_once(n, d, block_q, bytes_per_value=2, causal=False):
+    """The bound: everything once."""
+    return 4 * n * d * bytes_per_value
+
+
+def flash_bytes__wrong_floor_division(n, d, block_q, bytes_per_value=2, causal=False):
+    """n // block_q blocks: the short one is lost."""
+    blocks = n // block_q
+    rows = sum((i + 1) * block_q for i in range(blocks)) if causal else blocks * n
+    return 2 * d * bytes_per_value * (n + rows)
+
+
+def flash_bytes__wrong_true_division(n, d, block_q, bytes_per_value=2, causal=False):
+    """n / block_q blocks, a part of one for the short one."""
+    rows = n * n / block_q
+    return int((2 * n * d + 2 * d * (rows / 2 if causal else rows)) * bytes_per_value)
+
+
+def flash_bytes__wrong_causal_half(n, d, block_q, bytes_per_value=2, causal=False):
+    """Half of K and V with the causal mask."""
+    read = 2 * n * d * -(-n // block_q)
+    return (2 * n * d + (read // 2 if causal else read)) * bytes_per_value
+
+
+def flash_bytes__wrong_no_causal(n, d, block_q, bytes_per_value=2, causal=False):
+    """causal is ignored."""
+    return 2 * d * bytes_per_value * (n + n * -(-n // block_q))
+
+
+def flash_bytes__wrong_past_the_end(n, d, block_q, bytes_per_value=2, causal=False):
+    """The last block reads up to where it would end if it were whole."""
+    blocks = -(-n // block_q)
+    rows = sum((i + 1) * block_q for i in range(blocks)) if causal else blocks * n
+    return 2 * d * bytes_per_value * (n + rows)
+
+
+def flash_bytes__wrong_only_earlier_blocks(n, d, block_q, bytes_per_value=2, causal=False):
+    """A causal block reads what lies before it."""
+    starts = range(0, n, block_q)
+    rows = sum(starts) if causal else len(starts) * n
+    return 2 * d * bytes_per_value * (n + rows)
+
+
+def flash_bytes__wrong_no_output(n, d, block_q, bytes_per_value=2, causal=False):
+    """out is not counted."""
+    ends = [min(start + block_q, n) for start in range(0, n, block_q)]
+    return (n * d + 2 * d * (sum(ends) if causal else n * len(ends))) * bytes_per_value
+
+
+def flash_bytes__wrong_numbers(n, d, block_q, bytes_per_value=2, causal=False):
+    """Numbers, not bytes."""
+    ends = [min(start + block_q, n) if causal else n for start in range(0, n, block_q)]
+    return 2 * n * d + 2 * d * sum(ends)
+
+
+def flash_bytes__wrong_statistics_too(n, d, block_q, bytes_per_value=2, causal=False):
+    """The logsumexp is written as well."""
+    ends = [min(start + block_q, n) if causal else n for start in range(0, n, block_q)]
+    return (2 * n * d + 2 * d * sum(ends) + n) * bytes_per_value
+
+
+def flash_bytes__wrong_q_with_every_block(n, d, block_q, bytes_per_value=2, causal=False):
+    """Q, K, V and out whole for every block of queries."""
+    ends = [min(start + block_q, n) if causal else n for start in range(0, n, block_q)]
+    return sum(2 * n * d + 2 * d * end for end in ends) * bytes_per_value
+
+
+# ---------------------------------------------------------------------------------------------- tiled_causal_attention
+
+
+def tiled_causal_attention__right_queries_outside(Q, K, V, block_size):
+    """Blocks of queries outside, keys inside up to the diagonal; only the tile on it is masked."""
+    n, d = Q.shape[-2:]
+    rows = []
+    for first in range(0, n, block_size):
+        q = Q[:, :, first : first + block_size] / math.sqrt(d)
+        top = torch.full_like(q[..., :1], -math.inf)
+        total, mix = torch.zeros_like(top), torch.zeros_like(q)
+        for start in range(0, first + 1, block_size):
+            S = q @ K[:, :, start : start + block_size].mT
+            if start == first:
+                S = S.masked_fill(torch.ones_like(S, dtype=torch.bool).triu(1), -math.inf)
+            new = torch.maximum(top, S.amax(-1, keepdim=True))
+            P, shrink = torch.exp(S - new), torch.exp(top - new)
+            total, mix = (
+                total * shrink + P.sum(-1, keepdim=True),
+                mix * shrink + P @ V[:, :, start : start + block_size],
+            )
+            top = new
+        rows.append(mix / total)
+    return torch.cat(rows, dim=2)
+
+
+def tiled_causal_attention__right_keys_outside(Q, K, V, block_size):
+    """Blocks of keys outside; the state of all queries stands in lists, block by block."""
+    qs, ks, vs = (X.split(block_size, dim=2) for X in (Q * Q.shape[-1] ** -0.5, K, V))
+    tops, totals, mixes = [None] * len(qs), [0.0] * len(qs), [0.0] * len(qs)
+    for j, (k, v) in enumerate(zip(ks, vs, strict=True)):
+        for i in range(j, len(qs)):
+            S = torch.einsum("bhid,bhjd->bhij", qs[i], k)
+            if i == j:
+                size = k.shape[2]
+                S = S + torch.full((size, size), -math.inf, dtype=S.dtype).triu(1)
+            new = S.max(-1, keepdim=True).values
+            if tops[i] is not None:
+                new = torch.maximum(new, tops[i])
+                shrink = (tops[i] - new).exp()
+                totals[i], mixes[i] = totals[i] * shrink, mixes[i] * shrink
+            P = (S - new).exp()
+            totals[i], mixes[i], tops[i] = totals[i] + P.sum(-1, keepdim=True), mixes[i] + P @ v, new
+    return torch.cat([mix / total for mix, total in zip(mixes, totals, strict=True)], dim=2)
+
+
+def tiled_causal_attention__right_merged_by_logsumexp(Q, K, V, block_size):
+    """Each tile gets its own softmax; tiles are merged by their logs of sums."""
+    out = torch.zeros_like(V)
+    for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
+        for first in range(0, Q.shape[2], block_size):
+            q = Q[b, h, first : first + block_size]
+            mean, log = None, None
+            for start in range(0, first + len(q), block_size):
+                k, v = K[b, h, start : start + block_size], V[b, h, start : start + block_size]
+                S = q @ k.T / math.sqrt(q.shape[-1])
+                place = torch.arange(first, first + len(q))[:, None]
+                S = torch.where(torch.arange(start, start + len(k)) <= place, S, -math.inf)
+                lse = S.logsumexp(-1, keepdim=True)
+                part = torch.exp(S - lse) @ v
+                if mean is None:
+                    mean, log = part, lse
+                else:
+                    both = torch.logaddexp(log, lse)
+                    mean, log = mean * torch.exp(log - both) + part * torch.exp(lse - both), both
+            out[b, h, first : first + block_size] = mean
+    return out
+
+
+def tiled_causal_attention__right_last_block_first(Q, K, V, block_size):
+    """Starts with the tile on the diagonal and goes back; one large Boolean mask, of which tiles are cut."""
+    n = Q.shape[2]
+    forbidden = torch.arange(n)[None, :] > torch.arange(n)[:, None]
+    rows = []
+    for first in reversed(range(0, n, block_size)):
+        own = slice(first, min(first + block_size, n))
+        top = None
+        for start in range(first, -1, -block_size):
+            there = slice(start, min(start + block_size, n))
+            S = torch.matmul(Q[:, :, own], K[:, :, there].transpose(2, 3)).div(Q.shape[-1] ** 0.5)
+            S = S.masked_fill(forbidden[own, there], float("-inf"))
+            if top is None:
+                top = S.amax(-1, keepdim=True)
+                P = torch.exp(S - top)
+                total, mix = P.sum(-1, keepdim=True), P @ V[:, :, there]
+                continue
+            new = torch.maximum(top, S.amax(-1, keepdim=True))
+            P, shrink = torch.exp(S - new), torch.exp(top - new)
+            total, mix, top = total * shrink + P.sum(-1, keepdim=True), mix * shrink + P @ V[:, :, there], new
+        rows.insert(0, mix / total)
+    return torch.cat(rows, 2)
+
+
+def tiled_causal_attention__right_keys_as_rows(Q, K, V, block_size):
+    """Tiles stand on their side, keys as rows; values carry a column of ones, so that sum and mix are one product."""
+    n, d = Q.shape[2:]
+    V1 = torch.cat([V, torch.ones_like(V[..., :1])], -1)
+    out = []
+    for q0 in range(0, n, block_size):
+        q1 = min(q0 + block_size, n)
+        top, mix = Q.new_full((*Q.shape[:2], 1, q1 - q0), -math.inf), 0
+        for k0 in range(0, q1, block_size):
+            k1 = min(k0 + block_size, n)
+            S = K[:, :, k0:k1] @ Q[:, :, q0:q1].mT * d**-0.5
+            seen = torch.arange(k0, k1)[:, None] <= torch.arange(q0, q1)
+            S = S.masked_fill(~seen, -math.inf)
+            new = torch.maximum(top, S.amax(2, keepdim=True))
+            mix = mix * torch.exp(top - new).mT + torch.exp(S - new).mT @ V1[:, :, k0:k1]
+            top = new
+        out.append(mix[..., :d] / mix[..., d:])
+    return torch.cat(out, 2)
+
+
+def _causal_tiles(Q, K, V, block_size, mask=None, seen=None, fill=-math.inf, fresh=True):
+    """Tiles with places to slip: mask(rows, columns) says what may be seen, seen(first, start) which tiles are met."""
+    mask = mask or (lambda rows, columns: columns <= rows)
+    seen = seen or (lambda first, start: start <= first)
+    n, scale = Q.shape[2], Q.shape[-1] ** -0.5
+    top, rows = None, []
+    for first in range(0, n, block_size):
+        q = Q[:, :, first : first + block_size] * scale
+        if fresh or top is None:
+            top, total, mix = torch.full_like(q[..., :1], -math.inf), torch.zeros_like(q[..., :1]), torch.zeros_like(q)
+        top, total, mix = (X[:, :, : q.shape[2]] for X in (top, total, mix))
+        for start in range(0, n, block_size):
+            if not seen(first, start):
+                continue
+            k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
+            i, j = torch.arange(first, first + q.shape[2])[:, None], torch.arange(start, start + k.shape[2])
+            S = (q @ k.mT).masked_fill(~mask(i, j), fill)
+            new = torch.maximum(top, S.amax(-1, keepdim=True))
+            P, shrink = torch.exp(S - new), torch.exp(top - new)
+            total, mix, top = total * shrink + P.sum(-1, keepdim=True), mix * shrink + P @ v, new
+        rows.append(mix / total)
+    return torch.cat(rows, 2)
+
+
+def tiled_causal_attention__wrong_whole_blocks_seen(Q, K, V, block_size):
+    """Blocks are causal, tokens within a block are not."""
+    return _causal_tiles(Q, K, V, block_size, mask=lambda i, j: (j <= i) | True)
+
+
+def tiled_causal_attention__wrong_triangle_in_every_tile(Q, K, V, block_size):
+    """The same triangle in every tile."""
+    return _causal_tiles(Q, K, V, block_size, mask=lambda i, j: j - j.min() <= i - i.min())
+
+
+def tiled_causal_attention__wrong_strictly_earlier(Q, K, V, block_size):
+    """A token does not see itself: the first row is 0 / 0."""
+    return _causal_tiles(Q, K, V, block_size, mask=lambda i, j: j < i)
+
+
+def tiled_causal_attention__wrong_one_ahead(Q, K, V, block_size):
+    """triu(2): one token too many."""
+    return _causal_tiles(Q, K, V, block_size, mask=lambda i, j: j <= i + 1)
+
+
+def tiled_causal_attention__wrong_filled_with_zero(Q, K, V, block_size):
+    """Forbidden scores are 0."""
+    return _causal_tiles(Q, K, V, block_size, fill=0.0)
+
+
+def tiled_causal_attention__wrong_filled_with_minus_hundred(Q, K, V, block_size):
+    """Forbidden scores are -100, which large scores undercut."""
+    return _causal_tiles(Q, K, V, block_size, fill=-100.0)
+
+
+def tiled_causal_attention__wrong_all_tiles_met(Q, K, V, block_size):
+    """Right values, but every tile is multiplied."""
+    return _causal_tiles(Q, K, V, block_size, seen=lambda first, start: True)
+
+
+def tiled_causal_attention__wrong_diagonal_skipped(Q, K, V, block_size):
+    """Tiles before the diagonal only."""
+    return _causal_tiles(Q, K, V, block_size, seen=lambda first, start: start < first)
+
+
+def tiled_causal_attention__wrong_local(Q, K, V, block_size):
+    """The tile on the diagonal only."""
+    return _causal_tiles(Q, K, V, block_size, seen=lambda first, start: start == first)
+
+
+def tiled_causal_attention__wrong_anticausal(Q, K, V, block_size):
+    """Later keys in place of earlier ones."""
+    return _causal_tiles(Q, K, V, block_size, lambda i, j: j >= i, lambda first, start: start >= first)
+
+
+def tiled_causal_attention__wrong_state_not_begun_anew(Q, K, V, block_size):
+    """The sums go on from one block of queries to the next."""
+    return _causal_tiles(Q, K, V, block_size, fresh=False)
+
+
+def tiled_causal_attention__wrong_materialised(Q, K, V, block_size):
+    """All scores at once."""
+    S = Q @ K.mT / math.sqrt(Q.shape[-1])
+    return torch.softmax(S.masked_fill(torch.ones_like(S, dtype=torch.bool).triu(1), -math.inf), -1) @ V
+
+
+def tiled_causal_attention__wrong_stripes(Q, K, V, block_size):
+    """All queries at once against each block of keys."""
+    n = Q.shape[2]
+    top, total, mix = torch.full_like(Q[..., :1], -math.inf), 0.0, 0.0
+    for start in range(0, n, block_size):
+        S = Q @ K[:, :, start : start + block_size].mT / math.sqrt(Q.shape[-1])
+        S = S.masked_fill(torch.arange(start, start + S.shape[-1]) > torch.arange(n)[:, None], -math.inf)
+        new = torch.maximum(top, S.amax(-1, keepdim=True))
+        P, shrink = torch.exp(S - new), torch.exp(top - new)
+        total, mix = total * shrink + P.sum(-1, keepdim=True), mix * shrink + P @ V[:, :, start : start + block_size]
+        top = new
+    return mix / total
+
+
+def tiled_causal_attention__wrong_rows_of_tiles(Q, K, V, block_size):
+    """A block of queries against all keys that it may see, at once."""
+    rows = []
+    for first in range(0, Q.shape[2], block_size):
+        end = min(first + block_size, Q.shape[2])
+        S = Q[:, :, first:end] @ K[:, :, :end].mT / math.sqrt(Q.shape[-1])
+        S = S.masked_fill(torch.arange(end) > torch.arange(first, end)[:, None], -math.inf)
+        rows.append(S.softmax(-1) @ V[:, :, :end])
+    return torch.cat(rows, 2)
+
+
+def tiled_causal_attention__wrong_query_by_query(Q, K, V, block_size):
+    """Each query alone against blocks of keys."""
+    rows = [_online(Q[:, :, i : i + 1], K[:, :, : i + 1], V[:, :, : i + 1], block_size) for i in range(Q.shape[2])]
+    return torch.cat(rows, 2)
+
+
+def tiled_causal_attention__wrong_blocks_must_fit(Q, K, V, block_size):
+    """reshape into whole blocks: raises where block_size does not divide n."""
+    B, h, n, d = Q.shape
+    Q.reshape(B, h, n // block_size, block_size, d)
+    return _causal_tiles(Q, K, V, block_size)
+
+
+# ------------------------------------------------------------------------------------------------------ flash_backward
+
+
+def flash_backward__right_key_blocks(Q, K, V, out, logsumexp, d_out, block_size):
+    """A loop over blocks of keys."""
+    scale = Q.shape[-1] ** -0.5
+    D = (out * d_out).sum(-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), [], []
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
+        P = torch.exp(Q @ k.mT * scale - logsumexp.unsqueeze(-1))
+        dS = P * (d_out @ v.mT - D)
+        dQ += dS @ k * scale
+        dK.append(dS.mT @ Q * scale)
+        dV.append(P.mT @ d_out)
+    return dQ, torch.cat(dK, 2), torch.cat(dV, 2)
+
+
+def flash_backward__right_tiles_by_head(Q, K, V, out, logsumexp, d_out, block_size):
+    """Head by head, tile by tile, in place; float64 inside."""
+    grads = [torch.zeros_like(X, dtype=torch.float64) for X in (Q, K, V)]
+    scale = 1 / math.sqrt(Q.shape[-1])
+    n = Q.shape[2]
+    for b, h in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
+        q_, k_, v_, o_, g_ = (X[b, h].double() for X in (Q, K, V, out, d_out))
+        dq, dk, dv = (X[b, h] for X in grads)
+        for i in range(0, n, block_size):
+            I = slice(i, i + block_size)  # noqa: E741
+            for j in range(0, n, block_size):
+                J = slice(j, j + block_size)
+                P = (q_[I] @ k_[J].T * scale - logsumexp[b, h, I, None].double()).exp()
+                dS = P * (g_[I] @ v_[J].T - torch.linalg.vecdot(o_[I], g_[I])[:, None])
+                dv[J] += P.T @ g_[I]
+                dq[I] += dS @ k_[J] * scale
+                dk[J] += dS.T @ q_[I] * scale
+    return tuple(X.to(Q.dtype) for X in grads)
+
+
+def flash_backward__right_statistics_of_its_own(Q, K, V, out, logsumexp, d_out, block_size):
+    """Makes both row statistics again in two passes of its own; einsum throughout."""
+    scale = Q.shape[-1] ** -0.5
+    blocks = [slice(start, start + block_size) for start in range(0, K.shape[2], block_size)]
+
+    def scores(J):
+        return torch.einsum("bhid,bhjd->bhij", Q, K[:, :, J]).mul(scale)
+
+    log = None
+    for J in blocks:
+        part = scores(J).logsumexp(-1, keepdim=True)
+        log = part if log is None else torch.logaddexp(log, part)
+    D = sum((torch.exp(scores(J) - log) * (d_out @ V[:, :, J].mT)).sum(-1, keepdim=True) for J in blocks)
+    dQ, dK, dV = (torch.empty_like(X).fill_(0) for X in (Q, K, V))
+    for J in blocks:
+        P = torch.exp(scores(J) - log)
+        dS = P * (torch.einsum("bhid,bhjd->bhij", d_out, V[:, :, J]) - D)
+        dQ += torch.einsum("bhij,bhjd->bhid", dS, K[:, :, J]) * scale
+        dK[:, :, J] = torch.einsum("bhij,bhid->bhjd", dS, Q) * scale
+        dV[:, :, J] = torch.einsum("bhij,bhid->bhjd", P, d_out)
+    return dQ, dK, dV
+
+
+def flash_backward__right_scaled_first(Q, K, V, out, logsumexp, d_out, block_size):
+    """The scale goes into the queries at first, so dK needs none; the statistic goes into an extra column."""
+    root = math.sqrt(Q.shape[-1])
+    q = Q / root
+    D = torch.einsum("bhid,bhid->bhi", out, d_out)[..., None]
+    g = torch.cat([d_out, -D], -1)
+    v1 = torch.cat([V, torch.ones_like(V[..., :1])], -1)
+    parts = []
+    dQ = 0
+    for start in range(0, K.shape[2], block_size):
+        k, v = K.narrow(2, start, min(block_size, K.shape[2] - start)), v1[:, :, start : start + block_size]
+        P = torch.baddbmm(
+            -logsumexp.reshape(-1, q.shape[2], 1), q.flatten(0, 1), k.flatten(0, 1).mT
+        ).exp().unflatten(0, q.shape[:2])  # fmt: skip
+        dS = P * (g @ v.mT)
+        dQ = dQ + dS @ k
+        parts.append((dS.mT @ q, P.mT @ d_out))
+    dK, dV = (torch.cat(part, 2) for part in zip(*parts, strict=True))
+    return dQ / root, dK, dV
+
+
+def flash_backward__right_blocks_of_queries(Q, K, V, out, logsumexp, d_out, block_size):
+    """Blocks of queries inside blocks of keys, and no gradients noted."""
+    with torch.no_grad():
+        s = Q.size(-1) ** -0.5
+        dQ, dK, dV = Q * 0, K * 0, V * 0
+        for j in range(math.ceil(K.size(2) / block_size)):
+            J = range(K.size(2))[j * block_size : (j + 1) * block_size]
+            for i in range(math.ceil(Q.size(2) / block_size)):
+                I = range(Q.size(2))[i * block_size : (i + 1) * block_size]  # noqa: E741
+                I, J = list(I), list(J)  # noqa: E741
+                g = d_out[:, :, I]
+                P = torch.exp(s * Q[:, :, I] @ K[:, :, J].mT - logsumexp[:, :, I, None])
+                dP = g @ V[:, :, J].mT
+                dS = s * P * (dP - (g * out[:, :, I]).sum(-1, True))
+                dV[:, :, J] += P.mT @ g
+                dK[:, :, J] += dS.mT @ Q[:, :, I]
+                dQ[:, :, I] += dS @ K[:, :, J]
+        return dQ, dK, dV
+
+
+def _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=None, slope=None, scales=(None, None), blocks=None):
+    """The right way with places to slip: weigh(S, log), slope(P, dP, D), the scales of dQ and dK, the blocks."""
+    scale = Q.shape[-1] ** -0.5
+    weigh = weigh or (lambda S, log: torch.exp(S - log))
+    slope = slope or (lambda P, dP, D: P * (dP - D))
+    for_q, for_k = (scale if s is None else s for s in scales)
+    D = (out * d_out).sum(-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    starts = range(0, K.shape[2], block_size)
+    for start in starts if blocks is None else blocks(starts):
+        J = slice(start, start + block_size)
+        P = weigh(Q @ K[:, :, J].mT * scale, logsumexp[..., None])
+        dS = slope(P, d_out @ V[:, :, J].mT, D)
+        dQ += dS @ K[:, :, J] * for_q
+        dK[:, :, J] = dS.mT @ Q * for_k
+        dV[:, :, J] = P.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_no_row_sum(Q, K, V, out, logsumexp, d_out, block_size):
+    """dS = P * dP."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * dP)
+
+
+def flash_backward__wrong_row_sum_of_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """The row sum of one block only."""
+    return _back(
+        Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (dP - (P * dP).sum(-1, keepdim=True))
+    )
+
+
+def flash_backward__wrong_sum_over_queries(Q, K, V, out, logsumexp, d_out, block_size):
+    """The Jacobian the other way round: sums down the columns."""
+    return _back(
+        Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (dP - (P * dP).sum(-2, keepdim=True))
+    )
+
+
+def flash_backward__wrong_diagonal(Q, K, V, out, logsumexp, d_out, block_size):
+    """p (1 - p), as of a sigmoid."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (1 - P) * dP)
+
+
+def flash_backward__wrong_plus(Q, K, V, out, logsumexp, d_out, block_size):
+    """The row sum is added."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (dP + D))
+
+
+def flash_backward__wrong_sign(Q, K, V, out, logsumexp, d_out, block_size):
+    """D - dP."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (D - dP))
+
+
+def flash_backward__wrong_scale_forgotten(Q, K, V, out, logsumexp, d_out, block_size):
+    """dQ and dK lack the scale."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, scales=(1, 1))
+
+
+def flash_backward__wrong_scale_in_dk_only(Q, K, V, out, logsumexp, d_out, block_size):
+    """dQ lacks the scale."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, scales=(1, None))
+
+
+def flash_backward__wrong_scaled_by_d(Q, K, V, out, logsumexp, d_out, block_size):
+    """The scale twice."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, scales=(1 / Q.shape[-1], 1 / Q.shape[-1]))
+
+
+def flash_backward__wrong_bare_exponentials(Q, K, V, out, logsumexp, d_out, block_size):
+    """exp of the scores, no logsumexp."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.exp(S))
+
+
+def flash_backward__wrong_softmax_of_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """A softmax of each block."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.softmax(S, -1))
+
+
+def flash_backward__wrong_divides_late(Q, K, V, out, logsumexp, d_out, block_size):
+    """exp(S) / exp(logsumexp): inf / inf."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.exp(S) / torch.exp(log))
+
+
+def flash_backward__wrong_divides_by_log(Q, K, V, out, logsumexp, d_out, block_size):
+    """Takes the logsumexp for the sum."""
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.exp(S) / log)
+
+
+def flash_backward__wrong_unscaled_scores(Q, K, V, out, logsumexp, d_out, block_size):
+    """The scores are made again without the scale."""
+    root = Q.shape[-1] ** 0.5
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.exp(S * root - log))
+
+
+def flash_backward__wrong_whole_blocks_only(Q, K, V, out, logsumexp, d_out, block_size):
+    """The short block is dropped."""
+    n = K.shape[2]
+    return _back(
+        Q, K, V, out, logsumexp, d_out, block_size, blocks=lambda starts: [s for s in starts if s + block_size <= n]
+    )
+
+
+def flash_backward__wrong_last_dq_only(Q, K, V, out, logsumexp, d_out, block_size):
+    """dQ is overwritten by every block."""
+    _, dK, dV = _back(Q, K, V, out, logsumexp, d_out, block_size)
+    last = (K.shape[2] - 1) // block_size * block_size
+    dQ, _, _ = _back(Q, K, V, out, logsumexp, d_out, block_size, blocks=lambda starts: [last])
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_transposed(Q, K, V, out, logsumexp, d_out, block_size):
+    """dS turned over in both products."""
+    scale = Q.shape[-1] ** -0.5
+    D = (out * d_out).sum(-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for start in range(0, K.shape[2], block_size):
+        J = slice(start, start + block_size)
+        P = torch.exp(Q @ K[:, :, J].mT * scale - logsumexp[..., None])
+        dS = P * (d_out @ V[:, :, J].mT - D) * scale
+        dQ[:, :, J] = dS.mT @ K
+        dK += dS @ Q[:, :, J]
+        dV[:, :, J] = P.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_materialised(Q, K, V, out, logsumexp, d_out, block_size):
+    """All weights at once."""
+    return _back(Q, K, V, out, logsumexp, d_out, K.shape[2])
+
+
+def flash_backward__wrong_autograd(Q, K, V, out, logsumexp, d_out, block_size):
+    """autograd through the tiles."""
+    leaves = [X.detach().requires_grad_() for X in (Q, K, V)]
+    return torch.autograd.grad(_online(*leaves, block_size), leaves, d_out)
+
+
+def flash_backward__wrong_backward_method(Q, K, V, out, logsumexp, d_out, block_size):
+    """.backward() on the tiles."""
+    leaves = [X.detach().clone().requires_grad_() for X in (Q, K, V)]
+    (_online(*leaves, block_size) * d_out).sum().backward()
+    return tuple(leaf.grad for leaf in leaves)
+
+
+def flash_backward__wrong_vjp(Q, K, V, out, logsumexp, d_out, block_size):
+    """torch.func.vjp."""
+    return torch.func.vjp(lambda *x: _online(*x, block_size), Q, K, V)[1](d_out)
+
+
+def flash_backward__wrong_swapped(Q, K, V, out, logsumexp, d_out, block_size):
+    """dK comes first."""
+    dQ, dK, dV = _back(Q, K, V, out, logsumexp, d_out, block_size)
+    return dK, dQ, dV
+
+
+def flash_backward__wrong_sees_no_future(Q, K, V, out, logsumexp, d_out, block_size):
+    """A causal mask that nobody asked for."""
+    place = torch.arange(Q.shape[2])
+    starts = iter(range(0, K.shape[2], block_size))
+
+    def weigh(S, log):
+        start = next(starts)
+        keys = torch.arange(start, start + S.shape[-1])
+        return torch.exp(S - log) * (keys <= place[:, None])
+
+    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=weigh)

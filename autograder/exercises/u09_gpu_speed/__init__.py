@@ -3,11 +3,14 @@
 from . import (
     attention_flops,
     batched_attention,
+    flash_backward,
+    flash_bytes,
     loop_attention,
     median_time,
     roofline_seconds,
     score_matrix_bytes,
     tiled_attention,
+    tiled_causal_attention,
 )
 
 EXERCISES = (
@@ -18,4 +21,7 @@ EXERCISES = (
     score_matrix_bytes.EXERCISE,
     roofline_seconds.EXERCISE,
     median_time.EXERCISE,
+    tiled_causal_attention.EXERCISE,
+    flash_bytes.EXERCISE,
+    flash_backward.EXERCISE,
 )

@@ -1,0 +1,201 @@
+"""flash_backward: the gradients of attention, block after block, from the output and one number per query."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from ..attention_parts import UNSTABLE
+from ..kit import NOT_IN_TORCH_UNITS, Leaf, exercise, normal
+
+#: Autograd in all its forms: the exercise is what it would do.
+NO_AUTOGRAD = ("torch.autograd", "torch.func", "torch._functorch")
+NO_BACKWARD_OF_TORCH = (
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward",
+    "aten._scaled_dot_product_flash_attention_backward",
+    "aten._scaled_dot_product_efficient_attention_backward",
+    "aten._scaled_dot_product_cudnn_attention_backward",
+    "aten._flash_attention_backward",
+    "aten._efficient_attention_backward",
+)
+
+
+def flash_backward(
+    Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), out, logsumexp, d_out: normal("B h n d"),
+    block_size: int,
+) -> (Leaf("float array", "dQ"), Leaf("float array", "dK"), Leaf("float array", "dV")):  # fmt: skip
+    leaves = [array.detach().requires_grad_() for array in (Q, K, V)]
+    with torch.enable_grad():
+        return torch.autograd.grad((F.scaled_dot_product_attention(*leaves) * d_out).sum(), leaves)
+
+
+def with_forward(drawn):
+    """The arguments with the output and the log of the sum that belong to Q, K and V."""
+    Q, K, V = (drawn[name] for name in "QKV")
+    scores = Q @ K.swapaxes(-1, -2) / math.sqrt(Q.shape[-1])
+    top = scores.max(-1, keepdims=True)
+    terms = np.exp(scores - top)
+    total = terms.sum(-1, keepdims=True)
+    return {**drawn, "out": terms @ V / total, "logsumexp": (top + np.log(total))[..., 0]}
+
+
+def cases(case):
+    def given(criterion, label, dtype=None, watch=0, change=None, **sizes):
+        drawn = case.draw(**sizes)
+        if change is not None:
+            change(drawn)
+        return case(criterion, label, dtype=dtype, watch=watch, **with_forward(drawn))
+
+    block = int(case.rng.integers(5, 8))
+    rest = int(case.rng.integers(1, block - 1))
+    small = int(case.rng.integers(3, 5))
+    odd = {"n": 3 * small + int(case.rng.integers(1, small)), "block_size": small}
+    tiled = {"n": 4 * block, "block_size": block, "watch": "B*h*n*n"}
+    yield given("values in blocks", "n = {n}, blocks of {block_size}", **tiled)
+    yield given("values in blocks", "one head", **{**tiled, "B": 1, "h": 1})
+    yield given("values in blocks", "float32", np.float32, **tiled)
+    yield given("values in blocks", "sharper weights", n=3 * small, block_size=small, change=sharper)
+    yield given("last block", "n = {n}, blocks of {block_size}", **{**tiled, "n": 4 * block + rest})
+    yield given("last block", "the last block holds one key", n=2 * small + 1, block_size=small)
+    yield given("block sizes", "blocks of one key", n=odd["n"], block_size=1)
+    yield given("block sizes", "one block just as long as n", n=3 * small, block_size="n")
+    yield given("block sizes", "a block longer than n", n=odd["n"], block_size=2 * odd["n"] + 1)
+    yield given("block sizes", "a single token (n = 1)", n=1, block_size=small)
+    for words, sign in (("near 10,000", 1), ("near −10,000", -1)):
+        yield given("large scores", f"all scores {words}", change=all_near(sign), **odd)
+    yield given("large scores", "scores of ±10,000", change=both_signs, n=4 * small, block_size=small)
+
+
+def sharper(drawn):
+    drawn["Q"] *= 2
+
+
+def all_near(sign):
+    def change(drawn):
+        drawn["Q"][:] = 100.0
+        drawn["K"] = sign * (100 + 0.02 * drawn["K"]) / math.sqrt(drawn["d"])
+
+    return change
+
+
+def both_signs(drawn):
+    """Each query has several keys near +10,000, between which it divides its weight, and others near −10,000."""
+    all_near(1)(drawn)
+    for name in "QK":
+        drawn[name] *= np.resize([1.0, 1.0, -1.0], drawn["n"])[:, None]
+
+
+def too_large(case, arrays):
+    found = next((array for array in arrays if array.dtype.kind == "f" and array.size >= case.watch), None)
+    if found is None:
+        return None
+    n = case.sizes["n"]
+    return f"a tensor of shape {found.shape} is made on the way: as many entries a head as n × n = {n} × {n} scores"
+
+
+def backward(
+    Q, K, V, out, logsumexp, d_out, size, *, scale_scores=True, scale_dq=1.0, scale_dk=1.0, weights="right",
+    row_sum="right", jacobian="right", from_out=False, floor=False, overwrite=False, values="weights", sign=1.0,
+):  # fmt: skip
+    """Right with its defaults, block after block of keys.
+
+    scale_dq, scale_dk: the power of 1/√d that the gradients of Q and K get. weights: "right", "raw", "block", "own
+    maximum", "over the log" or "unstable". row_sum: "right", "none", "block", "queries", "added" or "plain".
+    jacobian: "right", "transposed" or "diagonal". values: what is multiplied with d_out for dV.
+    """
+    n, root = K.shape[-2], Q.shape[-1] ** -0.5
+    dQ, dK, dV = (torch.zeros_like(array) for array in (Q, K, V))
+    norm = logsumexp[..., None]
+    whole = (out * d_out).sum(-1, keepdim=True)
+    for first in range(0, n // size * size if floor else n, size):
+        block = slice(first, first + size)
+        scores = Q @ K[..., block, :].mT * (root if scale_scores else 1.0)
+        P = {
+            "right": lambda S: torch.exp(S - norm),
+            "raw": torch.exp,
+            "block": lambda S: torch.softmax(S, -1),
+            "own maximum": lambda S: torch.exp(S - S.amax(-1, keepdim=True)),
+            "over the log": lambda S: torch.exp(S) / norm,
+            "unstable": lambda S: torch.exp(S) / torch.exp(norm),
+        }[weights](scores)
+        dP = (out if from_out else d_out) @ V[..., block, :].mT
+        D = {
+            "right": whole,
+            "none": torch.zeros_like(whole),
+            "block": (P * dP).sum(-1, keepdim=True),
+            "queries": (P * dP).sum(-2, keepdim=True),
+            "added": -whole,
+            "plain": d_out.sum(-1, keepdim=True),
+        }[row_sum]
+        dS = sign * P * ((1 - P) * dP if jacobian == "diagonal" else dP - D)
+        if jacobian == "transposed":
+            dQ[..., block, :] = dS.mT @ K * root
+            dK += dS @ Q[..., block, :] * root
+        else:
+            part = dS @ K[..., block, :] * root**scale_dq
+            dQ = part if overwrite else dQ + part
+            dK[..., block, :] = dS.mT @ Q * root**scale_dk
+        dV[..., block, :] = (dS if values == "gradient" else P).mT @ (out if values == "out" else d_out)
+    return dQ, dK, dV
+
+
+MISTAKES = (
+    ("row-sum-missing", {"row_sum": "none"},
+     "Raising one score lowers all other weights of its row. What does that take off every entry of the row?"),
+    ("scale-forgotten", {"scale_dq": 0.0, "scale_dk": 0.0},
+     "The scores are scaled, and the gradients of Q and K are not: 1/√d is part of the way back, too."),
+    ("scale-forgotten-in-dq", {"scale_dq": 0.0}, "dQ lacks the factor 1/√d that dK has."),
+    ("scale-forgotten-in-dk", {"scale_dk": 0.0}, "dK lacks the factor 1/√d that dQ has."),
+    ("scale-twice", {"scale_dq": 2.0, "scale_dk": 2.0}, "The gradients of Q and K are scaled twice."),
+    ("jacobian-transposed", {"jacobian": "transposed"},
+     "The gradient of the scores is turned over: its rows belong to queries, its columns to keys. "
+     "dQ sums over keys, dK over queries."),
+    ("row-sum-added", {"row_sum": "added"}, "What is to be taken off each row is added to it."),
+    ("row-sum-over-queries", {"row_sum": "queries"},
+     "What is taken off sums over the queries. The softmax runs along the keys of one query: sum along its row."),
+    ("row-sum-of-the-block", {"row_sum": "block"},
+     "What is taken off sums over one block of keys only. It runs over the whole row, and is known before the loop."),
+    ("row-sum-of-d-out", {"row_sum": "plain"},
+     "What is taken off is the sum of d_out alone. Which other number of each row must be in it?"),
+    ("diagonal-only", {"jacobian": "diagonal"},
+     "Each weight is treated as if it hung on its own score alone, by p(1 − p). It hangs on all scores of its row."),
+    ("no-logsumexp", {"weights": "raw"},
+     "The exponentials of the scores are taken for weights. What makes a row of them sum to 1?"),
+    ("logsumexp-as-sum", {"weights": "over the log"},
+     "The exponentials are divided by logsumexp, as if it were their sum. It is the logarithm of the sum."),
+    ("softmax-of-the-block", {"weights": "block"},
+     "Every block of keys gets a softmax of its own. Over all blocks together a row of weights sums to 1."),
+    ("own-maximum", {"weights": "own maximum"},
+     "The maximum is taken off, but nothing divides by the sum: the weights of a row do not sum to 1."),
+    ("unstable", {"weights": "unstable"}, UNSTABLE),
+    ("scores-unscaled", {"scale_scores": False},
+     "The scores that are computed again lack the division by √d, so they do not fit the logsumexp."),
+    ("last-block-dropped", {"floor": True}, "A last block of keys that is not whole is left out."),
+    ("dq-of-the-last-block", {"overwrite": True},
+     "dQ holds what the last block gives. Every block of keys adds its part."),
+    ("dv-from-out", {"values": "out"}, "dV is mixed from out. What flows back is d_out."),
+    ("dv-from-the-scores", {"values": "gradient"},
+     "dV is made with the gradient of the scores. The values were mixed by the weights."),
+    ("out-for-d-out", {"from_out": True}, "The gradient of the weights is made from out. What flows back is d_out."),
+    ("sign-turned", {"sign": -1.0}, "dQ and dK point the wrong way: what is taken off is taken from the wrong side."),
+    ("dq-and-dk-swapped", lambda *given: tuple(backward(*given)[place] for place in (1, 0, 2)),
+     "dQ and dK have changed places in the tuple."),
+    ("all-scores-at-once", lambda Q, K, V, out, logsumexp, d_out, size:
+     backward(Q, K, V, out, logsumexp, d_out, K.shape[-2]),
+     "The result is right, but all n × n weights are made at once. Make them again for one block of keys at a time."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    flash_backward,
+    cases,
+    MISTAKES,
+    credit={"values in blocks": 0.5, "last block": 0.15, "block sizes": 0.15, "large scores": 0.2},
+    core="values in blocks",
+    sizes=range(2, 7),
+    slipped=backward,
+    library="torch",
+    forbidden=(*NOT_IN_TORCH_UNITS, *NO_AUTOGRAD, *NO_BACKWARD_OF_TORCH),
+    not_from=("loop_attention", "batched_attention", "tiled_attention"),
+    made=too_large,
+)

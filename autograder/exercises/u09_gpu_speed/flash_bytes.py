@@ -1,0 +1,120 @@
+"""flash_bytes: what tiled attention moves through memory, one head."""
+
+from ..kit import Leaf, exercise
+
+
+def flash_bytes(n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False) -> Leaf(
+    "int", "the number of bytes"
+):
+    rows = 0  # of Q, K, V and out, each d numbers wide
+    for query in range(n):
+        rows += 2  # its own row of Q and of out
+        begins_a_block = query % block_q == 0
+        if begins_a_block:
+            rows += 2 * (min(query + block_q, n) if causal else n)
+    return rows * d * bytes_per_value
+
+
+def cases(case):
+    def moved(criterion, label, width=0, causal=None, **sizes):
+        """A case in which the last block is short, unless `sizes` say otherwise."""
+        block = int(case.rng.integers(5, 9))
+        usual = {"n": int(case.rng.integers(4, 7)) * block + int(case.rng.integers(2, block)), "block_q": block}
+        optional = {"bytes_per_value": width} if width else {}
+        if causal is not None:
+            optional["causal"] = causal
+        return case(
+            criterion, label, by_name="causal", also={"bytes_per_value": width or 2}, **{**usual, **optional, **sizes}
+        )
+
+    yield moved("values", "n = {n}, d = {d}, blocks of {block_q}")
+    yield moved("values", "float32, n = {n}", 4)
+    yield moved("values", "n = {n}, blocks of {block_q}, which divides it", 2, False, n=48, block_q=6)
+    yield moved("causal", "causal, n = {n}, blocks of {block_q}", 4, True)
+    yield moved("causal", "causal, n = {n}", 1, True)
+    yield moved("causal", "causal, n = {n}, blocks of {block_q}, which divides it", 2, True, n=45, block_q=5)
+    yield moved("edge cases", "blocks of one query", 8, False, block_q=1)
+    yield moved("edge cases", "causal, blocks of one query", 2, True, block_q=1)
+    yield moved("edge cases", "one block just as long as n", 4, False, n=21, block_q=21)
+    yield moved("edge cases", "causal, a block longer than n", 2, True, n=21, block_q=40)
+    yield moved("edge cases", "a single token (n = 1)", 2, False, n=1)
+    yield moved("edge cases", "a long text", 1, True, n=100_003, d=128, block_q=128)
+
+
+def counted(
+    n, d, block_q, bytes_per_value=2, causal=False, *, own=2, kinds=2, own_again=False, once=False, end="last",
+    dropped=False, width=None, statistics=0,
+):  # fmt: skip
+    """Right with its defaults.
+
+    own: how many of Q and out are counted; own_again: they are read with every block of keys. kinds: K and V.
+    once: K and V are moved only once. end: up to which query a causal block of them reads, its "last", "first",
+    "half" or "beyond" the end. dropped: a last block that is not whole is left out.
+    """
+    width = bytes_per_value if width is None else width
+    starts = list(range(0, n, block_q))
+    if dropped:
+        starts = starts[: n // block_q]
+    rows = own * n * (len(starts) if own_again else 1)
+    read = 0
+    for start in [0] if once else starts:
+        last = start + block_q if end == "beyond" else min(start + block_q, n)
+        seen = {"last": last, "beyond": last, "first": start + 1, "before": start}.get(end, n)
+        read += kinds * (seen if causal and not once else n)
+    if end == "half" and causal:
+        read = read // 2
+    return (rows + read) * d * width + statistics * n * width
+
+
+def by_fractions(n, d, block_q, bytes_per_value=2, causal=False):
+    rows = 2 * n * n / block_q
+    return int((2 * n + (rows / 2 if causal else rows)) * d * bytes_per_value)
+
+
+MISTAKES = (
+    ("causal-ignored", lambda n, d, q, b=2, causal=False: counted(n, d, q, b),
+     "`causal=True` changes nothing. Which keys does a block of queries need then?"),
+    ("always-causal", lambda n, d, q, b=2, causal=False: counted(n, d, q, b, True),
+     "Every block of queries reads K and V only as far as its last query, even without `causal`."),
+    ("causal-halved", {"end": "half"},
+     "With `causal` just half of K and V is counted. The saving is not a half: look at the blocks on the diagonal."),
+    ("causal-beyond-the-end", {"end": "beyond"},
+     "With `causal` the last, short block reads keys that do not exist: there are only n."),
+    ("causal-up-to-the-first-query", {"end": "first"},
+     "With `causal` a block reads as far as its first query. Its last query needs more."),
+    ("causal-without-its-own-block", {"end": "before"},
+     "With `causal` a block of queries does not read its own block of keys. It needs that, too."),
+    ("keys-once", {"once": True},
+     "K and V are read only once. They do not fit on the chip: each block of queries reads them again."),
+    ("last-block-dropped", {"dropped": True}, "A last block of queries that is not whole is left out."),
+    ("part-of-a-block", by_fractions,
+     "A short last block of queries counts as a part of a block. It reads all of K and V like any other."),
+    ("values-forgotten", {"kinds": 1}, "Each block of queries reads K or V, but not both."),
+    ("out-forgotten", {"own": 1}, "Q and out are both moved once; one of the two is missing."),
+    ("neither-q-nor-out", {"own": 0}, "Q and out are not counted."),
+    ("q-and-out-every-time", {"own_again": True},
+     "Q and out are counted once for each block of queries, whole. Each row of them is moved only once."),
+    ("values-not-bytes", {"width": 1}, "Numbers are counted, not their bytes."),
+    ("always-two-bytes", {"width": 2}, "bytes_per_value is ignored."),
+    ("statistics-counted", {"statistics": 1},
+     "A number per query besides Q, K, V and out is counted. The statistics are left out here."),
+    ("statistics-twice", {"statistics": 2},
+     "Two numbers per query besides Q, K, V and out are counted. The statistics are left out here."),
+    ("scores-counted", lambda n, d, q, b=2, causal=False: counted(n, d, q, b, causal) + n * n * b,
+     "The scores are counted, too. They never leave the chip."),
+    ("width-missing", lambda n, d, q, b=2, causal=False: counted(n, 1, q, b, causal),
+     "The rows are counted, not their d numbers."),
+    ("float-count", lambda n, d, q, b=2, causal=False: float(counted(n, d, q, b, causal)),
+     "The count is a float. Stay with whole numbers: `-(-a // b)` or `math.ceil` count blocks."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    flash_bytes,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "causal": 0.35, "edge cases": 0.25},
+    core="values",
+    sizes=range(5, 18),
+    slipped=counted,
+    library="torch",
+)

@@ -1,0 +1,211 @@
+"""tiled_causal_attention: blocks of queries and of keys, of which those that no query may see are never met."""
+
+import math
+
+import numpy as np
+import torch
+from torch.nn import functional as F
+
+from ..attention_parts import UNSCALED, UNSTABLE
+from ..kit import Leaf, exercise, normal
+from .parts import attention, large_scores, low_scores
+
+#: Cases that look at more than how large a tensor is: label -> what is looked for.
+ALL_KEYS = "all queries are equal"
+LATER = "n = {n}, blocks of {block_size}, what meets what"
+TOGETHER = "n = {n}, blocks of {block_size}, queries together"
+
+
+def tiled_causal_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), block_size: int) -> Leaf(
+    "float array", "the output"
+):
+    return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
+
+
+def cases(case):
+    block = int(case.rng.integers(12, 15))
+    rest = int(case.rng.integers(3, block - 3))
+    # A tile with room for its width once more: stripes of all n queries or keys are larger, and all else is smaller.
+    inside = {"n": 4 * block, "d": 2, "block_size": block, "watch": f"2*B*h*{block * block + 1}"}
+    small = int(case.rng.integers(3, 5))
+    odd = {"n": 3 * small + int(case.rng.integers(1, small)), "block_size": small}
+    yield case("values in tiles", "n = {n}, blocks of {block_size}", **inside)
+    yield case("values in tiles", "one head", **{**inside, "B": 1, "h": 1})
+    yield case("values in tiles", "float32", dtype=np.float32, **inside)
+    for words, order in (("last", 1), ("first", -1)):
+        drawn = case.draw(n=3 * small, block_size=small)
+        drawn["Q"] = np.abs(drawn["Q"]) + 0.5
+        drawn["K"] = np.abs(drawn["K"]) * np.linspace(0.2, 4.0, 3 * small)[::order, None]
+        yield case("values in tiles", f"the largest scores come {words}", **drawn)
+    yield case("last block", "n = {n} is no multiple of {block_size}", **odd)
+    yield case("last block", "the last block holds one token", n=2 * small + 1, block_size=small)
+    yield case("block sizes", "blocks of one token", n=odd["n"], block_size=1)
+    yield case("block sizes", "one block just as long as n", n=3 * small, block_size="n")
+    yield case("block sizes", "a block longer than n", n=odd["n"], block_size=2 * odd["n"] + 1)
+    yield case("block sizes", "a single token (n = 1)", n=1, block_size=small)
+    yield case("large scores", "scores of ±10,000", **large_scores(case, n=3 * small, block_size=small))
+    yield case("large scores", "all scores near −10,000", **low_scores(case, **odd))
+    one_head = {"B": 1, "h": 1, "d": 2, "block_size": block}
+    drawn = case.draw(**{**one_head, "n": 3 * block + rest})
+    drawn["Q"][:] = drawn["Q"][:, :, :1]
+    yield case("both cut", ALL_KEYS, watch="n", **drawn)
+    yield case("both cut", "n = {n}, nothing as large as all scores", watch="n*n", n=3 * block + rest, **one_head)
+    yield case("both cut", TOGETHER, watch=block, n=2 * block, **one_head)
+    yield case("later blocks", LATER, watch=block * block, n=2 * block + rest, **one_head)
+    yield case("later blocks", LATER, watch=block * block, n=3 * block, **one_head)
+
+
+def seen(case, arrays):
+    """What is wrong with the tensors made on the way."""
+    label = case.label
+    if label == ALL_KEYS:
+        return all_keys_at_once(case, arrays)
+    floats = [array for array in arrays if array.dtype.kind == "f" and np.unique(array).size > 3]  # no masks
+    if label.endswith("queries together"):
+        return one_by_one(case, floats)
+    if label.endswith("what meets what"):
+        return later_block(case, floats)
+    found = next((array for array in floats if array.size >= case.watch), None)
+    if found is None:
+        return None
+    size = case.sizes["block_size"]
+    return f"a tensor of shape {found.shape} is made on the way: more than {size} × {size} scores a head"
+
+
+def all_keys_at_once(case, arrays):
+    """Whether one array holds the scores of all n keys, however they are scaled and shifted."""
+    Q, K = case.args[:2]
+    scores = np.sort(K[0, 0] @ Q[0, 0, 0])
+    for array in arrays:
+        found = np.unique(np.round(array.astype(np.float64), 8)) if array.dtype.kind == "f" else array[:0]
+        if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
+            return "the scores of a query with all n keys are made at once"
+    return None
+
+
+def one_by_one(case, arrays):
+    """Whether the scores of single queries with a block of keys are made, and never those of a block of queries."""
+    size, lengths = case.sizes["block_size"], {array.size for array in arrays}
+    if size not in lengths or max(lengths) >= size * size:
+        return None
+    return "no tile of scores is made: is each query served by itself? Cut the queries into blocks, too"
+
+
+def later_block(case, arrays):
+    """Whether an array holds the products of a whole block of queries with a block of keys that lies behind it."""
+    (Q, K), size = (array[0, 0] for array in case.args[:2]), case.sizes["block_size"]
+    blocks = [slice(first, first + size) for first in range(0, len(Q), size)]
+    later = [Q[i] @ K[j].T for place, i in enumerate(blocks) for j in blocks[place + 1 :]]
+    for array in arrays:
+        for scores in (each for tile in later for each in (tile, tile.T)):
+            if array.size == scores.size and np.isfinite(array).all():
+                alike = np.corrcoef(array.ravel().astype(np.float64), scores.ravel())[0, 1]
+                if abs(alike) > 1 - 1e-6:
+                    return "a block of queries is multiplied with a block of keys that lies wholly behind it"
+    return None
+
+
+def tiled_causal(
+    Q, K, V, size, *, scale=None, mask="right", shift=0, sees="so far", rescale=True, running=True, carried=False,
+    floor=False, later=False, queries=None, keys=None,
+):  # fmt: skip
+    """Right with its defaults.
+
+    mask: "right", by the "place in the block", "none", as "zero", or in the "mix alone". shift: of its diagonal.
+    sees: blocks "so far", "before" the own one, or the "own" one. later: whether blocks behind are multiplied, too.
+    carried: whether the state of one block of queries begins as that of the one before ended. floor: whether a short
+    last block is dropped. queries, keys: how many there are in a block, where not `size`.
+    """
+    n, scale = Q.shape[-2], Q.shape[-1] ** -0.5 if scale is None else scale(Q)
+    wide, long = queries or size, keys or size
+    end = n // size * size if floor else n
+    out, state = torch.zeros_like(V), None
+    for first in range(0, end, wide):
+        own = torch.arange(first, min(first + wide, end))
+        rows = Q[..., own, :]
+        if state is None or not carried:
+            start = rows.new_full((*rows.shape[:-1], 1), -math.inf)
+            state = start, torch.zeros_like(start), torch.zeros_like(rows)
+        top, total, mix = (part[..., : len(own), :] for part in state)
+        for start in range(0, n, long):
+            there = torch.arange(start, min(start + long, n))
+            behind = start > own[-1]
+            if (behind and not later) or (sees == "own" and start != first) or (sees == "before" and start >= first):
+                continue
+            scores = rows @ K[..., there, :].mT * scale
+            allowed = own[:, None] + shift >= there
+            if mask == "place in the block":
+                allowed = own[:, None] - first >= there - start
+            whole = bool(allowed.all()) or mask == "none"
+            if not whole and mask != "mix alone":
+                scores = scores.masked_fill(~allowed, 0.0 if mask == "zero" else -math.inf)
+            new = torch.maximum(top, scores.amax(-1, keepdim=True)) if running else torch.zeros_like(top)
+            terms, factor = torch.exp(scores - new), torch.exp(top - new) if rescale else 1.0
+            factor = factor if running else 1.0
+            total = total * factor + terms.sum(-1, keepdim=True)
+            mix = mix * factor + (terms * allowed if mask == "mix alone" else terms) @ V[..., there, :]
+            top = new
+        state = top, total, mix
+        out[..., own, :] = mix / total
+    return out
+
+
+def whole(Q, K, V, block_size):
+    return attention(Q, K, V, True)
+
+
+MISTAKES = (
+    ("diagonal-not-masked", {"mask": "none"},
+     "Within its own block a query sees later keys. A block that lies across the diagonal needs a mask."),
+    ("masked-by-place-in-the-block", {"mask": "place in the block"},
+     "Every block is masked alike, earlier ones too. Where a token stands in the text counts, not in its block."),
+    ("own-key-left-out", {"shift": -1}, "A query does not see its own key. It may."),
+    ("next-key-seen", {"shift": 1}, "A query still sees the key right behind it."),
+    ("masked-with-zero", {"mask": "zero"},
+     "Scores that may not be seen become 0, and exp(0) is not 0. What must such a score be?"),
+    ("sum-not-masked", {"mask": "mix alone"},
+     "Later keys are left out of the mix but still count in the sum that it is divided by."),
+    ("own-block-left-out", {"sees": "before"},
+     "A block of queries sees the blocks before it, but not its own, part of which it may see."),
+    ("own-block-only", {"sees": "own"}, "A block of queries sees its own block alone. It sees all earlier ones, too."),
+    ("nothing-rescaled", {"rescale": False},
+     "What was summed before a larger maximum came is not rescaled, as 9.3 had to."),
+    ("state-carried-over", {"carried": True},
+     "A block of queries begins with the maximum and the sums of the block before it. Other queries begin anew."),
+    ("last-queries-lost", {"floor": True}, "A last block of queries that is not whole is left out."),
+    ("no-maximum", {"running": False}, UNSTABLE),
+    ("unscaled", {"scale": lambda Q: 1.0}, UNSCALED),
+    ("not-causal", lambda Q, K, V, size: tiled_causal(Q, K, V, size, mask="none", later=True),
+     "Later tokens are seen, as if there were no mask at all."),
+    ("all-scores-at-once", whole,
+     "The result is right, but all n × n scores are made at once. Cut both the queries and the keys into blocks."),
+    ("queries-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=Q.shape[-2]),
+     "The result is right, but all queries meet a block of keys together. Cut the queries into blocks as well."),
+    ("keys-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, keys=K.shape[-2]),
+     "The result is right, but a block of queries meets all keys at once. Cut the keys into blocks as well."),
+    ("one-query-at-a-time", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=1),
+     "The result is right, but each query is served by itself. Let a block of queries meet a block of keys at once."),
+    ("later-blocks-multiplied", {"later": True},
+     "The result is right, but blocks of keys wholly behind a block of queries are multiplied, and then masked."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    tiled_causal_attention,
+    cases,
+    MISTAKES,
+    credit={
+        "values in tiles": 0.3,
+        "last block": 0.1,
+        "block sizes": 0.1,
+        "large scores": 0.1,
+        "both cut": 0.15,
+        "later blocks": 0.15,
+        "gradients": 0.1,
+    },
+    core="values in tiles",
+    sizes=range(2, 6),
+    slipped=tiled_causal,
+    library="torch",
+    not_from=("loop_attention", "batched_attention", "tiled_attention"),
+    made=seen,
+)
