@@ -107,7 +107,9 @@ def test_no_number_is_cut_and_no_name_broken(course, terminal):
     shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
     row = next(line for line in shown.splitlines() if "long-name" in line)
     assert "…" not in shown
-    assert [float(cell) for cell in row.split("│")[2:-1]] == [n - 0.25 for n in FUNCTIONS.values()] + [16.5]
+    assert [float(cell) for cell in row.split("│")[2:-1]] == [n - 0.25 for n in FUNCTIONS.values()] + [
+        sum(FUNCTIONS.values()) - 0.25 * len(FUNCTIONS)
+    ]
     assert all(name in shown for name in FUNCTIONS)
     assert ("3.4 masked_attention" in " ".join(shown.split())) == terminal, "numbers where there is no room for names"
 
@@ -123,8 +125,9 @@ def test_the_numbers(course):
     assert [(each.name, each.students) for each in parts["causal_mask"].mistakes] == [
         (NOT_RECOGNISED, ["[red]dora", "evil"])
     ]
-    assert (parts["masked_attention"].mean, parts["masked_attention"].median) == (17 / 7, 4)
-    assert (unit.median, unit.mean) == (10, pytest.approx(sum(unit.sums) / 7))
+    worth = FUNCTIONS["masked_attention"]
+    assert (parts["masked_attention"].mean, parts["masked_attention"].median) == ((4 * worth + 1) / 7, worth)
+    assert (unit.median, unit.mean) == (12, pytest.approx(sum(unit.sums) / 7))
     assert summary.unsolved == [(UNIT, "leaks_future")]
     assert [remark.student for remark in summary.forbidden] == ["emil"]
     assert {remark.student for remark in summary.stopped} == {"[red]dora", "evil"}
@@ -150,7 +153,8 @@ def test_scores_and_mistakes_as_tables(course, capsys):
     head, *body = rows(course / "out" / "scores.csv")
     assert head == ["student", *(f"{UNIT} {name} /{points:g}" for name, points in FUNCTIONS.items()), "sum"]
     scores = {row[0]: row[1:] for row in body}
-    assert float(scores["ben"][-1]) == sum(map(float, scores["ben"][:-1])) == sum(FUNCTIONS.values()) - 5 - 3
+    expected = sum(FUNCTIONS.values()) - FUNCTIONS["leaks_future"] - (FUNCTIONS["masked_attention"] - 1)
+    assert float(scores["ben"][-1]) == sum(map(float, scores["ben"][:-1])) == expected
     assert ["unit", "exercise", "mistake", "students", "answers", "advice"] in rows(course / "out" / "mistakes.csv")
     for name in ("scores.csv", "mistakes.csv"):
         for row in rows(course / "out" / name):
