@@ -83,7 +83,7 @@ def test_right_decoders_of_every_form_are_right(form, make):
 @pytest.mark.parametrize(
     ("kind", "make"),
     [(kind, make) for _, kind, ways in suspects.WRONG for make in ways],
-    ids=lambda part: str(part)[:40],
+    ids=lambda part: part if isinstance(part, str) else "",
 )
 def test_wrong_decoders_are_wrong_by_far_more_than_rounding(kind, make):
     for seed in range(3):
