@@ -53,7 +53,9 @@ def test_no_odd_answer_earns_a_mark_or_stops_the_judge(challenge, unit):
 
 
 def _spoilt(leaf: Any, spoil: Any) -> Any:
-    return leaf if leaf is None or isinstance(leaf, (str, Foreign)) else spoil(np.asarray(leaf))
+    if isinstance(leaf, str):
+        return leaf[::-1]
+    return leaf if leaf is None or isinstance(leaf, Foreign) else spoil(np.asarray(leaf))
 
 
 def _calls(posed: Any, values: list[Any]) -> list[Call]:

@@ -11,6 +11,7 @@ from autograder.exercises.u06_cross_attention import decoder_inputs
 from autograder.exercises.u06_cross_attention import decoder_suspects as suspects
 from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIALS, made
 from autograder.exercises.u06_cross_attention.greedy_decode import model
+from autograder.exercises.u06_cross_attention.right_decoders import RIGHT
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
 from references import cases, near
@@ -74,7 +75,7 @@ def apart(make, seed, trials=TRIALS):
     return most
 
 
-@pytest.mark.parametrize(("form", "make"), suspects.RIGHT, ids=lambda part: part if isinstance(part, str) else "")
+@pytest.mark.parametrize(("form", "make"), RIGHT, ids=lambda part: part if isinstance(part, str) else "")
 def test_right_decoders_of_every_form_are_right(form, make):
     for seed in range(6):
         assert apart(make, seed) < 1e-10, f"{form}, seed {seed}"

@@ -46,6 +46,9 @@ def cases(case):
     drawn["keys"][1] = 0.0
     yield ask("dependent keys", "a key of zeros", **drawn)
     drawn = case.draw(n=range(10, 14), d_k=7)
+    drawn["keys"] *= 1e-2
+    yield ask("more pairs", "short keys", **drawn)
+    drawn = case.draw(n=range(10, 14), d_k=7)
     drawn["keys"][:, 2] = 0.0
     yield ask("dependent keys", "a feature that is 0 in all keys", **drawn)
 
@@ -143,6 +146,9 @@ MISTAKES = (
      "The memory is transposed. It is read by `query @ S`, so its rows belong to the features of a key."),
     ("inverse-alone", lambda keys, values: linear_memory(keys, np.eye(len(keys))),
      "The values do not take part yet. The memory is (d_k, d_v)."),
+    ("held-back", lambda keys, values: np.linalg.solve(keys.T @ keys + 1e-6 * np.eye(keys.shape[1]), keys.T @ values),
+     "Something is added that holds the memory back a little, as in ridge regression. Short keys show how much: it has "
+     "no right size."),
     ("answers", lambda keys, values: keys @ linear_memory(keys, values),
      "These are the answers to the stored keys. The memory itself is asked for."),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from ..kit import Leaf, black_box, exercise
 from .decoder_inputs import refuse
 from .decoder_layer import decoder_layer
 from .decoder_suspects import suspects
+from .right_decoders import RIGHT
 
 CALLS = 100
 
@@ -109,7 +110,7 @@ def properties(layer):
 
 
 def cases(case):
-    for criterion, kind, box in suspects(case.rng):
+    for criterion, kind, box in suspects(RIGHT, case.rng):
         layer = black_box({kind: box}, kind, refuse, CALLS)
         yield case(criterion, kind, layer=layer, once=criterion != "plain")
 

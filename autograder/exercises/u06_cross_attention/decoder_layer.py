@@ -7,16 +7,17 @@ import torch.nn.functional as F
 from .. import attention_parts as attention
 from ..kit import Drawn, Leaf, exercise, mask, normal, size, strided, weights
 from .cross_attention import cross_attention
-from .parts import LAYER, PADDED, PADDING_ALONE, crossed, first_mask
+from .decoder_slips import add, in_both, in_turn, layer, one_scale
+from .parts import LAYER, PADDED, PADDING_ALONE, first_mask
 
 
 def weights_of_both(rng, shape, sizes):
     """Two attentions, whose d_head differ."""
     params, own = {}, {**sizes, "d_source": sizes["d_model"], "d_head": sizes["d_head"] + int(rng.integers(1, 4))}
-    for layer, widths in (("self", own), ("cross", sizes)):
+    for part, widths in (("self", own), ("cross", sizes)):
         for role, source in (("Q", "d_model"), ("K", "d_source"), ("V", "d_source")):
-            params[f"{layer}_W_{role}"] = weights(f"{source} h*d_head", 1.3).draw(rng, widths)
-        params[f"{layer}_W_O"] = weights("h*d_head d_model").draw(rng, widths)
+            params[f"{part}_W_{role}"] = weights(f"{source} h*d_head", 1.3).draw(rng, widths)
+        params[f"{part}_W_O"] = weights("h*d_head d_model").draw(rng, widths)
     return params
 
 
@@ -27,7 +28,7 @@ def decoder_layer(
     n_heads: size("h"),
     source_mask=None,
 ) -> Leaf("float array", "the result"):
-    own, cross = ([params[f"{layer}_W_{role}"] for role in "QKVO"] for layer in ("self", "cross"))
+    own, cross = ([params[f"{part}_W_{role}"] for role in "QKVO"] for part in ("self", "cross"))
     B, n, _ = X.shape
     Q, K, V = ((X @ W).view(B, n, n_heads, -1).transpose(1, 2) for W in own[:3])
     heads = F.scaled_dot_product_attention(Q, K, V, is_causal=True)
@@ -47,46 +48,15 @@ def cases(case):
     yield case("edge cases", "a single sequence (B = 1)", B=1, n=range(5, 8))
     yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)
     yield case("edge cases", "memory that is not contiguous", n=longer, layout=strided)
-    for layer, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
+    for part, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
         drawn = case.draw(n=longer, **source)
-        drawn["params"][f"{layer}_W_Q"] *= 90
-        drawn["params"][f"{layer}_W_K"] *= 90
-        yield case("edge cases", f"{layer}-attention with scores around ±10,000", rtol=1e-6, **drawn)
-
-
-def add(X, attend):
-    """One step with its residual."""
-    return X + attend(X)
-
-
-def in_turn(X, own, cross):
-    return add(add(X, own), cross)
+        drawn["params"][f"{part}_W_Q"] *= 90
+        drawn["params"][f"{part}_W_K"] *= 90
+        yield case("edge cases", f"{part}-attention with scores around ±10,000", rtol=1e-6, **drawn)
 
 
 def normalised(X):
     return F.layer_norm(X, X.shape[-1:])
-
-
-def layer(X, Y, params, n_heads, source_mask=None, *, steps=in_turn, in_self=None, in_cross=None):
-    """The layer with slips. steps: of X, self-attention and cross-attention; in_self, in_cross: slips of either."""
-
-    def attend(part, X, Y, slips):
-        weight = {f"W_{role}": params[f"{part}_W_{role}"] for role in "QKVO"}
-        return crossed(X, Y, **{**weight, "n_heads": n_heads, **slips})[0]
-
-    n = X.shape[1]
-    own = {"source_mask": torch.ones(n, n, dtype=torch.bool).tril(), "mask_of": lambda mask: mask, **(in_self or {})}
-    cross = {"source_mask": source_mask, **(in_cross or {})}
-    return steps(X, lambda X: attend("self", X, X, own), lambda X: attend("cross", X, Y, cross))
-
-
-def in_both(**slips):
-    return {"in_self": slips, "in_cross": slips}
-
-
-def one_scale(X, Y, params, *rest):
-    times = (params["cross_W_Q"].shape[1] / params["self_W_Q"].shape[1]) ** 0.5
-    return layer(X, Y, {**params, "cross_W_Q": params["cross_W_Q"] * times}, *rest)
 
 
 MISTAKES = (

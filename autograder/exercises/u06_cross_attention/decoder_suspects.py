@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,9 +11,10 @@ import torch
 from torch import Tensor
 
 from .. import attention_parts as attention
-from .decoder_layer import add, in_both, in_turn, layer, one_scale
+from .decoder_slips import add, in_both, in_turn, layer, one_scale
 from .parts import first_mask
-from .right_decoders import RIGHT, Layer
+
+Layer = Callable[..., Tensor]
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Wrong ones: slips of `layer`
@@ -200,14 +201,16 @@ def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Cal
     return box
 
 
-def suspects(rng: np.random.Generator) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
+def suspects(
+    right: Sequence[tuple[str, Layer]], rng: np.random.Generator
+) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
     """(criterion, kind, layer) of four right ones and of every kind of wrong one.
 
     A right one takes the time of its form, and a wrong one that of a form drawn for it.
     """
-    for at in rng.permutation(len(RIGHT))[:4]:
-        form, make = RIGHT[at]
+    for at in rng.permutation(len(right))[:4]:
+        form, make = right[at]
         yield "plain", f"a right decoder: {form}", disguised(make, rng)
     for criterion, kind, ways in WRONG:
-        _, idle = RIGHT[int(rng.integers(len(RIGHT)))]
+        _, idle = right[int(rng.integers(len(right)))]
         yield criterion, kind, disguised(ways[int(rng.integers(len(ways)))], rng, idle)

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .decoder_layer import layer
+from .decoder_slips import layer
 
 Layer = Callable[..., Tensor]
 

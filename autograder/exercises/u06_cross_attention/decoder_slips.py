@@ -1,0 +1,36 @@
+"""The decoder layer with a place for every slip, for its known mistakes and for the suspects of the hunt."""
+
+import torch
+
+from .parts import crossed
+
+
+def add(X, attend):
+    """One step with its residual."""
+    return X + attend(X)
+
+
+def in_turn(X, own, cross):
+    return add(add(X, own), cross)
+
+
+def layer(X, Y, params, n_heads, source_mask=None, *, steps=in_turn, in_self=None, in_cross=None):
+    """The layer with slips. steps: of X, self-attention and cross-attention; in_self, in_cross: slips of either."""
+
+    def attend(part, X, Y, slips):
+        weight = {f"W_{role}": params[f"{part}_W_{role}"] for role in "QKVO"}
+        return crossed(X, Y, **{**weight, "n_heads": n_heads, **slips})[0]
+
+    n = X.shape[1]
+    own = {"source_mask": torch.ones(n, n, dtype=torch.bool).tril(), "mask_of": lambda mask: mask, **(in_self or {})}
+    cross = {"source_mask": source_mask, **(in_cross or {})}
+    return steps(X, lambda X: attend("self", X, X, own), lambda X: attend("cross", X, Y, cross))
+
+
+def in_both(**slips):
+    return {"in_self": slips, "in_cross": slips}
+
+
+def one_scale(X, Y, params, *rest):
+    times = (params["cross_W_Q"].shape[1] / params["self_W_Q"].shape[1]) ** 0.5
+    return layer(X, Y, {**params, "cross_W_Q": params["cross_W_Q"] * times}, *rest)
