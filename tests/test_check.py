@@ -302,7 +302,10 @@ def test_the_map_holds_every_unit_and_every_exercise_with_its_points():
         assert points == points_of(unit.name)
         assert all(before < unit.name for before in unit.builds_on)
         assert all(place.section and place.number.startswith(f"{unit.number}.") for place in unit.places)
-    assert table(units).splitlines()[-1].endswith(f"| **{COUNT}** | **{POINTS:g}** |")
+    hard = sum(place.points for unit in units for place in unit.challenges)
+    last = table(units).splitlines()[-1]
+    assert f"{COUNT - len(HARD)} exercises, " in last and f"{POINTS - hard:g} points** |" in last
+    assert f"**{len(HARD)}, " in last and last.endswith(f"{hard:g} points** |")
 
 
 def parents_in(drawing: str) -> dict[str, set[int]]:
