@@ -68,7 +68,7 @@ def masked_softmax(scores, mask):
     seen.append(np.array(scores))
     return honest(scores, mask)
 """},
-           earns={"masked_softmax": 3.6}),
+           earns={"masked_softmax": 2.7}),
 )  # fmt: skip
 ATTACKS += (
     Attack("a little off", "is off by one part in a million", "02_scaled_scores",
@@ -259,7 +259,7 @@ def masked_softmax(scores, mask):
     scores[...] = 0
     return result
 """},
-           earns={"masked_softmax": 3.6}),
+           earns={"masked_softmax": 2.7}),
     Attack("good conduct by its own word", "changes its input and patches, while asked, the worker that reports it",
            cells={"masked_softmax": SOFTMAX.replace("def masked_softmax", "def honest") + """
 import sys
@@ -274,7 +274,7 @@ def masked_softmax(scores, mask):
     scores[...] = 0
     return result
 """},
-           earns={"masked_softmax": 3.6},
+           earns={"masked_softmax": 2.7},
            uncontained="what happens to the inputs is reported from inside the student's own process"),
     Attack("a relation that does not fit", "returns booleans where numbers are due, and a number for a single token",
            "02_scaled_scores", cells={"attention_scores": """
@@ -291,7 +291,7 @@ def masked_softmax(scores, mask):
     result = honest(scores, mask)
     scores[...] = 0
     return result
-"""}, earns={"masked_softmax": 3.6}),
+"""}, earns={"masked_softmax": 2.7}),
     Attack("the course's own tiles", "leaves the loops wrong, and has what stands in for them do the tiles",
            "09_gpu_speed", cells={
                "loop_attention": "def loop_attention(Q, K, V):\n    return Q * 0",

@@ -7,12 +7,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from autograder.exercises import exercises
+
 from .attack import Attack, own_cell, solutions
 from .tampering import FORGE
 
 Document = dict[str, Any]
 ENDS = ("crashed", "timeout", "wrong")
-ALL = ("causal_mask", "padding_mask", "masked_softmax", "masked_attention", "leaks_future", "next_token_pairs")
+ALL = tuple(exercises("03_masking"))
 SOFTMAX = solutions("03_masking")["masked_softmax"]
 HEAD = """
 import ctypes, fcntl, mmap, os, resource, select, signal, socket, stat, struct, sys, threading, time
