@@ -21,7 +21,7 @@ def check(x):
 
 def asked(name, calls=2):
     """A box as a student's code has it, and the request behind it."""
-    box = black_box(SUSPECTS, name, check, calls)
+    box = black_box(SUSPECTS[name], check, calls)
     request = Request("f", [Case("values", "a box", (box,))], library="numpy")
     identity = request.calls[0]["args"][0]["id"]
     return host_function(identity, lambda *frame: answer_of_host(*request.reply(*frame))), request, identity
@@ -98,7 +98,7 @@ def test_who_claims_to_be_in_another_call_gets_no_new_box(numbers):
 
 
 def test_a_box_of_another_case_is_asked_in_its_own_calls_alone():
-    boxes = [black_box(SUSPECTS, "double", check, 2) for _ in range(3)]
+    boxes = [black_box(SUSPECTS["double"], check, 2) for _ in range(3)]
     cases = [Case("values", "a box", (box,), once=place == 1) for place, box in enumerate(boxes)]
     request = Request("f", cases)
     allowed = {0: {0, 3, 5}, 1: {1, 6}, 2: {2, 4, 7}}

@@ -187,6 +187,19 @@ def test_the_release_of_a_unit_hides_what_is_true(course):
     assert 'predict("3.1", ..., a="it grows"' in release.cells[-2].source
 
 
+def test_a_prediction_that_could_not_be_read_is_one_line_before_anything_is_released(course, capsys):
+    path = course / "solutions" / UNIT / f"{UNIT}.ipynb"
+    before = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes()
+    solution = nbformat.read(path, as_version=4)
+    solution.cells[-1].source = 'predict("3.2", 0.25)'
+    nbformat.write(solution, path)
+    capsys.readouterr()
+    assert main(["--course", str(course), "release", UNIT]) == 2
+    (line,) = [line for line in capsys.readouterr().err.splitlines() if "course folder" not in line]
+    assert f"solutions/{UNIT}/{UNIT}.ipynb: cell 'predict-3-2': a cell with the tag" in line
+    assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == before
+
+
 def test_a_class_of_thirty_with_nonsense_gives_a_clean_page(course, capsys):
     assert main(["--course", str(course), "report"]) == 0
     assert "predictions.html" in capsys.readouterr().out

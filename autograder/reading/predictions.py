@@ -54,7 +54,13 @@ def is_prediction(cell: NotebookNode) -> bool:
 
 def asked_in(notebook: NotebookNode) -> list[Asked]:
     """The predictions that a notebook of ours asks for, in order. Raises BadAssignment."""
-    return [_asked(cell) for cell in notebook.cells if is_prediction(cell)]
+    found = []
+    for cell in filter(is_prediction, notebook.cells):
+        try:
+            found.append(_asked(cell))
+        except BadAssignment as error:
+            raise BadAssignment(f"cell {cell.get('id', '')!r}: {error}") from None
+    return found
 
 
 def without_truth(source: str) -> str:

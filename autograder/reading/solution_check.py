@@ -15,6 +15,7 @@ from nbformat import NotebookNode
 
 from ..data import EXERCISE, TESTS, BadAssignment, Question
 from .assignment import questions_of
+from .predictions import asked_in
 from .syntax import bound_names, statements
 
 BEGIN, END = "BEGIN HIDDEN TESTS", "END HIDDEN TESTS"
@@ -60,6 +61,10 @@ def _faults(name: str, solution: NotebookNode) -> Iterator[str]:
         if place in answers:
             seen.append(place)
     yield from _unmarked(solution.cells, questions)
+    try:
+        asked_in(solution)
+    except BadAssignment as error:
+        yield str(error)
 
 
 def _unmarked(cells: list[NotebookNode], questions: Mapping[str, Question]) -> Iterator[str]:

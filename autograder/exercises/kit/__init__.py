@@ -66,7 +66,7 @@ What is special, and how it is said:
 - **Any of many answers**: `examine=` looks at what came back; `also={"period": 4}` tells it more than the arguments do.
 - **Functions as arguments**: a parameter without annotation, and `HostFunction(…)` from each case; functions that share
   a state, such as a clock, are the parts of one `Device`. An `Activation` is built on the student's side.
-- **Functions that hide something**: `black_box(suspects, name, check, calls)`. Draw the order of such cases from
+- **Functions that hide something**: `black_box(function, check, calls)`. Draw the order of such cases from
   `case.rng`: whoever counts the calls must learn nothing.
 - **Nested arguments**: `params: Drawn("", make, also="d_model h")`, where `make` returns dicts and lists of arrays.
 - **Any number of axes**: `x=normal("B h n m")` in the case that has other axes than the annotation.

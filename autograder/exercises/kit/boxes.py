@@ -6,7 +6,7 @@ numbers: not in its time, nor in the words of an error, nor by a call that nobod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,16 +18,13 @@ PACE = 0.002
 CANNOT = "the box cannot take these inputs"
 
 
-def black_box(
-    suspects: Mapping[str, Callable[..., Any]], name: str, check: Callable[..., None], calls: int
-) -> DevicePart:
-    """An argument of a case: the function `suspects[name]`, which may be called `calls` times.
+def black_box(function: Callable[..., Any], check: Callable[..., None], calls: int) -> DevicePart:
+    """An argument of a case: a function that may be called so many times, and not looked into.
 
-    suspects: functions of NumPy arrays or of tensors; they are handed what the student's code sends, as NumPy arrays.
+    function: of NumPy arrays; it is handed what the student's code sends.
     check: called on the same arguments; raises ValueError with a sentence for those that no box takes. It decides alone
-        what is an error: should a suspect stumble over what was let through, the sentence is the same for every box.
+        what is an error: should the function stumble over what was let through, the sentence is the same for every box.
     """
-    function = suspects[name]
 
     def make() -> dict[str, Callable[..., Any]]:
         asked = 0

@@ -26,7 +26,7 @@ def cases(case):
     ]
     for at in case.rng.permutation(len(asked)):  # whoever counts calls learns nothing
         criterion, name = asked[at]
-        box = black_box({name: line_up(name, case.rng)}, name, check, CALLS)
+        box = black_box(line_up(name, case.rng), check, CALLS)
         yield case(criterion, SUSPECTS[name], attend=box)
 
 

@@ -111,7 +111,7 @@ def properties(layer):
 
 def cases(case):
     for criterion, kind, box in suspects(RIGHT, case.rng):
-        layer = black_box({kind: box}, kind, refuse, CALLS)
+        layer = black_box(box, refuse, CALLS)
         yield case(criterion, kind, layer=layer, once=criterion != "plain")
 
 

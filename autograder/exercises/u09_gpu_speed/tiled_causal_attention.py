@@ -9,6 +9,7 @@ from torch.nn import functional as F
 from ..attention_parts import UNSCALED, UNSTABLE
 from ..kit import Leaf, exercise, normal
 from .parts import attention, large_scores, low_scores
+from .tiled_attention import all_keys_at_once
 
 #: Cases that look at more than how large a tensor is: label -> what is looked for.
 ALL_KEYS = "all queries are equal"
@@ -70,17 +71,6 @@ def seen(case, arrays):
         return None
     size = case.sizes["block_size"]
     return f"a tensor of shape {found.shape} is made on the way: more than {size} × {size} scores a head"
-
-
-def all_keys_at_once(case, arrays):
-    """Whether one array holds the scores of all n keys, however they are scaled and shifted."""
-    Q, K = case.args[:2]
-    scores = np.sort(K[0, 0] @ Q[0, 0, 0])
-    for array in arrays:
-        found = np.unique(np.round(array.astype(np.float64), 8)) if array.dtype.kind == "f" else array[:0]
-        if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
-            return "the scores of a query with all n keys are made at once"
-    return None
 
 
 def one_by_one(case, arrays):
