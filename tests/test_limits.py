@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer, CellSource
-from autograder.exercises.kit import Case
+from autograder.exercises.kit import Case, HostFunction
+from autograder.running import dialogue
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request
 from autograder.running.limits import BadSettings, Limits
@@ -168,6 +169,16 @@ def test_memory_binds(sandbox, tmp_path):
 def test_reply_bytes_bind(sandbox, tmp_path):
     answer = ask(sandbox, tmp_path, 'reply_bytes = "1 MiB"', "return np.zeros(2**18)")
     assert (answer.status, "more than 1 MiB" in answer.reason) == ("crashed", True)
+
+
+@needs_a_sandbox
+def test_whoever_asks_a_function_without_end_is_told_so(sandbox, monkeypatch):
+    """However quick or slow the machine: neither the bytes nor the processor time of the questions come first."""
+    monkeypatch.setattr(dialogue, "QUESTIONS_CAP", 50)
+    source = "def f(told):\n    while True:\n        try: told(1)\n        except Exception: pass"
+    with sandbox.session([CellSource("f", "answer", source)]) as session:
+        answer = session.ask(Request("f", [Case("values", "a call", (HostFunction(lambda value: value),))]))
+    assert (answer.status, "as if without end" in answer.reason) == ("timeout", True), answer
 
 
 @needs_a_sandbox

@@ -19,7 +19,7 @@ from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.keeper import SWEEP, TELL
 from ..worker.values import BadValue
-from .dialogue import Request, Transcript
+from .dialogue import QUESTIONS_CAP, Request, Transcript
 from .groups import Group
 from .limits import Limits
 from .told import order_of, outcome_of, slow_libraries
@@ -222,6 +222,8 @@ class Session:
             event = header.get("event")
             if event in ("absent", "broken"):
                 return str(event)
+            if event == "ask" and request.is_endless:
+                return "endless"
             if event == "ask":
                 began = time.monotonic()
                 reply, data = request.reply(header, payload)
@@ -248,6 +250,9 @@ class Session:
             return answer
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
+        if finished == "endless":
+            asked = f"It asked the functions it was handed more than {QUESTIONS_CAP:,} times, as if without end."
+            return Answer("timeout", asked, answer.calls)
         if "time" in excess:
             return Answer("timeout", f"{TOO_LONG}; this function was asked when it did.", answer.calls)
         seconds = self._limits.seconds_per_exercise
