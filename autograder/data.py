@@ -155,11 +155,13 @@ class Answer:
     status: "answered"; or "missing" (no such function), "crashed" (its process died), "timeout", "forbidden".
     reason: for all but "answered", one sentence for the student; for "forbidden", what was used.
     calls: one per case; shorter than the cases where the process ended early.
+    asked: how often each of the functions that the cases hand over was called, by case and place in the arguments.
     """
 
     status: str = "answered"
     reason: str = ""
     calls: list[Call] = field(default_factory=list)
+    asked: dict[tuple[int, int | str], int] = field(default_factory=dict)
 
 
 # -------------------------------------------------------------------------------------------------- what it is worth

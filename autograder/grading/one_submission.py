@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..data import CellOutcome, Transplanted, Unreadable, Verdict
+from ..data import Answer, CellOutcome, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
-from ..judging.judge import judge, without_answer
+from ..judging.judge import ask_and_judge, without_answer
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
 from ..reading.uses import Uses
@@ -120,16 +120,22 @@ def _asked(
     ]
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):
-        verdict = judge(posed, session.ask(_request(posed)))
+        verdict = ask_and_judge(posed, lambda asked: session.ask(_request(asked)))
         if not failed or verdict.verdict not in NOT_RIGHT:
             return verdict
-    request = _request(posed, {name: challenge.posed(name).exercise.reference for name in failed})
-    again = judge(posed, session.ask(request))
+    stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
+    requests: list[Request] = []
+
+    def ask(asked: Posed) -> Answer:
+        requests.append(_request(asked, stand_ins))
+        return session.ask(requests[-1])
+
+    again = ask_and_judge(posed, ask)
     if verdict is not None:
         same = (again.score, again.verdict, again.mistake) == (verdict.score, verdict.verdict, verdict.mistake)
         if same or again.score < verdict.score:
             return verdict
-    called = [name for name in failed if name in request.called]
+    called = [name for name in failed if name in requests[0].called]
     if not called:
         return again
     words = f"Judged on its own, with the course's {_listed(called)} in place of yours. {again.message}"

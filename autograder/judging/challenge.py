@@ -54,7 +54,17 @@ def pose(exercise: Exercise, seed: int) -> Posed:
             wanted = "nothing (raises=None)" if case.raises is None else "an exception (raises)"
             found = f"raised {expected.failure}" if expected.failure else "returned"
             raise ValueError(f"{exercise.name}, {case.label!r}: the case wants {wanted}; the reference {found}")
+    posed.probes = _probes(exercise, seed)
     return posed
+
+
+def _probes(exercise: Exercise, seed: int) -> Posed | None:
+    """The exercise with cases of equal sizes, if such can be drawn and the reference takes them."""
+    generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), 1])
+    drawn = list(exercise.probes(generator)) if exercise.probes is not None and exercise.examine is None else []
+    cases = [_with_leeway(case) if exercise.library == "torch" else case for case in drawn]
+    posed = Posed(exercise, cases, partial(outcome, library=exercise.library))
+    return posed if cases and all(expected.failure is None for expected in posed.expected) else None
 
 
 class Challenge:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,10 +21,12 @@ from ..running.tensors import as_asked
 from ..worker.values import leaves
 from .compare import Problem, find_gradient_problem, find_problem, flat, same
 from .posed import Posed
-from .recognise import recognise
+from .recognise import of_values, recognise
 
 #: A message that names more numbers than this names everything, and so nothing.
 NUMBERS_CAP = 20
+#: Findings that name a symptom: here cases of equal sizes may tell the cause.
+VAGUE = (None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "only-made")
 
 
 def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None = None) -> Verdict:
@@ -33,16 +35,29 @@ def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None
     return Verdict(exercise.unit, exercise.name, 1.0, 0.0, verdict, mistake, message)
 
 
-def judge(posed: Posed, answer: Answer) -> Verdict:
-    """Judge one answer against one posed exercise, as if it were worth one point."""
+def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer]) -> Verdict:
+    """Ask the cases, and judge what is answered; where it is wrong and says little, ask what says more of it."""
+    answer = ask(posed)
+    verdict = judge(posed, answer)
+    vague = verdict.mistake in VAGUE or str(verdict.mistake).startswith("fails-")
+    if posed.probes is None or answer.status != "answered" or verdict.verdict not in ("wrong", "crashed") or not vague:
+        return verdict
+    return judge(posed, answer, ask(posed.probes))
+
+
+def judge(posed: Posed, answer: Answer, probed: Answer | None = None) -> Verdict:
+    """Judge one answer against one posed exercise, as if it were worth one point.
+
+    probed: the answer to `posed.probes`, which changes no mark and may tell what went wrong.
+    """
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
         try:
-            return _judge(posed, answer)
+            return _judge(posed, answer, probed)
         except MemoryError:
             return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
 
 
-def _judge(posed: Posed, answer: Answer) -> Verdict:
+def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     exercise = posed.exercise
     if answer.status == "missing":
         return without_answer(posed, "missing", answer.reason or f"There is no function {exercise.name} yet.")
@@ -62,6 +77,11 @@ def _judge(posed: Posed, answer: Answer) -> Verdict:
         return Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
 
     name, (finding, seen) = "wrong", _diagnose(posed, calls, problems, misconduct)
+    never = _never_called(posed, answer)
+    if never is not None and not any(call.failure is not None for call in calls):
+        finding = never
+    elif probed is not None:
+        finding = _of_probes(posed, probed, finding)
     raised = _raised(posed, calls, problems)
     if answer.status == "timeout":
         name, finding, seen, raised = "timeout", Finding(None, answer.reason or "It did not come to an end."), "", ""
@@ -271,6 +291,37 @@ def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None])
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
         return None
+
+
+def _never_called(posed: Posed, answer: Answer) -> Finding | None:
+    """Certain, and so before anything that is likely: a function that every case hands over is never asked for."""
+    places = {place for _, place in answer.asked}
+    names = [*inspect.signature(posed.exercise.reference).parameters]
+    for place in sorted(places, key=str):
+        counts = [count for (_, at), count in answer.asked.items() if at == place]
+        if len(counts) == len(posed.cases) and not any(counts):
+            name = names[place] if isinstance(place, int) and place < len(names) else str(place)
+            return Finding(f"never-calls-{name}".replace("_", "-"), f"It never calls `{name}`, which it is handed.")
+    return None
+
+
+def _of_probes(posed: Posed, probed: Answer, finding: Finding) -> Finding:
+    """What the cases of equal sizes tell, or what was found without them."""
+    probes = posed.probes
+    calls = [_in_our_terms(probes, case, call) for case, call in zip(probes.cases, probed.calls, strict=False)]
+    if probed.status != "answered" or len(calls) < len(probes.cases) or any(call.failure for call in calls):
+        return finding
+    problems = _problems(probes, calls)
+    if not any(problems):
+        where = "Where all sizes are equal it is right: two of them are taken for each other."
+        return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))
+    try:
+        found = of_values(probes, calls, problems)
+    except Exception:
+        if os.environ.get("AUTOGRADER_DEBUG"):
+            raise
+        return finding
+    return finding if found is None else replace(found, text=f"{found.text} (Seen where sizes are equal.)")
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:

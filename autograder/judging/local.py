@@ -19,7 +19,7 @@ from ..running.tensors import one_thread
 from ..worker.calls import answer_of_host, perform
 from ..worker.lookout import Lookout
 from .challenge import Challenge
-from .judge import judge
+from .judge import ask_and_judge
 from .posed import Posed
 
 #: This package itself: it is at work here, and no answer's doing.
@@ -58,7 +58,7 @@ def judge_function(
     """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones)."""
     name = name or function.__name__
     posed = Challenge().posed(name) if seed is None else _posed(name, seed)
-    return judge(posed, ask_here(function, posed, watched, given))
+    return ask_and_judge(posed, lambda asked: ask_here(function, asked, watched, given))
 
 
 @lru_cache(64)

@@ -39,6 +39,9 @@ class Posed:
         self.exercise, self.cases, self._ask = exercise, list(cases), ask
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
+        #: The exercise with cases of equal sizes, where it has any: what else is asked of a wrong answer.
+        self.probes: Posed | None = None
+        self._varied: dict[tuple[str, int], Outcome] = {}
         self._weighed = False
 
     def weigh(self) -> None:
@@ -65,6 +68,12 @@ class Posed:
             wrong = next(mistake.wrong for mistake in self.exercise.mistakes if mistake.slug == slug)
             self._mistaken[slug] = [self._outcome(wrong, case) for case in self.cases]
         return self._mistaken[slug]
+
+    def varied(self, name: str, function: Callable[..., Any], index: int) -> Outcome:
+        """What another of our functions answers to one case; kept by name, since a class makes the same mistakes."""
+        if (name, index) not in self._varied:
+            self._varied[name, index] = self._outcome(function, self.cases[index])
+        return self._varied[name, index]
 
     def reference_on(self, case: Case) -> Outcome:
         """What the reference answers to another case than those that were drawn."""

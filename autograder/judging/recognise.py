@@ -15,6 +15,7 @@ from ..worker.values import leaves
 from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .posed import Evidence, Outcome, Posed
 from .relations import coverage, form, inputs, numbers
+from .variants.explain import explain
 
 __all__ = ["Finding", "recognise"]
 
@@ -93,6 +94,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_relations(posed, calls[:count], problems[:count])
     known = (
         _known(posed, calls, problems, list(everywhere), strict=True)
+        or explain(posed, calls[:count], problems[:count])
         or _of_errors(posed, calls, failing)
         or _of_a_constant(posed, calls[:count], problems[:count])
     )
@@ -106,6 +108,11 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return _known(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def of_values(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
+    """A known mistake, or a small change of the plain program, that answers all of these calls as the student does."""
+    return _known(posed, calls, problems, list(range(len(calls))), strict=True) or explain(posed, calls, problems)
 
 
 def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:

@@ -58,6 +58,9 @@ class Request:
         #: Which of the host's functions were asked for, by name.
         self.called: set[str] = set()
         self._asked = 0
+        #: The functions that the cases hand over: how often each was asked for, by case and place in the arguments.
+        self.asked: dict[tuple[int, int | str], int] = {}
+        self._places: dict[str, tuple[int, int | str]] = {}
         self._devices: dict[Device, tuple[int, Mapping[str, Callable[..., Any]]]] = {}
         self._turns: dict[str, frozenset[int]] = {}
         self._turn = 0
@@ -76,6 +79,10 @@ class Request:
         repeated = [index for index, case in enumerate(cases) if not case.once]
         for index, call in enumerate(self.calls):
             again = [len(cases) + repeated.index(index)] if index in repeated else []
+            for place, tree in (*enumerate(call["args"]), *call["kwargs"].items()):
+                for identity in _identities(tree):
+                    self._places[identity] = (index, place)
+                    self.asked[index, place] = 0
             turns = frozenset((index, *again, len(cases) + len(repeated) + index))
             self._turns.update(dict.fromkeys(_identities([call["args"], call["kwargs"]]), turns))
 
@@ -97,7 +104,8 @@ class Request:
 
     def transcript(self) -> Transcript:
         """An empty transcript for the answers to this request."""
-        return Transcript(len(self.calls), [index for index, call in enumerate(self.calls) if call["once"]])
+        once = [index for index, call in enumerate(self.calls) if call["once"]]
+        return Transcript(len(self.calls), once, self.asked)
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
@@ -107,6 +115,8 @@ class Request:
         if function is None:
             return {"raise": "RuntimeError", "message": "there is no such function"}, b""
         self.called.add(identity)
+        if identity in self._places:
+            self.asked[self._places[identity]] += 1
         try:
             budget = Budget(len(payload))
             args, kwargs = (decode(header.get(name), payload, budget=budget) for name in ("args", "kwargs"))
@@ -210,13 +220,15 @@ def _count(value: Any) -> float:
 class Transcript:
     """Collects the frames of one exercise. `take` returns True once the last frame has come.
 
-    once: the cases that are not repeated.
+    once: the cases that are not repeated. asked: what the request counts meanwhile.
     """
 
-    def __init__(self, n_cases: int, once: Collection[int] = ()) -> None:
+    def __init__(
+        self, n_cases: int, once: Collection[int] = (), asked: dict[tuple[int, int | str], int] | None = None
+    ) -> None:
         self._n_cases = n_cases
         self._once = frozenset(once)
-        self.answer = Answer()
+        self.answer = Answer(asked=asked if asked is not None else {})
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
         """Raises BadValue when a frame is out of order or malformed."""

@@ -13,6 +13,8 @@ from .inputs import Drawn, size
 from .records import Case, Raises
 from .sizes import draw_sizes, factors, length
 
+#: The criterion of cases that are asked for no marks.
+EQUAL_SIZES = "equal sizes"
 Layout = Callable[[np.ndarray], np.ndarray]
 
 
@@ -88,6 +90,13 @@ class Cases:
         sizes |= {name: length(str(n), sizes) for name, n in (also or {}).items()}
         watch = length(str(watch), sizes)
         return Case(criterion, words, args, kwargs, sizes, rtol, raises, quiet, gradient, watch, once)
+
+    def of_equal_sizes(self) -> list[Case]:
+        """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product."""
+        axes = [axis for value in self._drawn.values() for axis in value.axes]
+        inner = {name for axis in axes if "*" in axis for name in factors(axis)}
+        sizes = {name: 2 if name in inner else 3 if name == "B" else 4 for name in self._known}
+        return [self(EQUAL_SIZES, "sizes that are equal", **sizes) for _ in range(2)]
 
     def _draw(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
         """(arguments by name, sizes by name)."""

@@ -29,6 +29,7 @@ def exercise(
     forbidden: tuple[str, ...] | None = None,
     not_from: tuple[str, ...] = (),
     contains: tuple[str, ...] = (),
+    plain: Callable[..., Any] | None = None,
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
     examine: Callable[[Case, Any], Symptom | None] | None = None,
 ) -> Exercise:
@@ -42,7 +43,7 @@ def exercise(
     sizes, ranges: what sizes are drawn from, and some of them by name.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, contains, made, examine: as in `Exercise`.
+    library, not_from, contains, plain, made, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -52,6 +53,12 @@ def exercise(
     def draw(rng: np.random.Generator) -> list[Case]:
         return list(cases(Cases(reference, rng, sizes, ranges or {}, library)))
 
+    def probes(rng: np.random.Generator) -> list[Case]:
+        try:
+            return Cases(reference, rng, sizes, ranges or {}, library).of_equal_sizes()
+        except (TypeError, ValueError):  # its cases say more than the annotations do
+            return []
+
     usual = NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS
     return Exercise(
         name=reference.__name__,
@@ -59,12 +66,14 @@ def exercise(
         returns=_returns(reference),
         reference=reference,
         draw=draw,
+        probes=probes,
         credit=credit,
         mistakes=read_rows(mistakes, slipped),
         forbidden=usual if forbidden is None else forbidden,
         library=library,
         not_from=not_from,
         contains=contains,
+        plain=plain,
         made=made,
         examine=examine,
     )

@@ -107,6 +107,9 @@ class Exercise:
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
     not_from: earlier functions that would do this exercise: the course's never stand in here for a student's.
     contains: functions of the same unit whose work a right answer to this one has done as well.
+    probes: makes cases in which sizes coincide, for no marks: an answer that takes one size for another runs there.
+    plain: the function as a student would write it, from plain functions of earlier exercises where it is made of
+        them: an answer that a small change of it gives as well is told that change.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
     examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
         arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
@@ -123,6 +126,8 @@ class Exercise:
     library: str = "numpy"
     not_from: tuple[str, ...] = ()
     contains: tuple[str, ...] = ()
+    probes: Callable[[np.random.Generator], Sequence[Case]] | None = None
+    plain: Callable[..., Any] | None = None
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None
 

@@ -7,7 +7,9 @@ import scipy.special
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
 from .parts import cosine, stable, unstable
+from .scaled_scores import plain as plain_scores
 from .scaled_scores import scaled_scores
+from .softmax import plain as softmax
 
 
 def attention(
@@ -18,6 +20,13 @@ def attention(
 ):
     weights = scipy.special.softmax(scaled_scores(Q, K), axis=-1)
     return np.einsum("nm,md->nd", weights, V), weights
+
+
+def plain(Q, K, V):
+    scores = plain_scores(Q, K)
+    weights = softmax(scores, axis=-1)
+    output = weights @ V
+    return output, weights
 
 
 def cases(case):
@@ -185,6 +194,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
     core="values",
+    plain=plain,
     sizes=range(3, 11),
     contains=("attention_scores", "scaled_scores"),
 )

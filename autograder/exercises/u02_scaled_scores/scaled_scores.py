@@ -12,6 +12,11 @@ def scaled_scores(Q: normal("n d_k"), K: normal("m d_k")) -> Leaf("float array",
     return np.einsum("id,jd->ij", Q, K) / math.sqrt(Q.shape[-1])
 
 
+def plain(Q, K):
+    d_k = Q.shape[-1]
+    return Q @ K.T / np.sqrt(d_k)
+
+
 def cases(case):
     yield from pair_cases(case)
 
@@ -103,5 +108,6 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.8, "edge cases": 0.2},
     core="values",
+    plain=plain,
     sizes=range(3, 11),
 )

@@ -7,6 +7,7 @@ import numpy as np
 from ...data import Finding
 from ..compare import close, describe, find_problem, tolerance
 from ..posed import Evidence
+from . import sizes
 
 
 def no_return(evidence: Evidence) -> Finding | None:
@@ -68,7 +69,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         return Finding(
             "wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?"
         )
-    verdicts = set()
+    verdicts, shapes = set(), []
     for index in failing:
         value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
         if isinstance(value, tuple):
@@ -76,6 +77,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
             value, expected = value[leaf], expected[leaf]
         value, expected = np.asarray(value), np.asarray(expected)
         rtol = tolerance(evidence.posed.cases[index])
+        shapes.append((evidence.posed.cases[index], value.shape, expected.shape))
         if value.dtype.kind not in "biuf":
             return None
         if value.ndim >= 2 and close(np.swapaxes(value, -1, -2), expected, rtol):
@@ -88,7 +90,11 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         return Finding("transposed", "The result is transposed: rows and columns have changed places.")
     if "other" not in verdicts:
         return Finding("wrong-shape", "The numbers are right, the shape is not. Is an axis too many or too few?")
-    return Finding("wrong-shape", "The result has the wrong shape. Write down the shape of every step beside the code.")
+    text = (
+        sizes.shapes_in_words(evidence.posed.exercise.leaves[evidence.problems[failing[0]].leaf].name, shapes)
+        or "The result has the wrong shape."
+    )
+    return Finding("wrong-shape", f"{text} Write down the shape of every step beside the code.")
 
 
 def only_made(evidence: Evidence) -> Finding | None:
@@ -155,6 +161,9 @@ def shapes_do_not_fit(evidence: Evidence) -> Finding | None:
     if all(failure.type_name in kinds for failure in failures) and any(
         word in failure.message for failure in failures for word in words
     ):
-        text = "Two arrays do not fit together. Write the shape of each beside the line that fails."
-        return Finding("shapes-do-not-fit", text)
+        text = (
+            sizes.two_axes([(evidence.posed.cases[i], f) for i in ordinary if (f := evidence.calls[i].failure)])
+            or "Two arrays do not fit together."
+        )
+        return Finding("shapes-do-not-fit", f"{text} Write the shape of each array beside the line that fails.")
     return None

@@ -220,7 +220,7 @@ def wrong_temperature(evidence: Evidence) -> Finding | None:
             continue
         one, other = (_centred_logs(weights, there) for weights in (value, expected))
         slope = float((one * other).sum() / max((other * other).sum(), 1e-300))
-        if not close(one, slope * other, max(1e-5, slack(case, 100))):
+        if slope <= 0 or not close(one, slope * other, max(1e-5, slack(case, 100))):
             return None
         flatter, sharper = flatter + (slope < 1), sharper + (slope > 1)
     if flatter + sharper < 2 or (flatter and sharper):

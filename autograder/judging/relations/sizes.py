@@ -1,0 +1,118 @@
+"""Sizes by their names: in the cases all sizes differ, so that 7 is d_k and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data import Failure
+from ...exercises.kit.records import Case
+
+#: Messages of NumPy and PyTorch about two axes that should be equally long.
+_TWO_LENGTHS = tuple(
+    map(
+        re.compile,
+        (
+            r"shapes cannot be multiplied \(\d+x(\d+) and (\d+)x\d+\)",
+            r"size of tensor a \((\d+)\) must match the size of tensor b \((\d+)\)",
+            r"\(size (\d+) is different from (\d+)\)",
+            r"not aligned: (\d+) \(dim \d+\) != (\d+) \(dim \d+\)",
+            r"size mismatch, got input \(\d+\), mat \(\d+x(\d+)\), vec \((\d+)\)",
+            r"expected input\[[^\]]*\] to have (\d+) channels, but got (\d+)",
+        ),
+    )
+)
+#: A share of the cases that is no chance.
+MOST = 0.6
+_BROADCAST = re.compile(r"with shapes \(([\d,]+)\) \(([\d,]+)\)")
+_BATCHES = re.compile(r"batch2 tensor to be: \[(\d+), (\d+)\] but got: \[(\d+), (\d+)\]")
+
+
+def two_axes(raised: Sequence[tuple[Case, Failure]]) -> str:
+    """ "In line 3 an axis of d_model meets one of h·d_head.", of all that raised; "" where it cannot be said."""
+    seen = [(case, _lengths(failure), failure.line) for case, failure in raised]
+    if not seen or any(lengths is None for _, lengths, _ in seen):
+        return ""
+    # Where one of the two is 1 the arrays do fit, so that a case may fail elsewhere: the first line counts.
+    line = seen[0][2]
+    here = [(case, pair) for case, pair, where in seen if where == line]
+    one, other = (_mostly([(case, pair[side]) for case, pair in here]) for side in (0, 1))
+    if not one or not other or one == other:
+        return ""
+    where = f"In line {line} an" if line else "An"
+    return f"{where} axis of {one} meets one of {other}."
+
+
+def _lengths(failure: Failure) -> tuple[int, int] | None:
+    for pattern in _TWO_LENGTHS:
+        found = pattern.search(failure.message)
+        if found:
+            return int(found[1]), int(found[2])
+    found = _BATCHES.search(failure.message)
+    if found:
+        wanted, got = (int(found[1]), int(found[2])), (int(found[3]), int(found[4]))
+        return next(((a, b) for a, b in zip(wanted, got, strict=True) if a != b), None)
+    found = _BROADCAST.search(failure.message)
+    if found:
+        shapes = [[int(length) for length in part.split(",") if length] for part in found.groups()]
+        pairs = zip(*(reversed(shape) for shape in shapes), strict=False)
+        return next(((a, b) for a, b in pairs if a != b and 1 not in (a, b)), None)
+    return None
+
+
+def _mostly(lengths: Sequence[tuple[Case, int]]) -> str:
+    """The size that is so long in most cases: in a few of them two sizes coincide, and something later fails."""
+    for words, value in _candidates(lengths[0][0]):
+        agree = sum(value(case) == length for case, length in lengths)
+        if agree >= max(2, MOST * len(lengths)) and value(lengths[0][0]) == lengths[0][1]:
+            return words
+    return name_of(lengths)
+
+
+def name_of(lengths: Sequence[tuple[Case, int]]) -> str:
+    """The size, or the product of sizes, that is so long in each of the cases; a number if it never changes; or ""."""
+    if not lengths:
+        return ""
+    for words, value in _candidates(lengths[0][0]):
+        if all(value(case) == length for case, length in lengths):
+            return words
+    found = {length for _, length in lengths}
+    return str(found.pop()) if len(found) == 1 and len(lengths) > 1 else ""
+
+
+def _candidates(case: Case) -> Iterator[tuple[str, Any]]:
+    names = [name for name in case.sizes if name.isidentifier()]
+    for name in names:
+        yield name, lambda c, name=name: c.sizes.get(name)
+    for one, other in itertools.combinations_with_replacement(names, 2):
+        words = f"{one}·{other}" if one != other else f"{one}²"
+        yield words, lambda c, a=one, b=other: c.sizes.get(a, -1) * c.sizes.get(b, 1)
+    for one in names:
+        for step, words in ((-1, f"{one} − 1"), (1, f"{one} + 1")):
+            yield words, lambda c, name=one, step=step: c.sizes.get(name, -9) + step
+        yield f"2·{one}", lambda c, name=one: 2 * c.sizes.get(name, -9)
+    for one, other in itertools.combinations(names, 2):
+        yield f"{one} + {other}", lambda c, a=one, b=other: c.sizes.get(a, -99) + c.sizes.get(b, -99)
+    for one, other in itertools.permutations(names, 2):
+        yield f"{one} / {other}", lambda c, a=one, b=other: c.sizes.get(a, -1) / c.sizes.get(b, 1)
+    for three in itertools.combinations(names, 3):
+        yield "·".join(three), lambda c, three=three: int(np.prod([c.sizes.get(name, 0) for name in three]))
+
+
+def shapes_in_words(name: str, found: Sequence[tuple[Case, tuple[int, ...], tuple[int, ...]]]) -> str:
+    """ "The output has the shape (n, d_k) where (n, d_v) is due.", of cases with the shape there and the right one."""
+    if len({(len(shape), len(due)) for _, shape, due in found}) != 1 or not found[0][1]:
+        return ""
+    now = [name_of([(case, shape[axis]) for case, shape, _ in found]) for axis in range(len(found[0][1]))]
+    due = [name_of([(case, shape[axis]) for case, _, shape in found]) for axis in range(len(found[0][2]))]
+    if not all(now) or not all(due) or now == due:
+        return ""
+    return f"{name[:1].upper()}{name[1:]} has the shape ({_listed(now)}) where ({_listed(due)}) is due."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names) + ("," if len(names) == 1 else "")

@@ -1,0 +1,111 @@
+"""One small change of a plain program, and how it is made.
+
+The words of a change complete the sentence "It answers as if …". Where an expression is changed they name what stands
+there now, so the sentence is true of every answer that agrees, whatever its code looks like.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+
+#: A longer piece of a program says less than the name of what is done with it.
+LONGEST = 44
+_TURNED = re.compile(r"\.(?:T|mT)\b|\.(?:transpose|swapaxes)\((?:-1, -2|-2, -1)\)")
+MODULES = {"np", "torch", "math", "F", "special", "scipy", "linalg", "functional"}
+#: From the likeliest to the least likely.
+LIKELY, POSSIBLE, ODD = 0, 1, 2
+
+
+@dataclass(frozen=True)
+class Edit:
+    """One change at one place. place: the number of the node that `new` replaces; None for `new` deletes it."""
+
+    place: int
+    new: ast.AST | None
+    slug: str
+    words: str
+    rank: int = LIKELY
+
+
+def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
+    """The function without annotations, defaults kept, with a number for every node."""
+    tree = deepcopy(tree)
+    tree.decorator_list, tree.returns = [], None
+    for argument in (*tree.args.args, *tree.args.kwonlyargs):
+        argument.annotation = None
+    if tree.body and isinstance(tree.body[0], ast.Expr) and isinstance(tree.body[0].value, ast.Constant):
+        tree.body = tree.body[1:]
+    for number, node in enumerate(ast.walk(tree)):
+        node.number = number
+    return tree
+
+
+def edited(tree: ast.FunctionDef, edits: Sequence[Edit]) -> ast.FunctionDef:
+    """A copy of a numbered function with these changes."""
+    by_place = {edit.place: edit for edit in edits}
+
+    class Replace(ast.NodeTransformer):
+        def visit(self, node: ast.AST) -> ast.AST | None:
+            edit = by_place.get(getattr(node, "number", -1))
+            if edit is None:
+                return self.generic_visit(node)
+            return deepcopy(edit.new) if edit.new is not None else ast.Pass() if isinstance(node, ast.stmt) else None
+
+    return ast.fix_missing_locations(Replace().visit(deepcopy(tree)))
+
+
+def change(node: ast.AST, new: ast.AST | None, slug: str, words: str, rank: int = LIKELY) -> Edit:
+    return Edit(node.number, new, slug_of(slug), words, rank)
+
+
+def called(node: ast.Call) -> tuple[str, bool]:
+    """The name of what is called, and whether it is a method of a value."""
+    if isinstance(node.func, ast.Name):
+        return node.func.id, False
+    if isinstance(node.func, ast.Attribute):
+        owner = node.func.value
+        module = isinstance(owner, ast.Name) and owner.id in ("np", "torch", "math", "F", "special", "scipy")
+        return node.func.attr, not (
+            module or (isinstance(owner, ast.Attribute) and owner.attr in ("linalg", "special"))
+        )
+    return "", False
+
+
+def constant(value: float | None) -> ast.expr:
+    if isinstance(value, (int, float)) and value < 0:
+        return ast.UnaryOp(ast.USub(), ast.Constant(-value))
+    return ast.Constant(value)
+
+
+def instead(new: ast.AST, old: ast.AST, otherwise: str) -> str:
+    text, was = shown(new), shown(old)
+    if max(len(text), len(was)) > 60:
+        return f"{otherwise} were another"
+    return f"`{text}` stood in the place of `{was}`"
+
+
+def shown(node: ast.AST) -> str:
+    """The text of a piece of a program: √(d_k) for math.sqrt(d_k), Kᵀ for K.T."""
+    text = re.sub(r"\b(?:np|torch|math|F|nn\.functional)\.", "", ast.unparse(node))
+    text = _TURNED.sub("ᵀ", text)
+    text = re.sub(r"\bsqrt\(", "√(", text)
+    text = re.sub(r"_size\('([^']*)'\)", lambda found: found[1].replace("*", "·"), text)
+    return re.sub(r"√\((\w+)\)", r"√\1", text).replace("\n", " ")
+
+
+def brief(node: ast.AST, otherwise: str) -> str:
+    """The same in backticks, or other words where it is long."""
+    text = shown(node)
+    return f"`{text}`" if len(text) <= LONGEST else otherwise
+
+
+def slug_of(*parts: str) -> str:
+    """A short and stable name made of words: "left-out-sqrt-d-k"."""
+    text = "-".join(parts).replace("√", "sqrt-").replace("ᵀ", "-turned").replace("·", "-times-").lower()
+    for sign, word in (("<=", "le"), (">=", "ge"), ("<", "lt"), (">", "gt"), ("@", "at"), ("/", "over"), ("~", "not-")):
+        text = text.replace(sign, f"-{word}-")
+    return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:60].strip("-")

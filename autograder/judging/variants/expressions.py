@@ -1,0 +1,198 @@
+"""Slips in an expression: an operation, a comparison, a slice, a name, a number, a size."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+
+from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, edited, instead, shown
+
+NUMBERS = (*range(1, 13), 15, 16, 20, 24, 25, 32, 36, 48, 49, 50, 64, 81, 96, 100, 128, 256, 384, 512, 768, 1024)
+FILLS = (0.0, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
+
+
+def of_operation(node: ast.BinOp) -> Iterator[Edit]:
+    left, right, op = node.left, node.right, type(node.op)
+    one, other = brief(left, "the first part"), brief(right, "the second part")
+
+    def drop(kept: ast.AST, words: str, of: ast.AST) -> Edit:
+        return change(node, kept, f"left-out-{shown(of)}", words)
+
+    def become(to: ast.operator, words: str, what: str, rank: int = LIKELY) -> Edit:
+        return change(node, ast.BinOp(left, to, right), f"{what}-{shown(right)}", words, rank)
+
+    if op in (ast.Div, ast.FloorDiv):
+        yield drop(left, f"the division by {other} were left out", right)
+        yield become(ast.Mult(), f"it multiplied by {other} where it should divide", "multiplies-by")
+        yield change(node, ast.BinOp(right, node.op, left), f"upside-down-{shown(right)}",
+                    f"{other} were divided by {one}", POSSIBLE)  # fmt: skip
+        square = ast.BinOp(left, node.op, ast.BinOp(right, ast.Pow(), ast.Constant(2)))
+        yield change(node, square, f"divides-twice-{shown(right)}", f"it divided by {other} twice")
+        root = ast.BinOp(left, node.op, ast.BinOp(right, ast.Pow(), ast.Constant(0.5)))
+        yield change(node, root, f"divides-by-root-{shown(right)}", f"it divided by the root of {other}")
+    elif op is ast.Mult:
+        yield drop(left, f"the factor {other} were left out", right)
+        yield drop(right, f"the factor {one} were left out", left)
+        yield become(ast.Div(), f"it divided by {other} where it should multiply", "divides-by")
+        yield become(ast.Add(), f"{other} were added where it should be multiplied with", "adds", POSSIBLE)
+        for side, of in ((left, one), (right, other)):
+            twice = ast.BinOp(ast.BinOp(left, ast.Mult(), right), ast.Mult(), side)
+            yield change(node, twice, f"twice-{shown(side)}", f"the factor {of} were there twice", POSSIBLE)
+    elif op is ast.Add:
+        yield drop(left, f"{other} were not added", right)
+        yield drop(right, f"{one} were not added", left)
+        yield become(ast.Sub(), f"{other} were subtracted where it should be added", "subtracts")
+        yield become(ast.Mult(), f"{other} were multiplied with where it should be added", "multiplies", POSSIBLE)
+        for side, of in ((left, one), (right, other)):
+            twice = ast.BinOp(ast.BinOp(left, ast.Add(), right), ast.Add(), side)
+            yield change(node, twice, f"twice-{shown(side)}", f"{of} were added twice", POSSIBLE)
+    elif op is ast.Sub:
+        yield drop(left, f"{other} were not subtracted", right)
+        yield change(node, ast.BinOp(right, ast.Sub(), left), f"reversed-{shown(right)}",
+                    f"{one} were subtracted from {other}, not the other way round")  # fmt: skip
+        yield become(ast.Add(), f"{other} were added where it should be subtracted", "adds")
+    elif op is ast.Pow:
+        yield drop(left, f"the power {other} were left out", right)
+    elif op is ast.MatMult:
+        yield change(node, ast.BinOp(right, ast.MatMult(), left), f"order-of-{shown(left)}-{shown(right)}",
+                    f"the product were {other} @ {one}", POSSIBLE)  # fmt: skip
+        for side, of, other_side in ((left, one, right), (right, other, left)):
+            turned = ast.Attribute(side, "T" if isinstance(side, ast.Name) else "mT", ast.Load())
+            pair = (turned, other_side) if side is left else (other_side, turned)
+            yield change(node, ast.BinOp(pair[0], ast.MatMult(), pair[1]), f"turned-{shown(side)}",
+                        f"{of} were transposed before the product", POSSIBLE)  # fmt: skip
+    elif op in (ast.BitAnd, ast.BitOr):
+        yield drop(left, f"{other} did not matter", right)
+        yield drop(right, f"{one} did not matter", left)
+        words = "or" if op is ast.BitAnd else "and"
+        yield become(ast.BitOr() if op is ast.BitAnd else ast.BitAnd(), f"“{words}” joined {one} and {other}", words)
+
+
+def of_comparison(node: ast.Compare) -> Iterator[Edit]:
+    others = {
+        ast.Lt: (ast.LtE, ast.Gt, ast.GtE),
+        ast.LtE: (ast.Lt, ast.GtE, ast.Gt),
+        ast.Gt: (ast.GtE, ast.Lt, ast.LtE),
+        ast.GtE: (ast.Gt, ast.LtE, ast.Lt),
+        ast.Eq: (ast.NotEq, ast.LtE, ast.GtE),
+        ast.NotEq: (ast.Eq,),
+    }
+    for to in others.get(type(node.ops[0]), ()):
+        new = ast.Compare(node.left, [to()], node.comparators)
+        yield change(node, new, f"compares-{shown(new)}", instead(new, node, "a comparison"))
+
+
+def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for index, part in enumerate(parts):
+        if not isinstance(part, ast.Slice) or part.step is not None:
+            continue
+        options = []
+        if part.lower is not None:
+            options.append(ast.Slice(None, part.upper))
+        if part.upper is not None:
+            options.append(ast.Slice(part.lower, None))
+        if (part.lower is None) != (part.upper is None):
+            options.append(ast.Slice(part.upper, part.lower))
+        for option in options:
+            new = deepcopy(node)
+            if isinstance(new.slice, ast.Tuple):
+                new.slice.elts[index] = option
+            else:
+                new.slice = option
+            yield change(node, new, f"takes-{shown(new)}", instead(new, node, "a slice"), POSSIBLE)
+
+
+def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
+    value, parent = node.value, parents.get(node)
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return
+    if isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim"):
+        return
+    if isinstance(value, int):
+        options = {value + 1, value - 1, 0, 2 * value, *((1, 2) if value > 2 else ())}
+        if isinstance(parent, (ast.BinOp, ast.keyword)):
+            options |= {4, 8, 16, 32, 64}
+    else:
+        options = {0.0, 1.0, 2 * value, value / 2, value * 10, value / 10, value * 100, value / 100, value**2}
+        if abs(value) < 1e-2:
+            options |= {10.0**power for power in range(-12, -1)}
+    for option in sorted(options - {value}, key=abs):
+        if math.isfinite(option):
+            around, new = _around(node, parents), constant(option)
+            now = _replaced(around, node, new)
+            words = instead(now, around, "a number")
+            if words.endswith("another"):
+                words = f"{option:g} stood in the place of {value:g}"
+            yield change(node, new, f"{option:g}-for-{value:g}-in-{shown(around)}", words, POSSIBLE)
+
+
+def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
+    """The smallest expression about a constant that says something by itself."""
+    around = parents.get(node, node)
+    while isinstance(around, (ast.Slice, ast.UnaryOp, ast.Tuple, ast.keyword)) and around in parents:
+        around = parents[around]
+    return around if isinstance(around, ast.expr) else node
+
+
+def _replaced(whole: ast.AST, node: ast.AST, new: ast.AST) -> ast.AST:
+    return edited(whole, [Edit(node.number, new, "", "")]) if whole is not node else new
+
+
+def names_in(tree: ast.FunctionDef) -> list[str]:
+    arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)]
+    stored = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return list(dict.fromkeys([*arguments, *stored]))
+
+
+def of_name(node: ast.Name, names: Sequence[str], parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
+    parent = parents.get(node)
+    if node.id not in names or (isinstance(parent, ast.Call) and parent.func is node):
+        return
+    for other in names:
+        if other != node.id:
+            new = ast.Name(other, ast.Load())
+            yield change(node, new, f"{other}-for-{node.id}", f"{other} stood in the place of {node.id}", POSSIBLE)
+
+
+def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Does a single size stand here: below a root, or as what is divided by?"""
+    shape = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    name = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    length = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+    if not (shape or name or length):
+        return False
+    parent = parents.get(node)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return called(parent)[0] == "sqrt"
+    if isinstance(parent, ast.BinOp):
+        return isinstance(parent.op, ast.Pow) or (
+            isinstance(parent.op, (ast.Div, ast.FloorDiv)) and parent.right is node
+        )
+    return False
+
+
+def of_size(node: ast.AST, sizes: Sequence[str]) -> Iterator[Edit]:
+    now = shown(node)
+    products = [f"{one}*{other}" for one, other in itertools.combinations(sizes, 2)]
+    for words in (*sizes, *products, *(f"{one}/{other}" for one, other in itertools.permutations(sizes, 2))):
+        new = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(words)], [])
+        text = words.replace("*", "·")
+        rank = LIKELY if words in sizes else POSSIBLE if "*" in words else ODD
+        yield change(node, new, f"{words}-for-{now}", f"{text} stood in the place of {now}", rank)
+    for number in NUMBERS:
+        yield change(node, ast.Constant(number), f"{number}-for-{now}",
+                    f"{number} stood in the place of {now}, whatever it is", POSSIBLE)  # fmt: skip
+
+
+def fills_of(tree: ast.FunctionDef) -> Iterator[Edit]:
+    """Other numbers for −∞, wherever it stands: -np.inf, -math.inf, float("-inf")."""
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call)) else ""
+        if text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):
+            for fill in FILLS:
+                words = f"{fill:g} stood for −∞" if fill else "0 stood for −∞"
+                yield change(node, constant(fill), f"fill-{fill:g}".replace("--", "-minus-"), words)

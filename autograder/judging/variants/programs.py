@@ -1,0 +1,193 @@
+"""From a plain program to all its variants: the functions that it is made of, each changed in one place or in two."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import math
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from . import calls, expressions, statements
+from .edit import LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
+
+#: The sizes of the case that a variant is just now asked about, by name.
+sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
+#: Two slips at once are looked for among so many of the likeliest.
+PAIRED = 70
+#: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
+COURSE = __name__.split(".")[0] + ".exercises"
+DEEPEST = 3
+
+
+@dataclass(frozen=True)
+class Variant:
+    """The program with a change or two. words completes "It answers as if …"; key tells it from all others."""
+
+    slug: str
+    words: str
+    function: Callable[..., Any]
+    key: str
+
+
+@dataclass(frozen=True)
+class _Change:
+    """An edit of one of the functions: path holds the names by which it is reached from the program."""
+
+    path: tuple[str, ...]
+    part: str
+    edit: Edit
+
+    @property
+    def words(self) -> str:
+        return f"in `{self.part}` {self.edit.words}" if self.path else self.edit.words
+
+
+def _size(words: str) -> float:
+    """A size of the present case, a product of two or a quotient: "h*d_head". KeyError where it has none."""
+    sizes = sizes_of_case.get()
+    if "*" in words:
+        return math.prod(sizes[name] for name in words.split("*"))
+    if "/" in words:
+        above, below = words.split("/")
+        return sizes[above] / sizes[below]
+    return sizes[words]
+
+
+@cache
+def variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ...]:
+    """All variants by one change, the likeliest first."""
+    return tuple(_variant(program, (change,)) for change in _changes(program, sizes))
+
+
+@cache
+def paired_variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ...]:
+    """Variants by two changes, at different places."""
+    likely = [change for change in _changes(program, sizes) if change.edit.rank == LIKELY][:PAIRED]
+    pairs = itertools.combinations(likely, 2)
+    return tuple(_variant(program, pair) for pair in pairs if _apart(*pair))
+
+
+def _apart(one: _Change, other: _Change) -> bool:
+    return one.path != other.path or one.edit.place != other.edit.place
+
+
+def _variant(program: FunctionType, changes: Sequence[_Change]) -> Variant:
+    slug = "-and-".join(change.edit.slug for change in changes)
+    words = ", and ".join(change.words for change in changes)
+    key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
+    return Variant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}")
+
+
+class _Lazy:
+    """A changed program, compiled when it is first called: most are never needed twice."""
+
+    def __init__(self, program: FunctionType, changes: tuple[_Change, ...]) -> None:
+        self._program, self._changes = program, changes
+        self._built: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._built is None:
+            self._built = _build(self._program, [(change.path, change.edit) for change in self._changes])
+        return self._built(*args, **kwargs)
+
+
+@cache
+def _changes(program: FunctionType, sizes: tuple[str, ...]) -> tuple[_Change, ...]:
+    found = [_Change(path, _told(part), edit) for path, part in _parts(program) for edit in _edits(part, sizes)]
+    return tuple(sorted(found, key=lambda change: change.edit.rank))
+
+
+def _told(part: FunctionType) -> str:
+    """What students call a part: the exercise's name for its plain program."""
+    return part.__module__.rpartition(".")[2] if part.__name__ == "plain" else part.__name__
+
+
+@cache
+def _edits(function: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
+    tree = _tree(function)
+    return (*expressions.fills_of(tree), *_edits_of(tree, sizes))
+
+
+@cache
+def _tree(function: FunctionType) -> ast.FunctionDef:
+    return numbered(ast.parse(textwrap.dedent(inspect.getsource(function))).body[0])
+
+
+def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionType]]:
+    """The program and the functions of the course that it calls, each once, with the names that lead there."""
+    seen: set[FunctionType] = set()
+    waiting: list[tuple[tuple[str, ...], FunctionType]] = [((), program)]
+    while waiting:
+        path, function = waiting.pop(0)
+        if function in seen:
+            continue
+        seen.add(function)
+        yield path, function
+        if len(path) < DEEPEST:
+            waiting += [((*path, name), part) for name, part in _called(function)]
+
+
+def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
+    names = dict.fromkeys(node.id for node in ast.walk(_tree(function)) if isinstance(node, ast.Name))
+    found = [(name, function.__globals__.get(name)) for name in names]
+    return [(n, f) for n, f in found if isinstance(f, FunctionType) and f.__module__.startswith(COURSE)]
+
+
+def _build(function: FunctionType, changes: Sequence[tuple[tuple[str, ...], Edit]]) -> Callable[..., Any]:
+    """The function with the changes that have no path left, and with its parts changed by the others."""
+    tree = edited(_tree(function), [edit for path, edit in changes if not path])
+    space = {**function.__globals__, "_size": _size}
+    for name in {path[0] for path, _ in changes if path}:
+        inner = [(path[1:], edit) for path, edit in changes if path and path[0] == name]
+        space[name] = _build(function.__globals__[name], inner)
+    exec(compile(ast.Module([tree], []), f"<{function.__name__}, changed>", "exec"), space)
+    return space[tree.name]
+
+
+def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
+    """All changes of a numbered function. sizes: the names of the cases' sizes."""
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    seen: set[tuple[int, str]] = set()
+    for edit in _all_edits(tree, parents, sizes):
+        key = (edit.place, ast.dump(edit.new) if edit.new is not None else "")
+        if key not in seen:
+            seen.add(key)
+            yield edit
+
+
+def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
+    names = expressions.names_in(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp):
+            yield from expressions.of_operation(node)
+        elif isinstance(node, ast.UnaryOp):
+            yield change(node, node.operand, "sign-lost", f"{brief(node, 'a sign')} were {brief(node.operand, 'lost')}")
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            yield from expressions.of_comparison(node)
+        elif isinstance(node, ast.Call):
+            yield from calls.of_call(node)
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "H"):
+            yield change(node, node.value, slug_of("not-turned", shown(node.value)),
+                        f"{brief(node.value, 'something')} were not transposed")  # fmt: skip
+        elif isinstance(node, ast.Subscript):
+            yield from expressions.of_subscript(node)
+        elif isinstance(node, (ast.IfExp, ast.If)):
+            yield from statements.of_condition(node)
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
+            yield from statements.of_statement(node, tree, parents)
+            yield from statements.of_value(node)
+        elif isinstance(node, ast.For):
+            yield from statements.of_loop(node, tree)
+        elif isinstance(node, ast.Constant):
+            yield from expressions.of_constant(node, parents)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield from expressions.of_name(node, names, parents)
+        if expressions.is_a_size(node, parents):
+            yield from expressions.of_size(node, sizes)

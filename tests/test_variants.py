@@ -1,0 +1,83 @@
+"""Small changes of a plain program explain wrong answers that nobody listed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from autograder.exercises import exercises, unit_names
+from autograder.judging.local import judge_function
+from autograder.judging.variants.programs import variants
+
+WITH_PLAIN = [each for unit in unit_names() for each in exercises(unit).values() if each.plain is not None]
+
+
+def called(name, function):
+    function.__name__ = name
+    return function
+
+
+@pytest.mark.parametrize("exercise", WITH_PLAIN, ids=lambda exercise: exercise.name)
+def test_a_plain_program_is_a_right_answer(exercise):
+    for seed in range(3):
+        verdict = judge_function(called(exercise.name, lambda *a, **k: exercise.plain(*a, **k)), exercise.name, seed)
+        assert verdict.verdict == "right", verdict.message
+
+
+@pytest.mark.parametrize("exercise", WITH_PLAIN, ids=lambda exercise: exercise.name)
+def test_each_variant_has_words_and_a_key_of_its_own(exercise):
+    found = variants(exercise.plain, ("n", "d_k"))
+    assert len({variant.key for variant in found}) == len(found) > 3
+    assert all(variant.slug and variant.words and "\n" not in variant.words for variant in found)
+
+
+def softmax(scores, axis=-1):
+    exponentials = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return exponentials / exponentials.sum(axis=axis, keepdims=True)
+
+
+def attention(scored, weigh=softmax, mixed=lambda weights, K, V: weights @ V):
+    def answer(Q, K, V):
+        weights = weigh(scored(Q, K, V))
+        return mixed(weights, K, V), weights
+
+    return answer
+
+
+def scaled(Q, K, V):
+    return Q @ K.T / np.sqrt(Q.shape[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (attention(lambda Q, K, V: Q @ K.T / np.sqrt(len(Q) * len(K))), "n·m stood in the place of d_k"),
+        (attention(lambda Q, K, V: Q @ K.T / 3), "9 stood in the place of d_k, whatever it is"),
+        (attention(lambda Q, K, V: Q @ V.T / np.sqrt(Q.shape[1])), "V stood in the place of K"),
+        (attention(lambda Q, K, V: Q @ K / np.sqrt(Q.shape[1])), "`K` were not transposed"),
+        (
+            lambda Q, K, V: (softmax(-scaled(Q, K, V)) @ V, softmax(scaled(Q, K, V))),
+            "The weights: right. The output: as if",
+        ),
+    ],
+    ids=["two sizes", "a number", "values for keys", "not transposed", "leaf by leaf"],
+)
+def test_what_nobody_listed_is_told(answer, words, seed):
+    verdict = judge_function(answer, "attention", seed)
+    assert verdict.verdict == "wrong" and words in verdict.advice, verdict.message
+
+
+def test_an_axis_of_one_size_that_meets_another_is_named():
+    def answer(Q, K, V):
+        return attention(lambda Q, K, V: Q.T @ K)(Q, K, V)
+
+    verdict = judge_function(answer, "attention", 1)
+    assert "axis of" in verdict.advice and "n" in verdict.advice and "m" in verdict.advice, verdict.message
+
+
+def test_a_function_that_is_handed_over_and_never_called_is_named():
+    def answer(attend, *rest, **named):
+        return True
+
+    assert judge_function(answer, "leaks_future", 1).mistake == "never-calls-attend"
