@@ -61,7 +61,8 @@ def carry(
 ):  # fmt: skip
     """Linear attention with slips.
 
-    reads: the state "new" or "old". fades: when the state fades, "before" the token is added, "after", or "never".
+    reads: the state "new" or "old". fades: when the state fades, "before" the token is added, "after"
+    it, "late", behind the reading, or "never".
     """
     Q, K = feature(Q), feature(K)
     S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None or fresh else state
@@ -69,10 +70,11 @@ def carry(
     for t in range(K.shape[2]):
         a = 1.0 if decay is None or fades == "never" else decay[:, :, t, None, None]
         old, term = S, K[:, :, t, :, None] * V[:, :, t, None]
-        S = a * S + term if fades != "after" else a * (S + term)
+        S = {"after": a * (S + term), "late": S + term}.get(fades, a * S + term)
         sums = sums + K[:, :, t]
         read = torch.einsum("bhk,bhkv->bhv", Q[:, :, t], old if reads == "old" else S)
         out.append(read / (Q[:, :, t] * sums).sum(-1, keepdim=True) if divide else read)
+        S = a * S if fades == "late" else S
     out = Q @ S if later else torch.stack(out, dim=2)
     return returns(out, S)
 
@@ -85,8 +87,9 @@ def softmax(Q, K, V, decay=None, state=None):
     return F.scaled_dot_product_attention(Q, K, V, is_causal=True), carry(Q, K, V, decay, state)[1]
 
 
-def old_state_dropped(Q, K, V, decay=None, state=None):
-    return carry(Q, K, V, decay, state)[0], carry(Q, K, V, decay)[1]
+def old_state_not_faded(Q, K, V, decay=None, state=None):
+    out, S = carry(Q, K, V, decay)
+    return (out, S) if state is None else (out + Q @ state, S + state)
 
 
 MISTAKES = (
@@ -103,9 +106,10 @@ MISTAKES = (
     ("softmax", softmax, "The weights go through a softmax. Without it the sum can be kept in a state of fixed size."),
     ("state-transposed", {"returns": lambda out, S: (out, S.mT)},
      "The returned state has its last two axes swapped: (d_k, d_v), a row for each feature of the key."),
-    ("out-only", {"returns": lambda out, S: out}, "Only out comes back; return a tuple (out, state)."),
-    ("old-state-dropped", old_state_dropped,
-     "The state of before is read, but it is missing in the one that comes back."),
+    ("fades-after-reading", {"fades": "late"},
+     "Token t reads a state that has not faded yet: its decay comes before its key and value are added."),
+    ("old-state-not-faded", old_state_not_faded,
+     "The state of before is added as it is. It fades with every token, as all that it holds."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -60,9 +60,13 @@ def modern_block(
     return x + swiglu(rms_norm(x, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
 
 
-def sliding(n, window, positions, more=0):
+def sliding(n, window, positions):
     seen = torch.ones(n, n, dtype=torch.bool).tril()
-    return seen if window is None else seen.triu(1 - window - more)
+    return seen if window is None else seen.triu(1 - window)
+
+
+def both_ways(n, window, positions):
+    return sliding(n, window, positions) | sliding(n, window, positions).T
 
 
 def by_position(n, window, positions):
@@ -81,7 +85,7 @@ def cases(case):
     yield case("values", "{h} heads, {g} of keys and values", positions=few, **heads[0], **LOOSE)
     yield case("values", "{h} heads, {g} of keys and values", positions=spread_out(case), **heads[1], **LOOSE)
     yield case("values", "float32", positions=few, dtype=np.float32, **heads[2], **LOOSE)
-    yield case("values", "x small beside the gains", x=normal("B n d_model", 2e-3), **heads[0], **LOOSE)
+    yield case("values", "small numbers, so that eps shows", x=normal("B n d_model", 2e-3), **heads[0], **LOOSE)
     yield case("positions", "positions not in order: the mask goes by row", **heads[1], **LOOSE)
     yield case("positions", "positions that begin at 30", positions=behind(case), **heads[2], **LOOSE)
     yield case("windows", "a window of 2", window=2, **heads[0], **LOOSE)
@@ -99,12 +103,12 @@ def cases(case):
 def block(
     x, params, n_heads, n_kv_heads, positions, window=None, *, norm=rms_norm, turn=rotate, head_norms=True,
     late_norms=False, turns="QK", normed="QK", share=in_groups, scale=lambda Q: Q.shape[-1] ** -0.5, seen=sliding,
-    order="pre", names="12", reads="new", layer=swiglu,
+    order="pre", reads="new",
 ):  # fmt: skip
     """A block with slips, of the parts that are handed in.
 
     late_norms: whether heads are normed behind the rotation. turns, normed: which of Q, K and V are rotated and normed.
-    seen: the mask, of n, window and positions. names: the gains of the two norms. reads: what the second step gets.
+    seen: the mask, of n, window and positions. order: "pre", "post" or "no residual". reads: what the second step gets.
     """
     p = params
 
@@ -123,14 +127,14 @@ def block(
         return merge(torch.softmax(scores, -1) @ V) @ p["W_O"]
 
     def feed_forward(z):
-        return layer(z, p["W_gate"], p["W_up"], p["W_down"])
+        return swiglu(z, p["W_gate"], p["W_up"], p["W_down"])
 
-    first, second = (lambda z, name=name: norm(z, p[f"gamma_{name}"]) for name in names)
+    first, second = (lambda z, name=name: norm(z, p[f"gamma_{name}"]) for name in "12")
     if order == "post":
         y = first(x + attention(x))
         return second(y + feed_forward(y))
-    y = x + attention(first(x))
-    return (0 if order == "no residual" else y) + feed_forward(second(y if reads == "new" else x))
+    y = (0 if order == "no residual" else x) + attention(first(x))
+    return y + feed_forward(second(y if reads == "new" else x))
 
 
 MISTAKES = (
@@ -139,20 +143,18 @@ MISTAKES = (
     ("norm-after-rotation", {"late_norms": True}, "The heads are rotated first and normed then; the norm comes first."),
     ("values-rotated", {"turns": "QKV"}, "The values are rotated, too. Only queries and keys know positions."),
     ("values-normed", {"normed": "QKV"}, "The values are normed, too; only queries and keys are."),
-    ("keys-not-rotated", {"turns": "Q"}, "The keys are not rotated: a score then hangs on the query's position alone."),
     ("positions-ignored", {"turn": lambda x, positions: rotate(x, by_index(positions, x.shape[-2]))},
      "The rotation goes by the index of the row; `positions` says where the rows stand."),
     ("mask-by-position", {"seen": by_position},
      "The mask goes by the positions. They serve the rotation alone: a row sees the rows up to its own."),
-    ("window-ignored", {"seen": lambda n, window, positions: sliding(n, None, positions)},
-     "`window` changes nothing: each row still sees all rows before it."),
+    ("not-causal", {"seen": both_ways}, "Later rows are seen. Row i sees the rows up to its own."),
     ("tiled-heads", {"share": tiled}, TILED),
     ("unscaled", {"scale": lambda Q: 1.0},
      "The scores are not divided by √d_head. That the heads are normed does not take its place."),
     ("second-step-reads-x", {"reads": "old"},
      "The feed-forward layer reads the block's input; it reads the result of the attention step."),
-    ("gate-and-up-swapped", {"layer": lambda x, W_gate, W_up, W_down: swiglu(x, W_up, W_gate, W_down)},
-     "W_gate and W_up have changed places."),
+    ("post-norm", {"order": "post"}, "This is the order of 2017, add then norm; here the norm comes first."),
+    ("no-residual", {"order": "no residual"}, "x is not added to the attention's result."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -63,30 +63,33 @@ def halves_too(case):
 
 
 def turned(
-    x, positions, base=10000.0, *, pairs="halves", sign=1, powers=lambda i, d: 2 * i / d,
-    where=lambda positions, n: positions, inner=torch.clone, minus=-1, row_axis=-2, whole=False,
+    x, positions, base=10000.0, *, pairs="halves", sign=1, powers=lambda i, d: 2 * i / d, minus=-1, whole=False,
+    where=lambda positions, n: positions, spread=lambda angles: (angles, angles), one_after_other=False,
 ):  # fmt: skip
     """A rotation with slips.
 
-    pairs: which columns turn together, "halves" or "neighbours", or "out" where only the result lies by neighbours.
-    powers: the exponent of 1/base for pair i. where: the positions that are read. minus: the sign in the first member.
-    row_axis: the axis that the positions run along. whole: whether the second half stays as it was.
+    pairs: which columns turn together, "halves" or "neighbours". powers: the exponent of 1/base for pair i. minus: the
+    sign in the first member. whole: whether the second half stays as it was. where: the positions that are read.
+    spread: the angles of both halves. one_after_other: whether the second members turn with first ones that turned.
     """
     d = x.shape[-1]
-    rows = where(positions, x.shape[row_axis])
-    angles = sign * inner(rows.double())[:, None] * float(base) ** -powers(torch.arange(d // 2).double(), d)
-    if row_axis != -2:
-        angles = angles[:, None]
-    cos, sin = angles.cos(), angles.sin()
+    rows = where(positions, x.shape[-2]).double()
+    angles = sign * rows[:, None] * float(base) ** -powers(torch.arange(d // 2).double(), d)
+    here, there = spread(angles)
     one, other = (x[..., ::2], x[..., 1::2]) if pairs == "neighbours" else (x[..., : d // 2], x[..., d // 2 :])
-    first, second = one * cos + minus * other * sin, other * cos + one * sin
-    second = other if whole else second
+    first = one * here.cos() + minus * other * here.sin()
+    second = other if whole else other * there.cos() + (first if one_after_other else one) * there.sin()
     joined = torch.stack([first, second], -1).flatten(-2) if pairs != "halves" else torch.cat([first, second], -1)
     return joined.to(x.dtype)
 
 
 def by_index(positions, n):
     return torch.arange(n)
+
+
+def by_neighbours(angles):
+    """Each angle twice side by side, 0 0 1 1 …, where the halves ask for 0 1 … 0 1 …."""
+    return angles.repeat_interleave(2, dim=-1).chunk(2, dim=-1)
 
 
 def added(x, positions, base=10000.0):
@@ -109,11 +112,11 @@ MISTAKES = (
      "The angles shrink too fast with the pair: i counts pairs, 0 … d/2 − 1, and the exponent is −2i/d."),
     ("angles-grow", {"powers": lambda i, d: -2 * i / d},
      "The angles grow with the pair. The first pair turns fastest: the exponent of base is negative."),
-    ("one-angle", {"powers": lambda i, d: 0 * i},
-     "All pairs turn by the same angle; pair i is slower than pair i − 1."),
+    ("angles-by-neighbours", {"spread": by_neighbours},
+     "The angles are laid out for neighbouring pairs, the columns for halves: which columns belong to pair i?"),
     ("base-ignored", lambda x, positions, base=10000.0: rotate(x, positions), "`base` changes nothing."),
-    ("result-by-neighbours", {"pairs": "out"},
-     "The turned pairs lie side by side in the result. First members belong in the first half, second in the second."),
+    ("one-after-the-other", {"one_after_other": True},
+     "The second members turn with first members that have turned already. Both go by x as it came."),
     ("half-left-alone", {"whole": True}, "Only the first half of the columns changes; both members of a pair turn."),
     ("added", added, "Sines and cosines are added to x, as in 2017. Rotary positions turn x instead."),
 )  # fmt: skip

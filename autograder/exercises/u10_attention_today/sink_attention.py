@@ -89,7 +89,7 @@ MISTAKES = (
     ("sink-negative", {"sunk": lambda sink, d: -sink}, "The sink's sign is turned: a larger sink takes more weight."),
     ("first-sink-for-all", {"sunk": lambda sink, d: sink[:1].expand_as(sink)},
      "All heads have the sink of the first head."),
-    ("sink-with-value", {"brings": lambda V: V.mean(-2, keepdim=True)},
+    ("sink-with-value", {"brings": lambda V: V[:, :, :1]},
      "The sink brings a value. It takes weight and adds nothing to the output."),
     ("normalised-again", {"forget": True},
      "The weights are divided by their sum once the sink is gone, which undoes what it did."),

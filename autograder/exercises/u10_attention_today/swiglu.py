@@ -49,12 +49,11 @@ MISTAKES = (
     ("activation-last", {"opens": lambda z: z, "join": lambda one, other: F.silu(one * other)},
      "silu is taken of the product. Take it of the gate, and multiply then."),
     ("added", {"join": torch.add}, "Gate and up-projection are added; multiply them, entry by entry."),
-    ("no-gate", {"join": lambda one, other: other}, "The gate is not used."),
+    ("no-gate", lambda x, W_gate, W_up, W_down: F.silu(x @ W_up) @ W_down,
+     "The gate is not used: this is a feed-forward layer of two weights."),
     ("up-missing", {"join": lambda one, other: one},
-     "The up-projection is not used: this is a feed-forward layer of two weights."),
+     "The up-projection is not used: the gate alone goes on."),
     ("residual-added", {"after": torch.add}, "x is added to the result. The residual belongs to the block."),
-    ("softmax", {"opens": lambda z: torch.softmax(z, -1)},
-     "The gate goes through a softmax. Its entries do not compete: use silu."),
 )  # fmt: skip
 
 EXERCISE = exercise(
