@@ -16,10 +16,10 @@ EXERCISES = (
     rotate.EXERCISE,
     rms_norm.EXERCISE,
     swiglu.EXERCISE,
-    modern_block.EXERCISE,
     sliding_window_mask.EXERCISE,
+    modern_block.EXERCISE,
     sink_attention.EXERCISE,
-    latent_step.EXERCISE,
     linear_attention.EXERCISE,
+    latent_step.EXERCISE,
     delta_rule.EXERCISE,
 )
