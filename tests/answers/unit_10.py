@@ -33,8 +33,7 @@ def _gated(x, W_gate, W_up, W_down):
 
 
 def _split(X, n_heads):
-    B, n, _ = X.shape
-    return X.reshape(B, n, n_heads, -1).transpose(1, 2)
+    return X.unflatten(-1, (n_heads, X.shape[-1] // n_heads)).transpose(1, 2)
 
 
 def _merge(X):
@@ -900,6 +899,17 @@ def latent_step__wrong_explicit_head_by_head(x, cache, params, n_heads):
     return out, C
 
 
+def latent_step__wrong_explicit_past(x, cache, params, n_heads):
+    """Keys and values of the cached tokens are made, those of the new token apart."""
+    new = x @ params["W_DKV"]
+    q = _split(x @ params["W_Q"], n_heads)
+    keys, values = ([_split(L @ params[name], n_heads) for L in (cache, new)] for name in ("W_UK", "W_UV"))
+    S = torch.cat([q @ K.mT for K in keys], dim=-1) / q.shape[-1] ** 0.5
+    weights = torch.softmax(S, dim=-1).split([cache.shape[1], 1], dim=-1)
+    heads = sum(w @ V for w, V in zip(weights, values, strict=True))
+    return _merge(heads) @ params["W_O"], torch.cat([cache, new], dim=1)
+
+
 def latent_step__wrong_root_of_latent(x, cache, params, n_heads):
     """Divides by the root of the absorbed query's width."""
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
@@ -1243,6 +1253,27 @@ def delta_rule__wrong_substitution(Q, K, V, beta, state=None):
         rows.append(u)
     U = torch.stack(rows, dim=2)
     return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
+
+
+def delta_rule__wrong_substitution_in_place(Q, K, V, beta, state=None):
+    """Forward substitution by slices, one row after the other."""
+    S, A = _zero(K, V, state), _system(K, beta)
+    U = beta[..., None] * (V - K @ S)
+    for t in range(1, K.shape[2]):
+        row = U[:, :, t] - (A[:, :, t, :t, None] * U[:, :, :t]).sum(dim=2)
+        U = torch.cat([U[:, :, :t], row[:, :, None], U[:, :, t + 1 :]], dim=2)
+    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
+
+
+def delta_rule__right_chunks_of_eight(Q, K, V, beta, state=None):
+    """Chunks of eight, with W and U apart."""
+    S, out = _zero(K, V, state), []
+    for q, k, v, b in zip(*(T.split(8, dim=2) for T in (Q, K, V, beta)), strict=True):
+        T = torch.linalg.inv(_system(k, b)) * b[..., None, :]
+        U = T @ v - T @ k @ S
+        out.append(q @ S + (q @ k.mT).tril() @ U)
+        S = S + k.mT @ U
+    return torch.cat(out, dim=2), S
 
 
 def delta_rule__wrong_adds(Q, K, V, beta, state=None):

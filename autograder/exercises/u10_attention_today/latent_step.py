@@ -66,12 +66,12 @@ def keys_or_values(case, arrays):
     x, cache, params, n_heads = case.args
     C = np.concatenate([cache, x @ params["W_DKV"]], axis=1)
     for name, letter in (("W_UK", "K"), ("W_UV", "V")):
-        whole = C @ params[name]
-        heads = np.split(whole, n_heads, axis=-1)
-        known = [*(profile(part) for part in (whole, *heads)), *(profile(part[0]) for part in (whole, *heads))]
-        for array in arrays:
-            fits = (one for one in known if array.dtype.kind == "f" and array.size == one.size)
-            if any(np.allclose(profile(array), one, atol=1e-5) for one in fits):
+        parts = [
+            latents @ W for latents in (C, cache) for W in (params[name], *np.split(params[name], n_heads, axis=-1))
+        ]
+        known = [profile(numbers) for part in parts for numbers in (part, part[0])]
+        for array in (array for array in arrays if array.dtype.kind == "f"):
+            if any(array.size == one.size and np.allclose(profile(array), one, atol=1e-5) for one in known):
                 return f"on the way it makes {letter} of the cached tokens, in a tensor of shape {array.shape}"
     return None
 
