@@ -1265,17 +1265,6 @@ def delta_rule__wrong_substitution_in_place(Q, K, V, beta, state=None):
     return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
 
 
-def delta_rule__right_chunks_of_eight(Q, K, V, beta, state=None):
-    """Chunks of eight, with W and U apart."""
-    S, out = _zero(K, V, state), []
-    for q, k, v, b in zip(*(T.split(8, dim=2) for T in (Q, K, V, beta)), strict=True):
-        T = torch.linalg.inv(_system(k, b)) * b[..., None, :]
-        U = T @ v - T @ k @ S
-        out.append(q @ S + (q @ k.mT).tril() @ U)
-        S = S + k.mT @ U
-    return torch.cat(out, dim=2), S
-
-
 def delta_rule__wrong_adds(Q, K, V, beta, state=None):
     """Linear attention with a rate."""
     S = _zero(K, V, state)

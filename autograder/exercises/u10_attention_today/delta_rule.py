@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Drawn, Leaf, exercise, normal, strided
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, exercise, normal, strided
 
 
 def units(rng, shape, sizes):
@@ -159,6 +159,7 @@ EXERCISE = exercise(
     core="values",
     slipped=solved,
     library="torch",
+    forbidden=(*NOT_IN_TORCH_UNITS, "delta_by_steps"),
     made=token_by_token,
     not_from=("linear_attention",),
 )

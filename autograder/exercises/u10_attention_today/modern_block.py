@@ -5,9 +5,9 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
 from ..u05_mqa_gqa.parts import TILED, in_groups, tiled
-from ..u07_transformer_block.parts import NO_BLOCK_OF_TORCH, gain, named
+from ..u07_transformer_block.parts import gain, named
 from .rms_norm import rms_norm
 from .rotate import POSITIONS, behind, by_index, rotate, spread_out
 from .swiglu import swiglu
@@ -167,5 +167,5 @@ EXERCISE = exercise(
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
     slipped=block,
     library="torch",
-    forbidden=NO_BLOCK_OF_TORCH,
+    forbidden=(*NOT_IN_TORCH_UNITS, "from_modules"),
 )

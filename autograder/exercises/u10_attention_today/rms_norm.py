@@ -45,7 +45,7 @@ MISTAKES = (
      "The squares are summed; the mean square is asked for."),
     ("eps-missing", {"place": "nowhere"}, "eps is not used: it belongs under the root."),
     ("eps-fixed", {"fixed": 1e-6}, "eps is a fixed number here; use the argument."),
-    ("no-gain", {"gain": "none"}, "gamma is not used."),
+    ("no-gain", {"gain": "none"}, "gamma is not used; it multiplies the result."),
     ("one-plus-gamma", {"gain": "one plus"}, "The result is multiplied by 1 + gamma; gamma itself is the factor."),
     ("gain-before-norm", lambda x, gamma, eps=1e-6: rms_norm(gamma * x, torch.ones_like(gamma), eps),
      "gamma comes before the norm; it comes after it."),
