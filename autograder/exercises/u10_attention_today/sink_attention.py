@@ -11,12 +11,6 @@ from ..kit import Drawn, Leaf, exercise, mask, normal
 def sink_attention(
     Q: normal("B h n d_k"), K: normal("B h m d_k"), V: normal("B h m d_v"), sink: normal("h"), mask=None
 ) -> Leaf("float array", "the output"):
-    """Attention whose softmax has one more entry, the number sink[h] of each head, which has no value.
-
-    Q (B, h, n, d_k), K (B, h, m, d_k), V (B, h, m, d_v), sink (h,), mask boolean, broadcasts to (B, h, n, m).
-    Returns (B, h, n, d_v): the weight of key j is exp(s_ij) / (exp(sink_h) + the sum of exp(s_ij) over the allowed j).
-    The scores s are divided by the root of d_k, the sink is not; it is never masked.
-    """
     B, h, n, _ = Q.shape
     allowed = torch.ones(B, h, n, K.shape[2], dtype=torch.bool) if mask is None else mask.expand(B, h, n, K.shape[2])
     bias = torch.zeros(allowed.shape, dtype=Q.dtype).masked_fill(~allowed, -torch.inf)
@@ -47,6 +41,11 @@ def cases(case):
         if by < 0:
             drawn["Q"], drawn["K"] = np.abs(drawn["Q"]), -np.abs(drawn["K"])
         yield case("stability", label, rtol=1e-6, **drawn)
+    drawn = case.draw(mask=mask("B 1 n m"))
+    drawn["Q"][:] = 100.0
+    drawn["K"] = -(100.0 + 0.02 * drawn["K"]) / drawn["d_k"] ** 0.5
+    drawn["sink"] -= 1e4
+    yield case("stability", "scores and sinks near −10,000, with a mask", rtol=1e-6, **drawn)
     drawn = case.draw()
     drawn["sink"] = np.where(np.arange(len(drawn["sink"])) % 2 == 0, 1e4, -1e4)
     yield case("stability", "sinks of ±10,000", **drawn)

@@ -6,11 +6,6 @@ from ..kit import Leaf, exercise
 
 
 def sliding_window_mask(n_new: int, n_total: int, window: int) -> Leaf("bool array", "the mask"):
-    """Which keys the newest n_new of n_total tokens may see: (n_new, n_total), bool, True means "may attend".
-
-    Row r is the token at position i = n_total - n_new + r. It sees position j where i - window < j <= i: itself and the
-    window - 1 tokens before it, where there are so many. window >= 1.
-    """
     rows = range(n_total - n_new, n_total)
     return torch.tensor([[j in range(i - window + 1, i + 1) for j in range(n_total)] for i in rows], dtype=torch.bool)
 

@@ -13,10 +13,6 @@ def swiglu(
     W_up: weights("d_model d_ff"),
     W_down: weights("d_ff d_model"),
 ) -> Leaf("float array", "the result"):
-    """(silu(x W_gate) * (x W_up)) W_down, each token alone; silu(z) = z * sigmoid(z).
-
-    x (..., d_model), W_gate and W_up (d_model, d_ff), W_down (d_ff, d_model); returns a tensor like x.
-    """
     gate, up = F.linear(x, W_gate.T), F.linear(x, W_up.T)
     return F.linear(F.glu(torch.cat([gate * up, gate], dim=-1)), W_down.T)
 
