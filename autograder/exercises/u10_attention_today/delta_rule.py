@@ -130,7 +130,7 @@ MISTAKES = (
     ("not-solved", {"solve": False},
      "Each token is corrected by the state before the first token. What the tokens between have written counts, too."),
     ("diagonal-in-the-system", {"diagonal": 0},
-     "A token's correction takes off what it writes itself. Only earlier tokens stand in its equation."),
+     "A token's correction takes off what it writes itself. It is held against what earlier tokens wrote, no more."),
     ("sign", {"sign": -1}, "The earlier tokens' part has the wrong sign in the system."),
     ("rate-by-columns", {"rate": "columns"},
      "In the system beta scales the columns. Equation t has the beta of token t: does it scale a row or a column?"),
