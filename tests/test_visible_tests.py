@@ -115,6 +115,11 @@ ATTEND = "    return F.scaled_dot_product_attention(Q, K, V)"
          "    return F.layer_norm(flat, flat.shape[-1:], eps=eps).T.reshape(x.shape) * gamma + beta"),
         ("07_transformer_block", "gelu", "gelu = nn.GELU()"),
         ("09_gpu_speed", "batched_attention", f"def batched_attention(Q, K, V, causal=False):\n{ATTEND}"),
+        ("10_attention_today", "rms_norm",
+         "def rms_norm(x, gamma, eps=1e-6):\n    return F.rms_norm(x, x.shape[-1:], gamma, eps)"),
+        ("10_attention_today", "sink_attention", f"def sink_attention(Q, K, V, sink, mask=None):\n{ATTEND}"),
+        ("10_attention_today", "delta_rule",
+         "def delta_rule(Q, K, V, beta, state=None):\n    return delta_by_steps(Q, K, V, beta, state)"),
     ],
 )  # fmt: skip
 def test_the_visible_test_says_what_is_not_allowed(unit, function, source):

@@ -44,7 +44,8 @@ DRAWING = """\
             ├── 5 MQA and GQA ──────────┴── 9 speed
             ├── 6 cross-attention
             └── 7 the transformer block
-                └── 8 induction heads"""
+                └── 8 induction heads
+                    └── 10 attention today"""
 
 WORK = """\
 ## How to work

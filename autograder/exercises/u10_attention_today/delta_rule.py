@@ -1,0 +1,158 @@
+"""delta_rule: a state that corrects what it holds for a key, for all tokens at once."""
+
+import numpy as np
+import torch
+
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, exercise, normal, strided
+
+
+def units(rng, shape, sizes):
+    """Rows of length 1."""
+    rows = rng.standard_normal(shape)
+    return rows / np.linalg.norm(rows, axis=-1, keepdims=True)
+
+
+RATE = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.2, 1.0, shape))
+
+
+def delta_rule(
+    Q: normal("B h n d_k"), K: Drawn("B h n d_k", units), V: normal("B h n d_v"), beta: RATE, state=None
+) -> (Leaf("float array", "out"), Leaf("float array", "state")):
+    # S_t = A_t S_(t-1) + b_t: maps that are composed two by two, four by four … (a scan), from the definition alone.
+    A = torch.eye(K.shape[-1], dtype=K.dtype) - torch.einsum("bhn,bhnk,bhnl->bhnkl", beta, K, K)
+    b = torch.einsum("bhn,bhnk,bhnv->bhnkv", beta, K, V)
+    step = 1
+    while step < K.shape[2]:
+        b = torch.cat([b[:, :, :step], b[:, :, step:] + A[:, :, step:] @ b[:, :, :-step]], dim=2)
+        A = torch.cat([A[:, :, :step], A[:, :, step:] @ A[:, :, :-step]], dim=2)
+        step *= 2
+    S = b if state is None else b + A @ state[:, :, None]
+    return torch.einsum("bhnk,bhnkv->bhnv", Q, S), S[:, :, -1]
+
+
+BEFORE = normal("B h d_k d_v")
+#: So many tokens that a loop over them shows, and sizes that chunks of 4, 8 or 16 tokens are not taken for.
+LONG = {"B": 1, "h": 1, "n": 26, "d_k": (3, 5), "d_v": (7, 9, 11)}
+
+
+def cases(case):
+    yield case("values", "no state")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "beta = 1 throughout", beta=Drawn("B h n", lambda rng, shape, sizes: np.ones(shape)))
+    yield case("values", "some beta are 0", beta=Drawn("B h n", some_zero))
+    yield case("values", "the same two keys again and again", K=Drawn("B h n d_k", in_turn))
+    yield case("state", "a state from before", state=BEFORE, by_name="state")
+    yield case("state", "a state from before", state=BEFORE)
+    yield from halves(case)
+    yield case("edge cases", "a single token", n=1, by_name="state")
+    yield case("edge cases", "a single token, with a state", n=1, state=BEFORE)
+    yield case("edge cases", "one head", h=1)
+    yield case("edge cases", "a long text", n=range(60, 70), state=BEFORE)
+    yield case("edge cases", "memory that is not contiguous", layout=strided, state=BEFORE)
+    yield case("all tokens at once", "what is made on the way, {n} tokens", watch="d_v", **LONG)
+    yield case("all tokens at once", "what is made on the way, with a state", watch="d_v", state=BEFORE, **LONG)
+
+
+def some_zero(rng, shape, sizes):
+    return rng.integers(0, 2, shape) * 0.7
+
+
+def in_turn(rng, shape, sizes):
+    B, h, n, d = shape
+    pair = units(rng, (B, h, 2, d), sizes)
+    return pair[:, :, np.arange(n) % 2]
+
+
+def halves(case):
+    """One text in two calls: the second gets the state in which the first ended."""
+    drawn = case.draw(n=range(7, 10))
+    texts = {name: torch.from_numpy(drawn[name]) for name in ("Q", "K", "V", "beta")}
+    cut = int(case.rng.integers(2, 5))
+    first, last = ({name: text[:, :, part] for name, text in texts.items()} for part in (slice(cut), slice(cut, None)))
+    yield case("state", f"the first {cut} tokens of a text", **{name: text.numpy() for name, text in first.items()})
+    state = delta_rule(**first)[1].numpy()
+    yield case("state", "the rest of that text", state=state, **{name: text.numpy() for name, text in last.items()})
+
+
+def token_by_token(case, arrays):
+    """Were there tensors of one token's size, or of the state's, about as often as there are tokens?"""
+    d_k, d_v = case.sizes["d_k"], case.sizes["d_v"]
+    small = sum(array.size in (d_v, d_k * d_v) for array in arrays)
+    if small < 16:
+        return None
+    return f"for {case.sizes['n']} tokens it makes {small} tensors or more that hold one value, or one state, each"
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes
+
+
+def solved(
+    Q, K, V, beta, state=None, *, diagonal=-1, sign=1, rate="rows", asked="state", solve=True, read="tril", add=True,
+    target="both", before=True,
+):  # fmt: skip
+    """By the triangular system, with slips.
+
+    diagonal, sign: of the system's lower part. rate: where beta stands in it. asked: what is taken off the values, the
+    "state" or nothing. read: what of QKᵀ is read. add: whether the old state is in the new. target: what beta scales.
+    before: whether the old state is read.
+    """
+    S0 = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
+    b = beta[..., None]
+    products = {"rows": b * (K @ K.mT), "columns": (K @ K.mT) * beta[..., None, :], "none": K @ K.mT}[rate]
+    system = torch.eye(K.shape[2], dtype=K.dtype) + sign * products.tril(diagonal)
+    guess = K @ S0 if asked == "state" else torch.zeros_like(V)
+    right = b * (V - guess) if target == "both" else V - guess if target == "none" else V - b * guess
+    U = torch.linalg.solve(system, right) if solve else right
+    weights = Q @ K.mT
+    weights = weights.tril(0 if read == "tril" else -1) if read != "all" else weights
+    out = weights @ U + (Q @ S0 if before else 0)
+    return out, (S0 if add else 0) + K.mT @ U
+
+
+def looped(Q, K, V, beta, state=None):
+    S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
+    out = []
+    for t in range(K.shape[2]):
+        k, v, b = K[:, :, t, :, None], V[:, :, t, None], beta[:, :, t, None, None]
+        S = S + k @ (b * (v - k.mT @ S))
+        out.append((Q[:, :, t, None] @ S)[:, :, 0])
+    return torch.stack(out, dim=2), S
+
+
+MISTAKES = (
+    ("token-by-token", looped,
+     "The numbers are right, but the tokens come one after the other in a Python loop. All their corrections solve one "
+     "triangular system."),
+    ("adds", {"solve": False, "asked": "nothing"},
+     "Keys and values are added up, scaled by beta: that is linear attention. What the state already holds for a key "
+     "is to be taken off first."),
+    ("not-solved", {"solve": False},
+     "Each token is corrected by the state before the first token. What the tokens between have written counts, too."),
+    ("diagonal-in-the-system", {"diagonal": 0},
+     "A token's correction takes off what it writes itself. It is held against what earlier tokens wrote, no more."),
+    ("sign", {"sign": -1}, "The earlier tokens' part has the wrong sign in the system."),
+    ("rate-by-columns", {"rate": "columns"},
+     "In the system beta scales the columns. Equation t has the beta of token t: does it scale a row or a column?"),
+    ("rate-missing-in-the-system", {"rate": "none"}, "beta is missing in the triangular system."),
+    ("rate-missing", {"target": "none", "rate": "none"},
+     "beta is not used: the state takes in all of every correction."),
+    ("old-state-not-asked", {"asked": "nothing"},
+     "The state that is handed in is not taken off the values: what does it hold for each key?"),
+    ("old-state-not-read", {"before": False}, "The state that is handed in is missing in out."),
+    ("own-token-not-read", {"read": "strict"},
+     "Token t reads the state as it was before its own key and value came; its own correction is in it."),
+    ("reads-later-tokens", {"read": "all"}, "A token reads what later tokens write."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    delta_rule,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "state": 0.2, "edge cases": 0.1, "all tokens at once": 0.2, "gradients": 0.1},
+    core="values",
+    slipped=solved,
+    library="torch",
+    forbidden=(*NOT_IN_TORCH_UNITS, "delta_by_steps"),
+    made=token_by_token,
+)

@@ -1,0 +1,138 @@
+"""latent_step: one new token of multi-head latent attention, which never makes the keys and values it stands for."""
+
+import numpy as np
+import torch
+
+from ..attention_parts import BY_D_HEAD, INTERLEAVED, UNSCALED, merge, split, split_interleaved
+from ..kit import Leaf, exercise, normal, size, weights
+from ..u05_mqa_gqa.multi_query_attention import profile
+from ..u07_transformer_block.parts import named
+
+PARAMS = named(
+    {
+        "W_Q": weights("d_model h*d_head", 1.3),
+        "W_DKV": weights("d_model d_latent", 1.2),
+        "W_UK": weights("d_latent h*d_head", 1.2),
+        "W_UV": weights("d_latent h*d_v", 1.2),
+        "W_O": weights("h*d_v d_model"),
+    }
+)
+
+
+def latent_step(
+    x: normal("B 1 d_model"), cache: normal("B t d_latent", 1.2), params: PARAMS, n_heads: size("h")
+) -> (
+    Leaf("float array", "out"),
+    Leaf("float array", "cache"),
+):
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    W_Q, W_UK, W_UV = (params[name].unflatten(-1, (n_heads, -1)) for name in ("W_Q", "W_UK", "W_UV"))
+    W_O = params["W_O"].unflatten(0, (n_heads, -1))
+    # Each sum as the definition has it, in one call, so that nothing as large as keys or values is made out here.
+    scores = torch.einsum("bim,mhd,lhd,btl->bhit", x, W_Q, W_UK, C) / W_Q.shape[-1] ** 0.5
+    return torch.einsum("bhit,btl,lhv,hvm->bim", torch.softmax(scores, dim=-1), C, W_UV, W_O), C
+
+
+def cases(case):
+    drawn = case.draw()
+    same = {name: drawn[name] for name in ("B", "d_model", "h", "d_head", "d_v", "d_latent")}
+    yield case("values", "{t} tokens in the cache", **drawn)
+    yield case("values", "another cache, one token longer", t=drawn["t"] + 1, **same)
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "a latent wider than all heads", d_latent=range(30, 40), h=3, d_head=range(3, 6))
+    yield case("edge cases", "an empty cache (t = 0)", t=0)
+    yield case("edge cases", "one token in the cache", t=1)
+    yield case("edge cases", "a single sequence (B = 1)", B=1)
+    yield case("edge cases", "one head (h = 1)", h=1)
+    drawn = case.draw()
+    drawn["cache"] *= 1e4
+    yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    for heads in case.rng.permutation(range(3, 6))[:2]:
+        yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
+
+
+#: Few latents, wide heads and many tokens, so that keys and values are the largest of all tensors.
+WIDE = {"B": 2, "d_latent": range(4, 6), "d_head": (9, 10), "d_v": (7, 8), "t": range(11, 15), "d_model": range(15, 18)}
+
+
+def keys_or_values(case, arrays):
+    """Does a tensor made on the way hold the keys or values of the tokens, of all heads or of one?"""
+    x, cache, params, n_heads = case.args
+    C = np.concatenate([cache, x @ params["W_DKV"]], axis=1)
+    for name, letter in (("W_UK", "K"), ("W_UV", "V")):
+        parts = [
+            latents @ W for latents in (C, cache) for W in (params[name], *np.split(params[name], n_heads, axis=-1))
+        ]
+        known = [profile(numbers) for part in parts for numbers in (part, part[0])]
+        for array in (array for array in arrays if array.dtype.kind == "f"):
+            if any(array.size == one.size and np.allclose(profile(array), one, atol=1e-5) for one in known):
+                return f"on the way it makes {letter} of the cached tokens, in a tensor of shape {array.shape}"
+    return None
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes
+
+
+def step(
+    x, cache, params, n_heads, *, explicit=False, scale=lambda d_head, d_latent: d_head, seen="all", query=torch.clone,
+    up="W_UV", cut=split, keeps="latents", returns=lambda out, C, cache: (out, C), front=False,
+):  # fmt: skip
+    """A step with slips. explicit: whether keys and values are made. seen: "all", the "cache", or what is "new".
+
+    scale: the width whose root divides the scores. cut: how the columns of the up-projections belong to heads.
+    """
+    p, new = params, x @ params["W_DKV"]
+    C = torch.cat([new, cache] if front else [cache, new], dim=1)
+    C_seen = C[:, :-1] if seen == "cache" else C[:, -1:] if seen == "new" else C
+    Q = split(x @ p["W_Q"], n_heads)
+    W_UK, W_UV = (cut(p[name][None], n_heads) for name in ("W_UK", up))  # (1, h, d_latent, d)
+    width = scale(Q.shape[-1], C.shape[-1])
+    if explicit:
+        scores = Q @ split(C_seen @ p["W_UK"], n_heads).mT
+        heads = torch.softmax(scores / width**0.5, -1) @ split(C_seen @ p["W_UV"], n_heads)
+    else:
+        weights = torch.softmax(Q @ W_UK.mT @ C_seen[:, None].mT / width**0.5, -1)
+        heads = weights @ C_seen[:, None] @ W_UV
+    return returns(merge(heads) @ p["W_O"], C, cache)
+
+
+def keys_cached(x, cache, params, n_heads):
+    out, C = latent_step(x, cache, params, n_heads)
+    return out, C @ params["W_UK"]
+
+
+MISTAKES = (
+    ("keys-and-values-made", {"explicit": True},
+     "The numbers are right, but keys or values of all tokens are made from the latents, which costs what the small "
+     "cache was to save. In which order can the three factors of a score be multiplied?"),
+    ("latent-width", {"scale": lambda d_head, d_latent: d_latent},
+     "The scores are divided by √d_latent. They are dot products over d_head entries, however they are computed."),
+    ("unscaled", {"scale": lambda d_head, d_latent: 1.0}, UNSCALED),
+    ("divides-by-d-head", {"scale": lambda d_head, d_latent: d_head**2}, BY_D_HEAD),
+    ("blind-to-itself", {"seen": "cache"},
+     "The new token does not attend to itself: extend the cache before you attend."),
+    ("new-token-only", {"seen": "new"}, "The new token attends to itself only; the cache is not read."),
+    ("new-token-first", {"front": True}, "The new latent stands first in the cache; it comes last."),
+    ("keys-cached", keys_cached,
+     "The returned cache holds keys. It holds the latents, d_latent numbers a token, from which keys and values come."),
+    ("cache-not-extended", {"returns": lambda out, C, cache: (out, cache)},
+     "The returned cache is the old one: the new token's latent is missing in it."),
+    ("cache-of-one", {"returns": lambda out, C, cache: (out, C[:, -1:])},
+     "The returned cache holds the new token only."),
+    ("interleaved-heads", {"cut": split_interleaved}, INTERLEAVED),
+    ("out-only", {"returns": lambda out, C, cache: out}, "Only out comes back; return a tuple (out, cache)."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    latent_step,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "edge cases": 0.2, "absorbed": 0.3, "gradients": 0.1},
+    core="values",
+    sizes=range(2, 8),
+    ranges={"d_model": range(9, 14), "t": range(7, 11), "d_latent": range(5, 9)},
+    slipped=step,
+    library="torch",
+    made=keys_or_values,
+)

@@ -1,0 +1,118 @@
+"""linear_attention: a sum of keys times values that is carried from token to token, and may fade."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..kit import Drawn, Leaf, exercise, normal, strided
+
+
+def linear_attention(
+    Q: normal("B h n d_k"), K: normal("B h n d_k"), V: normal("B h n d_v"), decay=None, state=None
+) -> (Leaf("float array", "out"), Leaf("float array", "state")):
+    S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
+    out = []
+    for t in range(K.shape[2]):
+        if decay is not None:
+            S = decay[:, :, t, None, None] * S
+        S = S + torch.einsum("bhk,bhv->bhkv", K[:, :, t], V[:, :, t])
+        out.append(torch.einsum("bhk,bhkv->bhv", Q[:, :, t], S))
+    return torch.stack(out, dim=2), S
+
+
+FADING = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.4, 0.98, shape))
+BEFORE = normal("B h d_k d_v")
+
+
+def cases(case):
+    yield case("values", "no decay, no state", by_name="decay state")
+    yield case("values", "float32", dtype=np.float32, by_name="decay state")
+    yield case("decay", "a decay for each token", decay=FADING, by_name="decay")
+    yield case("decay", "a decay of 1 is none", decay=Drawn("B h n", lambda rng, shape, sizes: np.ones(shape)))
+    yield case("decay", "a strong decay", decay=Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.02, 0.2, shape)))
+    yield case("state", "a state from before", state=BEFORE, by_name="state")
+    yield case("state", "a state and a decay", state=BEFORE, decay=FADING)
+    yield from halves(case)
+    yield case("edge cases", "a single token, with state and decay", n=1, state=BEFORE, decay=FADING)
+    yield case("edge cases", "one head", h=1, decay=FADING, by_name="decay")
+    yield case("edge cases", "a long text", n=range(60, 70), decay=FADING, by_name="decay")
+    yield case("edge cases", "memory that is not contiguous", layout=strided, state=BEFORE, decay=FADING)
+
+
+def halves(case):
+    """One text in two calls: the second gets the state in which the first ended."""
+    drawn = case.draw(decay=FADING, n=range(7, 10))
+    tensors = {name: torch.from_numpy(drawn[name]) for name in ("Q", "K", "V", "decay")}
+    cut = int(case.rng.integers(2, 5))
+    first = {name: tensor[:, :, :cut] for name, tensor in tensors.items()}
+    last = {name: tensor[:, :, cut:].numpy() for name, tensor in tensors.items()}
+    yield case("state", f"the first {cut} tokens of a text", **{name: tensor.numpy() for name, tensor in first.items()})
+    yield case("state", "the rest of that text", state=linear_attention(**first)[1].numpy(), **last)
+
+
+def carry(
+    Q, K, V, decay=None, state=None, *, reads="new", fades="before", fed=True, fresh=False, feature=torch.clone,
+    divide=False, later=False, returns=lambda out, S: (out, S),
+):  # fmt: skip
+    """Linear attention with slips.
+
+    reads: the state "new" or "old". fades: when the state fades, "before" the token is added, "after"
+    it, "late", behind the reading, or "never".
+    """
+    Q, K = feature(Q), feature(K)
+    S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None or fresh else state
+    sums, out = torch.zeros_like(K[:, :, 0]), []
+    for t in range(K.shape[2]):
+        a = 1.0 if decay is None or fades == "never" else decay[:, :, t, None, None]
+        old, term = S, K[:, :, t, :, None] * V[:, :, t, None]
+        S = {"after": a * (S + term), "late": S + term}.get(fades, a * S + term)
+        sums = sums + K[:, :, t]
+        read = torch.einsum("bhk,bhkv->bhv", Q[:, :, t], old if reads == "old" else S)
+        out.append(read / (Q[:, :, t] * sums).sum(-1, keepdim=True) if divide else read)
+        S = a * S if fades == "late" else S
+    out = Q @ S if later else torch.stack(out, dim=2)
+    return returns(out, S)
+
+
+def scaled(Q, K, V, decay=None, state=None):
+    return carry(Q / Q.shape[-1] ** 0.5, K, V, decay, state)
+
+
+def softmax(Q, K, V, decay=None, state=None):
+    return F.scaled_dot_product_attention(Q, K, V, is_causal=True), carry(Q, K, V, decay, state)[1]
+
+
+def old_state_not_faded(Q, K, V, decay=None, state=None):
+    out, S = carry(Q, K, V, decay)
+    return (out, S) if state is None else (out + Q @ state, S + state)
+
+
+MISTAKES = (
+    ("reads-before-writing", {"reads": "old"}, "Token t reads the state as it was before its own key and value came."),
+    ("not-causal", {"later": True}, "Every token reads the last state, so that it sees later tokens."),
+    ("decay-ignored", {"fades": "never"}, "`decay` changes nothing."),
+    ("new-token-decayed", {"fades": "after"},
+     "The decay falls on the new key and value, too. The old state fades, then the new pair is added."),
+    ("state-ignored", {"fresh": True}, "The state that is handed in is not used."),
+    ("scaled", scaled, "The result is divided by √d_k. Linear attention has no softmax that needs it."),
+    ("normalised", {"divide": True}, "The result is divided by the sum of the weights. There is no normaliser here."),
+    ("feature-map", {"feature": lambda z: F.elu(z) + 1},
+     "Queries and keys go through elu + 1. There is no feature map here."),
+    ("softmax", softmax, "The weights go through a softmax. Without it the sum can be kept in a state of fixed size."),
+    ("state-transposed", {"returns": lambda out, S: (out, S.mT)},
+     "The returned state has its last two axes swapped: (d_k, d_v), a row for each feature of the key."),
+    ("fades-after-reading", {"fades": "late"},
+     "Token t reads a state that has not faded yet: its decay comes before its key and value are added."),
+    ("old-state-not-faded", old_state_not_faded,
+     "The state of before is added as it is. It fades with every token, as all that it holds."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    linear_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.4, "decay": 0.2, "state": 0.2, "edge cases": 0.1, "gradients": 0.1},
+    core="values",
+    slipped=carry,
+    library="torch",
+)

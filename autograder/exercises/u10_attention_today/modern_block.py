@@ -1,0 +1,164 @@
+"""modern_block: a block as Qwen3 has it, of the unit's own norm, rotation and feed-forward layer."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..attention_parts import merge, split
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
+from ..u05_mqa_gqa.parts import TILED, in_groups, tiled
+from ..u07_transformer_block.parts import gain, named
+from .rms_norm import rms_norm
+from .rotate import POSITIONS, behind, by_index, rotate, spread_out
+from .swiglu import swiglu
+
+PARAMS = named(
+    {
+        "W_Q": weights("d_model h*d_head"),
+        "W_K": weights("d_model g*d_head"),
+        "W_V": weights("d_model g*d_head"),
+        "W_O": weights("h*d_head d_model"),
+        "gamma_1": gain("d_model"),
+        "gamma_2": gain("d_model"),
+        "gamma_q": gain("d_head"),
+        "gamma_k": gain("d_head"),
+        "W_gate": weights("d_model d_ff", 1.3),
+        "W_up": weights("d_model d_ff"),
+        "W_down": weights("d_ff d_model"),
+    }
+)
+
+
+def modern_block(
+    x: normal("B n d_model"),
+    params: PARAMS,
+    n_heads: size("h"),
+    n_kv_heads: size("g"),
+    positions: POSITIONS,
+    window=None,
+) -> Leaf("float array", "the result"):
+    B, n, _ = x.shape
+    stream = rms_norm(x, params["gamma_1"])
+    Q, K, V = (
+        F.linear(stream, params[f"W_{role}"].T).view(B, n, heads, -1).transpose(1, 2)
+        for role, heads in (("Q", n_heads), ("K", n_kv_heads), ("V", n_kv_heads))
+    )
+    Q, K = (rotate(rms_norm(one, params[f"gamma_{role}"]), positions) for one, role in ((Q, "q"), (K, "k")))
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    if window is not None:
+        seen = seen.triu(1 - window)
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, enable_gqa=True)
+    x = x + F.linear(heads.transpose(1, 2).reshape(B, n, -1), params["W_O"].T)
+    return x + swiglu(rms_norm(x, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
+
+
+def sliding(n, window, positions):
+    seen = torch.ones(n, n, dtype=torch.bool).tril()
+    return seen if window is None else seen.triu(1 - window)
+
+
+def both_ways(n, window, positions):
+    return sliding(n, window, positions) | sliding(n, window, positions).T
+
+
+def by_position(n, window, positions):
+    """The mask goes by the positions, as if the rows stood there."""
+    i, j = positions[:, None], positions[None]
+    return (j <= i) & (i - j < (10**6 if window is None else window))
+
+
+#: Angles may be worked out in float32.
+LOOSE = {"rtol": 1e-4}
+
+
+def cases(case):
+    heads = [{"h": h, "g": g} for h, g in case.rng.permutation([(4, 2), (6, 2), (6, 3)])]
+    few = Drawn("n", lambda rng, shape, sizes: np.arange(shape[0]) + int(rng.integers(2, 5)))
+    yield case("values", "{h} heads, {g} of keys and values", positions=few, **heads[0], **LOOSE)
+    yield case("values", "{h} heads, {g} of keys and values", positions=spread_out(case), **heads[1], **LOOSE)
+    yield case("values", "float32", positions=few, dtype=np.float32, **heads[2], **LOOSE)
+    yield case("values", "small numbers, so that eps shows", x=normal("B n d_model", 2e-3), **heads[0], **LOOSE)
+    yield case("positions", "positions not in order: the mask goes by row", **heads[1], **LOOSE)
+    yield case("positions", "positions that begin at 30", positions=behind(case), **heads[2], **LOOSE)
+    yield case("windows", "a window of 2", window=2, **heads[0], **LOOSE)
+    yield case("windows", "a window of 3, by name", window=3, by_name="window", **heads[1], **LOOSE)
+    yield case("windows", "a window of 1: each token sees itself", window=1, **heads[2], **LOOSE)
+    yield case("windows", "a window longer than the text", window=50, **heads[0], **LOOSE)
+    yield case("edge cases", "a single token (n = 1)", n=1, positions=np.array([7]), **heads[1], **LOOSE)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, **heads[2], **LOOSE)
+    yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4, **LOOSE)
+    yield case("edge cases", "one key/value head (g = 1)", h=4, g=1, **LOOSE)
+    apart = {"x": strided, "params": by_columns}
+    yield case("edge cases", "memory that is not contiguous", layout=apart, **heads[0], **LOOSE)
+
+
+def block(
+    x, params, n_heads, n_kv_heads, positions, window=None, *, norm=rms_norm, turn=rotate, head_norms=True,
+    late_norms=False, turns="QK", normed="QK", share=in_groups, scale=lambda Q: Q.shape[-1] ** -0.5, seen=sliding,
+    order="pre", reads="new",
+):  # fmt: skip
+    """A block with slips, of the parts that are handed in.
+
+    late_norms: whether heads are normed behind the rotation. turns, normed: which of Q, K and V are rotated and normed.
+    seen: the mask, of n, window and positions. order: "pre", "post" or "no residual". reads: what the second step gets.
+    """
+    p = params
+
+    def attention(z):
+        heads = {"Q": n_heads, "K": n_kv_heads, "V": n_kv_heads}
+        parts = {role: split(z @ p[f"W_{role}"], count) for role, count in heads.items()}
+        gains = {"Q": p["gamma_q"], "K": p["gamma_k"], "V": p["gamma_k"]}
+        steps = [("norm", normed if head_norms else ""), ("turn", turns)]
+        for step, roles in reversed(steps) if late_norms else steps:
+            for role in roles:
+                part = parts[role]
+                parts[role] = norm(part, gains[role]) if step == "norm" else turn(part, positions)
+        Q, K, V = parts["Q"], share(parts["K"], n_heads // n_kv_heads), share(parts["V"], n_heads // n_kv_heads)
+        scores = Q @ K.mT * scale(Q)
+        scores = scores.masked_fill(~seen(x.shape[1], window, positions), -torch.inf)
+        return merge(torch.softmax(scores, -1) @ V) @ p["W_O"]
+
+    def feed_forward(z):
+        return swiglu(z, p["W_gate"], p["W_up"], p["W_down"])
+
+    first, second = (lambda z, name=name: norm(z, p[f"gamma_{name}"]) for name in "12")
+    if order == "post":
+        y = first(x + attention(x))
+        return second(y + feed_forward(y))
+    y = (0 if order == "no residual" else x) + attention(first(x))
+    return y + feed_forward(second(y if reads == "new" else x))
+
+
+MISTAKES = (
+    ("head-norms-missing", {"head_norms": False},
+     "Queries and keys are not normed head by head before they are rotated: where are gamma_q and gamma_k used?"),
+    ("norm-after-rotation", {"late_norms": True}, "The heads are rotated first and normed then; the norm comes first."),
+    ("values-rotated", {"turns": "QKV"}, "The values are rotated, too. Only queries and keys know positions."),
+    ("values-normed", {"normed": "QKV"}, "The values are normed, too; only queries and keys are."),
+    ("positions-ignored", {"turn": lambda x, positions: rotate(x, by_index(positions, x.shape[-2]))},
+     "The rotation goes by the index of the row; `positions` says where the rows stand."),
+    ("mask-by-position", {"seen": by_position},
+     "The mask goes by the positions. They serve the rotation alone: a row sees the rows up to its own."),
+    ("not-causal", {"seen": both_ways}, "Later rows are seen. Row i sees the rows up to its own."),
+    ("tiled-heads", {"share": tiled}, TILED),
+    ("unscaled", {"scale": lambda Q: 1.0},
+     "The scores are not divided by √d_head. That the heads are normed does not take its place."),
+    ("second-step-reads-x", {"reads": "old"},
+     "The feed-forward layer reads the block's input; it reads the result of the attention step."),
+    ("post-norm", {"order": "post"}, "This is the order of 2017, add then norm; here the norm comes first."),
+    ("no-residual", {"order": "no residual"}, "x is not added to the attention's result."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    modern_block,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "positions": 0.1, "windows": 0.15, "edge cases": 0.15, "gradients": 0.1},
+    core="values",
+    sizes=range(2, 7),
+    ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
+    slipped=block,
+    library="torch",
+    contains=("rotate", "rms_norm", "swiglu", "sliding_window_mask"),
+    forbidden=(*NOT_IN_TORCH_UNITS, "from_modules"),
+)

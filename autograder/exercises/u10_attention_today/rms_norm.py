@@ -1,0 +1,62 @@
+"""rms_norm: every token divided by its root mean square, and no mean subtracted."""
+
+import torch
+import torch.nn.functional as F
+
+from ..kit import Leaf, exercise, strided
+from ..u07_transformer_block.norms import over_last, tokens, value_cases
+from ..u07_transformer_block.parts import NO_NORM_OF_TORCH, gain
+
+
+def rms_norm(x: tokens("B n d"), gamma: gain("d"), eps: float = 1e-6) -> Leaf("float array", "the result"):
+    return F.rms_norm(x, (x.shape[-1],), gamma, eps)
+
+
+def cases(case):
+    yield from value_cases(case, small=1e-3)
+    yield case("shapes", "x of one axis", x=tokens("d"), eps=0.1)
+    yield case("shapes", "x of two axes", x=tokens("n d"), eps=0.1)
+    yield case("shapes", "x of four axes", x=tokens("2 m n d"), eps=0.1)
+    yield case("edge cases", "a single token (n = 1)", n=1, eps=0.1)
+    yield case("edge cases", "a single feature (d = 1)", d=1, eps=0.1)
+    yield case("edge cases", "memory that is not contiguous", layout={"x": strided})
+    drawn = case.draw()
+    drawn["x"][0, 1] = 0.0
+    yield case("edge cases", "a row of zeros", **drawn)
+
+
+def norm(x, gamma, eps=1e-6, **slips):
+    """The norm of unit 7 with slips, and no shift."""
+    shift = torch.zeros_like(gamma)
+    return over_last(x, gamma, shift, eps, **{"centre": "none", "spread": "mean square", **slips})
+
+
+MISTAKES = (
+    ("eps-outside-root", {"place": "outside"}, "eps is added to the root; it belongs under it."),
+    ("mean-subtracted", {"centre": "mean", "spread": "variance"}, "The mean is subtracted: that is LayerNorm."),
+    ("variance", {"spread": "variance"},
+     "x is divided by its standard deviation. The mean square has no mean taken off."),
+    ("root-missing", {"place": "no root"}, "x is divided by the mean square; divide by its root."),
+    ("sum-of-squares", lambda x, gamma, eps=1e-6: rms_norm(x, gamma, eps / x.shape[-1]) / x.shape[-1] ** 0.5,
+     "The squares are summed; the mean square is asked for."),
+    ("eps-missing", {"place": "nowhere"}, "eps is not used: it belongs under the root."),
+    ("eps-fixed", {"fixed": 1e-6}, "eps is a fixed number here; use the argument."),
+    ("no-gain", {"gain": "none"}, "gamma is not used; it multiplies the result."),
+    ("one-plus-gamma", {"gain": "one plus"}, "The result is multiplied by 1 + gamma; gamma itself is the factor."),
+    ("gain-before-norm", lambda x, gamma, eps=1e-6: rms_norm(gamma * x, torch.ones_like(gamma), eps),
+     "gamma comes before the norm; it comes after it."),
+    ("over-everything", {"over": lambda x: tuple(range(x.dim()))},
+     "All numbers share one mean square; each token has its own."),
+    ("default-eps-1e-5", lambda x, gamma, eps=1e-5: rms_norm(x, gamma, eps), "The default of eps is 1e-6."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    rms_norm,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "shapes": 0.15, "edge cases": 0.15, "gradients": 0.1},
+    core="values",
+    slipped=norm,
+    library="torch",
+    forbidden=NO_NORM_OF_TORCH,
+)

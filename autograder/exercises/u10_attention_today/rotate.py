@@ -1,0 +1,129 @@
+"""rotate: rotary positions, in the halves of Llama. The reference turns complex numbers."""
+
+import numpy as np
+import torch
+
+from ..kit import Drawn, Leaf, exercise, normal, strided
+
+POSITIONS = Drawn("n", lambda rng, shape, sizes: rng.permutation(40)[: shape[0]])
+
+
+def rotate(x: normal("B h n d"), positions: POSITIONS, base: float = 10000.0) -> Leaf("float array", "the result"):
+    half = x.shape[-1] // 2
+    steps = torch.arange(half, dtype=torch.float64) / half
+    angles = positions.double()[:, None] * float(base) ** -steps
+    pairs = torch.complex(x[..., :half].double(), x[..., half:].double())
+    turned = pairs * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
+
+
+def cases(case):
+    loose = {"rtol": 1e-4}
+    few = Drawn("n", lambda rng, shape, sizes: rng.permutation(9)[: shape[0]])
+    yield case("values", "positions below 9, not in order", positions=few, **loose)
+    yield case("values", "behind a cache (the first position is not 0)", positions=behind(case), **loose)
+    yield case("values", "gaps between the positions", positions=spread_out(case), **loose)
+    yield case("values", "float32", dtype=np.float32, **loose)
+    yield case("positions", "positions up to 1,000, float32", dtype=np.float32, positions=far(case), rtol=3e-4)
+    yield case("positions", "positions that are no whole numbers", positions=halves_too(case), **loose)
+    yield case("positions", "all positions 0: nothing turns", positions=np.zeros(5, np.int64), **loose)
+    yield case("base", "base = {base}", base=float(case.rng.integers(20, 90)), **loose)
+    yield case("base", "base = {base} by name", base=500000.0, by_name="base", positions=far(case), rtol=3e-4)
+    yield case("shapes", "x of two axes (n, d)", x=normal("n d"), **loose)
+    yield case("shapes", "x of three axes (B, n, d)", x=normal("B n d"), **loose)
+    yield case("shapes", "a single pair (d = 2)", d=2, **loose)
+    yield case("shapes", "a single token (n = 1)", n=1, positions=np.array([int(case.rng.integers(3, 30))]), **loose)
+    yield case("shapes", "memory that is not contiguous", layout={"x": strided}, **loose)
+
+
+def behind(case):
+    start = int(case.rng.integers(5, 30))
+    return Drawn("n", lambda rng, shape, sizes: np.arange(start, start + shape[0]))
+
+
+def spread_out(case):
+    return Drawn("n", lambda rng, shape, sizes: np.sort(3 + rng.permutation(60)[: shape[0]]))
+
+
+def far(case):
+    return Drawn("n", lambda rng, shape, sizes: rng.integers(200, 1000, shape))
+
+
+def halves_too(case):
+    return Drawn("n", lambda rng, shape, sizes: np.arange(shape[0]) * 0.5 + rng.integers(0, 9, shape) + 0.25)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes
+
+
+def turned(
+    x, positions, base=10000.0, *, pairs="halves", sign=1, powers=lambda i, d: 2 * i / d, minus=-1, whole=False,
+    where=lambda positions, n: positions, spread=lambda angles: (angles, angles), one_after_other=False,
+):  # fmt: skip
+    """A rotation with slips.
+
+    pairs: which columns turn together, "halves" or "neighbours". powers: the exponent of 1/base for pair i. minus: the
+    sign in the first member. whole: whether the second half stays as it was. where: the positions that are read.
+    spread: the angles of both halves. one_after_other: whether the second members turn with first ones that turned.
+    """
+    d = x.shape[-1]
+    rows = where(positions, x.shape[-2]).double()
+    angles = sign * rows[:, None] * float(base) ** -powers(torch.arange(d // 2).double(), d)
+    here, there = spread(angles)
+    one, other = (x[..., ::2], x[..., 1::2]) if pairs == "neighbours" else (x[..., : d // 2], x[..., d // 2 :])
+    first = one * here.cos() + minus * other * here.sin()
+    second = other if whole else other * there.cos() + (first if one_after_other else one) * there.sin()
+    joined = torch.stack([first, second], -1).flatten(-2) if pairs != "halves" else torch.cat([first, second], -1)
+    return joined.to(x.dtype)
+
+
+def by_index(positions, n):
+    return torch.arange(n)
+
+
+def by_neighbours(angles):
+    """Each angle twice side by side, 0 0 1 1 …, where the halves ask for 0 1 … 0 1 …."""
+    return angles.repeat_interleave(2, dim=-1).chunk(2, dim=-1)
+
+
+def added(x, positions, base=10000.0):
+    """The sinusoidal positions of 2017."""
+    half = x.shape[-1] // 2
+    angles = positions.double()[:, None] * float(base) ** (-torch.arange(half).double() / half)
+    return (x + torch.cat([angles.sin(), angles.cos()], dim=-1)).to(x.dtype)
+
+
+MISTAKES = (
+    ("neighbouring-pairs", {"pairs": "neighbours"},
+     "Columns 0 and 1, 2 and 3, … turn together. Here column i turns with column i + d/2."),
+    ("by-index", {"where": by_index},
+     "The angles go by the index of the row, 0, 1, 2, …; they go by `positions`, which need not begin at 0."),
+    ("turned-back", {"sign": -1}, "The pairs turn the other way round: look at which of the two sines has the minus."),
+    ("no-minus", {"minus": 1}, "Both sines are added, so that lengths change. A rotation has one minus."),
+    ("half-the-exponent", {"powers": lambda i, d: i / d},
+     "The angles shrink too slowly with the pair: the exponent is −2i/d, and i counts pairs."),
+    ("twice-the-exponent", {"powers": lambda i, d: 4 * i / d},
+     "The angles shrink too fast with the pair: i counts pairs, 0 … d/2 − 1, and the exponent is −2i/d."),
+    ("angles-grow", {"powers": lambda i, d: -2 * i / d},
+     "The angles grow with the pair. The first pair turns fastest: the exponent of base is negative."),
+    ("angles-by-neighbours", {"spread": by_neighbours},
+     "The angles are laid out for neighbouring pairs, the columns for halves: which columns belong to pair i?"),
+    ("base-ignored", lambda x, positions, base=10000.0: rotate(x, positions), "`base` changes nothing."),
+    ("one-after-the-other", {"one_after_other": True},
+     "The second members turn with first members that have turned already. Both go by x as it came."),
+    ("half-left-alone", {"whole": True}, "Only the first half of the columns changes; both members of a pair turn."),
+    ("added", added, "Sines and cosines are added to x, as in 2017. Rotary positions turn x instead."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    rotate,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "positions": 0.15, "base": 0.1, "shapes": 0.15, "gradients": 0.1},
+    core="values",
+    sizes=range(2, 8),
+    ranges={"d": (6, 8, 10, 12)},
+    slipped=turned,
+    library="torch",
+)

@@ -1,0 +1,110 @@
+"""sink_attention: a learned score that takes its share of every softmax and brings no value."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..attention_parts import AFTER, IGNORED, UNSTABLE
+from ..kit import Drawn, Leaf, exercise, mask, normal
+
+
+def sink_attention(
+    Q: normal("B h n d_k"), K: normal("B h m d_k"), V: normal("B h m d_v"), sink: normal("h"), mask=None
+) -> Leaf("float array", "the output"):
+    B, h, n, _ = Q.shape
+    allowed = torch.ones(B, h, n, K.shape[2], dtype=torch.bool) if mask is None else mask.expand(B, h, n, K.shape[2])
+    bias = torch.zeros(allowed.shape, dtype=Q.dtype).masked_fill(~allowed, -torch.inf)
+    bias = torch.cat([sink[:, None, None].expand(B, h, n, 1), bias], dim=-1)
+    K, V = (F.pad(one, (0, 0, 1, 0)) for one in (K, V))
+    return F.scaled_dot_product_attention(Q, K, V, attn_mask=bias)
+
+
+CAUSAL = Drawn("n m", lambda rng, shape, sizes: np.tril(np.ones(shape, bool), shape[1] - shape[0]))
+
+
+def cases(case):
+    yield case("values", "no mask")
+    yield case("values", "float32", dtype=np.float32)
+    yield case("values", "as many queries as keys, causal", m="n", mask=CAUSAL)
+    yield case("values", "strong sinks", sink=normal("h", 3.0))
+    yield case("masks", "a mask of keys (B, 1, 1, m)", mask=mask("B 1 1 m"))
+    yield case("masks", "a mask for each head (B, h, n, m)", mask=mask("B h n m"))
+    yield case("masks", "a mask (n, m)", mask=mask("n m"))
+    yield case("masks", "rows that may see nothing but the sink", mask=mask("B 1 n m", empty_rows=True))
+    yield case("edge cases", "a single query", n=1)
+    yield case("edge cases", "a single key", m=1)
+    yield case("edge cases", "one head", h=1)
+    for label, by in (("scores around ±10,000", 100.0), ("scores that are all near −10,000", -100.0)):
+        drawn = case.draw()
+        drawn["Q"] *= 100.0
+        drawn["K"] *= 100.0
+        if by < 0:
+            drawn["Q"], drawn["K"] = np.abs(drawn["Q"]), -np.abs(drawn["K"])
+        yield case("stability", label, rtol=1e-6, **drawn)
+    drawn = case.draw(mask=mask("B 1 n m"))
+    drawn["Q"][:] = 100.0
+    drawn["K"] = -(100.0 + 0.02 * drawn["K"]) / drawn["d_k"] ** 0.5
+    drawn["sink"] -= 1e4
+    yield case("stability", "scores and sinks near −10,000, with a mask", rtol=1e-6, **drawn)
+    drawn = case.draw()
+    drawn["sink"] = np.where(np.arange(len(drawn["sink"])) % 2 == 0, 1e4, -1e4)
+    yield case("stability", "sinks of ±10,000", **drawn)
+
+
+def attend(Q, K, V, sink, mask=None, *, sunk=lambda sink, d: sink, masking="right", scale=lambda Q: Q.shape[-1] ** -0.5,
+           share="softmax", top="all", brings=None, forget=False):  # fmt: skip
+    """Attention with a sink, and slips.
+
+    share: what the sink joins, the "softmax" or the weights' "sum". top: what the maximum is taken of. brings: what
+    the sink's value is, from the values. forget: whether weights are normalised again without the sink.
+    """
+    scores = Q @ K.mT * scale(Q)
+    masked = mask is not None and masking != "ignored"
+    low = 0.0 if masking == "zero" else -torch.inf
+    if masked and masking != "after":
+        scores = scores.masked_fill(~mask, low)
+    entry = sunk(sink, Q.shape[-1])[:, None, None].expand(*scores.shape[:-1], 1)
+    if masked and masking == "sink too":
+        entry = entry.masked_fill(~mask.expand(scores.shape)[..., :1], -torch.inf)
+    whole = torch.cat([entry, scores], -1)
+    weights = whole.exp() / whole.exp().sum(-1, keepdim=True) if top == "none" else torch.softmax(whole, -1)
+    if masked and masking == "after":
+        weights = torch.cat([weights[..., :1], weights[..., 1:] * mask], -1)
+    out = weights[..., 1:] @ V
+    if forget:
+        out = out / weights[..., 1:].sum(-1, keepdim=True)
+    return out if brings is None else out + weights[..., :1] * brings(V)
+
+
+def plain(Q, K, V, sink, mask=None):
+    return attend(Q, K, V, torch.full_like(sink, -torch.inf), mask).nan_to_num()
+
+
+MISTAKES = (
+    ("no-sink", plain, "The sink plays no part: the weights of the keys still sum to 1."),
+    ("sink-scaled", {"sunk": lambda sink, d: sink / d**0.5}, "The sink is divided by √d_k; only the scores are."),
+    ("sink-as-weight", {"sunk": lambda sink, d: sink.abs().log()},
+     "The sink itself is added to the sum of exponentials; it is a score, and its exponential is added."),
+    ("sink-negative", {"sunk": lambda sink, d: -sink}, "The sink's sign is turned: a larger sink takes more weight."),
+    ("first-sink-for-all", {"sunk": lambda sink, d: sink[:1].expand_as(sink)},
+     "All heads have the sink of the first head."),
+    ("sink-with-value", {"brings": lambda V: V[:, :, :1]},
+     "The sink brings a value. It takes weight and adds nothing to the output."),
+    ("normalised-again", {"forget": True},
+     "The weights are divided by their sum once the sink is gone, which undoes what it did."),
+    ("unscaled", {"scale": lambda Q: 1.0}, "The scores are not divided by √d_k."),
+    ("unstable", {"top": "none"}, UNSTABLE),
+    ("mask-ignored", {"masking": "ignored"}, IGNORED),
+    ("mask-after-softmax", {"masking": "after"}, AFTER),
+    ("sink-masked", {"masking": "sink too"}, "The sink is masked together with a key. It may always be seen."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    sink_attention,
+    cases,
+    MISTAKES,
+    credit={"values": 0.5, "masks": 0.2, "edge cases": 0.1, "stability": 0.1, "gradients": 0.1},
+    core="values",
+    slipped=attend,
+    library="torch",
+)

@@ -1,0 +1,65 @@
+"""sliding_window_mask: a causal mask that looks back a fixed number of tokens, for new rows behind a cache."""
+
+import torch
+
+from ..kit import Leaf, exercise
+
+
+def sliding_window_mask(n_new: int, n_total: int, window: int) -> Leaf("bool array", "the mask"):
+    rows = range(n_total - n_new, n_total)
+    return torch.tensor([[j in range(i - window + 1, i + 1) for j in range(n_total)] for i in rows], dtype=torch.bool)
+
+
+def cases(case):
+    rng = case.rng
+    window = int(rng.integers(3, 6))
+    yield case("values", "{n_new} new tokens of {n_total}, window {window}", n_new=6, n_total=11, window=window)
+    yield case("values", "no cache (n_new = n_total)", n_new=9, n_total=9, window=window)
+    yield case("values", "a long cache", n_new=4, n_total=int(rng.integers(25, 40)), window=int(rng.integers(6, 11)))
+    yield case("values", "a window that no cached token is in for the last row", n_new=7, n_total=12, window=3)
+    yield case("edge cases", "one new token", n_new=1, n_total=10, window=window)
+    yield case("edge cases", "the first token of all", n_new=1, n_total=1, window=2)
+    yield case("edge cases", "a window of 1: each token sees itself", n_new=5, n_total=8, window=1)
+    yield case("edge cases", "a window just as long as the text", n_new=6, n_total=6, window=6)
+    yield case("edge cases", "a window longer than the text: a causal mask", n_new=5, n_total=7, window=30)
+
+
+def seen(n_new, n_total, window, *, allowed=lambda i, j, w: (i - w < j) & (j <= i), first=lambda new, all: all - new):
+    """A mask with slips. allowed: of query i and key j. first: the position of the first row."""
+    rows = torch.arange(n_new)[:, None] + first(n_new, n_total)
+    return allowed(rows, torch.arange(n_total), window)
+
+
+MISTAKES = (
+    ("window-one-too-many", {"allowed": lambda i, j, w: (i - w <= j) & (j <= i)},
+     "A row sees window + 1 tokens. Its own is one of the window."),
+    ("window-one-too-few", {"allowed": lambda i, j, w: (i - w + 1 < j) & (j <= i)},
+     "A row sees window − 1 tokens: at which position does its window begin?"),
+    ("top-left", {"first": lambda new, all: 0},
+     "Row r is read as position r, as if nothing stood before the new tokens. At which position does row 0 stand?"),
+    ("not-causal", {"allowed": lambda i, j, w: i - w < j}, "Later tokens are seen."),
+    ("both-sides", {"allowed": lambda i, j, w: (i - j).abs() < w}, "The window looks ahead as far as back."),
+    ("no-window", {"allowed": lambda i, j, w: j <= i}, "This is the causal mask: every earlier token is seen."),
+    ("own-token-left-out", {"allowed": lambda i, j, w: (i - w <= j) & (j < i)},
+     "A token does not see itself; it is the last of its window."),
+    ("inverted", {"allowed": lambda i, j, w: (i - w >= j) | (j > i)},
+     "The mask is the wrong way round: in this course True means “may attend”."),
+    ("in-blocks", {"allowed": lambda i, j, w: (i // w == j // w) & (j <= i)},
+     "The text is cut into blocks of the window's length. The window moves on with every row."),
+    ("numbers", lambda n_new, n_total, window: sliding_window_mask(n_new, n_total, window).float(),
+     "The mask holds numbers; True and False are asked for."),
+    ("transposed", lambda n_new, n_total, window: sliding_window_mask(n_new, n_total, window).T,
+     "Rows and columns have changed places: a row belongs to a new token, a column to a key."),
+    ("one-row-further", {"first": lambda new, all: all - new + 1},
+     "Each row stands one position too far right: the last row is position n_total − 1."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    sliding_window_mask,
+    cases,
+    MISTAKES,
+    credit={"values": 0.7, "edge cases": 0.3},
+    core="values",
+    slipped=seen,
+    library="torch",
+)

@@ -1,0 +1,63 @@
+"""swiglu: a feed-forward layer of three weights, one of which opens and shuts what another brings."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..kit import Leaf, by_columns, exercise, normal, strided, weights
+
+
+def swiglu(
+    x: normal("B n d_model"),
+    W_gate: weights("d_model d_ff", 1.3),
+    W_up: weights("d_model d_ff"),
+    W_down: weights("d_ff d_model"),
+) -> Leaf("float array", "the result"):
+    gate, up = F.linear(x, W_gate.T), F.linear(x, W_up.T)
+    return F.linear(F.glu(torch.cat([gate * up, gate], dim=-1)), W_down.T)
+
+
+def cases(case):
+    yield case("values")
+    yield case("values", "larger numbers", x=normal("B n d_model", 3.0))
+    yield case("values", "float32", dtype=np.float32)
+    yield case("edge cases", "one token alone, x of one axis", x=normal("d_model"))
+    yield case("edge cases", "x of two axes", x=normal("n d_model"))
+    yield case("edge cases", "x of four axes", x=normal("2 m n d_model"))
+    yield case("edge cases", "a single sequence of a single token", B=1, n=1)
+    yield case("edge cases", "large numbers of both signs", x=normal("B n d_model", 300.0))
+    yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "W_gate": by_columns})
+
+
+def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.mul, after=lambda out, x: out):
+    """A gated layer with slips."""
+    return after(join(opens(x @ W_gate), up(x @ W_up)) @ W_down, x)
+
+
+MISTAKES = (
+    ("gate-and-up-swapped", lambda x, W_gate, W_up, W_down: swiglu(x, W_up, W_gate, W_down),
+     "The activation stands on the up-projection; it is the gate that goes through it."),
+    ("sigmoid", {"opens": torch.sigmoid}, "The gate goes through a sigmoid alone; silu is z times the sigmoid of z."),
+    ("gelu", {"opens": F.gelu}, "The gate goes through GELU; that is GEGLU. Use silu."),
+    ("relu", {"opens": torch.relu}, "The gate goes through ReLU; use silu."),
+    ("no-activation", {"opens": lambda z: z}, "The gate has no activation."),
+    ("activation-twice", {"up": F.silu}, "Both go through silu; only the gate does."),
+    ("activation-last", {"opens": lambda z: z, "join": lambda one, other: F.silu(one * other)},
+     "silu is taken of the product. Take it of the gate, and multiply then."),
+    ("added", {"join": torch.add}, "Gate and up-projection are added; multiply them, entry by entry."),
+    ("no-gate", lambda x, W_gate, W_up, W_down: F.silu(x @ W_up) @ W_down,
+     "The gate is not used: this is a feed-forward layer of two weights."),
+    ("up-missing", {"join": lambda one, other: one},
+     "The up-projection is not used: the gate alone goes on."),
+    ("residual-added", {"after": torch.add}, "x is added to the result. The residual belongs to the block."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    swiglu,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
+    core="values",
+    slipped=gated,
+    library="torch",
+)

@@ -1,0 +1,321 @@
+"""Unit 10: references against a second route, and a learner's block beside one of PyTorch's own modules."""
+
+from __future__ import annotations
+
+import cmath
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+import draws
+from answers import unit_10 as held_out
+from autograder.exercises import find_exercise
+from autograder.exercises.u10_attention_today.delta_rule import delta_rule
+from autograder.exercises.u10_attention_today.latent_step import latent_step
+from autograder.exercises.u10_attention_today.linear_attention import linear_attention
+from autograder.exercises.u10_attention_today.modern_block import modern_block
+from autograder.exercises.u10_attention_today.rotate import rotate
+from references import SEEDS, cases, near
+
+
+def arrays(values):
+    """NumPy's arrays for tensors, however they are nested."""
+    if isinstance(values, dict):
+        return {name: arrays(value) for name, value in values.items()}
+    if isinstance(values, (list, tuple)):
+        return [arrays(value) for value in values]
+    return values.numpy() if torch.is_tensor(values) else values
+
+
+def called(name):
+    """(case, arguments by position, those by name, expected), with NumPy's arrays."""
+    parameters = {"linear_attention": "Q K V decay state", "delta_rule": "Q K V beta state"}.get(name, "").split()
+    for case, args, expected in cases(name):
+        by_name = {**dict(zip(parameters, args, strict=False)), **case.kwargs}
+        yield case, arrays(args), arrays(by_name), expected
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Positions and masks
+
+
+def turned(row, position, base=10000.0):
+    """One row, pair by pair, as complex numbers of Python."""
+    half = len(row) // 2
+    pairs = [
+        complex(row[i], row[i + half]) * cmath.exp(1j * position * base ** (-2 * i / len(row))) for i in range(half)
+    ]
+    return np.array([z.real for z in pairs] + [z.imag for z in pairs])
+
+
+def test_rotate_row_by_row():
+    for case, args, _, expected in called("rotate"):
+        x, positions, *rest = args
+        base = rest[0] if rest else case.kwargs.get("base", 10000.0)
+        for at in np.ndindex(x.shape[:-1]):
+            assert near(turned(x[at], float(positions[at[-1]]), base), expected[at]), case.label
+
+
+def test_rotated_scores_hang_on_distances_alone_and_lengths_stay():
+    generator = torch.Generator().manual_seed(0)
+    Q, K = torch.randn(2, 2, 3, 7, 12, generator=generator, dtype=torch.float64)
+    for moved in (1, 40, 900):
+        here, there = (rotate(Q, p) @ rotate(K, p).mT for p in (torch.arange(7), torch.arange(7) + moved))
+        assert near(here, there, 1e-10) and not near(here, Q @ K.mT, 0.1)
+    assert near(rotate(Q, torch.arange(7)).norm(dim=-1), Q.norm(dim=-1))
+
+
+def test_sliding_window_mask_by_counting_back():
+    for case, (n_new, n_total, window), _, expected in called("sliding_window_mask"):
+        for row, seen in enumerate(expected.tolist()):
+            own = n_total - n_new + row
+            wanted, place = set(), own
+            while place >= 0 and len(wanted) < window:
+                wanted.add(place)
+                place -= 1
+            assert {j for j, allowed in enumerate(seen) if allowed} == wanted, case.label
+
+
+def test_a_window_is_the_rows_of_one_mask_whatever_is_cached():
+    reference = find_exercise("sliding_window_mask").reference
+    for window in (1, 3, 11, 40):
+        whole = reference(11, 11, window)
+        for n_new in range(1, 12):
+            assert torch.equal(reference(n_new, 11, window), whole[11 - n_new :])
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Sinks, norms, layers
+
+
+def with_sink(q, K, V, sink, allowed):
+    """One query, by the formula; the largest exponent is taken off."""
+    scores = [float(q @ k) / math.sqrt(len(q)) for k in K]
+    top = max([sink, *(s for s, seen in zip(scores, allowed, strict=True) if seen)])
+    powers = [math.exp(s - top) if seen else 0.0 for s, seen in zip(scores, allowed, strict=True)]
+    return sum(p * v for p, v in zip(powers, V, strict=True)) / (math.exp(sink - top) + sum(powers))
+
+
+def test_sink_attention_query_by_query():
+    for case, (Q, K, V, sink, *rest), _, expected in called("sink_attention"):
+        mask = rest[0] if rest else case.kwargs.get("mask", np.ones((1, 1), bool))
+        mask = np.broadcast_to(mask, (*Q.shape[:3], K.shape[2]))
+        out = np.empty_like(expected.numpy())
+        for b, h, i in np.ndindex(Q.shape[:3]):
+            out[b, h, i] = with_sink(Q[b, h, i], K[b, h], V[b, h], float(sink[h]), mask[b, h, i])
+        assert near(out, expected), case.label
+
+
+def test_a_sink_far_below_the_scores_is_none_and_one_far_above_takes_all():
+    generator = torch.Generator().manual_seed(1)
+    Q, K, V = torch.randn(3, 2, 3, 5, 4, generator=generator, dtype=torch.float64)
+    reference = find_exercise("sink_attention").reference
+    for sink, wanted in ((-1e4, F.scaled_dot_product_attention(Q, K, V)), (1e4, torch.zeros_like(Q))):
+        assert near(reference(Q, K, V, torch.full((3,), sink, dtype=torch.float64)), wanted)
+
+
+def test_rms_norm_row_by_row():
+    for case, (x, gamma, *rest), _, expected in called("rms_norm"):
+        eps = rest[0] if rest else case.kwargs.get("eps", 1e-6)
+        for at in np.ndindex(x.shape[:-1]):
+            square = sum(float(number) ** 2 for number in x[at]) / x.shape[-1]
+            assert near(gamma * x[at] / math.sqrt(square + eps), expected[at]), case.label
+
+
+def test_swiglu_token_by_token():
+    for case, (x, W_gate, W_up, W_down), _, expected in called("swiglu"):
+        for at in np.ndindex(x.shape[:-1]):
+            gate, up = W_gate.T @ x[at], W_up.T @ x[at]
+            opened = [z / (1 + math.exp(-z)) if z > -700 else 0.0 for z in gate]
+            assert near(W_down.T @ (opened * up), expected[at]), case.label
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The block
+
+
+def rms(row, gamma):
+    return gamma * row / math.sqrt(np.mean(row**2) + 1e-6)
+
+
+def block_by_hand(x, p, h, g, positions, window=None):
+    """Sequence by sequence, row by row, head by head, in NumPy, with the keys that each row may see and no mask."""
+    d = p["W_Q"].shape[1] // h
+    out = np.empty_like(x)
+    for b, sequence in enumerate(x):
+        stream = np.array([rms(row, p["gamma_1"]) for row in sequence])
+        for i, row in enumerate(sequence):
+            heads = []
+            for head in range(h):
+                group = head * g // h
+                q = turned(rms(stream[i] @ p["W_Q"][:, head * d :][:, :d], p["gamma_q"]), positions[i])
+                seen = range(0 if window is None else max(0, i - window + 1), i + 1)
+                K, V = (stream @ p[name][:, group * d :][:, :d] for name in ("W_K", "W_V"))
+                scores = np.array([np.dot(q, turned(rms(K[j], p["gamma_k"]), positions[j])) for j in seen]) / d**0.5
+                powers = np.exp(scores - scores.max())
+                heads.append(powers @ V[list(seen)] / powers.sum())
+            y = row + np.concatenate(heads) @ p["W_O"]
+            z = rms(y, p["gamma_2"])
+            gate = z @ p["W_gate"]
+            out[b, i] = y + (gate / (1 + np.exp(-gate)) * (z @ p["W_up"])) @ p["W_down"]
+    return out
+
+
+def test_modern_block_row_by_row():
+    for case, args, _, expected in called("modern_block"):
+        assert near(block_by_hand(*args, **case.kwargs), expected), case.label
+
+
+class BlockOfTorch(nn.Module):
+    """PyTorch's RMSNorm, attention and linear layers, put together, and the rotation as complex numbers."""
+
+    def __init__(self, d_model, h, g, d_head, d_ff):
+        super().__init__()
+        self.heads = {"W_Q": h, "W_K": g, "W_V": g}
+        self.linear = nn.ModuleDict(
+            {name: nn.Linear(d_model, n * d_head, bias=False) for name, n in self.heads.items()}
+        )
+        self.linear["W_O"] = nn.Linear(h * d_head, d_model, bias=False)
+        self.linear.update({name: nn.Linear(d_model, d_ff, bias=False) for name in ("W_gate", "W_up")})
+        self.linear["W_down"] = nn.Linear(d_ff, d_model, bias=False)
+        widths = {"gamma_1": d_model, "gamma_2": d_model, "gamma_q": d_head, "gamma_k": d_head}
+        self.norm = nn.ModuleDict({name: nn.RMSNorm(width, eps=1e-6) for name, width in widths.items()})
+        for norm in self.norm.values():
+            nn.init.uniform_(norm.weight, 0.5, 1.5)
+
+    def params(self):
+        """The weights as the course writes them: from the right."""
+        weights = {name: layer.weight.detach().T for name, layer in self.linear.items()}
+        return weights | {name: norm.weight.detach() for name, norm in self.norm.items()}
+
+    def forward(self, x, positions, window=None):
+        stream = self.norm["gamma_1"](x)
+        Q, K, V = (self.linear[name](stream).unflatten(-1, (n, -1)).transpose(1, 2) for name, n in self.heads.items())
+        half = Q.shape[-1] // 2
+        turn = torch.polar(torch.ones(1), torch.outer(positions.float(), 10000.0 ** (-torch.arange(half) / half)))
+        Q, K = self.norm["gamma_q"](Q), self.norm["gamma_k"](K)
+        Q, K = (torch.complex(*one.chunk(2, -1)) * turn for one in (Q, K))
+        Q, K = (torch.cat([one.real, one.imag], -1) for one in (Q, K))
+        distance = torch.arange(x.shape[1])[:, None] - torch.arange(x.shape[1])
+        seen = (distance >= 0) & (distance < (window or x.shape[1]))
+        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, enable_gqa=True)
+        y = x + self.linear["W_O"](heads.transpose(1, 2).flatten(2))
+        z = self.norm["gamma_2"](y)
+        return y + self.linear["W_down"](F.silu(self.linear["W_gate"](z)) * self.linear["W_up"](z))
+
+
+def block_of_the_notebook(*args, **kwargs):
+    return draws.published("10_attention_today")["modern_block"](*args, **kwargs)
+
+
+@pytest.mark.parametrize("block", [modern_block, held_out.modern_block__right_plain, block_of_the_notebook])
+def test_a_block_with_the_weights_of_torchs_modules_gives_their_numbers(block):
+    torch.manual_seed(10)
+    theirs = BlockOfTorch(d_model=48, h=6, g=2, d_head=16, d_ff=128)
+    x = torch.randn(3, 40, 48)
+    with torch.no_grad():
+        for positions, window in ((torch.arange(40), None), (torch.arange(40) + 60, 8)):
+            ours = block(x, theirs.params(), 6, 2, positions, window)
+            assert (ours - theirs(x, positions, window)).abs().max() < 1e-5
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Latents and states
+
+
+def explicit_latents(x, cache, params, h):
+    """K = C W_UK and V = C W_UV are made, and torch's attention is asked."""
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    Q, K, V = (
+        one.unflatten(-1, (h, -1)).transpose(1, 2)
+        for one in (x @ params["W_Q"], C @ params["W_UK"], C @ params["W_UV"])
+    )
+    return F.scaled_dot_product_attention(Q, K, V).transpose(1, 2).flatten(2) @ params["W_O"], C
+
+
+def test_latent_step_with_keys_and_values_made():
+    for case, args, (out, C) in cases("latent_step"):
+        found, extended = explicit_latents(*args)
+        assert near(found, out) and near(extended, C), case.label
+
+
+def test_latent_steps_one_after_the_other_are_causal_attention_over_all_tokens():
+    generator = torch.Generator().manual_seed(2)
+    sizes = {"W_Q": (10, 12), "W_DKV": (10, 5), "W_UK": (5, 12), "W_UV": (5, 9), "W_O": (9, 10)}
+    params = {name: torch.randn(shape, generator=generator, dtype=torch.float64) for name, shape in sizes.items()}
+    x = torch.randn(2, 6, 10, generator=generator, dtype=torch.float64)
+    C = x @ params["W_DKV"]
+    Q, K, V = (
+        one.unflatten(-1, (3, -1)).transpose(1, 2)
+        for one in (x @ params["W_Q"], C @ params["W_UK"], C @ params["W_UV"])
+    )
+    whole = F.scaled_dot_product_attention(Q, K, V, is_causal=True).transpose(1, 2).flatten(2) @ params["W_O"]
+    cache, rows = C[:, :0], []
+    for t in range(6):
+        out, cache = latent_step(x[:, t : t + 1], cache, params, 3)
+        rows.append(out)
+    assert near(torch.cat(rows, 1), whole) and near(cache, C)
+
+
+def test_linear_attention_by_the_sum_over_all_pairs():
+    for case, _, given, (out, state) in called("linear_attention"):
+        Q, K, V = (given[name] for name in "QKV")
+        n = K.shape[2]
+        decay = given.get("decay") if given.get("decay") is not None else np.ones(K.shape[:3])
+        before = (
+            given.get("state") if given.get("state") is not None else np.zeros((*K.shape[:2], K.shape[3], V.shape[3]))
+        )
+        for b, h, t in np.ndindex(*K.shape[:2], n):
+            a = decay[b, h]
+            S = a[: t + 1].prod() * before[b, h]
+            for s in range(t + 1):
+                S = S + a[s + 1 : t + 1].prod() * np.outer(K[b, h, s], V[b, h, s])
+            assert near(Q[b, h, t] @ S, out[b, h, t], 1e-6), case.label
+            assert t < n - 1 or near(S, state[b, h], 1e-6)
+
+
+def test_delta_rule_token_by_token():
+    for case, _, given, (out, state) in called("delta_rule"):
+        Q, K, V, beta = (given[name] for name in ("Q", "K", "V", "beta"))
+        before = (
+            given.get("state") if given.get("state") is not None else np.zeros((*K.shape[:2], K.shape[3], V.shape[3]))
+        )
+        assert np.allclose(np.linalg.norm(K, axis=-1), 1, atol=1e-6), "keys are of length 1"
+        for b, h in np.ndindex(K.shape[:2]):
+            S = before[b, h]
+            for q, k, v, rate, row in zip(Q[b, h], K[b, h], V[b, h], beta[b, h], out[b, h], strict=True):
+                S = S + rate * np.outer(k, v - k @ S)
+                assert near(q @ S, row, 1e-6), case.label
+            assert near(S, state[b, h], 1e-6)
+
+
+def test_a_delta_rule_with_orthonormal_keys_and_a_rate_of_one_recalls_each_last_value():
+    generator = torch.Generator().manual_seed(3)
+    keys = torch.linalg.qr(torch.randn(8, 8, generator=generator, dtype=torch.float64)).Q
+    K = torch.cat([keys, keys])[None, None]
+    V = torch.randn(1, 1, 16, 5, generator=generator, dtype=torch.float64)
+    _, state = delta_rule(K, K, V, torch.ones(1, 1, 16, dtype=torch.float64))
+    assert near(keys @ state[0, 0], V[0, 0, 8:])
+    _, summed = linear_attention(K, K, V)
+    assert near(keys @ summed[0, 0], V[0, 0, :8] + V[0, 0, 8:])
+
+
+@pytest.mark.parametrize("name", ["linear_attention", "delta_rule"])
+def test_a_text_in_chunks_gives_what_it_gives_in_one_pass(name):
+    reference = find_exercise(name).reference
+    for seed in SEEDS:
+        generator = torch.Generator().manual_seed(seed)
+        Q, K, V = (torch.randn(2, 3, 11, d, generator=generator, dtype=torch.float64) for d in (4, 4, 5))
+        rate = torch.rand(2, 3, 11, generator=generator, dtype=torch.float64)
+        texts = (Q, K / K.norm(dim=-1, keepdim=True), V, rate)
+        whole, last = reference(*texts)
+        for size in (1, 2, 4, 7):
+            state, parts = None, []
+            for part in zip(*(text.split(size, dim=2) for text in texts), strict=True):
+                out, state = reference(*part, state)
+                parts.append(out)
+            assert near(torch.cat(parts, 2), whole) and near(state, last)
