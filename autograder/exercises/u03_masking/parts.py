@@ -52,10 +52,6 @@ def silent(weigh: Weigh) -> Weigh:
     return lambda scores, mask: np.where(np.any(mask, axis=-1, keepdims=True), weigh(scores, mask), 0)
 
 
-def zero_for_nan(weigh: Weigh) -> Weigh:
-    return lambda scores, mask: np.nan_to_num(weigh(scores, mask))
-
-
 #: As it is right, for mistakes that lie elsewhere.
 over_allowed = silent(filled(-np.inf))
 
