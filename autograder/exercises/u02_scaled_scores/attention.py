@@ -52,43 +52,25 @@ def attend(weigh):
     return wrong
 
 
-def over(divisor):
-    """Attention whose dot products are divided by `divisor(Q, K, V)`."""
-
-    def wrong(Q, K, V):
-        weights = stable(Q @ K.T / divisor(Q, K, V))
-        return weights @ V, weights
-
-    return wrong
+def scaled_after_softmax(Q, K, V):
+    weights = stable(Q @ K.T)
+    return weights @ V / np.sqrt(Q.shape[1]), weights / np.sqrt(Q.shape[1])
 
 
-def over_width(divisor):
-    """Attention whose dot products are divided by `divisor(d_k)`."""
-    return over(lambda Q, K, V: divisor(Q.shape[1]))
+def of_cosines(Q, K, V):
+    weights = stable(cosine(Q, K))
+    return weights @ V, weights
 
 
-def passing(other):
-    """The right weights, and beside them `other(weights, K, V)` for the output."""
-    return lambda Q, K, V: (other(right_weights(Q, K), K, V), right_weights(Q, K))
-
-
-def right_weights(Q, K):
-    return stable(scaled_scores(Q, K))
-
-
-def powers(S):
-    return np.exp(S - S.max(axis=1, keepdims=True))
-
-
-def swapped(Q, K, V):
-    weights = right_weights(K, Q)
-    return weights @ V[: len(Q)], weights
+def best_value_only(Q, K, V):
+    weights = stable(scaled_scores(Q, K))
+    return V[weights.argmax(axis=1)], weights
 
 
 MISTAKES = (
     ("results-swapped", lambda Q, K, V: attention(Q, K, V)[::-1],
      "Output and weights have changed places: `return output, weights`."),
-    ("scaled-after-softmax", lambda Q, K, V: tuple(A / np.sqrt(Q.shape[1]) for A in over_width(lambda d: 1)(Q, K, V)),
+    ("scaled-after-softmax", scaled_after_softmax,
      "The weights were divided by √d_k after the softmax, not the scores before it."),
     ("hard-attention", attend(lambda S: np.equal(S, S.max(axis=1, keepdims=True)).astype(float)),
      "Each query takes one key alone. The softmax shares the attention out."),
@@ -98,9 +80,9 @@ MISTAKES = (
      "The future is hidden. Here every query may attend to every key; masks come in unit 3."),
     ("nan-replaced", attend(lambda S: np.nan_to_num(unstable(S))),
      "Overflow was covered up: NaN was replaced by zeros afterwards. Avoid the overflow in place of its traces."),
-    ("cosine", lambda Q, K, V: (stable(cosine(Q, K)) @ V, stable(cosine(Q, K))),
+    ("cosine", of_cosines,
      "Queries and keys were brought to length 1. The scores are dot products, divided by √d_k."),
-    ("best-value-only", passing(lambda weights, K, V: V[weights.argmax(axis=1)]),
+    ("best-value-only", best_value_only,
      "The weights are right, and the output takes the value of the best key alone. It is a mixture."),
     ("not-itself", attend(lambda S: stable(np.where(np.eye(*S.shape, dtype=bool), -1e30, S))),
      "The diagonal is hidden. Here every query may attend to every key, and no two belong together."),

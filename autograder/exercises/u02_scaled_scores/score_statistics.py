@@ -66,21 +66,14 @@ def mean_and_variance(scores):
     return scores.mean(), scores.var()
 
 
-def measured(
-    d, n_samples, rng, scaled, draw=one_after_the_other, meet=dot_products, divisor=math.sqrt, result=mean_and_variance
-):
-    """`result` of the scores that come of `draw` and `meet`; scaled ones are divided by `divisor(d)`."""
-    return result(meet(*draw(rng, n_samples, d)) / (divisor(d) if scaled else 1.0))
+def measured(d, n_samples, rng, scaled, draw=one_after_the_other, meet=dot_products, result=mean_and_variance):
+    """`result` of the scores that come of `draw` and `meet`."""
+    return result(meet(*draw(rng, n_samples, d)) / (math.sqrt(d) if scaled else 1.0))
 
 
-def afterwards(change):
-    """Plain scores; where `scaled` is true, mean and variance are changed by `change(mean, variance, d)`."""
-
-    def wrong(d, n_samples, rng, scaled):
-        mean, variance = measured(d, n_samples, rng, False)
-        return change(mean, variance, d) if scaled else (mean, variance)
-
-    return wrong
+def variance_over_root(d, n_samples, rng, scaled):
+    mean, variance = measured(d, n_samples, rng, False)
+    return (mean / math.sqrt(d), variance / math.sqrt(d)) if scaled else (mean, variance)
 
 
 def row_by_row(rng, n, d):
@@ -90,10 +83,6 @@ def row_by_row(rng, n, d):
 
 def transposed(rng, n, d):
     return rng.standard_normal((d, n)).T, rng.standard_normal((d, n)).T
-
-
-def same(rng, n, d):
-    return [rng.standard_normal((n, d))] * 2
 
 
 def alternating(rng, n, d):
@@ -108,10 +97,6 @@ def one_more_between(rng, n, d):
 def one_more_before(rng, n, d):
     rng.standard_normal()
     return one_after_the_other(rng, n, d)
-
-
-def single(rng, n, d):
-    return [rng.standard_normal((n, d), dtype=np.float32) for _ in range(2)]
 
 
 def unbiased(scores):
@@ -131,7 +116,7 @@ MISTAKES = (
      "This is the mean of the squares. The variance subtracts the measured mean first."),
     ("theory-in-place-of-measurement", lambda d, n_samples, rng, scaled: (0.0, 1.0 if scaled else float(d)),
      "These are the derived values. The function measures them on draws."),
-    ("variance-over-root", afterwards(lambda mean, variance, d: (mean / math.sqrt(d), variance / math.sqrt(d))),
+    ("variance-over-root", variance_over_root,
      "The variance was divided by √d. Divide the scores: what does that do to the variance?"),
     ("alternating-draws", {"draw": alternating},
      "q and k were cut out of one draw in another order. Draw all of q first, then all of k."),

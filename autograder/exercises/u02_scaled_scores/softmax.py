@@ -62,15 +62,6 @@ def shifted(by):
     return lambda z, axis=-1: unstable(z - by(z, axis), axis)
 
 
-def changed(change):
-    """The softmax of other entries, `change(z, axis)`."""
-    return lambda z, axis=-1: stable(change(z, axis), axis)
-
-
-def powers(z, axis):
-    return np.exp(z - z.max(axis=axis, keepdims=True))
-
-
 MISTAKES = (
     ("no-shift", unstable,
      "The exponentials overflow or vanish for large entries. A softmax does not change when all entries of a row "
