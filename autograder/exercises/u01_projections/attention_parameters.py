@@ -30,6 +30,8 @@ def cases(case):
 
 
 MISTAKES = (
+    ("three-matrices", lambda d, k, h, L: 3 * d * k * h * L,
+     "Three matrices were counted. The value map has two factors, down and up: four matrices in all."),
     ("two-matrices", lambda d, k, h, L: 2 * d * k * h * L,
      "Two matrices were counted. Each head has Q, K, V-down and V-up."),
     ("square-value-map", lambda d, k, h, L: (2 * d * k + d**2) * h * L,

@@ -35,6 +35,8 @@ def shifted(by):
 
 
 MISTAKES = (
+    ("rows-of-E", lambda tokens, E: E[tokens],
+     "Rows of E were taken. E is (d_model, vocab): a word's embedding is a column."),
     ("reshaped", lambda tokens, E: E[:, tokens].reshape(len(tokens), len(E)),
      "The columns were forced into the shape (n, d_model) by a reshape, which mixes the words."),
     ("first-rows-of-E", lambda tokens, E: E.T[np.arange(len(tokens)) % E.shape[1]],

@@ -38,6 +38,8 @@ MISTAKES = (
      "The way up was made from W_V_down. It has weights of its own, W_V_up."),
     ("uses-up-twice", lambda X, down, up: X @ up.T @ up,
      "The way down was made from W_V_up. It has weights of its own, W_V_down."),
+    ("relu-between", lambda X, down, up: np.maximum(X @ down, 0) @ up,
+     "There is a ReLU between the two weights. The value map is linear: two plain products."),
     ("softmax-between", lambda X, down, up: softmax(X @ down) @ up,
      "There is a softmax between the two weights. The value map is linear: two plain products."),
     ("residual", lambda X, down, up: X + X @ down @ up,

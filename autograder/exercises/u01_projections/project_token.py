@@ -38,6 +38,8 @@ MISTAKES = (
     ("weights-transposed", each(lambda x, W: x @ W),
      "The weights act from the right, or transposed, as in the rows convention. Here x is a column and "
      "W_Q is (d_head, d_model)."),
+    ("keys-and-values-swapped", lambda x, W_Q, W_K, W_V: each(product)(x, W_Q, W_V, W_K),
+     "Keys and values have changed places. The order is query, key, value."),
     ("elementwise", each(lambda x, W: W * x),
      "The weights were multiplied entry by entry and never summed. A projection is a matrix product."),
 )  # fmt: skip

@@ -88,6 +88,8 @@ MISTAKES = (
      "The last pair does not take part: does a loop or slice end one too early?"),
     ("hard-lookup", lambda query, keys, values: values[np.argmax(keys @ query)],
      "Only the best key counts here. A soft lookup mixes all values by their weights."),
+    ("plain-average", lambda query, keys, values: values.mean(axis=0),
+     "All values weigh the same: the query is not used."),
     ("cosine", lookup(lambda q, k: softmax(k @ q / np.maximum(np.linalg.norm(k, axis=1) * np.linalg.norm(q), 1e-300))),
      "Query and keys were brought to length 1 first. The scores are plain dot products."),
     ("squared-distance", lookup(lambda q, k: softmax(-((k - q) ** 2).sum(axis=1))),

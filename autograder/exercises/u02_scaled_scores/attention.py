@@ -52,6 +52,11 @@ def attend(weigh):
     return wrong
 
 
+def divided_by_d(Q, K, V):
+    weights = stable(Q @ K.T / Q.shape[1])
+    return weights @ V, weights
+
+
 def scaled_after_softmax(Q, K, V):
     weights = stable(Q @ K.T)
     return weights @ V / np.sqrt(Q.shape[1]), weights / np.sqrt(Q.shape[1])
@@ -68,6 +73,10 @@ def best_value_only(Q, K, V):
 
 
 MISTAKES = (
+    ("divides-by-d", divided_by_d,
+     "The scores were divided by d_k, or by √d_k twice, where its square root is due once."),
+    ("softmax-over-queries", attend(lambda S: stable(S, axis=0)),
+     "The softmax runs over the queries. Each query shares out its attention among the keys."),
     ("results-swapped", lambda Q, K, V: attention(Q, K, V)[::-1],
      "Output and weights have changed places: `return output, weights`."),
     ("scaled-after-softmax", scaled_after_softmax,

@@ -102,6 +102,8 @@ MISTAKES = (
     ("row-sum-missing", {"to_scores": lambda A, dA: A * dA},
      "The way back through the softmax lacks its second part. Raising one score also lowers the other weights of the "
      "row, and raising all scores of a row alike must change nothing."),
+    ("row-sum-added", {"to_scores": lambda A, dA: A * (dA + (A * dA).sum(axis=1, keepdims=True))},
+     "In the way back through the softmax one sign is wrong. Raising one score lowers the other weights of the row."),
     ("diagonal-only", {"to_scores": lambda A, dA: A * (1 - A) * dA},
      "Only the effect of a score on its own weight is there. Each score moves all the weights of its row."),
     ("jacobian-over-queries", {"to_scores": over_queries},

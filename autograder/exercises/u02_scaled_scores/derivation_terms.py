@@ -85,6 +85,8 @@ FEATURES_AVERAGED = (
     "samples alone."
 )
 MISTAKES = (
+    ("cross-holds-diagonal", {"cross": lambda t: (t.sum(axis=1) ** 2).mean()},
+     "The cross part still holds the diagonal: there i and j are different."),
     ("sums-in-place-of-means", {"diagonal": lambda t: (t**2).sum(), "cross": lambda t: cross_of(t) * len(t)},
      "The samples were added up. Both parts are means over the samples."),
     ("features-averaged",

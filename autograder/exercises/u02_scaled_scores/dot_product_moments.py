@@ -47,6 +47,8 @@ MISTAKES = (
      "The mean is given as d. Every term qᵢkᵢ has mean E[qᵢ] · E[kᵢ]: what is that, and what is the sum?"),
     ("variances-ignored", variance(lambda d, q, k: float(d)),
      "The variances of the entries are not used."),
+    ("variances-added", variance(lambda d, q, k: d * (q + k)),
+     "The variances were added. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
     ("variances-averaged", variance(lambda d, q, k: d * (q + k) / 2),
      "The variances were averaged. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
     ("roots-of-variances", variance(lambda d, q, k: d * math.sqrt(q * k)),

@@ -32,6 +32,8 @@ def over_width(divisor):
 
 
 MISTAKES = (
+    ("divides-by-d", over_width(lambda d: d),
+     "The scores were divided by d_k, or by √d_k twice, where its square root is due once."),
     ("d-minus-one", over_width(lambda d: np.sqrt(max(d - 1, 1))),
      "The root of d_k - 1 was taken. No correction is due: the variance of the sum is d_k."),
     ("whole-root", over_width(lambda d: int(np.sqrt(d))),

@@ -70,6 +70,8 @@ MISTAKES = (
      "The mean was subtracted, which leaves large exponents that overflow. No exponent should be above 0."),
     ("axis-ignored", lambda z, axis=-1: stable(z, -1),
      "The `axis` argument is not used: the softmax always runs over the last axis."),
+    ("always-axis-0", lambda z, axis=-1: stable(z, 0),
+     "The softmax always runs over the first axis. The default is the last one, and `axis` may name any."),
     ("over-everything", lambda z, axis=-1: np.exp(z - z.max()) / np.exp(z - z.max()).sum(),
      "The exponentials were divided by the sum of the whole array. The sum runs along one axis."),
     ("log-softmax", lambda z, axis=-1: scipy.special.log_softmax(z, axis=axis),

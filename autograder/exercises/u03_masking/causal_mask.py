@@ -29,6 +29,8 @@ def where(allowed):
 
 
 MISTAKES = (
+    ("inverted", where(lambda i, j: j > i),
+     "True and False have changed places: in this course True means “may attend”."),
     ("additive-mask", lambda n: np.where(causal_mask(n), 0.0, -np.inf),
      "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”."),
     ("flipped", lambda n: causal_mask(n)[::-1],

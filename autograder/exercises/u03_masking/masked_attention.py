@@ -143,6 +143,8 @@ MISTAKES = (
     ("masked-after-softmax", {"weigh": renormalised},
      "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far above the "
      "allowed ones, or nothing is allowed, that is zero divided by zero."),
+    ("swapped-results", from_results(lambda output, weights, *free: (weights, output)),
+     "The two results come in the wrong order: first the output, then the weights."),
     ("first-mask-only", masked_as(lambda causal, mask: mask[0] if mask.ndim > 2 else mask),
      "All sequences of the batch use the mask of the first one."),
 )  # fmt: skip

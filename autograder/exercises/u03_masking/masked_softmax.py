@@ -14,6 +14,7 @@ from .parts import (
     renormalised,
     silent,
     softmax,
+    unstable,
 )
 
 
@@ -121,6 +122,8 @@ MISTAKES = (
     ("largest-of-all-scores", lambda s, mask: over_own_sum(np.exp(s - s.max(axis=-1, keepdims=True)) * mask),
      "The largest score that is subtracted may be a hidden one. If that is 1e4, all allowed exponentials vanish. Whose "
      "largest should it be?"),
+    ("unstable", unstable,
+     "The exponential overflows for large scores. Subtract the largest allowed score of each row first."),
     ("zero-score-taken-as-masked", lambda scores, mask: over_allowed(scores, scores * mask != 0),
      "A score that happens to be exactly 0 is treated as hidden. Let the mask alone say who is hidden."),
     ("mask-not-broadcast", unbroadcast,

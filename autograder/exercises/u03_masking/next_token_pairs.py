@@ -41,6 +41,8 @@ def cases(case):
 
 
 MISTAKES = (
+    ("swapped", lambda tokens: (tokens[:, 1:], tokens[:, :-1]),
+     "Inputs and targets have changed places: the target is the token that comes after the input."),
     ("wraps-around", lambda tokens: (tokens, np.roll(tokens, -1, axis=1)),
      "The last token is asked to predict the first one of the sequence. The last token has no next one: leave it out."),
     ("padded", lambda tokens: (tokens, np.pad(tokens[:, 1:], ((0, 0), (0, 1)))),

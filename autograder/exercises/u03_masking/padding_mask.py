@@ -47,6 +47,8 @@ def where(allowed):
 
 
 MISTAKES = (
+    ("inverted", where(lambda j, length, m: j >= length),
+     "True and False have changed places: True marks the real tokens, which may be attended to, not the padding."),
     ("counts-from-the-end", where(lambda j, length, m: j >= m - length),
      "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way round."),
     ("longest-not-m", lambda lengths, m: padding_mask(lengths, int(max(lengths))),
