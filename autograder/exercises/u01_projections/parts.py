@@ -10,9 +10,11 @@ Array = np.ndarray
 
 
 def softmax(z: Array, axis: int = -1) -> Array:
-    """The stable softmax, for mistakes that lie elsewhere."""
-    shifted = np.exp(z - z.max(axis=axis, keepdims=True))
-    return shifted / shifted.sum(axis=axis, keepdims=True)
+    """The stable softmax, of the plain programs and for mistakes that lie elsewhere."""
+    largest = z.max(axis=axis, keepdims=True)
+    exponentials = np.exp(z - largest)
+    total = exponentials.sum(axis=axis, keepdims=True)
+    return exponentials / total
 
 
 def each(act: Callable[[Array, Array], Array]) -> Callable[..., tuple[Array, ...]]:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
+from .attention import plain as attention
 from .parts import stable
 
 #: So small and imaginary that a difference is the derivative, with nothing rounded away.
@@ -30,6 +31,19 @@ def attention_backward(
         slopes(lambda K: loss(Q, K, V, d_output), K),
         slopes(lambda V: loss(Q, K, V, d_output), V),
     )
+
+
+def plain(Q, K, V, d_output):
+    d_k = Q.shape[-1]
+    _, weights = attention(Q, K, V)
+    d_weights = d_output @ V.T
+    shared = (weights * d_weights).sum(axis=1, keepdims=True)
+    d_scores = weights * (d_weights - shared)
+    d_products = d_scores / np.sqrt(d_k)
+    dQ = d_products @ K
+    dK = d_products.T @ Q
+    dV = weights.T @ d_output
+    return dQ, dK, dV
 
 
 def cases(case):
@@ -71,30 +85,11 @@ def over_queries(A, dA):
     return A * (dA - (A * dA).sum(axis=0))
 
 
-def from_plain_scores(Q, K):
-    return stable(Q @ K.T)
-
-
-def of_scaled_scores(Q, K):
-    return stable(Q @ K.T / np.sqrt(Q.shape[1]))
-
-
-def backward(
-    Q, K, V, d_output, to_scores=right, by_query=0.5, by_key=0.5, weights=of_scaled_scores, for_values=None, turned=""
-):
-    """The whole way back. by_query, by_key: the power of d_k that the derivatives are divided by.
-
-    turned: which product is formed with a table that should be transposed, or should not.
-    """
-    A = weights(Q, K)
+def backward(Q, K, V, d_output, to_scores=right, by_key=0.5):
+    """The whole way back. by_key: the power of d_k that the derivatives by the keys are divided by."""
+    A = stable(Q @ K.T / np.sqrt(Q.shape[1]))
     dS = to_scores(A, d_output @ V.T)
-    to_query, to_key = (dS.T, dS) if turned == "scores" else (dS, dS.T)
-    mixing = A if for_values is None else for_values(Q, K)
-    return (
-        to_query @ K / Q.shape[1] ** by_query,
-        to_key @ Q / Q.shape[1] ** by_key,
-        (mixing if turned == "values" else mixing.T) @ d_output,
-    )
+    return dS @ K / np.sqrt(Q.shape[1]), dS.T @ Q / Q.shape[1] ** by_key, A.T @ d_output
 
 
 def of_the_last_query(Q, K, V, d_output):
@@ -102,15 +97,8 @@ def of_the_last_query(Q, K, V, d_output):
 
 
 MISTAKES = (
-    ("scale-forgotten", {"by_query": 0, "by_key": 0},
-     "dQ and dK are √d_k times too large. The way forward divides on the way from Q and K to the weights, and a "
-     "constant factor on the way is a constant factor in the derivative."),
-    ("scale-of-dQ-forgotten", {"by_query": 0},
-     "dQ alone is √d_k times too large. dK comes from the same scores: what does it have that dQ lacks?"),
     ("scale-of-dK-forgotten", {"by_key": 0},
      "dK alone is √d_k times too large. dQ comes from the same scores: what does it have that dK lacks?"),
-    ("scaled-twice", {"by_query": 1, "by_key": 1},
-     "dQ and dK are √d_k times too small: the divisor was counted twice."),
     ("row-sum-missing", {"to_scores": lambda A, dA: A * dA},
      "The way back through the softmax lacks its second part. Raising one score also lowers the other weights of the "
      "row, and raising all scores of a row alike must change nothing."),
@@ -121,37 +109,14 @@ MISTAKES = (
     ("jacobian-over-queries", {"to_scores": over_queries},
      "The Jacobian of the softmax was taken along the wrong axis, as if the queries shared out one key's attention: "
      "the table of weights was read transposed. Each query has a softmax of its own, over the keys."),
-    ("weights-missing", {"to_scores": lambda A, dA: dA - (A * dA).sum(axis=1, keepdims=True)},
-     "In the way back through the softmax a factor is missing: a key with hardly any weight has hardly any influence, "
-     "whatever its value is."),
     ("plain-mean", {"to_scores": lambda A, dA: A * (dA - dA.mean(axis=1, keepdims=True))},
      "In the way back through the softmax all keys of a row were averaged alike. How much each of them counts, its "
      "weight says."),
     ("log-softmax", {"to_scores": log_softmax},
      "This is the way back through the logarithm of a softmax, as a cross-entropy has it. Here the weights themselves "
      "mix the values."),
-    ("softmax-skipped", {"to_scores": lambda A, dA: dA},
-     "dQ and dK go from the weights to the scores as if the two were the same: the softmax has a derivative too."),
-    ("wrong-sign", {"to_scores": lambda A, dA: -right(A, dA)},
-     "dQ and dK have the wrong sign. Raising the score of a key moves the output towards its value."),
     ("results-exchanged", lambda *inputs: (backward(*inputs)[1], backward(*inputs)[0], backward(*inputs)[2]),
      "dQ and dK have changed places. Each has the shape of what it belongs to: `return dQ, dK, dV`."),
-    ("scores-transposed", {"turned": "scores"},
-     "The table of derivatives by the scores is transposed where it should not be, in dQ and in dK: its rows belong to "
-     "queries, its columns to keys. Over which of them is summed for one query, and over which for one key?"),
-    ("values-by-rows", {"turned": "values"},
-     "For dV the weights stand as on the way forward. There a query collects from all keys; on the way back a key "
-     "collects from all queries."),
-    ("values-over-queries", {"for_values": lambda Q, K: stable(Q @ K.T / np.sqrt(Q.shape[1]), axis=0)},
-     "dV is mixed with weights of another softmax, one that runs over the queries. The weights are those of the way "
-     "forward."),
-    ("weights-unscaled", {"weights": from_plain_scores},
-     "All is built on the weights of plain scores. The weights are those of the way forward, with its divisor."),
-    ("all-unscaled", {"weights": from_plain_scores, "by_query": 0, "by_key": 0},
-     "These are the gradients of attention on plain scores: the divisor is missing both in the weights and on the way "
-     "back."),
-    ("d_output-ignored", lambda Q, K, V, d_output: backward(Q, K, V, np.ones_like(d_output)),
-     "`d_output` is not used: these are the gradients of the plain sum of the output."),
     ("last-query-alone", of_the_last_query,
      "dK and dV hold what the last query alone does to them. All queries look at the same keys and values: what is to "
      "become of their parts?"),
@@ -163,5 +128,6 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"dV": 0.25, "all three": 0.55, "edge cases": 0.1, "stability": 0.1},
     core="dV",
+    plain=plain,
     slipped=backward,
 )

@@ -1,7 +1,5 @@
 """derivation_terms: the mean of s², split into the squares and the cross terms."""
 
-import math
-
 import numpy as np
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal
@@ -16,6 +14,15 @@ def derivation_terms(
     t = q * k
     outer = np.einsum("si,sj->ij", t, t) / len(t)
     return np.trace(outer), outer.sum() - np.trace(outer)
+
+
+def plain(q, k):
+    t = q * k
+    s = t.sum(axis=1)
+    squares = t**2
+    diagonal = squares.sum(axis=1)
+    cross = s**2 - diagonal
+    return diagonal.mean(), cross.mean()
 
 
 def cases(case):
@@ -78,61 +85,29 @@ FEATURES_AVERAGED = (
     "samples alone."
 )
 MISTAKES = (
-    ("each-pair-once", {"cross": lambda t: cross_of(t) / 2},
-     "Each pair of features was counted once. The sum over i ≠ j holds (i, j) and (j, i)."),
-    ("pairs-twice", {"cross": lambda t: cross_of(t) * 2},
-     "Each pair of features was counted four times: the sum over i ≠ j already holds (i, j) and (j, i)."),
     ("cross-holds-diagonal", {"cross": lambda t: (t.sum(axis=1) ** 2).mean()},
      "The cross part still holds the diagonal: there i and j are different."),
     ("sums-in-place-of-means", {"diagonal": lambda t: (t**2).sum(), "cross": lambda t: cross_of(t) * len(t)},
      "The samples were added up. Both parts are means over the samples."),
-    ("mean-over-features-too", {"diagonal": lambda t: (t**2).mean(), "cross": lambda t: cross_of(t) / t.shape[1]},
-     "The mean runs over the features too. They are summed; the mean runs over the samples."),
     ("features-averaged",
      {"diagonal": lambda t: (t**2).mean(), "cross": lambda t: (t.mean(axis=1) ** 2).mean() - (t**2).mean()},
      FEATURES_AVERAGED),
     ("averaged-over-features-and-over-pairs", {"diagonal": lambda t: (t**2).mean(), "cross": over_pairs},
      FEATURES_AVERAGED),
-    ("diagonal-mean-over-features", {"diagonal": lambda t: (t**2).mean()},
-     "In the diagonal part the mean runs over the features too. They are summed; the mean runs over the samples."),
     ("square-of-mean", lambda q, k: parts((q * k).mean(axis=0)[None], 1),
      "The square was taken after the mean over the samples. First square, then average."),
     ("unbiased", {"diagonal": unbiased(diagonal_of), "cross": unbiased(cross_of)},
      "The mean was taken with samples - 1. It is a plain mean over all samples."),
-    ("not-squared", {"diagonal": lambda t: t.sum(axis=1).mean()},
-     "The terms of the diagonal part were not squared."),
     ("square-of-the-sum", {"diagonal": lambda t: (t.sum(axis=1) ** 2).mean()},
      "The diagonal part is the mean of s², the square of the sum. It is the sum of the squares."),
-    ("variance-in-place-of-square",
-     {"diagonal": lambda t: t.var(axis=0).sum(), "cross": lambda t: t.sum(axis=1).var() - t.var(axis=0).sum()},
-     "The variance of the terms was taken. Here nothing is subtracted before squaring."),
-    ("wrong-sign", {"cross": lambda t: -cross_of(t)},
-     "The cross part has the wrong sign."),
-    ("results-swapped", {"diagonal": cross_of, "cross": diagonal_of},
-     "The two parts have changed places: `return diagonal, cross`."),
     ("cross-is-zero", {"cross": lambda t: 0.0},
      "The cross part is given as 0. That is its expected value for independent entries; here it is measured."),
-    ("axes-confused", lambda q, k: parts(q.T, k.T),
-     "Samples and features have changed places: the sum over i runs over the features, axis 1."),
     ("neighbours-only", {"cross": lambda t: 2 * (t[:, 1:] * t[:, :-1]).sum(axis=1).mean()},
      "The cross part holds neighbouring features alone. Every feature meets every other."),
-    ("squares-separately", lambda q, k: (((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum(), cross_of(q * k)),
-     "Queries and keys were squared and averaged each for itself. The product comes first, then the mean."),
-    ("per-sample",
-     {"diagonal": lambda t: (t**2).sum(axis=1), "cross": lambda t: t.sum(axis=1) ** 2 - (t**2).sum(axis=1)},
-     "The mean over the samples is missing: both parts are single numbers."),
-    ("cross-without-sign", {"cross": lambda t: abs(cross_of(t))},
-     "The sign of the cross part is lost. It may be negative."),
     ("cross-averaged-over-pairs", {"cross": over_pairs},
      "The cross part was divided by the number of pairs. Pairs are summed; the mean runs over the samples."),
-    ("cross-is-variance", {"cross": lambda t: t.sum(axis=1).var()},
-     "The cross part is given as the variance of s. It is what the squares leave of the mean of s²."),
     ("mean-of-s-subtracted", {"cross": lambda t: t.sum(axis=1).var() - diagonal_of(t)},
      "The variance of s was split. The two parts make up the mean of s²: nothing is subtracted before squaring."),
-    ("cross-of-covariances", {"cross": lambda t: t.sum(axis=1).var() - t.var(axis=0).sum()},
-     "The cross part holds covariances. Nothing is subtracted before the products are taken."),
-    ("cross-square-of-mean", {"cross": lambda t: t.sum(axis=1).mean() ** 2 - diagonal_of(t)},
-     "In the cross part the square was taken after the mean over the samples. First square, then average."),
     ("cross-of-means", {"cross": lambda t: cross_of(t.mean(axis=0)[None])},
      "In the cross part the terms were averaged over the samples before they were multiplied."),
     ("cross-of-q-and-k",
@@ -140,30 +115,10 @@ MISTAKES = (
      "The cross part multiplies qᵢ by kⱼ. Each product holds four factors, qᵢkᵢ times qⱼkⱼ."),
     ("cross-over-samples", {"cross": lambda t: ((t @ t.T).sum() - np.trace(t @ t.T)) / len(t)},
      "The cross part multiplies samples with one another. i and j are features of one sample."),
-    ("cross-over-everything", {"cross": lambda t: (t.sum() ** 2 - (t**2).sum()) / len(t)},
-     "In the cross part all samples were added up before squaring. Each sample has its own s."),
-    ("cyclic-neighbours", {"cross": lambda t: 2 * (t * np.roll(t, 1, axis=1)).sum(axis=1).mean()},
-     "The cross part holds neighbouring features alone. Every feature meets every other."),
-    ("cross-summed-over-samples", {"cross": lambda t: cross_of(t) * len(t)},
-     "The cross part was added up over the samples. It is a mean over the samples."),
-    ("diagonal-summed-over-samples", {"diagonal": lambda t: (t**2).sum()},
-     "The diagonal part was added up over the samples. It is a mean over the samples."),
-    ("diagonal-unbiased", {"diagonal": unbiased(diagonal_of)},
-     "The mean of the diagonal part was taken with samples - 1. It is a plain mean."),
     ("first-sample-only", lambda q, k: parts(q[:1], k[:1]),
      "Only the first sample is used. Both parts are means over all samples."),
-    ("median",
-     {"diagonal": lambda t: np.median((t**2).sum(axis=1)),
-      "cross": lambda t: np.median(t.sum(axis=1) ** 2 - (t**2).sum(axis=1))},
-     "The median over the samples was taken. The plain mean is asked for."),
-    ("queries-only", lambda q, k: parts(q, 1),
-     "Only q is used. Each term is a product of an entry of q and an entry of k."),
-    ("lengths-multiplied", lambda q, k: (((q**2).sum(axis=1) * (k**2).sum(axis=1)).mean(), cross_of(q * k)),
-     "The diagonal part multiplies the squared lengths of q and k. Each entry of q meets its own entry of k alone."),
     ("theory-in-place-of-measurement", {"diagonal": lambda t: float(t.shape[1]), "cross": lambda t: 0.0},
      "These are the expected values for independent entries. The function measures both parts on the draws."),
-    ("roots", {"diagonal": lambda t: math.sqrt(diagonal_of(t)), "cross": lambda t: math.sqrt(abs(cross_of(t)))},
-     "Roots were taken at the end. The two parts are means of squares and products."),
     ("centred-first", lambda q, k: parts(q - q.mean(axis=0), k - k.mean(axis=0)),
      "The mean of each feature was subtracted first. The parts are computed from the draws as they are."),
     ("first-features-only", lambda q, k: parts(q[:, :3], k[:, :3]),
@@ -176,6 +131,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.8, "edge cases": 0.2},
     core="values",
+    plain=plain,
     sizes=range(4, 13),
     slipped=parts,
 )

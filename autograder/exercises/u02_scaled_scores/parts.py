@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,9 +11,9 @@ from ..kit import Case, Cases, by_columns, every_second_row, normal
 Array = np.ndarray
 
 
-def stable(z: Array, axis: int = -1, power: Callable[[Array], Array] = np.exp, epsilon: float = 0.0) -> Array:
-    """The shifted softmax, for mistakes that lie elsewhere, or in other powers or a guard of the sum."""
-    powers = power(z - z.max(axis=axis, keepdims=True))
+def stable(z: Array, axis: int = -1, epsilon: float = 0.0) -> Array:
+    """The shifted softmax, for mistakes that lie elsewhere, or in a guard of the sum."""
+    powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / (powers.sum(axis=axis, keepdims=True) + epsilon)
 
 

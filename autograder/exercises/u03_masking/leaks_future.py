@@ -131,10 +131,6 @@ def truncates(attend, Q, K, V):
 
 
 MISTAKES = (
-    ("always-false", lambda attend, Q, K, V: False,
-     "It never finds a leak. Change the later keys and values and look at the outputs before them."),
-    ("always-true", lambda attend, Q, K, V: True,
-     "It finds a leak everywhere, even in causal attention."),
     ("keys-only", {"change": "K"},
      "Only keys are changed. A leak can also run through the values alone."),
     ("values-only", {"change": "V"},

@@ -6,6 +6,7 @@ import numpy as np
 
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided
 from .masked_softmax import masked_softmax
+from .masked_softmax import plain as plain_masked_softmax
 from .parts import (
     TWO_QUERIES,
     filled,
@@ -14,9 +15,6 @@ from .parts import (
     padding,
     renormalised,
     silent,
-    softmax,
-    unstable,
-    zero_for_nan,
 )
 
 
@@ -28,6 +26,14 @@ def masked_attention(
 ):
     weights = masked_softmax(np.einsum("...id,...jd->...ij", Q, K) / math.sqrt(Q.shape[-1]), mask)
     return np.einsum("...ij,...jv->...iv", weights, V), weights
+
+
+def plain(Q, K, V, mask):
+    d_k = Q.shape[-1]
+    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(d_k)
+    weights = plain_masked_softmax(scores, mask)
+    output = weights @ V
+    return output, weights
 
 
 def cases(case):
@@ -101,37 +107,17 @@ def scaled_late(Q, K, V, mask):
     return tuple(result / math.sqrt(Q.shape[-1]) for result in attend(Q, K, V, mask, over=lambda Q, K, V: 1))
 
 
-def returns_scores(Q, K, V, mask):
-    return attend(Q, K, V, mask)[0], Q @ np.swapaxes(K, -1, -2) / math.sqrt(Q.shape[-1])
-
-
 MISTAKES = (
     ("all-axes-transposed", with_keys(lambda K: K.T),
      "`K.T` reverses all axes. That is right for one sequence; for a batch only the last two axes should change "
      "places."),
     ("three-axes-only", with_keys(lambda K: K.transpose(0, 2, 1)),
      "It works for arrays with exactly three axes. Change the last two axes, however many stand before them."),
-    ("not-scaled", {"over": lambda Q, K, V: 1},
-     "The scores are not divided by the square root of d_k."),
     ("divided-by-d", {"over": lambda Q, K, V: Q.shape[-1] ** 2},
      "The scores are divided by d_k, not by its square root."),
-    ("scaled-by-d-v", {"over": lambda Q, K, V: V.shape[-1]},
-     "The scores are divided by √d_v, the width of the values. They are dot products of d_k entries."),
-    ("scaled-by-m", {"over": lambda Q, K, V: K.shape[-2]},
-     "The scores are divided by the square root of the number of keys, not of their width d_k."),
-    ("scaled-by-n", {"over": lambda Q, K, V: Q.shape[-2]},
-     "The scores are divided by the square root of the number of queries, not of their width d_k."),
-    ("scaled-by-first-axis", {"over": lambda Q, K, V: Q.shape[0]},
-     "The scores are divided by the root of `Q.shape[0]`, which is no width. The width d_k is the last axis."),
     ("scaled-by-second-axis", {"over": lambda Q, K, V: Q.shape[1]},
      "The scores are divided by the root of `Q.shape[1]`, which is the width for one sequence, but not for a batch. "
      "The width d_k is the last axis."),
-    ("divided-by-8", {"over": lambda Q, K, V: 64},
-     "The scores are divided by 8, which is the root of 64. The width d_k is another one here: read it off `Q`."),
-    ("divided-by-2", {"over": lambda Q, K, V: 4},
-     "The scores are always divided by 2, which is the root of 4. The width d_k differs: read it off `Q`."),
-    ("scaled-up", {"over": lambda Q, K, V: 1 / Q.shape[-1]},
-     "The scores are multiplied by √d_k where they should be divided by it."),
     ("scaled-after-softmax", scaled_late,
      "The weights are divided by √d_k after the softmax, so that no row sums to 1. Scale the scores before it."),
     ("nan-when-nothing-allowed", {"weigh": filled(-np.inf)},
@@ -150,8 +136,6 @@ MISTAKES = (
      "The weights are masked, but the output is mixed from weights that are not: use the same weights for both."),
     ("weights-not-masked", from_results(lambda output, weights, free_output, free: (output, free)),
      "The output is right, but the weights that are returned are not masked: return those that made the output."),
-    ("always-causal", masked_as(lambda causal, mask: causal),
-     "It uses a causal mask of its own, whatever mask it is given."),
     ("also-causal", masked_as(lambda causal, mask: mask & causal),
      "It adds a causal mask to the mask that it is given. The caller decides who may look at whom."),
     ("not-renormalised", {"weigh": not_renormalised},
@@ -159,24 +143,8 @@ MISTAKES = (
     ("masked-after-softmax", {"weigh": renormalised},
      "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far above the "
      "allowed ones, or nothing is allowed, that is zero divided by zero."),
-    ("score-zero-is-not-masked", {"weigh": lambda scores, mask: softmax(scores * mask)},
-     "Hidden scores are set to 0, which is an ordinary score: hidden keys still get weight."),
-    ("softmax-over-queries", {"weigh": zero_for_nan(filled(-np.inf, axis=-2))},
-     "The softmax runs over the queries: the columns of the weights sum to 1, but the rows should."),
-    ("unstable", {"weigh": unstable},
-     "The exponential overflows for large scores. Subtract the largest allowed score of each row first."),
-    ("returns-scores", returns_scores,
-     "The second result holds the scores, not the weights: the softmax is missing from it."),
     ("swapped-results", from_results(lambda output, weights, *free: (weights, output)),
      "The two results come in the wrong order: first the output, then the weights."),
-    ("output-only", from_results(lambda output, *rest: output),
-     "Only the output is returned. The function returns two arrays, the output and the weights."),
-    ("keys-as-values", lambda Q, K, V, mask: attend(Q, K, K, mask),
-     "The weights mix the keys. The output is a mixture of the values."),
-    ("keys-reshaped", with_keys(lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])),
-     "The keys were reshaped where they should be transposed: a reshape keeps the entries in reading order."),
-    ("no-values", from_results(lambda output, weights, *free: (weights, weights)),
-     "The output is missing: the weights must still be multiplied with the values."),
     ("first-mask-only", masked_as(lambda causal, mask: mask[0] if mask.ndim > 2 else mask),
      "All sequences of the batch use the mask of the first one."),
 )  # fmt: skip
@@ -187,5 +155,6 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25},
     core="values",
+    plain=plain,
     slipped=attend,
 )

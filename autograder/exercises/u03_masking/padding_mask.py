@@ -20,6 +20,12 @@ def padding_mask(lengths: Drawn("B", unsorted, also="m"), m: int) -> Leaf("bool 
     return columns < np.repeat(np.asarray(lengths), m).reshape(len(lengths), m)
 
 
+def plain(lengths, m):
+    key = np.arange(m)
+    length = lengths[:, None]
+    return key < length
+
+
 def cases(case):
     for integer in (np.int64, np.int64, np.int32):
         drawn = case.draw()
@@ -40,46 +46,17 @@ def where(allowed):
     return lambda lengths, m: allowed(np.arange(m), lengths[:, None], m)
 
 
-def cumulative(lengths, m):
-    """Marks the last real token and fills leftwards: at length 0 the index -1 is the last column."""
-    marks = np.zeros((len(lengths), m), bool)
-    marks[np.arange(len(lengths)), lengths - 1] = True
-    return np.logical_or.accumulate(marks[:, ::-1], axis=1)[:, ::-1]
-
-
 MISTAKES = (
     ("inverted", where(lambda j, length, m: j >= length),
      "True and False have changed places: True marks the real tokens, which may be attended to, not the padding."),
-    ("one-too-many", where(lambda j, length, m: j <= length),
-     "One key too many is allowed in each row: columns are counted from 0, so the first `length` of them end before "
-     "column `length`."),
-    ("one-too-few", where(lambda j, length, m: j < length - 1),
-     "One key too few is allowed in each row: the last real token of each sequence is hidden."),
-    ("transposed", lambda lengths, m: padding_mask(lengths, m).T,
-     "The result is (m, B): sequences are rows and keys are columns, so it should be (B, m)."),
     ("counts-from-the-end", where(lambda j, length, m: j >= m - length),
      "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way round."),
     ("longest-not-m", lambda lengths, m: padding_mask(lengths, int(max(lengths))),
      "The mask is as wide as the longest sequence. It should be m wide, however long the sequences are."),
-    ("length-0", cumulative,
-     "An empty sequence comes out wrong: is an index like `length - 1` used, which is -1, the last column, for length "
-     "0?"),
-    ("int-mask", lambda lengths, m: padding_mask(lengths, m).astype(int),
-     "The pattern is right, but it holds integers. A mask is an array of booleans."),
-    ("float-mask", lambda lengths, m: padding_mask(lengths, m).astype(float),
-     "The pattern is right, but it holds floats. A mask is an array of booleans."),
     ("additive-mask", lambda lengths, m: np.where(padding_mask(lengths, m), 0.0, -np.inf),
      "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”."),
-    ("query-axis", lambda lengths, m: padding_mask(lengths, m)[:, None, :],
-     "The pattern is right, with an axis too many: the result is (B, m). The axis of the queries comes later."),
     ("one-length-for-all", where(lambda j, length, m: j < np.full_like(length, length[0])),
      "Every row uses the length of the first sequence. Each row has a length of its own."),
-    ("longest-for-all", where(lambda j, length, m: j < np.full_like(length, length.max())),
-     "Every row uses the longest length. Each row has a length of its own."),
-    ("shortest-for-all", where(lambda j, length, m: j < np.full_like(length, length.min())),
-     "Every row uses the shortest length. Each row has a length of its own."),
-    ("rows-reversed", where(lambda j, length, m: j < length[::-1]),
-     "The rows stand in reverse order. Row b belongs to sequence b."),
     ("at-least-one", where(lambda j, length, m: j < np.maximum(length, 1)),
      "An empty sequence gets one key. A length of 0 is a row of False."),
     ("full-length", where(lambda j, length, m: j < np.minimum(length, m - 1)),
@@ -88,8 +65,6 @@ MISTAKES = (
      "Only one key per row is allowed, the last real one. All keys before it are real too."),
     ("sorted-lengths", where(lambda j, length, m: j < np.sort(length, axis=0)),
      "The rows come sorted by length. Row b belongs to sequence b: keep the order of `lengths`."),
-    ("list-of-lists", lambda lengths, m: padding_mask(lengths, m).tolist(),
-     "The pattern is right, but it is a list. Return a NumPy array of booleans."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -98,5 +73,6 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.75, "edge cases": 0.25},
     core="values",
+    plain=plain,
     sizes=range(5, 11),
 )

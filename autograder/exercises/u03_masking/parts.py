@@ -35,25 +35,21 @@ def padding(shortest: int, spare: int) -> Drawn:
 # Weights from scores
 
 
-def softmax(z: Array, axis: int | None = -1) -> Array:
+def softmax(z: Array) -> Array:
     """The stable softmax without a mask."""
     with np.errstate(all="ignore"):
-        powers = np.exp(z - z.max(axis=axis, keepdims=True))
-        return powers / powers.sum(axis=axis, keepdims=True)
+        powers = np.exp(z - z.max(axis=-1, keepdims=True))
+        return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def filled(fill: float, axis: int | None = -1) -> Weigh:
+def filled(fill: float) -> Weigh:
     """A softmax of scores whose hidden ones were replaced by `fill`."""
-    return lambda scores, mask: softmax(np.where(mask, scores, fill), axis)
+    return lambda scores, mask: softmax(np.where(mask, scores, fill))
 
 
 def silent(weigh: Weigh) -> Weigh:
     """`weigh` with zeros for rows where nothing is allowed."""
     return lambda scores, mask: np.where(np.any(mask, axis=-1, keepdims=True), weigh(scores, mask), 0)
-
-
-def zero_for_nan(weigh: Weigh) -> Weigh:
-    return lambda scores, mask: np.nan_to_num(weigh(scores, mask))
 
 
 #: As it is right, for mistakes that lie elsewhere.

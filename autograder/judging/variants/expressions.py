@@ -83,6 +83,10 @@ def of_comparison(node: ast.Compare) -> Iterator[Edit]:
     for to in others.get(type(node.ops[0]), ()):
         new = ast.Compare(node.left, [to()], node.comparators)
         yield change(node, new, f"compares-{shown(new)}", instead(new, node, "a comparison"))
+    if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        for operation in (ast.Add(), ast.Sub()):
+            new = ast.Compare(node.left, node.ops, [ast.BinOp(node.comparators[0], operation, ast.Constant(1))])
+            yield change(node, new, f"compares-{shown(new)}", instead(new, node, "a comparison"), POSSIBLE)
 
 
 def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
@@ -110,7 +114,7 @@ def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator
     value, parent = node.value, parents.get(node)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
-    if isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim"):
+    if (isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim")) or _is_default(node, parents):
         return
     if isinstance(value, int):
         options = {value + 1, value - 1, 0, 2 * value, *((1, 2) if value > 2 else ())}
@@ -128,6 +132,43 @@ def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator
             if words.endswith("another"):
                 words = f"{option:g} stood in the place of {value:g}"
             yield change(node, new, f"{option:g}-for-{value:g}-in-{shown(around)}", words, POSSIBLE)
+
+
+def of_sign(node: ast.UnaryOp, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
+    """A sign that is lost: of a name, or of a number that picks an axis."""
+    if _is_default(node, parents) or isinstance(parents.get(node), ast.keyword):
+        return
+    if not isinstance(node.operand, ast.Constant):
+        yield change(node, node.operand, "sign-lost", f"{brief(node, 'a sign')} were {brief(node.operand, 'lost')}")
+        return
+    around = _around(node, parents)
+    words = instead(_replaced(around, node, node.operand), around, "a number")
+    yield change(node, node.operand, f"sign-lost-in-{shown(around)}", words)
+
+
+def of_defaults(node: ast.arguments) -> Iterator[Edit]:
+    """Another default of an argument that is a number."""
+    positional = node.args[len(node.args) - len(node.defaults) :]
+    pairs = [*zip(positional, node.defaults, strict=True), *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+    for argument, default in pairs:
+        if default is None or not isinstance(_literal(default), (int, float)):
+            continue
+        for option in (-1, 0, 1, 2):
+            if option != _literal(default):
+                words = f"`{argument.arg}` were {option} where it is not given"
+                yield change(default, constant(option), f"{argument.arg}-is-{option}-by-default", words, POSSIBLE)
+
+
+def _literal(node: ast.AST) -> object:
+    try:
+        return ast.literal_eval(node)
+    except ValueError:
+        return None
+
+
+def _is_default(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    parent = parents.get(node)
+    return isinstance(parent, ast.arguments) or isinstance(parents.get(parent), ast.arguments)
 
 
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
@@ -183,6 +224,10 @@ def of_size(node: ast.AST, sizes: Sequence[str]) -> Iterator[Edit]:
         text = words.replace("*", "·")
         rank = LIKELY if words in sizes else POSSIBLE if "*" in words else ODD
         yield change(node, new, f"{words}-for-{now}", f"{text} stood in the place of {now}", rank)
+    for operation, sign in ((ast.Add(), "+"), (ast.Sub(), "-")):
+        new = ast.BinOp(node, operation, ast.Constant(1))
+        yield change(node, new, f"{now}-{'plus' if sign == '+' else 'minus'}-one", f"{now} {sign} 1 stood in the place "
+                    f"of {now}", POSSIBLE)  # fmt: skip
     for number in NUMBERS:
         yield change(node, ast.Constant(number), f"{number}-for-{now}",
                     f"{number} stood in the place of {now}, whatever it is", POSSIBLE)  # fmt: skip

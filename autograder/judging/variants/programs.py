@@ -168,7 +168,9 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
         if isinstance(node, ast.BinOp):
             yield from expressions.of_operation(node)
         elif isinstance(node, ast.UnaryOp):
-            yield change(node, node.operand, "sign-lost", f"{brief(node, 'a sign')} were {brief(node.operand, 'lost')}")
+            yield from expressions.of_sign(node, parents)
+        elif isinstance(node, ast.arguments):
+            yield from expressions.of_defaults(node)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from expressions.of_comparison(node)
         elif isinstance(node, ast.Call):
@@ -182,7 +184,7 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
             yield from statements.of_condition(node)
         elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
             yield from statements.of_statement(node, tree, parents)
-            yield from statements.of_value(node)
+            yield from statements.of_value(node, sizes)
         elif isinstance(node, ast.For):
             yield from statements.of_loop(node, tree)
         elif isinstance(node, ast.Constant):

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import POSSIBLE, Edit, brief, called, change, shown, slug_of
+from .edit import ODD, POSSIBLE, Edit, brief, called, change, shown, slug_of
 
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
@@ -15,6 +15,9 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
         new = deepcopy(node)
         new.test = ast.Constant(value)
         yield Edit(node.number, new, slug_of(word, shown(node.test)), f"{condition} {word} held")
+    new = deepcopy(node)
+    new.test = ast.UnaryOp(ast.Not(), node.test)
+    yield Edit(node.number, new, slug_of("inverted", shown(node.test)), f"{condition} were taken the wrong way round")
 
 
 def of_statement(node: ast.stmt, tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
@@ -34,7 +37,7 @@ def of_statement(node: ast.stmt, tree: ast.FunctionDef, parents: dict[ast.AST, a
         yield change(node, None, f"without-{shown(node)}", f"the step {brief(node, 'of one line')} were left out")
 
 
-def of_value(node: ast.stmt) -> Iterator[Edit]:
+def of_value(node: ast.stmt, sizes: Sequence[str]) -> Iterator[Edit]:
     """One step more than is due on what is worked out in a line."""
     value = node.value
     if not isinstance(value, (ast.BinOp, ast.Call)):
@@ -53,6 +56,21 @@ def of_value(node: ast.stmt) -> Iterator[Edit]:
         (cut, "negatives-cut", f"negative entries of {what} were cut to 0"),
     ):
         yield Edit(value.number, new, slug_of(slug, what), words, POSSIBLE)
+    yield from _of_a_factor(value, what, sizes)
+
+
+def _of_a_factor(value: ast.expr, what: str, sizes: Sequence[str]) -> Iterator[Edit]:
+    """A division or a factor that nobody asked for: by a size, by its root, by 2."""
+    for name in sizes:
+        size = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(name)], [])
+        root = ast.BinOp(size, ast.Pow(), ast.Constant(0.5))
+        for by, said in ((root, f"√{name}"), (size, name)):
+            for operator, verb in ((ast.Div(), "divided by"), (ast.Mult(), "multiplied with")):
+                new = ast.BinOp(value, operator, by)
+                yield Edit(value.number, new, slug_of(what, verb, said), f"{what} were {verb} {said}", ODD)
+    for operator, word in ((ast.Div(), "halved"), (ast.Mult(), "doubled")):
+        new = ast.BinOp(value, operator, ast.Constant(2))
+        yield Edit(value.number, new, slug_of(what, word), f"{what} were {word}", ODD)
 
 
 def _bound_before(target: ast.AST, node: ast.stmt, tree: ast.FunctionDef) -> bool:
