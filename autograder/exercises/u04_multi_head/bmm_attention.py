@@ -1,5 +1,6 @@
 """bmm_attention: N attentions at once, by batched matrix products."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,18 @@ def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: norma
     allowed = mask.any(-1, keepdim=True)
     output = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~allowed)
     return output * allowed
+
+
+def plain(Q, K, V, mask=None):
+    d_k = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        empty = ~mask.any(dim=-1, keepdim=True)
+        weights = weights.masked_fill(empty, 0.0)
+    return weights @ V
 
 
 def cases(case):
@@ -112,6 +125,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(3, 10),
     slipped=attend,
     library="torch",

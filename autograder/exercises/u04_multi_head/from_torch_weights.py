@@ -17,6 +17,15 @@ def from_torch_weights(
     return W_Q, W_K, W_V, F.linear(unit, out_proj_weight)
 
 
+def plain(in_proj_weight, out_proj_weight):
+    d_model = out_proj_weight.shape[0]
+    W_Q = in_proj_weight[:d_model].T
+    W_K = in_proj_weight[d_model : 2 * d_model].T
+    W_V = in_proj_weight[2 * d_model :].T
+    W_O = out_proj_weight.T
+    return W_Q, W_K, W_V, W_O
+
+
 def cases(case):
     for d_model in distinct(case.rng, 3, 3, 11):
         yield case("values", d_model=d_model)
@@ -58,6 +67,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(3, 12),
     slipped=converted,
     library="torch",

@@ -3,8 +3,10 @@
 import torch
 
 from ..kit import Leaf, exercise, normal, size, weights
+from .bmm_attention import plain as bmm_attention
 from .multi_head_attention import multi_head_attention
 from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+from .split_heads import plain as split_heads
 
 
 def head_contributions(
@@ -24,6 +26,19 @@ def head_contributions(
         own[head * width : (head + 1) * width] = W_O[head * width : (head + 1) * width]
         alone.append(multi_head_attention(X, W_Q, W_K, W_V, own, zero, n_heads, mask))
     return torch.stack(alone, 1)
+
+
+def plain(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_heads)
+    V = split_heads(X @ W_V, n_heads)
+    heads = bmm_attention(Q, K, V, mask)
+    d_head = heads.shape[-1]
+    contributions = []
+    for head in range(n_heads):
+        rows = W_O[head * d_head : (head + 1) * d_head]
+        contributions.append(heads[:, head] @ rows)
+    return torch.stack(contributions, dim=1)
 
 
 def in_blocks(W_O, n_heads):
@@ -71,6 +86,7 @@ EXERCISE = exercise(
     mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=SIZES,
     ranges=RANGES,
     slipped=written,

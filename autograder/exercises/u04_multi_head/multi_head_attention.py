@@ -5,7 +5,10 @@ import torch
 from .. import attention_parts as parts
 from ..kit import Leaf, exercise, normal, size, weights
 from .bmm_attention import bmm_attention
+from .bmm_attention import plain as plain_attention
+from .merge_heads import plain as merge_heads
 from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+from .split_heads import plain as split_heads
 
 
 def multi_head_attention(
@@ -27,6 +30,15 @@ def multi_head_attention(
         of_head = None if mask is None else mask[:, head]
         out = out + bmm_attention(X @ W_Q[:, own], X @ W_K[:, own], X @ W_V[:, own], of_head) @ W_O[own]
     return out
+
+
+def plain(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_heads)
+    V = split_heads(X @ W_V, n_heads)
+    heads = plain_attention(Q, K, V, mask)
+    concatenated = merge_heads(heads)
+    return concatenated @ W_O + b_O
 
 
 def layer(
@@ -83,6 +95,7 @@ EXERCISE = exercise(
     mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=SIZES,
     ranges=RANGES,
     slipped=layer,

@@ -13,6 +13,14 @@ def split_heads(X: normal("B n h*d_head"), n_heads: size("h")) -> Leaf("float ar
     return torch.stack(X.chunk(n_heads, dim=-1), dim=1)
 
 
+def plain(X, n_heads):
+    B, n, width = X.shape
+    if width % n_heads != 0:
+        raise ValueError(f"{n_heads} heads do not divide {width}")
+    d_head = width // n_heads
+    return X.reshape(B, n, n_heads, d_head).transpose(1, 2)
+
+
 def cases(case):
     for _ in range(3):
         yield case("values", "B = {B}, n = {n}, {h} heads of {d_head}")
@@ -89,6 +97,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "edge cases": 0.2, "errors": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(2, 9),
     library="torch",
 )

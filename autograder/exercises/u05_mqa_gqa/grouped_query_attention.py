@@ -4,7 +4,22 @@ import torch
 import torch.nn.functional as F
 
 from ..kit import Leaf, Raises, exercise, normal, size, weights
-from .parts import LAYER, LAYER_SLIPS, TILED, averaged, first_for_all, grouped, groups, in_groups, layer_cases, tiled
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from .parts import (
+    LAYER,
+    LAYER_SLIPS,
+    TILED,
+    attention,
+    averaged,
+    first_for_all,
+    grouped,
+    groups,
+    in_groups,
+    layer_cases,
+    tiled,
+)
+from .repeat_kv import plain as repeat_kv
 
 
 def grouped_query_attention(
@@ -25,6 +40,17 @@ def grouped_query_attention(
     mask = None if mask is None else mask.broadcast_to(B, n_heads, n, n)
     heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, enable_gqa=True)
     return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1]))
+
+
+def plain(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    if n_heads % n_kv_heads != 0:
+        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads}")
+    n_rep = n_heads // n_kv_heads
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_kv_heads)
+    V = split_heads(X @ W_V, n_kv_heads)
+    heads = attention(Q, repeat_kv(K, n_rep), repeat_kv(V, n_rep), mask)
+    return merge_heads(heads) @ W_O
 
 
 def cases(case):
@@ -72,6 +98,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.2, "errors": 0.1, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=grouped,
     **LAYER,
 )

@@ -12,6 +12,12 @@ def kv_cache_bytes(
     return int(np.prod(sizes))
 
 
+def plain(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    values_per_token = 2 * n_layers * n_kv_heads * d_head
+    all_values = values_per_token * n_tokens * batch
+    return all_values * bytes_per_value
+
+
 def cases(case):
     batch = {"batch": size("batch")}
     for one in (batch, {"bytes_per_value": 4}, batch):
@@ -84,6 +90,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
     core="values",
+    plain=plain,
     library="torch",
     ranges=RANGES,
 )

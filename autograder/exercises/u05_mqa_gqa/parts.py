@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import NOT_IN_TORCH_UNITS, Case, Cases, Drawn, Row, by_columns, mask, strided
 
 #: What `exercise` is told of every layer of this unit. The numbers of heads stand in the cases, where they must fit.
@@ -56,6 +57,16 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
     yield case("edge cases", "memory that is not contiguous", layout=places, **second)
 
 
+def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The attention of every head, written as a student would, for the plain programs."""
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    return weights @ V
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # How query heads share key/value heads: (B, g, n, d) -> (B, g * rep, n, d)
 
@@ -88,8 +99,8 @@ def grouped(
     mask: Tensor | None = None,
     *,
     refuses: Callable[[int, int], bool] = lambda h, g: h % g > 0,
-    split: attention.Split = attention.split,
-    merge: attention.Merge = attention.merge,
+    split: attention_parts.Split = attention_parts.split,
+    merge: attention_parts.Merge = attention_parts.merge,
     keys: Share = in_groups,
     values: Share = in_groups,
     roles: str = "KV",
@@ -116,33 +127,32 @@ def grouped(
         mask = mask.broadcast_to(len(X), n_heads, n, n)[:, :1]
     sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
     K, V = keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads]
-    heads, _ = attention.attend(Q, K, V, mask, sizes=sizes, **slips)
+    heads, _ = attention_parts.attend(Q, K, V, mask, sizes=sizes, **slips)
     return after(merge(heads) @ W_O, X)
 
 
 LAYER_SLIPS: tuple[Row, ...] = (
-    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
-    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
+    ("unscaled", {"scaling": "none"}, attention_parts.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, attention_parts.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, attention_parts.BY_D_MODEL),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, attention_parts.BY_ALL),
+    ("root-of-n", {"scaling": "root of n"}, attention_parts.BY_N),
     ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
-    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
-    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
-    ("reshape-only-twice", {"split": attention.split_reshaped, "merge": attention.merge_reshaped}, attention.RESHAPED),
-    ("interleaved-throughout", {"split": attention.split_interleaved, "merge": attention.merge_interleaved},
-     attention.INTERLEAVED),
-    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, attention.BY_SHARE),
-    ("always-causal", {"always_causal": True}, attention.ALWAYS_CAUSAL),
+    ("interleaved-heads", {"split": attention_parts.split_interleaved}, attention_parts.INTERLEAVED),
+    ("reshape-only", {"split": attention_parts.split_reshaped}, attention_parts.RESHAPED),
+    ("merged-by-reshape", {"merge": attention_parts.merge_reshaped}, attention_parts.MERGED_RESHAPED),
+    ("interleaved-throughout", {"split": attention_parts.split_interleaved, "merge": attention_parts.merge_interleaved},
+     attention_parts.INTERLEAVED),
+    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, attention_parts.BY_SHARE),
+    ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
      "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
-    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
-    *(row for row in attention.MASK_SLIPS if row[0] not in ("nan-rows", "uniform-rows")),
-    ("mask-mild", {"masking": "mild"}, attention.MILD),
-    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("merged-interleaved", {"merge": attention_parts.merge_interleaved}, attention_parts.INTERLEAVED),
+    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
+    *(row for row in attention_parts.MASK_SLIPS if row[0] not in ("nan-rows", "uniform-rows")),
+    ("mask-mild", {"masking": "mild"}, attention_parts.MILD),
+    ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
     ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
     ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),

@@ -18,6 +18,15 @@ def pool_kv_heads(W: normal("d_model g*rep*d_head"), n_heads: size("g*rep"), n_k
     return torch.cat(columns, 1)
 
 
+def plain(W, n_heads, n_kv_heads):
+    d_model = W.shape[0]
+    d_head = W.shape[1] // n_heads
+    n_rep = n_heads // n_kv_heads
+    heads = W.reshape(d_model, n_kv_heads, n_rep, d_head)
+    pooled = heads.mean(dim=2)
+    return pooled.reshape(d_model, n_kv_heads * d_head)
+
+
 def cases(case):
     def pooling(criterion, label, **given):
         return case(criterion, label, also={"h": "g*rep"}, **given)
@@ -84,6 +93,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     library="torch",
     ranges={"g": range(2, 5), "rep": range(2, 5), "d_head": range(3, 8), "d_model": range(5, 12)},
     slipped=pooled,

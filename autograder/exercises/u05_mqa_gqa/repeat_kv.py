@@ -11,6 +11,10 @@ def repeat_kv(K: normal("B g n d"), n_rep: int) -> Leaf("float array", "the resu
     return torch.repeat_interleave(K, n_rep, dim=1)
 
 
+def plain(K, n_rep):
+    return K.repeat_interleave(n_rep, dim=1)
+
+
 def cases(case):
     for _ in range(3):
         yield case("values", "{g} heads, each {n_rep} times")
@@ -45,6 +49,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     library="torch",
     sizes=range(2, 9),
     ranges={"n_rep": range(2, 5)},

@@ -4,9 +4,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights
-from .parts import LAYER, PADDED, PADDING_ALONE, crossed, first_mask
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed, first_mask
 
 
 def cross_attention(
@@ -31,6 +33,18 @@ def cross_attention(
     maps = F.scaled_dot_product_attention(Q, K, unit, attn_mask=allowed) * seen
     heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed) * seen
     return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1])), maps
+
+
+def plain(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(Y @ W_K, n_heads)
+    V = split_heads(Y @ W_V, n_heads)
+    mask = None
+    if source_mask is not None:
+        mask = source_mask[:, None, None, :]
+    heads, weights = attention(Q, K, V, mask)
+    out = merge_heads(heads) @ W_O
+    return out, weights
 
 
 def _few_left(rng, shape, sizes):
@@ -64,26 +78,26 @@ def cases(case):
 
 def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
     out, _ = cross_attention(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask)
-    Q, K = attention.split(X @ W_Q, n_heads), attention.split(Y @ W_K, n_heads)
+    Q, K = attention_parts.split(X @ W_Q, n_heads), attention_parts.split(Y @ W_K, n_heads)
     return out, Q @ K.mT / Q.shape[-1] ** 0.5
 
 
 MISTAKES = (
-    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
-    ("root-of-m", {"scaling": "root of m"}, attention.BY_N),
-    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
+    ("unscaled", {"scaling": "none"}, attention_parts.UNSCALED),
+    ("divides-by-d-head", {"scaling": "d_head"}, attention_parts.BY_D_HEAD),
+    ("root-of-d-model", {"scaling": "root of d_model"}, attention_parts.BY_D_MODEL),
+    ("root-of-all-heads", {"scaling": "root of all heads"}, attention_parts.BY_ALL),
+    ("root-of-m", {"scaling": "root of m"}, attention_parts.BY_N),
+    ("root-of-n", {"scaling": "root of n"}, attention_parts.BY_N),
     ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
-    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
-    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
-    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
-    *attention.MASK_SLIPS,
-    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("interleaved-heads", {"split": attention_parts.split_interleaved}, attention_parts.INTERLEAVED),
+    ("reshape-only", {"split": attention_parts.split_reshaped}, attention_parts.RESHAPED),
+    ("merged-by-reshape", {"merge": attention_parts.merge_reshaped}, attention_parts.MERGED_RESHAPED),
+    ("merged-interleaved", {"merge": attention_parts.merge_interleaved}, attention_parts.INTERLEAVED),
+    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
+    *attention_parts.MASK_SLIPS,
+    ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
     ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
     ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
@@ -109,6 +123,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=crossed,
     **LAYER,
 )

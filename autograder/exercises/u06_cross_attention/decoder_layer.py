@@ -7,8 +7,9 @@ import torch.nn.functional as F
 from .. import attention_parts as attention
 from ..kit import Drawn, Leaf, exercise, mask, normal, size, strided, weights
 from .cross_attention import cross_attention
+from .cross_attention import plain as plain_cross_attention
 from .decoder_slips import add, in_both, in_turn, layer, one_scale
-from .parts import LAYER, PADDED, PADDING_ALONE, first_mask
+from .parts import LAYER, PADDED, PADDING_ALONE, first_mask, multi_head_attention
 
 
 def weights_of_both(rng, shape, sizes):
@@ -34,6 +35,17 @@ def decoder_layer(
     heads = F.scaled_dot_product_attention(Q, K, V, is_causal=True)
     X = X + heads.transpose(1, 2).reshape(B, n, -1) @ own[3]
     return X + cross_attention(X, Y, *cross, n_heads, source_mask)[0]
+
+
+def plain(X, Y, params, n_heads, source_mask=None):
+    W_Q, W_K, W_V, W_O = params["self_W_Q"], params["self_W_K"], params["self_W_V"], params["self_W_O"]
+    n = X.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    own = multi_head_attention(X, W_Q, W_K, W_V, W_O, n_heads, causal)
+    X_1 = X + own
+    W_Q, W_K, W_V, W_O = params["cross_W_Q"], params["cross_W_K"], params["cross_W_V"], params["cross_W_O"]
+    out, _ = plain_cross_attention(X_1, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask)
+    return X_1 + out
 
 
 def cases(case):
@@ -122,6 +134,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=layer,
     **LAYER,
 )

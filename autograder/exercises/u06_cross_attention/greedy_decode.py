@@ -13,6 +13,17 @@ def greedy_decode(next_logits, start, end, max_len: int) -> Leaf("int list", "th
     return tokens
 
 
+def plain(next_logits, start, end, max_len):
+    tokens = [start]
+    for _ in range(max_len - 1):
+        logits = next_logits(list(tokens))
+        token = int(logits.argmax())
+        tokens.append(token)
+        if token == end:
+            break
+    return tokens
+
+
 def model(seed, vocab, plan, lead=None, large=False):
     """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits.
 
@@ -128,6 +139,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.3},
     core="values",
+    plain=plain,
     slipped=decoded,
     library="torch",
 )

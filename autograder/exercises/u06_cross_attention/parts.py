@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,8 +10,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import Drawn
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
 
 #: What `exercise` is told of both layers: widths that are larger than what else there is, and few heads.
 LAYER: dict[str, Any] = {
@@ -33,6 +36,30 @@ PADDED = Drawn("B m", _padding)
 PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])
 
 
+def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """What every head puts out, and its weights, written as a student would, for the plain programs."""
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        empty = ~mask.any(dim=-1, keepdim=True)
+        weights = weights.masked_fill(empty, 0.0)
+    return weights @ V, weights
+
+
+def multi_head_attention(
+    X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, n_heads: int, mask: Tensor
+) -> Tensor:
+    """The self-attention that the notebook gives, for the plain programs."""
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_heads)
+    V = split_heads(X @ W_V, n_heads)
+    heads, _ = attention(Q, K, V, mask)
+    return merge_heads(heads) @ W_O
+
+
 def crossed(
     X: Tensor,
     Y: Tensor,
@@ -43,8 +70,8 @@ def crossed(
     n_heads: int,
     source_mask: Tensor | None = None,
     *,
-    split: attention.Split = attention.split,
-    merge: attention.Merge = attention.merge,
+    split: attention_parts.Split = attention_parts.split,
+    merge: attention_parts.Merge = attention_parts.merge,
     roles: str = "KV",
     mask_of: Callable[[Tensor], Tensor] = lambda mask: mask[:, None, None],
     after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
@@ -59,7 +86,7 @@ def crossed(
     if always_causal:
         causal = torch.ones(X.shape[1], Y.shape[1], dtype=torch.bool).tril()
         mask = causal if mask is None else mask & causal
-    heads, weights = attention.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
+    heads, weights = attention_parts.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
     return after(merge(heads) @ W_O, weights, X)
 
 

@@ -129,7 +129,10 @@ def _begun(words: str) -> str:
 
 
 def _listed(value: Any, count: int) -> list[Any]:
-    return list(value) if count > 1 and isinstance(value, tuple) else [value]
+    """The results one by one, also those of a tuple within a tuple, as a cache is."""
+    if count == 1 or not isinstance(value, tuple):
+        return [value]
+    return [each for item in value for each in _listed(item, count)]
 
 
 def _weight(call: Call) -> int:
