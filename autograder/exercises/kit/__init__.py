@@ -38,13 +38,24 @@ One exercise is one file in its unit's folder, named after the function that stu
    rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `once`, `also`. The **first** case is the plainest:
    the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
 
-3. **The known mistakes**, a table of rows `(slug, how it computes, what the student reads)`, most typical first: the
-   first that explains an answer is named. Advice says what went wrong and where to look, in one sentence or two, and
-   never holds the answer. Slugs are stable.
+3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, in the names of the
+   docstring and of the field. The judge makes small changes of it (another axis, a factor left out, one name for
+   another) and looks which of them answers as a wrong answer does; so the sizes have names (`d_k = Q.shape[-1]`), each
+   line has one idea, and what earlier exercises do is called (`from .softmax import plain as softmax`): their slips are
+   then slips of this one too.
+
+       def plain(query, keys, values):
+           scores = keys @ query
+           weights = softmax(scores)
+           return weights @ values
+
+4. **The known mistakes** that no small change makes: a table of rows `(slug, how it computes, what the student reads)`,
+   most typical first: the first that explains an answer is named. Advice says what went wrong and where to look, in one
+   sentence or two, and never holds the answer. Slugs are stable.
 
        MISTAKES = (
-           ("no-softmax", lambda query, keys, values: keys @ query @ values,
-            "The raw scores were used as weights. They must be made positive, with a sum of 1, by a softmax."),
+           ("plain-average", lambda query, keys, values: values.mean(axis=0),
+            "All keys weigh the same: the scores are not used."),
            …
        )  # fmt: skip
 
@@ -53,7 +64,7 @@ One exercise is one file in its unit's folder, named after the function that stu
    argument and a right default for each slip, hand it over as `slipped=`, and let rows hold the slip alone:
    `("unscaled", {"scaling": "none"}, UNSCALED)`. Rows that several exercises share are a tuple in the unit's parts.py.
 
-4. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (its core is the criterion without which
+5. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (its core is the criterion without which
    nothing is earned) and what stands apart from the rule: `library="torch"`, other sizes, what is forbidden.
 
 What is special, and how it is said:

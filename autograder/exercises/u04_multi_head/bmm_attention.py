@@ -25,12 +25,12 @@ def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: norma
 def plain(Q, K, V, mask=None):
     d_k = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_k)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    forbidden = ~mask
+    scores = scores.masked_fill(forbidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
-    if mask is not None:
-        empty = ~mask.any(dim=-1, keepdim=True)
-        weights = weights.masked_fill(empty, 0.0)
+    weights = weights.masked_fill(forbidden, 0.0)
     return weights @ V
 
 

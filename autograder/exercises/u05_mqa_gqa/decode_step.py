@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from .. import attention_parts
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, exercise, normal, size, weights
+from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .parts import LAYER, TILED, attention, averaged, first_for_all, groups, in_groups, tiled
@@ -67,6 +67,7 @@ def cases(case):
     yield case("edge cases", "a single sequence (B = 1)", B=1, **third)
     yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
     yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
+    yield case("edge cases", "memory that is not contiguous", layout=strided, **third)
     drawn = case.draw(**second)
     drawn["W_Q"] *= 90
     drawn["cache"][0][:] *= 90

@@ -61,9 +61,12 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
     """The attention of every head, written as a student would, for the plain programs."""
     d_head = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    forbidden = ~mask
+    scores = scores.masked_fill(forbidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(forbidden, 0.0)
     return weights @ V
 
 

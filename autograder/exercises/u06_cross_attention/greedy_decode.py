@@ -47,10 +47,14 @@ def model(seed, vocab, plan, lead=None, large=False):
 
 
 def cases(case):
-    def sentence(criterion, label, steps, max_len, ends=True, same=False, starts_again=False, **how):
-        """steps: tokens between start and end. ends: False where no end comes. same: start and end are one token."""
+    def sentence(criterion, label, steps, max_len, ends=True, same=False, starts_again=False, zero="", **how):
+        """steps: tokens between start and end. ends: False where no end comes. same: start and end are one token.
+
+        zero: "start" or "end" where that is the token 0, which counts as false.
+        """
         rng, vocab = case.rng, int(case.rng.integers(9, 15))
-        start, end = rng.permutation(vocab)[:2].tolist()
+        start, end = (1 + rng.permutation(vocab - 1)[:2]).tolist()
+        start, end = 0 if zero == "start" else start, 0 if zero == "end" else end
         start = end if same else start
         words = [token for token in range(vocab - 3) if token not in (start, end)]
         middle = rng.choice(words, steps).tolist()
@@ -71,6 +75,8 @@ def cases(case):
     yield sentence("edge cases", "the end comes at once", 0, 8)
     yield sentence("edge cases", "the end is the last token that fits", 4, 6)
     yield sentence("edge cases", "start and end are the same token", 4, 12, same=True)
+    yield sentence("edge cases", "the end is token 0", 4, 12, zero="end")
+    yield sentence("edge cases", "the start is token 0", 4, 12, zero="start")
     yield sentence("edge cases", "the start token comes again", 5, 12, starts_again=True)
     yield sentence("edge cases", "logits that differ by little", 6, 12, lead=0.02)
     yield sentence("edge cases", "logits of about 10,000", 5, 12, large=True)

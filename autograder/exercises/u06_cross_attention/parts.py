@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from .. import attention_parts
 from ..kit import Drawn
-from ..u04_multi_head.merge_heads import plain as merge_heads
-from ..u04_multi_head.split_heads import plain as split_heads
 
 #: What `exercise` is told of both layers: widths that are larger than what else there is, and few heads.
 LAYER: dict[str, Any] = {
@@ -40,12 +39,12 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tu
     """What every head puts out, and its weights, written as a student would, for the plain programs."""
     d_head = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -math.inf)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    forbidden = ~mask
+    scores = scores.masked_fill(forbidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
-    if mask is not None:
-        empty = ~mask.any(dim=-1, keepdim=True)
-        weights = weights.masked_fill(empty, 0.0)
+    weights = weights.masked_fill(forbidden, 0.0)
     return weights @ V, weights
 
 
@@ -53,11 +52,12 @@ def multi_head_attention(
     X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, n_heads: int, mask: Tensor
 ) -> Tensor:
     """The self-attention that the notebook gives, for the plain programs."""
-    Q = split_heads(X @ W_Q, n_heads)
-    K = split_heads(X @ W_K, n_heads)
-    V = split_heads(X @ W_V, n_heads)
-    heads, _ = attention(Q, K, V, mask)
-    return merge_heads(heads) @ W_O
+    B, n, _ = X.shape
+    Q = (X @ W_Q).reshape(B, n, n_heads, -1).transpose(1, 2)
+    K = (X @ W_K).reshape(B, n, n_heads, -1).transpose(1, 2)
+    V = (X @ W_V).reshape(B, n, n_heads, -1).transpose(1, 2)
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+    return heads.transpose(1, 2).reshape(B, n, -1) @ W_O
 
 
 def crossed(

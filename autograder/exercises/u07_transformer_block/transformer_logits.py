@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kit import Drawn, Leaf, exercise, ids, normal, size
+from ..kit import Drawn, Leaf, by_columns, exercise, ids, normal, size
 from .blocks import BLOCK, RANGES, Params, block_with, tanh_gelu
 from .layer_norm import layer_norm
 from .parts import NO_BLOCK_OF_TORCH, gain, named
@@ -61,6 +61,7 @@ def cases(case):
     yield case("edge cases", "a single token (n = 1)", n=1, n_blocks=2)
     yield case("edge cases", "a single sequence (B = 1)", B=1, n_blocks=2)
     yield case("edge cases", "as many tokens as positions (n = n_ctx)", n_ctx="n", n_blocks=2)
+    yield case("edge cases", "memory that is not contiguous", n_blocks=2, layout=by_columns)
 
 
 def causal(n: int) -> Tensor:

@@ -5,7 +5,7 @@ import torch
 from torch.nn import functional as F
 
 from ..attention_parts import UNSTABLE
-from ..kit import Leaf, exercise, normal
+from ..kit import Leaf, exercise, normal, strided
 from .online_softmax import tiled
 from .parts import attention, large_scores, low_scores, slips
 
@@ -37,6 +37,7 @@ def cases(case):
     yield case("block sizes", "one block just as long as n", n=3 * block, block_size="n")
     yield case("block sizes", "a block longer than n", n=odd, block_size=2 * odd + 1)
     yield case("block sizes", "a single token (n = 1)", n=1, block_size=block)
+    yield case("block sizes", "memory that is not contiguous", layout=strided, **uneven)
     yield case("large scores", "scores of ±10,000", **large_scores(case, **even))
     yield case("large scores", "all scores near −10,000", **low_scores(case, **uneven))
     yield case("memory", "n = {n}, blocks of 7", B=1, h=2, n=long, d=3, block_size=7, watch="n*n")

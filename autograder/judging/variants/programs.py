@@ -186,6 +186,8 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
             yield from statements.of_value(node)
         elif isinstance(node, ast.For):
             yield from statements.of_loop(node, tree)
+        elif isinstance(node, ast.Return):
+            yield from statements.of_return(node, tree)
         elif isinstance(node, ast.Constant):
             yield from expressions.of_constant(node, parents)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
