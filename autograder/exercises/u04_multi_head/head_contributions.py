@@ -51,32 +51,15 @@ def written(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, *, cut=in_blocks, after=l
 
 
 MISTAKES = (
-    ("not-projected", lambda X, W_Q, W_K, W_V, W_O, *rest: each_head(X, W_Q, W_K, W_V, *rest),
-     "The heads' outputs are not taken through W_O yet: each is d_head wide."),
     ("rows-interleaved", {"cut": lambda W_O, h: W_O.unflatten(0, (-1, h)).transpose(0, 1)},
      "W_O's rows are cut the wrong way: head h owns a contiguous block."),
     ("first-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[:1]},
      "Every head writes through the first head's rows of W_O."),
-    ("last-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[-1:]},
-     "Every head writes through the last head's rows of W_O."),
-    ("blocks-reversed", {"cut": lambda W_O, h: in_blocks(W_O, h).flip(0)},
-     "The heads write through each other's rows of W_O."),
-    ("blocks-averaged", {"cut": lambda W_O, h: in_blocks(W_O, h).mean(0)},
-     "W_O is averaged over the heads: each has rows of its own."),
-    ("blocks-summed", {"cut": lambda W_O, h: in_blocks(W_O, h).sum(0)},
-     "W_O is summed over the heads: each has rows of its own."),
-    ("summed-up", {"after": lambda out: out.sum(1)},
-     "The heads are already added up; keep them apart on an axis of their own."),
-    ("axes-swapped", {"after": lambda out: out.transpose(1, 2)},
-     "The heads stand behind the tokens: (B, n, h, d_model)."),
     ("even-shares", {"after": lambda out: out.mean(1, keepdim=True).expand_as(out)},
      "Every head gets an equal share of the whole. What does this head alone write?"),
     ("whole-for-each", {"after": lambda out: out.sum(1, keepdim=True).expand_as(out)},
      "Every head gets the whole output. What does this head alone write?"),
     ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each head holds the sum of those before it, too."),
-    ("heads-reversed", {"after": lambda out: out.flip(1)}, "The heads come in reverse order."),
-    ("divided-by-heads", {"after": lambda out: out / out.shape[1]},
-     "Every contribution is divided by the number of heads."),
     *(row for row in HEAD_SLIPS if row[0] != "mask-added"),
 )  # fmt: skip
 

@@ -15,7 +15,6 @@ from .parts import (
     first_for_all,
     grouped,
     groups,
-    in_groups,
     layer_cases,
     tiled,
 )
@@ -68,27 +67,17 @@ def of_each_group(Q, g):
 
 
 MISTAKES = (
-    ("tiled-heads", {"keys": tiled, "values": tiled}, TILED),
     ("root-of-width-per-key-head", {"scaling": "root of width per key head"},
      "The scores are divided by the root of h·d_head / g. A head's dot products run over d_head entries."),
     ("queries-shared", {"queries": of_each_group},
      "The heads of a group ask the same question. Only keys and values are shared."),
     ("tiled-keys", {"keys": tiled}, f"The values are shared as they should be, the keys are not. {TILED}"),
-    ("tiled-values", {"values": tiled}, f"The keys are shared as they should be, the values are not. {TILED}"),
     ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
      "Every head reads the first key/value head."),
     ("averaged-heads", {"keys": averaged, "values": averaged}, "The key/value heads are averaged."),
-    ("groups-reversed", dict.fromkeys(("keys", "values"), lambda K, rep: in_groups(K, rep).flip(1)),
-     "The groups are served in reverse order."),
     ("no-error", {"refuses": lambda h, g: False},
      "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
      "PyTorch, is not what the docstring asks for."),
-    ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
-     "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
-     "which."),
-    ("root-of-key-width", {"scaling": "root of key width"},
-     "The scores are divided by √(g·d_head), the width of all keys. A head's dot products run over d_head "
-     "entries."),
     *LAYER_SLIPS,
 )  # fmt: skip
 

@@ -63,10 +63,10 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Te
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
     if mask is None:
         mask = torch.ones(scores.shape, dtype=torch.bool)
-    forbidden = ~mask
-    scores = scores.masked_fill(forbidden, -math.inf)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
-    weights = weights.masked_fill(forbidden, 0.0)
+    weights = weights.masked_fill(hidden, 0.0)
     return weights @ V
 
 
@@ -102,27 +102,19 @@ def grouped(
     mask: Tensor | None = None,
     *,
     refuses: Callable[[int, int], bool] = lambda h, g: h % g > 0,
-    split: attention_parts.Split = attention_parts.split,
-    merge: attention_parts.Merge = attention_parts.merge,
     keys: Share = in_groups,
     values: Share = in_groups,
-    roles: str = "KV",
     one_mask: bool = False,
-    one_sequence: bool = False,
     always_causal: bool = False,
     queries: Share = lambda Q, g: Q,
-    after: Callable[[Tensor, Tensor], Tensor] = lambda out, X: out,
     **slips: Any,
 ) -> Tensor:
     """A grouped layer with a place for every slip; those of `attend` go by `slips`."""
     if refuses(n_heads, n_kv_heads):
         raise ValueError("these key/value heads do not go with the heads")
-    if one_sequence:
-        X = X[:1].expand_as(X)
     n, rep = X.shape[1], -(-n_heads // n_kv_heads)
-    weight = {"K": W_K, "V": W_V}
-    Q = queries(split(X @ W_Q, n_heads), n_kv_heads)
-    K, V = (split(X @ weight[role], n_kv_heads) for role in roles)
+    Q = queries(attention_parts.split(X @ W_Q, n_heads), n_kv_heads)
+    K, V = (attention_parts.split(X @ W, n_kv_heads) for W in (W_K, W_V))
     if always_causal:
         causal = torch.ones(n, n, dtype=torch.bool).tril()
         mask = causal if mask is None else mask & causal
@@ -131,36 +123,14 @@ def grouped(
     sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
     K, V = keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads]
     heads, _ = attention_parts.attend(Q, K, V, mask, sizes=sizes, **slips)
-    return after(merge(heads) @ W_O, X)
+    return attention_parts.merge(heads) @ W_O
 
 
 LAYER_SLIPS: tuple[Row, ...] = (
-    ("unscaled", {"scaling": "none"}, attention_parts.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention_parts.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention_parts.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention_parts.BY_ALL),
-    ("root-of-n", {"scaling": "root of n"}, attention_parts.BY_N),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention_parts.split_interleaved}, attention_parts.INTERLEAVED),
-    ("reshape-only", {"split": attention_parts.split_reshaped}, attention_parts.RESHAPED),
-    ("merged-by-reshape", {"merge": attention_parts.merge_reshaped}, attention_parts.MERGED_RESHAPED),
-    ("interleaved-throughout", {"split": attention_parts.split_interleaved, "merge": attention_parts.merge_interleaved},
-     attention_parts.INTERLEAVED),
-    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, attention_parts.BY_SHARE),
     ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
      "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
-    ("merged-interleaved", {"merge": attention_parts.merge_interleaved}, attention_parts.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
-    *(row for row in attention_parts.MASK_SLIPS if row[0] not in ("nan-rows", "uniform-rows")),
-    ("mask-mild", {"masking": "mild"}, attention_parts.MILD),
+    *attention_parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
-    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
-    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
-    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
-    ("first-sequence-only", {"one_sequence": True}, "Every sequence of the batch gets the result of the first one."),
-    ("residual-added", {"after": lambda out, X: X + out},
-     "X is added to the result. The residual connection is unit 7's."),
 )  # fmt: skip

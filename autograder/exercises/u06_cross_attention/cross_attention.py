@@ -8,7 +8,7 @@ from .. import attention_parts
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
-from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed, first_mask
+from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed
 
 
 def cross_attention(
@@ -83,36 +83,13 @@ def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
 
 
 MISTAKES = (
-    ("unscaled", {"scaling": "none"}, attention_parts.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention_parts.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention_parts.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention_parts.BY_ALL),
-    ("root-of-m", {"scaling": "root of m"}, attention_parts.BY_N),
-    ("root-of-n", {"scaling": "root of n"}, attention_parts.BY_N),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention_parts.split_interleaved}, attention_parts.INTERLEAVED),
-    ("reshape-only", {"split": attention_parts.split_reshaped}, attention_parts.RESHAPED),
-    ("merged-by-reshape", {"merge": attention_parts.merge_reshaped}, attention_parts.MERGED_RESHAPED),
-    ("merged-interleaved", {"merge": attention_parts.merge_interleaved}, attention_parts.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
+    ("mask-inverted", {"masking": "inverted"}, attention_parts.INVERTED),
     *attention_parts.MASK_SLIPS,
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
-    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
-    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
-    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
     ("first-source-only", lambda X, Y, *rest: crossed(X, Y[:1].expand_as(Y), *rest),
      "Every target reads the first source of the batch."),
-    ("first-mask-only", {"mask_of": first_mask}, "Every sequence gets the padding of the first one."),
-    ("weights-averaged", {"after": lambda out, maps, X: (out, maps.mean(1))},
-     "The weights are averaged over the heads; keep one map per head: (B, h, n, m)."),
     ("weights-transposed", {"after": lambda out, maps, X: (out, maps.mT)},
      "The weights are transposed: one row per target token, one column per source token."),
-    ("residual-added", {"after": lambda out, maps, X: (out + X, maps)},
-     "X is added to the result; that is decoder_layer's task."),
-    ("out-only", {"after": lambda out, maps, X: out}, "Only the output comes back; return a tuple (out, weights)."),
-    ("results-swapped", {"after": lambda out, maps, X: (maps, out)}, "The weights come first; return (out, weights)."),
-    ("as-a-list", {"after": lambda out, maps, X: [out, maps]}, "The result is a list; return a tuple (out, weights)."),
     ("scores-for-weights", scores_for_weights,
      "The second result is the scores; return the weights after the softmax."),
 )  # fmt: skip

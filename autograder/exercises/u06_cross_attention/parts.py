@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from .. import attention_parts
@@ -41,10 +40,10 @@ def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tu
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
     if mask is None:
         mask = torch.ones(scores.shape, dtype=torch.bool)
-    forbidden = ~mask
-    scores = scores.masked_fill(forbidden, -math.inf)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
-    weights = weights.masked_fill(forbidden, 0.0)
+    weights = weights.masked_fill(hidden, 0.0)
     return weights @ V, weights
 
 
@@ -56,7 +55,11 @@ def multi_head_attention(
     Q = (X @ W_Q).reshape(B, n, n_heads, -1).transpose(1, 2)
     K = (X @ W_K).reshape(B, n, n_heads, -1).transpose(1, 2)
     V = (X @ W_V).reshape(B, n, n_heads, -1).transpose(1, 2)
-    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    scores = scores.masked_fill(~mask, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    heads = weights @ V
     return heads.transpose(1, 2).reshape(B, n, -1) @ W_O
 
 
@@ -72,16 +75,14 @@ def crossed(
     *,
     split: attention_parts.Split = attention_parts.split,
     merge: attention_parts.Merge = attention_parts.merge,
-    roles: str = "KV",
     mask_of: Callable[[Tensor], Tensor] = lambda mask: mask[:, None, None],
     after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
     always_causal: bool = False,
     **slips: Any,
 ) -> Any:
     """Cross-attention with a place for every slip; those of `attend` go by `slips`."""
-    weight = {"K": W_K, "V": W_V}
     Q = split(X @ W_Q, n_heads)
-    K, V = (split(Y @ weight[role], n_heads) for role in roles)
+    K, V = (split(Y @ W, n_heads) for W in (W_K, W_V))
     mask = None if source_mask is None else mask_of(source_mask)
     if always_causal:
         causal = torch.ones(X.shape[1], Y.shape[1], dtype=torch.bool).tril()
