@@ -61,6 +61,8 @@ def each_head(
 
 HEAD_SLIPS: tuple[Row, ...] = (
     ("whole-root-of-d-model-per-head", {"scaling": "root of d_model per head"}, parts.BY_SHARE),
+    ("softmax-over-queries", {"dim": -2}, parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, parts.OVER_HEADS),
     *parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),

@@ -96,6 +96,11 @@ def gives(result):
     return wrong
 
 
+def keeps_wide(*args):
+    out, kept = decode_step(*args)
+    return out, tuple(in_groups(one, args[-2] // args[-1]) for one in kept)
+
+
 MISTAKES = (
     ("new-token-first", gives(lambda x, out, K, V: (out, (K.roll(1, 2), V.roll(1, 2)))),
      "The new token stands first in the cache; it comes last."),
@@ -111,6 +116,7 @@ MISTAKES = (
     ("cache-as-one-tensor", gives(lambda x, out, K, V: (out, torch.stack([K, V]))),
      "The returned cache is one tensor; return a tuple (K, V)."),
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
+    ("cache-per-head", keeps_wide, "The returned cache holds a copy for each query head; keep g heads."),
     ("flat-tuple", gives(lambda x, out, K, V: (out, K, V)),
      "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
 )  # fmt: skip

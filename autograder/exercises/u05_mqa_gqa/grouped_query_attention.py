@@ -78,6 +78,9 @@ MISTAKES = (
     ("no-error", {"refuses": lambda h, g: False},
      "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
      "PyTorch, is not what the docstring asks for."),
+    ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
+     "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
+     "which."),
     *LAYER_SLIPS,
 )  # fmt: skip
 

@@ -54,7 +54,13 @@ MISTAKES = (
      "The weights of the projections are counted. The cache holds keys and values of tokens."),
     ("width-shared-by-heads", counted(lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w),
      "d_head is taken for the width of all heads together. It is that of one head."),
+    ("added-not-multiplied", counted(lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w),
+     "Somewhere a sum stands in place of a product."),
+    ("bytes-of-values-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w),
+     "Keys and values are not treated alike: mind the brackets."),
     ("always-two-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2), "bytes_per_value is not used."),
+    ("kilobytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024),
+     "The result is in units of 1,024 bytes."),
     *((name, divided_by(unit), f"These are {name}, not bytes: return the whole number, undivided.")
       for name, unit in UNITS.items()),
     ("default-four-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w, width=4),

@@ -104,6 +104,8 @@ def grouped(
     refuses: Callable[[int, int], bool] = lambda h, g: h % g > 0,
     keys: Share = in_groups,
     values: Share = in_groups,
+    split: attention_parts.Split = attention_parts.split,
+    merge: attention_parts.Merge = attention_parts.merge,
     one_mask: bool = False,
     always_causal: bool = False,
     queries: Share = lambda Q, g: Q,
@@ -113,8 +115,8 @@ def grouped(
     if refuses(n_heads, n_kv_heads):
         raise ValueError("these key/value heads do not go with the heads")
     n, rep = X.shape[1], -(-n_heads // n_kv_heads)
-    Q = queries(attention_parts.split(X @ W_Q, n_heads), n_kv_heads)
-    K, V = (attention_parts.split(X @ W, n_kv_heads) for W in (W_K, W_V))
+    Q = queries(split(X @ W_Q, n_heads), n_kv_heads)
+    K, V = (split(X @ W, n_kv_heads) for W in (W_K, W_V))
     if always_causal:
         causal = torch.ones(n, n, dtype=torch.bool).tril()
         mask = causal if mask is None else mask & causal
@@ -123,13 +125,17 @@ def grouped(
     sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
     K, V = keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads]
     heads, _ = attention_parts.attend(Q, K, V, mask, sizes=sizes, **slips)
-    return attention_parts.merge(heads) @ W_O
+    return merge(heads) @ W_O
 
 
 LAYER_SLIPS: tuple[Row, ...] = (
+    ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
+     attention_parts.RESHAPED),
     ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
      "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
+    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
     *attention_parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),

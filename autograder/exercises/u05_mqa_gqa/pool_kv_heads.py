@@ -62,6 +62,8 @@ MISTAKES = (
     ("median-of-group", {"pool": lambda heads: heads.quantile(0.5, 2)}, "Each group keeps the median; take the mean."),
     ("lower-median", {"pool": lambda heads: heads.median(2).values},
      "Each group keeps the lower median, which is what `torch.median` gives; take the mean."),
+    ("only-last-divided", {"pool": lambda heads: heads[:, :, :-1].sum(2) + heads[:, :, -1] / heads.shape[2]},
+     "Only the last head of a group is divided by its size: mind the brackets."),
     ("first-of-group", {"pool": lambda heads: heads[:, :, 0]},
      "Each group keeps its first head; take the mean of all."),
     ("wrong-groups", {"far_apart": True}, "Heads far apart are pooled. A group is made of consecutive heads."),

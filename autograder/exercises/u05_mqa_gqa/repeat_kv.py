@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from ..kit import Leaf, exercise, normal, strided
-from .parts import TILED, tiled
+from .parts import TILED, first_for_all, tiled
 
 
 def repeat_kv(K: normal("B g n d"), n_rep: int) -> Leaf("float array", "the result"):
@@ -27,6 +27,7 @@ def cases(case):
 
 MISTAKES = (
     ("tiled-heads", tiled, TILED),
+    ("first-head-only", first_for_all, "Every query head gets the first key/value head."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -44,8 +44,9 @@ def plain(X, Y, params, n_heads, source_mask=None):
         X, params["self_W_Q"], params["self_W_K"], params["self_W_V"], params["self_W_O"], n_heads, causal
     )
     X_1 = X + from_target
-    W_Q, W_K, W_V, W_O = params["cross_W_Q"], params["cross_W_K"], params["cross_W_V"], params["cross_W_O"]
-    from_source = plain_cross_attention(X_1, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask)[0]
+    from_source, _ = plain_cross_attention(
+        X_1, Y, params["cross_W_Q"], params["cross_W_K"], params["cross_W_V"], params["cross_W_O"], n_heads, source_mask
+    )
     return X_1 + from_source
 
 
@@ -75,6 +76,8 @@ def normalised(X):
 MISTAKES = (
     ("no-causal-mask", {"in_self": {"mask_of": lambda mask: None}},
      "The target tokens see their own future: the self-attention needs a causal mask."),
+    ("sees-the-future-only", {"in_self": {"mask_of": torch.logical_not}},
+     "In the self-attention each token sees the later ones, not those up to itself."),
     ("parallel", {"steps": lambda X, own, cross: X + own(X) + cross(X)},
      "The cross-attention asks with the input X. It is to ask with the result of the first step."),
     ("cross-attention-first", {"steps": lambda X, own, cross: in_turn(X, cross, own)},

@@ -57,8 +57,10 @@ def multi_head_attention(
     V = (X @ W_V).reshape(B, n, n_heads, -1).transpose(1, 2)
     d_head = Q.shape[-1]
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
-    scores = scores.masked_fill(~mask, -math.inf)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
     weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(hidden, 0.0)
     heads = weights @ V
     return heads.transpose(1, 2).reshape(B, n, -1) @ W_O
 
