@@ -1,5 +1,6 @@
 """bmm_attention: N attentions at once, by batched matrix products."""
 
+import math
 from functools import partial
 
 import numpy as np
@@ -19,6 +20,18 @@ def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: norma
     allowed = mask.any(-1, keepdim=True)
     output = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~allowed)
     return output * allowed
+
+
+def plain(Q, K, V, mask=None):
+    d_k = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_k)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(hidden, 0.0)
+    return weights @ V
 
 
 def cases(case):
@@ -55,10 +68,6 @@ def attend(Q, K, V, mask=None, **slips):
     return parts.attend(Q, K, V, mask, **slips)[0]
 
 
-def by_d_v(Q, K, V, mask=None):
-    return attend(Q * (Q.shape[-1] / V.shape[-1]) ** 0.5, K, V, mask)
-
-
 def first_mask_only(Q, K, V, mask=None):
     return attend(Q, K, V, mask[:1] if mask is not None and mask.dim() == 3 else mask)
 
@@ -69,41 +78,16 @@ def three_axes_only(Q, K, V, mask=None):
     return attend(Q, K, V, mask)
 
 
-def subtracted(Q, K, V, mask=None):
-    scores = Q @ K.mT / Q.shape[-1] ** 0.5
-    return torch.softmax(scores if mask is None else scores - mask.to(scores.dtype) * 1e9, -1) @ V
-
-
-def no_softmax(Q, K, V, mask=None):
-    scores = Q @ K.mT / Q.shape[-1] ** 0.5
-    return (scores if mask is None else scores.masked_fill(~mask, 0)) @ V
-
-
 def untransposed(Q, K, V, mask=None):
     return parts.weigh(torch.bmm(Q, K) / Q.shape[-1] ** 0.5, mask) @ V
 
 
 MISTAKES = (
-    ("unscaled", {"scaling": "none"}, parts.UNSCALED),
-    ("divides-by-d", {"scaling": "d_head"}, parts.BY_D_HEAD),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_k; divide by it."),
-    ("root-of-d-v", by_d_v, parts.BY_D_V),
-    ("root-of-n", {"scaling": "root of n"}, parts.BY_N),
-    ("root-of-m", {"scaling": "root of m"}, parts.BY_N),
-    ("softmax-over-queries", {"dim": 1}, parts.OVER_QUERIES),
-    ("softmax-over-batch", {"dim": 0}, "The softmax runs over the batch: check its `dim`."),
+    ("keys-not-transposed", untransposed, "Q and K do not fit together: K's last two axes must change places."),
     *parts.MASK_SLIPS,
-    ("mild-mask", {"masking": "mild"}, parts.MILD),
     ("unstable", {"stable": False}, parts.UNSTABLE),
-    ("mask-subtracted", subtracted, parts.INVERTED),
-    ("no-softmax", no_softmax, "There is no softmax: the scores themselves weigh the values."),
-    ("first-keys-only", lambda Q, K, V, *mask: attend(Q, K[:1].expand_as(K), V[:1].expand_as(V), *mask),
-     "Every attention reads the keys and values of the first one."),
     ("first-mask-only", first_mask_only, "Every attention gets the mask of the first one."),
     ("mask-not-broadcast", three_axes_only, "A mask that must be broadcast to (N, n, m) fails."),
-    ("returns-weights", lambda Q, K, V, *mask: parts.attend(Q, K, V, *mask)[1],
-     "The weights are returned; the values are not mixed yet."),
-    ("keys-not-transposed", untransposed, "Q and K do not fit together: K's last two axes must change places."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -112,6 +96,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(3, 10),
     slipped=attend,
     library="torch",

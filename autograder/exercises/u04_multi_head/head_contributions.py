@@ -3,8 +3,10 @@
 import torch
 
 from ..kit import Leaf, exercise, normal, size, weights
+from .bmm_attention import plain as bmm_attention
 from .multi_head_attention import multi_head_attention
 from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+from .split_heads import plain as split_heads
 
 
 def head_contributions(
@@ -26,6 +28,19 @@ def head_contributions(
     return torch.stack(alone, 1)
 
 
+def plain(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_heads)
+    V = split_heads(X @ W_V, n_heads)
+    heads = bmm_attention(Q, K, V, mask)
+    d_head = heads.shape[-1]
+    contributions = []
+    for head in range(n_heads):
+        rows = W_O[head * d_head : (head + 1) * d_head]
+        contributions.append(heads[:, head] @ rows)
+    return torch.stack(contributions, dim=1)
+
+
 def in_blocks(W_O, n_heads):
     return W_O.unflatten(0, (n_heads, -1))
 
@@ -36,32 +51,17 @@ def written(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, *, cut=in_blocks, after=l
 
 
 MISTAKES = (
-    ("not-projected", lambda X, W_Q, W_K, W_V, W_O, *rest: each_head(X, W_Q, W_K, W_V, *rest),
-     "The heads' outputs are not taken through W_O yet: each is d_head wide."),
     ("rows-interleaved", {"cut": lambda W_O, h: W_O.unflatten(0, (-1, h)).transpose(0, 1)},
      "W_O's rows are cut the wrong way: head h owns a contiguous block."),
     ("first-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[:1]},
      "Every head writes through the first head's rows of W_O."),
-    ("last-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[-1:]},
-     "Every head writes through the last head's rows of W_O."),
+    ("all-but-its-own", {"after": lambda out: out.sum(1, keepdim=True) - out},
+     "Every head gets what the others write. What does this head alone write?"),
     ("blocks-reversed", {"cut": lambda W_O, h: in_blocks(W_O, h).flip(0)},
      "The heads write through each other's rows of W_O."),
-    ("blocks-averaged", {"cut": lambda W_O, h: in_blocks(W_O, h).mean(0)},
-     "W_O is averaged over the heads: each has rows of its own."),
-    ("blocks-summed", {"cut": lambda W_O, h: in_blocks(W_O, h).sum(0)},
-     "W_O is summed over the heads: each has rows of its own."),
-    ("summed-up", {"after": lambda out: out.sum(1)},
-     "The heads are already added up; keep them apart on an axis of their own."),
-    ("axes-swapped", {"after": lambda out: out.transpose(1, 2)},
-     "The heads stand behind the tokens: (B, n, h, d_model)."),
-    ("even-shares", {"after": lambda out: out.mean(1, keepdim=True).expand_as(out)},
-     "Every head gets an equal share of the whole. What does this head alone write?"),
     ("whole-for-each", {"after": lambda out: out.sum(1, keepdim=True).expand_as(out)},
      "Every head gets the whole output. What does this head alone write?"),
     ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each head holds the sum of those before it, too."),
-    ("heads-reversed", {"after": lambda out: out.flip(1)}, "The heads come in reverse order."),
-    ("divided-by-heads", {"after": lambda out: out / out.shape[1]},
-     "Every contribution is divided by the number of heads."),
     *(row for row in HEAD_SLIPS if row[0] != "mask-added"),
 )  # fmt: skip
 
@@ -71,6 +71,7 @@ EXERCISE = exercise(
     mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=SIZES,
     ranges=RANGES,
     slipped=written,

@@ -5,7 +5,10 @@ import torch
 from .. import attention_parts as parts
 from ..kit import Leaf, exercise, normal, size, weights
 from .bmm_attention import bmm_attention
+from .bmm_attention import plain as plain_attention
+from .merge_heads import plain as merge_heads
 from .parts import HEAD_SLIPS, RANGES, SIZES, each_head, layer_cases
+from .split_heads import plain as split_heads
 
 
 def multi_head_attention(
@@ -29,52 +32,36 @@ def multi_head_attention(
     return out
 
 
-def layer(
-    X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None, *, keep=lambda heads: heads, merge=parts.merge, bias=1, **slips
-):
-    """The layer with slips. `keep` changes the heads' outputs (B, h, n, d_head), `bias` is multiplied with b_O."""
+def plain(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_heads)
+    V = split_heads(X @ W_V, n_heads)
+    heads = plain_attention(Q, K, V, mask)
+    concatenated = merge_heads(heads)
+    return concatenated @ W_O + b_O
+
+
+def layer(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None, *, keep=lambda heads: heads, **slips):
+    """The layer with slips. `keep` changes the heads' outputs (B, h, n, d_head)."""
     heads = each_head(X, W_Q, W_K, W_V, n_heads, mask, **slips)
-    return merge(keep(heads)) @ W_O + bias * b_O
+    return parts.merge(keep(heads)) @ W_O + b_O
 
 
 def bias_per_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
     return layer(X, W_Q, W_K, W_V, W_O, n_heads * b_O, n_heads, *mask)
 
 
-def one_wide_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, *mask):
-    return layer(X, W_Q, W_K, W_V, W_O, b_O, 1, *(given[..., :1, :, :] for given in mask))
-
-
-def alone(index):
-    """The outputs of one head, with zeros for all others."""
-
-    def keep(heads):
-        kept = torch.zeros_like(heads)
-        kept[:, index] = heads[:, index]
-        return kept
-
-    return keep
+def last_alone(heads):
+    """The outputs of the last head, with zeros for all others."""
+    kept = torch.zeros_like(heads)
+    kept[:, -1] = heads[:, -1]
+    return kept
 
 
 MISTAKES = (
     *HEAD_SLIPS,
-    ("no-bias", {"bias": 0}, "The bias b_O is missing."),
     ("bias-per-head", bias_per_head, "b_O is added once per head; it belongs to the sum, once."),
-    ("bias-twice", {"bias": 2}, "b_O is added twice; once is enough."),
-    ("merged-by-reshape", {"merge": parts.merge_reshaped}, parts.MERGED_RESHAPED),
-    ("reshape-only-twice", {"split": parts.split_reshaped, "merge": parts.merge_reshaped}, parts.RESHAPED),
-    ("interleaved-throughout", {"split": parts.split_interleaved, "merge": parts.merge_interleaved}, parts.INTERLEAVED),
-    ("merged-interleaved", {"merge": parts.merge_interleaved}, parts.INTERLEAVED),
-    ("merged-reversed", {"merge": parts.merge_reversed}, "The heads are merged in reverse order."),
-    ("residual-added", lambda X, *rest: X + layer(X, *rest),
-     "X is added to the result. The residual connection is unit 7's."),
-    ("heads-averaged", {"keep": lambda heads: heads / heads.shape[1]},
-     "The heads' contributions are averaged; they add up."),
-    ("last-head-only", {"keep": alone(-1)}, "Only the last head counts: is its result overwritten in a loop?"),
-    ("first-head-only", {"keep": alone(0)}, "Only the first head counts."),
-    ("one-wide-head", one_wide_head, "All columns make one wide head here. Split them into n_heads."),
-    ("first-sequence-only", lambda X, *rest: layer(X[:1].expand_as(X), *rest),
-     "Every sequence of the batch gets the result of the first one."),
+    ("last-head-only", {"keep": last_alone}, "Only the last head counts: is its result overwritten in a loop?"),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -83,6 +70,7 @@ EXERCISE = exercise(
     mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=SIZES,
     ranges=RANGES,
     slipped=layer,

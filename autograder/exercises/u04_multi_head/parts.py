@@ -49,39 +49,21 @@ def each_head(
     n_heads: int,
     mask: Tensor | None = None,
     *,
-    split: parts.Split = parts.split,
-    roles: str = "QKV",
     one_mask: bool = False,
     **slips: Any,
 ) -> Tensor:
     """(B, h, n, d_head): every head's output, before W_O, with slips."""
-    weights = {"Q": W_Q, "K": W_K, "V": W_V}
-    Q, K, V = (split(X @ weights[role], n_heads) for role in roles)
+    Q, K, V = (parts.split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
     if mask is not None and one_mask:
         mask = mask.broadcast_to(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, :1]
     return parts.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)[0]
 
 
 HEAD_SLIPS: tuple[Row, ...] = (
-    ("unscaled", {"scaling": "none"}, parts.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, parts.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, parts.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, parts.BY_ALL),
-    ("root-of-h", {"scaling": "root of h"}, "The scores are divided by √h. How long is a head's dot product?"),
-    ("root-of-n", {"scaling": "root of n"}, parts.BY_N),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": parts.split_interleaved}, parts.INTERLEAVED),
-    ("reshape-only", {"split": parts.split_reshaped}, parts.RESHAPED),
-    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, parts.BY_SHARE),
     ("whole-root-of-d-model-per-head", {"scaling": "root of d_model per head"}, parts.BY_SHARE),
     ("softmax-over-queries", {"dim": -2}, parts.OVER_QUERIES),
     ("softmax-over-heads", {"dim": 1}, parts.OVER_HEADS),
     *parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
-    ("queries-and-keys-swapped", {"roles": "KQV"}, "Queries and keys have changed places: who asks, who answers?"),
-    ("keys-as-values", {"roles": "QKK"}, "The keys are mixed in place of the values: where is W_V used?"),
-    ("values-as-keys", {"roles": "QVV"}, "The values stand in place of the keys: where is W_K used?"),
-    ("queries-as-keys", {"roles": "QQV"}, "The queries are compared with themselves: where is W_K used?"),
-    ("keys-and-values-swapped", {"roles": "QVK"}, "Keys and values have changed places."),
 )

@@ -4,10 +4,13 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..attention_parts import merge, split
 from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights
-from .parts import LAYER, TILED, averaged, first_for_all, groups, in_groups, tiled
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from .parts import LAYER, attention, first_for_all, groups, in_groups
+from .repeat_kv import plain as repeat_kv
 
 
 def past(rng, shape, sizes):
@@ -38,6 +41,19 @@ def decode_step(
     return heads.transpose(1, 2).reshape(B, 1, -1) @ W_O, (K, V)
 
 
+def plain(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    n_rep = n_heads // n_kv_heads
+    Q = split_heads(x @ W_Q, n_heads)
+    K_new = split_heads(x @ W_K, n_kv_heads)
+    V_new = split_heads(x @ W_V, n_kv_heads)
+    K_cached, V_cached = cache
+    K = torch.cat([K_cached, K_new], dim=2)
+    V = torch.cat([V_cached, V_new], dim=2)
+    heads = attention(Q, repeat_kv(K, n_rep), repeat_kv(V, n_rep))
+    out = merge_heads(heads) @ W_O
+    return out, (K, V)
+
+
 def cases(case):
     first, second, third = groups(case.rng)
     drawn = case.draw(**first)
@@ -61,18 +77,13 @@ def cases(case):
 ALL, NEW = slice(None), slice(-1, None)
 
 
-def step(x, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=ALL, share=in_groups, split=split, merge=merge, **slips):
+def step(x, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=ALL, share=in_groups, **slips):
     """A step with slips. seen: the tokens that are attended to."""
     Q, *new = split(x @ W_Q, h), split(x @ W_K, g), split(x @ W_V, g)
     K, V = (torch.cat(pair, 2) for pair in zip(cache, new, strict=True))
     read = (share(one[:, :, seen], h // g) for one in (K, V))
-    heads, _ = attention.attend(Q, *read, sizes={"d_model": x.shape[-1], "h": h}, **slips)
+    heads, _ = attention_parts.attend(Q, *read, sizes={"d_model": x.shape[-1], "h": h}, **slips)
     return merge(heads) @ W_O, (K, V)
-
-
-def swapped(x, cache, W_Q, W_K, W_V, *rest):
-    out, (V, K) = decode_step(x, cache[::-1], W_Q, W_V, W_K, *rest)
-    return out, (K, V)
 
 
 def gives(result):
@@ -99,32 +110,13 @@ MISTAKES = (
     ("forgets-oldest", {"seen": slice(1, None)}, "The oldest token is left out."),
     ("first-token-only", {"seen": slice(1)},
      "A causal mask of one row lets the new token see the first key only. It may see all."),
-    ("tiled-heads", {"share": tiled}, TILED),
     ("first-head-for-all", {"share": first_for_all}, "Every head reads the first key/value head."),
-    ("averaged-heads", {"share": averaged}, "The key/value heads are averaged."),
-    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
-    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
-    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("keys-and-values-swapped", swapped, "Keys and values have changed places."),
-    ("cache-swapped", gives(lambda x, out, K, V: (out, (V, K))),
-     "The returned cache holds values first; keys come first."),
     ("cache-as-list", gives(lambda x, out, K, V: (out, [K, V])),
      "The returned cache is a list; return a tuple (K, V)."),
     ("cache-as-one-tensor", gives(lambda x, out, K, V: (out, torch.stack([K, V]))),
      "The returned cache is one tensor; return a tuple (K, V)."),
-    ("unstable", {"stable": False}, attention.UNSTABLE),
-    ("residual-added", gives(lambda x, out, K, V: (out + x, (K, V))),
-     "x is added to the result. The residual connection is unit 7's."),
-    ("token-axis-lost", gives(lambda x, out, K, V: (out[:, 0], (K, V))),
-     "out has lost its token axis: (B, 1, d_model)."),
-    ("cache-not-extended", gives(lambda x, out, K, V: (out, (K[:, :, :-1], V[:, :, :-1]))),
-     "The returned cache is the old one: the new token is missing in it."),
-    ("cache-of-one", gives(lambda x, out, K, V: (out, (K[:, :, NEW], V[:, :, NEW]))),
-     "The returned cache holds the new token only."),
+    ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("cache-per-head", keeps_wide, "The returned cache holds a copy for each query head; keep g heads."),
-    ("out-only", gives(lambda x, out, K, V: out), "Only out comes back; return a tuple (out, cache)."),
     ("flat-tuple", gives(lambda x, out, K, V: (out, K, V)),
      "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
 )  # fmt: skip
@@ -135,6 +127,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=step,
     **LAYER,
 )

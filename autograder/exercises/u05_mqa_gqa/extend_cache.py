@@ -136,7 +136,7 @@ def laid_out(share):
 
 
 def extend(X_new, cache, W_Q, W_K, W_V, W_O, h, g, *, seen=below, share=one_for_all, mixed=False, by_queue=False,
-           in_front=False, split=split, merge=merge, **slips):  # fmt: skip
+           in_front=False, **slips):  # fmt: skip
     """A right extension with slips. seen: what each new token may see."""
     Q, *new = split(X_new @ W_Q, h), split(X_new @ W_K, g), split(X_new @ W_V, g)
     K, V = (torch.cat(pair[::-1] if in_front else pair, 2) for pair in zip(cache, new, strict=True))

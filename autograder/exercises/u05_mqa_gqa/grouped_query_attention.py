@@ -4,7 +4,21 @@ import torch
 import torch.nn.functional as F
 
 from ..kit import Leaf, Raises, exercise, normal, size, weights
-from .parts import LAYER, LAYER_SLIPS, TILED, averaged, first_for_all, grouped, groups, in_groups, layer_cases, tiled
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from .parts import (
+    LAYER,
+    LAYER_SLIPS,
+    TILED,
+    attention,
+    averaged,
+    first_for_all,
+    grouped,
+    groups,
+    layer_cases,
+    tiled,
+)
+from .repeat_kv import plain as repeat_kv
 
 
 def grouped_query_attention(
@@ -27,6 +41,17 @@ def grouped_query_attention(
     return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1]))
 
 
+def plain(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    if n_heads % n_kv_heads != 0:
+        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads}")
+    n_rep = n_heads // n_kv_heads
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, n_kv_heads)
+    V = split_heads(X @ W_V, n_kv_heads)
+    heads = attention(Q, repeat_kv(K, n_rep), repeat_kv(V, n_rep), mask)
+    return merge_heads(heads) @ W_O
+
+
 def cases(case):
     yield from layer_cases(case, groups(case.rng), "{h} heads, {g} key/value heads")
     yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
@@ -42,27 +67,20 @@ def of_each_group(Q, g):
 
 
 MISTAKES = (
-    ("tiled-heads", {"keys": tiled, "values": tiled}, TILED),
     ("root-of-width-per-key-head", {"scaling": "root of width per key head"},
      "The scores are divided by the root of h·d_head / g. A head's dot products run over d_head entries."),
     ("queries-shared", {"queries": of_each_group},
      "The heads of a group ask the same question. Only keys and values are shared."),
     ("tiled-keys", {"keys": tiled}, f"The values are shared as they should be, the keys are not. {TILED}"),
-    ("tiled-values", {"values": tiled}, f"The keys are shared as they should be, the values are not. {TILED}"),
     ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
      "Every head reads the first key/value head."),
     ("averaged-heads", {"keys": averaged, "values": averaged}, "The key/value heads are averaged."),
-    ("groups-reversed", dict.fromkeys(("keys", "values"), lambda K, rep: in_groups(K, rep).flip(1)),
-     "The groups are served in reverse order."),
     ("no-error", {"refuses": lambda h, g: False},
      "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
      "PyTorch, is not what the docstring asks for."),
     ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
      "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
      "which."),
-    ("root-of-key-width", {"scaling": "root of key width"},
-     "The scores are divided by √(g·d_head), the width of all keys. A head's dot products run over d_head "
-     "entries."),
     *LAYER_SLIPS,
 )  # fmt: skip
 
@@ -72,6 +90,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.2, "errors": 0.1, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=grouped,
     **LAYER,
 )

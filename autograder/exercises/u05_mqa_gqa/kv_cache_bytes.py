@@ -12,6 +12,12 @@ def kv_cache_bytes(
     return int(np.prod(sizes))
 
 
+def plain(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    values_per_token = 2 * n_layers * n_kv_heads * d_head
+    all_values = values_per_token * n_tokens * batch
+    return all_values * bytes_per_value
+
+
 def cases(case):
     batch = {"batch": size("batch")}
     for one in (batch, {"bytes_per_value": 4}, batch):
@@ -46,34 +52,17 @@ MISTAKES = (
      "Only keys or only values are counted: both are kept."),
     ("weights-counted", counted(lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w),
      "The weights of the projections are counted. The cache holds keys and values of tokens."),
+    ("width-shared-by-heads", counted(lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w),
+     "d_head is taken for the width of all heads together. It is that of one head."),
     ("added-not-multiplied", counted(lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w),
      "Somewhere a sum stands in place of a product."),
     ("bytes-of-values-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w),
      "Keys and values are not treated alike: mind the brackets."),
-    ("width-shared-by-heads", counted(lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w),
-     "d_head is taken for the width of all heads together. It is that of one head."),
-    ("one-layer-only", counted(lambda L, g, d, n, b, w: 2 * g * d * n * b * w),
-     "Every layer keeps keys and values of its own."),
-    ("batch-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * w), "The batch is left out."),
-    ("values-not-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b), "These are numbers, not bytes."),
     ("always-two-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2), "bytes_per_value is not used."),
-    ("bits", counted(lambda L, g, d, n, b, w: 16 * L * g * d * n * b * w), "These are bits, eight for each byte."),
-    ("heads-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * d * n * b * w),
-     "The number of key/value heads is left out."),
-    ("width-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * n * b * w), "The width of a head is left out."),
-    ("tokens-forgotten", counted(lambda L, g, d, n, b, w: 2 * L * g * d * b * w), "The number of tokens is left out."),
-    ("queries-too", counted(lambda L, g, d, n, b, w: 3 * L * g * d * n * b * w),
-     "Three tensors are counted. Queries are not kept."),
-    ("tokens-squared", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * n * b * w),
-     "The cache grows with n, not with n²."),
     ("kilobytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024),
      "The result is in units of 1,024 bytes."),
-    ("float-result", counted(lambda L, g, d, n, b, w: float(2 * L * g * d * n * b * w)),
-     "The result is a float; count in whole numbers."),
     *((name, divided_by(unit), f"These are {name}, not bytes: return the whole number, undivided.")
       for name, unit in UNITS.items()),
-    ("added-up", counted(lambda L, g, d, n, b, w: 2 * (L + g + d + n) * b * w),
-     "Sizes are added that must be multiplied."),
     ("default-four-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w, width=4),
      "By default a value takes 2 bytes (half precision)."),
 )  # fmt: skip
@@ -84,6 +73,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
     core="values",
+    plain=plain,
     library="torch",
     ranges=RANGES,
 )

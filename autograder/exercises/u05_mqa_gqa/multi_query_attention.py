@@ -3,8 +3,10 @@
 import numpy as np
 
 from ..kit import Leaf, exercise, normal, size, weights
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
 from .grouped_query_attention import grouped_query_attention
-from .parts import LAYER, LAYER_SLIPS, grouped, in_groups, layer_cases
+from .parts import LAYER, LAYER_SLIPS, attention, grouped, in_groups, layer_cases
 
 
 def multi_query_attention(
@@ -17,6 +19,14 @@ def multi_query_attention(
     mask=None,
 ) -> Leaf("float array", "the output"):
     return grouped_query_attention(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask)
+
+
+def plain(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(X @ W_K, 1)
+    V = split_heads(X @ W_V, 1)
+    heads = attention(Q, K, V, mask)
+    return merge_heads(heads) @ W_O
 
 
 def cases(case):
@@ -72,6 +82,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.1, "memory": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=shared,
     not_from=("grouped_query_attention",),
     made=copies_of_keys,

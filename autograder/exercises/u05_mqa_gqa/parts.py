@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import NOT_IN_TORCH_UNITS, Case, Cases, Drawn, Row, by_columns, mask, strided
 
 #: What `exercise` is told of every layer of this unit. The numbers of heads stand in the cases, where they must fit.
@@ -56,6 +57,19 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
     yield case("edge cases", "memory that is not contiguous", layout=places, **second)
 
 
+def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The attention of every head, written as a student would, for the plain programs."""
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(hidden, 0.0)
+    return weights @ V
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # How query heads share key/value heads: (B, g, n, d) -> (B, g * rep, n, d)
 
@@ -88,27 +102,21 @@ def grouped(
     mask: Tensor | None = None,
     *,
     refuses: Callable[[int, int], bool] = lambda h, g: h % g > 0,
-    split: attention.Split = attention.split,
-    merge: attention.Merge = attention.merge,
     keys: Share = in_groups,
     values: Share = in_groups,
-    roles: str = "KV",
+    split: attention_parts.Split = attention_parts.split,
+    merge: attention_parts.Merge = attention_parts.merge,
     one_mask: bool = False,
-    one_sequence: bool = False,
     always_causal: bool = False,
     queries: Share = lambda Q, g: Q,
-    after: Callable[[Tensor, Tensor], Tensor] = lambda out, X: out,
     **slips: Any,
 ) -> Tensor:
     """A grouped layer with a place for every slip; those of `attend` go by `slips`."""
     if refuses(n_heads, n_kv_heads):
         raise ValueError("these key/value heads do not go with the heads")
-    if one_sequence:
-        X = X[:1].expand_as(X)
     n, rep = X.shape[1], -(-n_heads // n_kv_heads)
-    weight = {"K": W_K, "V": W_V}
     Q = queries(split(X @ W_Q, n_heads), n_kv_heads)
-    K, V = (split(X @ weight[role], n_kv_heads) for role in roles)
+    K, V = (split(X @ W, n_kv_heads) for W in (W_K, W_V))
     if always_causal:
         causal = torch.ones(n, n, dtype=torch.bool).tril()
         mask = causal if mask is None else mask & causal
@@ -116,38 +124,19 @@ def grouped(
         mask = mask.broadcast_to(len(X), n_heads, n, n)[:, :1]
     sizes = {"d_model": X.shape[-1], "h": n_heads, "g": n_kv_heads}
     K, V = keys(K, rep)[:, :n_heads], values(V, rep)[:, :n_heads]
-    heads, _ = attention.attend(Q, K, V, mask, sizes=sizes, **slips)
-    return after(merge(heads) @ W_O, X)
+    heads, _ = attention_parts.attend(Q, K, V, mask, sizes=sizes, **slips)
+    return merge(heads) @ W_O
 
 
 LAYER_SLIPS: tuple[Row, ...] = (
-    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
-    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
-    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
-    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
-    ("reshape-only-twice", {"split": attention.split_reshaped, "merge": attention.merge_reshaped}, attention.RESHAPED),
-    ("interleaved-throughout", {"split": attention.split_interleaved, "merge": attention.merge_interleaved},
-     attention.INTERLEAVED),
-    ("root-of-d-model-per-head", {"scaling": "root of d_model per head, exact"}, attention.BY_SHARE),
-    ("always-causal", {"always_causal": True}, attention.ALWAYS_CAUSAL),
+    ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
+     attention_parts.RESHAPED),
+    ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
      "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
-    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
-    *(row for row in attention.MASK_SLIPS if row[0] not in ("nan-rows", "uniform-rows")),
-    ("mask-mild", {"masking": "mild"}, attention.MILD),
-    ("unstable", {"stable": False}, attention.UNSTABLE),
+    ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
+    ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
+    *attention_parts.FULL_ROW_SLIPS,
+    ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
-    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
-    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
-    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
-    ("first-sequence-only", {"one_sequence": True}, "Every sequence of the batch gets the result of the first one."),
-    ("residual-added", {"after": lambda out, X: X + out},
-     "X is added to the result. The residual connection is unit 7's."),
 )  # fmt: skip

@@ -4,9 +4,11 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights
-from .parts import LAYER, PADDED, PADDING_ALONE, crossed, first_mask
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed
 
 
 def cross_attention(
@@ -31,6 +33,18 @@ def cross_attention(
     maps = F.scaled_dot_product_attention(Q, K, unit, attn_mask=allowed) * seen
     heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=allowed) * seen
     return torch.einsum("bhnd,hde->bne", heads, W_O.view(n_heads, -1, W_O.shape[1])), maps
+
+
+def plain(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    Q = split_heads(X @ W_Q, n_heads)
+    K = split_heads(Y @ W_K, n_heads)
+    V = split_heads(Y @ W_V, n_heads)
+    mask = None
+    if source_mask is not None:
+        mask = source_mask[:, None, None, :]
+    heads, weights = attention(Q, K, V, mask)
+    out = merge_heads(heads) @ W_O
+    return out, weights
 
 
 def _few_left(rng, shape, sizes):
@@ -64,41 +78,18 @@ def cases(case):
 
 def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
     out, _ = cross_attention(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask)
-    Q, K = attention.split(X @ W_Q, n_heads), attention.split(Y @ W_K, n_heads)
+    Q, K = attention_parts.split(X @ W_Q, n_heads), attention_parts.split(Y @ W_K, n_heads)
     return out, Q @ K.mT / Q.shape[-1] ** 0.5
 
 
 MISTAKES = (
-    ("unscaled", {"scaling": "none"}, attention.UNSCALED),
-    ("divides-by-d-head", {"scaling": "d_head"}, attention.BY_D_HEAD),
-    ("root-of-d-model", {"scaling": "root of d_model"}, attention.BY_D_MODEL),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, attention.BY_ALL),
-    ("root-of-m", {"scaling": "root of m"}, attention.BY_N),
-    ("root-of-n", {"scaling": "root of n"}, attention.BY_N),
-    ("multiplies-by-root-d", {"scaling": "times"}, "The scores are multiplied by √d_head; divide by it."),
-    ("interleaved-heads", {"split": attention.split_interleaved}, attention.INTERLEAVED),
-    ("reshape-only", {"split": attention.split_reshaped}, attention.RESHAPED),
-    ("merged-by-reshape", {"merge": attention.merge_reshaped}, attention.MERGED_RESHAPED),
-    ("merged-interleaved", {"merge": attention.merge_interleaved}, attention.INTERLEAVED),
-    ("softmax-over-queries", {"dim": -2}, attention.OVER_QUERIES),
-    ("softmax-over-heads", {"dim": 1}, attention.OVER_HEADS),
-    *attention.MASK_SLIPS,
-    ("unstable", {"stable": False}, attention.UNSTABLE),
-    ("keys-as-values", {"roles": "KK"}, "The keys are mixed in place of the values: where is W_V used?"),
-    ("values-as-keys", {"roles": "VV"}, "The values stand in place of the keys: where is W_K used?"),
-    ("keys-and-values-swapped", {"roles": "VK"}, "Keys and values have changed places."),
+    ("mask-inverted", {"masking": "inverted"}, attention_parts.INVERTED),
+    *attention_parts.MASK_SLIPS,
+    ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-source-only", lambda X, Y, *rest: crossed(X, Y[:1].expand_as(Y), *rest),
      "Every target reads the first source of the batch."),
-    ("first-mask-only", {"mask_of": first_mask}, "Every sequence gets the padding of the first one."),
-    ("weights-averaged", {"after": lambda out, maps, X: (out, maps.mean(1))},
-     "The weights are averaged over the heads; keep one map per head: (B, h, n, m)."),
     ("weights-transposed", {"after": lambda out, maps, X: (out, maps.mT)},
      "The weights are transposed: one row per target token, one column per source token."),
-    ("residual-added", {"after": lambda out, maps, X: (out + X, maps)},
-     "X is added to the result; that is decoder_layer's task."),
-    ("out-only", {"after": lambda out, maps, X: out}, "Only the output comes back; return a tuple (out, weights)."),
-    ("results-swapped", {"after": lambda out, maps, X: (maps, out)}, "The weights come first; return (out, weights)."),
-    ("as-a-list", {"after": lambda out, maps, X: [out, maps]}, "The result is a list; return a tuple (out, weights)."),
     ("scores-for-weights", scores_for_weights,
      "The second result is the scores; return the weights after the softmax."),
 )  # fmt: skip
@@ -109,6 +100,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=crossed,
     **LAYER,
 )

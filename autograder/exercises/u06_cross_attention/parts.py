@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import attention_parts as attention
+from .. import attention_parts
 from ..kit import Drawn
 
 #: What `exercise` is told of both layers: widths that are larger than what else there is, and few heads.
@@ -33,6 +34,37 @@ PADDED = Drawn("B m", _padding)
 PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])
 
 
+def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """What every head puts out, and its weights, written as a student would, for the plain programs."""
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    if mask is None:
+        mask = torch.ones(scores.shape, dtype=torch.bool)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(hidden, 0.0)
+    return weights @ V, weights
+
+
+def multi_head_attention(
+    X: Tensor, W_Q: Tensor, W_K: Tensor, W_V: Tensor, W_O: Tensor, n_heads: int, mask: Tensor
+) -> Tensor:
+    """The self-attention that the notebook gives, for the plain programs."""
+    B, n, _ = X.shape
+    Q = (X @ W_Q).reshape(B, n, n_heads, -1).transpose(1, 2)
+    K = (X @ W_K).reshape(B, n, n_heads, -1).transpose(1, 2)
+    V = (X @ W_V).reshape(B, n, n_heads, -1).transpose(1, 2)
+    d_head = Q.shape[-1]
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_head)
+    hidden = ~mask
+    scores = scores.masked_fill(hidden, -math.inf)
+    weights = torch.softmax(scores, dim=-1)
+    weights = weights.masked_fill(hidden, 0.0)
+    heads = weights @ V
+    return heads.transpose(1, 2).reshape(B, n, -1) @ W_O
+
+
 def crossed(
     X: Tensor,
     Y: Tensor,
@@ -43,23 +75,21 @@ def crossed(
     n_heads: int,
     source_mask: Tensor | None = None,
     *,
-    split: attention.Split = attention.split,
-    merge: attention.Merge = attention.merge,
-    roles: str = "KV",
+    split: attention_parts.Split = attention_parts.split,
+    merge: attention_parts.Merge = attention_parts.merge,
     mask_of: Callable[[Tensor], Tensor] = lambda mask: mask[:, None, None],
     after: Callable[[Tensor, Tensor, Tensor], Any] = lambda out, weights, X: (out, weights),
     always_causal: bool = False,
     **slips: Any,
 ) -> Any:
     """Cross-attention with a place for every slip; those of `attend` go by `slips`."""
-    weight = {"K": W_K, "V": W_V}
     Q = split(X @ W_Q, n_heads)
-    K, V = (split(Y @ weight[role], n_heads) for role in roles)
+    K, V = (split(Y @ W, n_heads) for W in (W_K, W_V))
     mask = None if source_mask is None else mask_of(source_mask)
     if always_causal:
         causal = torch.ones(X.shape[1], Y.shape[1], dtype=torch.bool).tril()
         mask = causal if mask is None else mask & causal
-    heads, weights = attention.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
+    heads, weights = attention_parts.attend(Q, K, V, mask, sizes={"d_model": X.shape[-1], "h": n_heads}, **slips)
     return after(merge(heads) @ W_O, weights, X)
 
 

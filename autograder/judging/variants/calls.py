@@ -168,7 +168,10 @@ def _of_reshape(node: ast.Call, name: str) -> Iterator[Edit]:
         words = "the heads were merged column by column, not block after block"
         yield change(node, new, "merged-interleaved", words)
     if name == "repeat_interleave":
-        new = _renamed(node, "tile")
+        method = not (isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) == "torch")
+        copied = [node.func.value, *node.args] if method else node.args
+        in_turn = ast.BinOp(ast.List([copied[0]], ast.Load()), ast.Mult(), copied[1])
+        new = ast.Call(_attribute(ast.Name("torch", ast.Load()), "cat"), [in_turn], node.keywords)
         yield change(node, new, "tiled", "copies came in turn (0, 1, 0, 1, …), not side by side (0, 0, 1, 1, …)")
 
 

@@ -66,9 +66,12 @@ class Compared:
         return right
 
     def is_told(self, variant: Variant) -> bool:
-        """Is there a wrong value, not all zeros, that the variant gives too? Errors alone prove nothing."""
+        """Is there a wrong value, not all zeros, that the variant gives too? Errors and dtypes alone prove nothing."""
         return any(
-            self.problems[index] is not None and self.calls[index].failure is None and _says(self.calls[index].value)
+            self.problems[index] is not None
+            and self.calls[index].failure is None
+            and _says(self.calls[index].value)
+            and not all(self._leaves(index, self.posed.expected[index]))
             for index in self.indices
         )
 
@@ -129,7 +132,10 @@ def _begun(words: str) -> str:
 
 
 def _listed(value: Any, count: int) -> list[Any]:
-    return list(value) if count > 1 and isinstance(value, tuple) else [value]
+    """The results one by one, also those of a tuple within a tuple, as a cache is."""
+    if count == 1 or not isinstance(value, tuple):
+        return [value]
+    return [each for item in value for each in _listed(item, count)]
 
 
 def _weight(call: Call) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import itertools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
@@ -14,10 +15,32 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
     for value, word in ((True, "always"), (False, "never")):
         new = deepcopy(node)
         new.test = ast.Constant(value)
-        yield Edit(node.number, new, slug_of(word, shown(node.test)), f"{condition} {word} held")
+        words = _given(node.test, value) or f"{condition} {word} held"
+        yield Edit(node.number, new, slug_of(word, shown(node.test)), words)
     new = deepcopy(node)
     new.test = ast.UnaryOp(ast.Not(), node.test)
     yield Edit(node.number, new, slug_of("inverted", shown(node.test)), f"{condition} were taken the wrong way round")
+
+
+def _given(test: ast.expr, held: bool) -> str:
+    """What it means for the argument that a test for None always holds, or never."""
+    if (
+        not (isinstance(test, ast.Compare) and isinstance(test.left, ast.Name))
+        or ast.unparse(test.comparators[0]) != "None"
+    ):
+        return ""
+    missing = isinstance(test.ops[0], ast.Is) == held
+    return f"`{test.left.id}` did not matter" if missing else f"`{test.left.id}` were never None"
+
+
+def of_return(node: ast.Return, tree: ast.FunctionDef) -> Iterator[Edit]:
+    """An argument that is added to the result, as a residual connection does."""
+    results = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
+    for result, argument in itertools.product(results[:1], tree.args.args):
+        if not isinstance(result, (ast.Constant, ast.Tuple, type(None))):
+            new = ast.BinOp(result, ast.Add(), ast.Name(argument.arg, ast.Load()))
+            words = f"`{argument.arg}` were added to {brief(result, 'the result')}"
+            yield Edit(result.number, new, slug_of(argument.arg, "added-to", shown(result)), words, POSSIBLE)
 
 
 def of_statement(node: ast.stmt, tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
