@@ -41,6 +41,7 @@ OTHERS = {
     "minimum": ("maximum",),
     "logsumexp": ("sum",),
     "erf": ("erfc", "tanh"),
+    "median": ("mean", "median_low", "median_high"),
 }
 #: Functions whose second argument is an axis.
 ALONG = {

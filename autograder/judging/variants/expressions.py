@@ -55,7 +55,7 @@ def of_operation(node: ast.BinOp) -> Iterator[Edit]:
                     f"{one} were subtracted from {other}, not the other way round")  # fmt: skip
         yield become(ast.Add(), f"{other} were added where it should be subtracted", "adds")
     elif op is ast.Pow:
-        yield drop(left, f"the power {other} were left out", right)
+        yield drop(left, f"the power {other} of {one} were left out", right)
     elif op is ast.MatMult:
         yield change(node, ast.BinOp(right, ast.MatMult(), left), f"order-of-{shown(left)}-{shown(right)}",
                     f"the product were {other} @ {one}", POSSIBLE)  # fmt: skip
@@ -108,6 +108,9 @@ def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
 
 def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
     value, parent = node.value, parents.get(node)
+    if isinstance(value, bool) and isinstance(parent, ast.arguments):
+        words = f"the default of `{_defaulting(node, parent)}` were {not value}, not {value}"
+        yield change(node, ast.Constant(not value), f"default-{not value}", words)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     if isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim"):
@@ -127,7 +130,17 @@ def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator
             words = instead(now, around, "a number")
             if words.endswith("another"):
                 words = f"{option:g} stood in the place of {value:g}"
+            if isinstance(parent, ast.arguments):
+                words = f"the default of `{_defaulting(node, parent)}` were {option:g}, not {value:g}"
             yield change(node, new, f"{option:g}-for-{value:g}-in-{shown(around)}", words, POSSIBLE)
+
+
+def _defaulting(default: ast.AST, arguments: ast.arguments) -> str:
+    """The argument that has this default."""
+    for names, defaults in ((arguments.args, arguments.defaults), (arguments.kwonlyargs, arguments.kw_defaults)):
+        if default in defaults:
+            return names[defaults.index(default) - len(defaults)].arg
+    return "an argument"
 
 
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:

@@ -166,13 +166,22 @@ def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
     found: dict[tuple[int, str], Edit] = {}
     for edit in _all_edits(tree, parents, sizes):
         found.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
-    places: dict[str, set[int]] = {}
+    nodes = {node.number: node for node in ast.walk(tree)}
+    places: dict[str, list[int]] = {}
     for edit in found.values():
-        places.setdefault(edit.words, set()).add(edit.place)
-    where = {node.number: _where(node, parents) for node in ast.walk(tree)}
+        places.setdefault(edit.words, []).append(edit.place)
     for edit in found.values():
-        several = len(places[edit.words]) > 1
-        yield replace(edit, words=edit.words + where[edit.place]) if several else edit
+        same = sorted(set(places[edit.words]), key=lambda place: (nodes[place].lineno, nodes[place].col_offset))
+        yield replace(edit, words=edit.words + _which(edit.place, same, nodes, parents)) if len(same) > 1 else edit
+
+
+def _which(place: int, same: Sequence[int], nodes: Mapping[int, ast.AST], parents: dict[ast.AST, ast.AST]) -> str:
+    """Words that tell one of several places from the others."""
+    told = [_where(nodes[other], parents) for other in same]
+    index = same.index(place)
+    if told.count(told[index]) == 1:
+        return told[index]
+    return f" (place {index + 1} of {len(same)})"
 
 
 def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
@@ -181,6 +190,8 @@ def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
         node = parents[node]
     if isinstance(node, ast.Return):
         return " in what it returns"
+    if isinstance(node, ast.For):
+        return f" in `for {shown(node.target)} in {shown(node.iter)}`"
     target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
     return f" where `{shown(target)}` is worked out" if isinstance(target, ast.Name) else ""
 

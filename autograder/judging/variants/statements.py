@@ -15,6 +15,9 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
         new = deepcopy(node)
         new.test = ast.Constant(value)
         yield Edit(node.number, new, slug_of(word, shown(node.test)), f"{condition} {word} held")
+    new = deepcopy(node)
+    new.test = ast.UnaryOp(ast.Not(), node.test)
+    yield Edit(node.number, new, slug_of("not", shown(node.test)), f"{condition} were read the wrong way round")
 
 
 def of_statement(node: ast.stmt, tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
