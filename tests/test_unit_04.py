@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 
+from autograder.exercises.u04_multi_head import diagnose as hunt
 from autograder.exercises.u04_multi_head.suspects import SUSPECTS, Disguise, check, layer, line_up
 from autograder.judging.local import judge_function
 from autograder.judging.ours import outcome
@@ -175,10 +176,10 @@ def test_only_bmm_attention_asks_about_queries_that_may_attend_to_nothing():
 
 
 # ---------------------------------------------------------------------------------------------------------------------
-# diagnose: what is in the boxes, and whether two calls can tell
+# diagnose: what is in the boxes, and whether one call can tell
 
 
-def drawn(seed, B=2, n=5, d_model=7, h=3, d_head=2):
+def drawn(seed, B=2, n=10, d_model=7, h=3, d_head=2):
     """The arguments of one call with the mask, for scores of order 1."""
     rng = np.random.default_rng(seed)
     width = h * d_head
@@ -198,11 +199,12 @@ def number_by_number(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
         places = [(k // h, range(k % h * d, (k % h + 1) * d)) for k in range(h * n)]
     divisor = {"not_scaled": 1, "scaled_by_d": d, "scaled_by_d_model": math.sqrt(d_model)}.get(name, math.sqrt(d))
     reach = 1 if name == "causal_off_by_one" else 0
+    back = 8 if name == "window_of_8" else n
     for b, r in itertools.product(range(len(X)), range(h)):
         rows = places[r * n : (r + 1) * n]
         Q, K, V = ([[float(X[b, t] @ W[:, c]) for c in columns] for t, columns in rows] for W in (W_Q, W_K, W_V))
         e = [[math.exp(math.fsum(x * y for x, y in zip(q, k, strict=True)) / divisor) for k in K] for q in Q]
-        seen = [[not causal or j <= i + reach for j in range(n)] for i in range(n)]
+        seen = [[not causal or i - back < j <= i + reach for j in range(n)] for i in range(n)]
         for i, (t, columns) in enumerate(rows):
             for j in range(n):
                 if name == "softmax_over_queries":
@@ -234,14 +236,29 @@ def test_every_disguise_of_a_suspect_computes_what_its_name_says(name):
 @pytest.mark.parametrize(
     "sizes", [{}, {"B": 1, "n": 3, "d_model": 5, "h": 2, "d_head": 3}, {"n": 2, "h": 2, "d_head": 4}]
 )
-def test_one_call_of_good_sizes_tells_all_ten_apart(sizes):
+def test_one_call_of_good_sizes_tells_all_but_the_rare_ones_apart(sizes):
     """Two suspects differ by more than a thousandth of the outputs, two disguises of one by rounding: see above."""
     for seed in range(30):
         call = drawn(seed, **sizes)
-        outs = {name: layer(*call, name=name) for name in SUSPECTS}
+        outs = {name: layer(*call, name=name) for name in SUSPECTS if name not in RARE}
+        assert near(layer(*call, name="masked_by_a_number"), outs["right"])
         for one, other in itertools.combinations(outs, 2):
             apart = np.abs(outs[one] - outs[other]).max() / np.abs(outs[one]).max()
             assert apart > 1e-3, f"{one} and {other}: {apart}"
+
+
+RARE = ("not_stabilised", "masked_by_a_number", "window_of_8")
+
+
+def test_every_disguise_of_a_suspect_agrees_with_torch_where_scores_are_very_low():
+    call = hunt.experiment()
+    arrays = [value.numpy() if isinstance(value, torch.Tensor) else value for value in call]
+    for name, worn in itertools.product(SUSPECTS, DISGUISES):
+        with np.errstate(all="ignore"):
+            found = layer(*arrays, name=name, worn=worn)
+        said = hunt.expected(name, *call).numpy()
+        assert np.isnan(said).any() == (name == "not_stabilised")
+        assert np.allclose(found, said, rtol=1e-7, atol=1e-8, equal_nan=True), (name, worn)
 
 
 def test_diagnose_names_what_is_in_the_box():
@@ -251,7 +268,9 @@ def test_diagnose_names_what_is_in_the_box():
     asked = set()
     for case, (_,), name in cases("diagnose"):
         box = outcome(lambda attend: attend(*map(torch_or_not, call)), case, library="torch").value
-        assert [other for other in SUSPECTS if near(box, said[other])] == [name], case.label
+        ordinary = "right" if name in ("not_stabilised", "masked_by_a_number") else name  # scores of order 1
+        fits = [other for other in SUSPECTS if near(box, said[other])]
+        assert fits == ["right", "not_stabilised", "masked_by_a_number"] if ordinary == "right" else fits == [name]
         assert case.label == SUSPECTS[name]
         asked.add(name)
     assert asked == set(SUSPECTS)
@@ -266,9 +285,10 @@ def torch_or_not(value):
     [
         ({"d_model": 4}, {}, "scaled_by_d scaled_by_d_model"),
         ({"d_model": 9, "d_head": 3}, {}, "scaled_by_d scaled_by_d_model"),
-        ({"d_head": 1}, {}, "right not_scaled scaled_by_d"),
-        ({"h": 1}, {}, "right heads_not_by_columns one_head_for_all"),
-        ({}, {"causal": False}, "right causal_off_by_one mask_after_softmax"),
+        ({"d_head": 1}, {}, "right not_scaled scaled_by_d not_stabilised masked_by_a_number"),
+        ({"h": 1}, {}, "right heads_not_by_columns one_head_for_all not_stabilised masked_by_a_number"),
+        ({}, {"causal": False}, "right causal_off_by_one mask_after_softmax " + " ".join(RARE)),
+        ({"n": 8}, {}, "right " + " ".join(RARE)),
         ({"n": 1}, {}, " ".join(name for name in SUSPECTS if name != "keys_and_values_swapped")),
     ],
 )  # fmt: skip
@@ -319,4 +339,4 @@ def test_a_box_says_nothing_by_dtype_or_layout_and_never_stumbles_over_what_is_l
             out = attend(size * X, *rest)
             assert out.dtype == np.float64
             assert out.flags.c_contiguous
-            assert np.isfinite(out).all()
+            assert np.isfinite(out).all() or (name == "not_stabilised" and size > 1)

@@ -1915,13 +1915,13 @@ def pointing_weights__wrong_rounded(X, target):
 
 
 def linear_memory__right_lstsq(keys, values):
-    """NumPy's own least squares."""
-    return np.linalg.lstsq(keys, values, rcond=None)[0]
+    """NumPy's own least squares, told how small is nothing."""
+    return np.linalg.lstsq(keys, values, rcond=1e-6)[0]
 
 
 def linear_memory__right_pinv(keys, values):
     """By the pseudo-inverse of the keys."""
-    return np.linalg.pinv(keys) @ values
+    return np.linalg.pinv(keys, rcond=1e-5) @ values
 
 
 def linear_memory__right_descent(keys, values):
@@ -1950,7 +1950,7 @@ def linear_memory__right_rows_of_keys(keys, values):
 
 def linear_memory__right_feature_of_values_by_feature(keys, values):
     """One column of values at a time, in float64."""
-    columns = [np.linalg.lstsq(keys.astype(float), column, rcond=1e-10)[0] for column in values.T.astype(float)]
+    columns = [np.linalg.lstsq(keys.astype(float), column, rcond=1e-7)[0] for column in values.T.astype(float)]
     return np.stack(columns, axis=1)
 
 
@@ -1958,8 +1958,13 @@ def linear_memory__right_passes(keys, values):
     """Each pair corrected in turn, over and over, in steps that grow smaller where there are too many pairs."""
     keys, values = keys.astype(float), values.astype(float)
     left, strengths, right = np.linalg.svd(keys, full_matrices=False)
-    inverse = np.array([1 / s if s > 1e-8 else 0.0 for s in strengths])
+    inverse = np.array([1 / s if s > 1e-5 * max(strengths) else 0.0 for s in strengths])
     return np.einsum("rd,r,nr,nv->dv", right, inverse, left, values)
+
+
+def linear_memory__wrong_default_cut(keys, values):
+    """NumPy's own least squares as it comes, which takes rounding for something."""
+    return np.linalg.lstsq(keys, values, rcond=None)[0]
 
 
 def linear_memory__wrong_sum(keys, values):

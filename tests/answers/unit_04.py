@@ -1498,11 +1498,14 @@ def from_torch_weights__wrong_hard_coded(in_proj_weight, out_proj_weight):
 # ------------------------------------------------------------------------------------------------------------- diagnose
 
 
-def _drawn(B, n, d_model, h, d_head, size=1.0):
-    """X and the four weights, for scores of order 1 where size is 1."""
+def _drawn(B, n, d_model, h, d_head, size=1.0, low=0.0):
+    """X and the four weights, for scores of order 1 where size is 1. low: the last sequence's scores are about -low**2."""
     g = torch.Generator().manual_seed(0)
     X = torch.randn(B, n, d_model, generator=g, dtype=torch.float64)
     W_Q, W_K, W_V = (size * torch.randn(d_model, h * d_head, generator=g, dtype=torch.float64) / 2 for _ in range(3))
+    if low:
+        X[:, :, 0], W_Q[0], W_K[0], W_V[0] = 0.0, 1.0, -1.0, 0.0
+        X[-1, :, 0] = low
     return X, W_Q, W_K, W_V, torch.randn(h * d_head, d_model, generator=g, dtype=torch.float64)
 
 
@@ -1511,12 +1514,19 @@ def _lineup(X, W_Q, W_K, W_V, W_O, n_heads, causal):
     B, n, d_model = X.shape
     tri = torch.ones(n, n, dtype=torch.float64).tril() if causal else torch.ones(n, n, dtype=torch.float64)
     wide = torch.ones(n, n, dtype=torch.float64).tril(1) if causal else tri
+    near = tri.triu(-7) if causal else tri
 
-    def run(h=n_heads, root=None, seen=tri, whole=None, axis=-1, swap=False, view=False):
+    def run(h=n_heads, root=None, seen=tri, whole=None, axis=-1, swap=False, view=False, top=True, low=None):
         d = W_Q.shape[1] // h
         Q, K, V = (X @ W for W in ((W_Q, W_V, W_K) if swap else (W_Q, W_K, W_V)))
         Q, K, V = ((T.reshape(B, h, n, d) if view else _split(T, h)) for T in (Q, K, V))
-        e = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, K) / (root or math.sqrt(d)))
+        S = torch.einsum("bhid,bhjd->bhij", Q, K) / (root or math.sqrt(d))
+        if low:
+            S, seen, whole = torch.where(seen > 0, S, low), torch.ones_like(seen), None
+        if top:
+            kept = S if whole is not None else S.masked_fill(seen == 0, -torch.inf)
+            S = S - kept.amax(axis, keepdim=True)
+        e = torch.exp(S.masked_fill((seen if whole is None else whole) == 0, -torch.inf))
         A = e * seen / (e * (seen if whole is None else whole)).sum(axis, keepdim=True)
         out = torch.einsum("bhij,bhjd->bhid", A, V)
         return (out.reshape(B, n, h * d) if view else _merge(out)) @ W_O
@@ -1532,97 +1542,106 @@ def _lineup(X, W_Q, W_K, W_V, W_O, n_heads, causal):
         "heads_not_by_columns": run(view=True),
         "keys_and_values_swapped": run(swap=True),
         "one_head_for_all": run(h=1),
+        "not_stabilised": run(top=False),
+        "masked_by_a_number": run(low=-1e4),
+        "window_of_8": run(seen=near),
     }
+
+
+def _marked(out):
+    """NaN as a number that nothing else comes near."""
+    return out.nan_to_num(1e200, 1e200, 1e200).clamp(-1e100, 1e100)
 
 
 def _nearest(attend, *call, without=()):
     """The suspect whose output is nearest to the box's."""
     found = attend(*call)
-    distance = {name: (out - found).norm().item() for name, out in _lineup(*call).items() if name not in without}
+    lined = _lineup(*call).items()
+    distance = {name: (_marked(out) - _marked(found)).abs().max().item() for name, out in lined if name not in without}
     return min(distance, key=distance.get)
 
 
 def _first_match(attend, *call):
     """The first suspect whose output is the box's, up to rounding."""
     found = attend(*call)
-    return next((name for name, out in _lineup(*call).items() if torch.allclose(out, found)), "right")
+    return next((name for name, out in _lineup(*call).items() if torch.allclose(out, found, equal_nan=True)), "right")
 
 
-def diagnose__right_nearest_of_ten(attend):
-    """One call of sizes that are all different, the nearest of ten outputs."""
-    return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True)
+def diagnose__right_nearest_of_all(attend):
+    """One call: a sequence of ordinary scores and one of very low ones, longer than the window; the nearest output."""
+    return _nearest(attend, *_drawn(2, 10, 7, 3, 2, low=160.0), 3, True)
 
 
-def diagnose__right_two_calls_by_name(attend):
-    """First without the mask, then with it; arguments by name; prints and warns on the way."""
+def diagnose__right_by_name(attend):
+    """Arguments by name; whoever agrees up to rounding, NaN with NaN; prints and warns on the way."""
     names = ("X", "W_Q", "W_K", "W_V", "W_O")
-    given = dict(zip(names, _drawn(1, 4, 6, 2, 3), strict=True))
-    left = set(_lineup(**given, n_heads=2, causal=False))
-    for causal in (False, True):
-        found = attend(**given, n_heads=2, causal=causal)
-        fits = {k for k, v in _lineup(**given, n_heads=2, causal=causal).items() if torch.allclose(v, found)}
-        left &= fits
-        print(len(left), "left")
+    given = dict(zip(names, _drawn(3, 12, 6, 2, 3, low=200.0), strict=True))
+    found = attend(**given, n_heads=2, causal=True)
+    fits = [k for k, v in _lineup(**given, n_heads=2, causal=True).items() if torch.allclose(v, found, equal_nan=True)]
+    print(len(fits), "left")
     warnings.warn("done", stacklevel=2)
-    (name,) = left
+    (name,) = fits
     return name
 
 
-def diagnose__right_by_reading_symptoms(attend):
-    """No line-up: identity matrices and a tree of questions about what stands where in the output."""
-    h, d, n = 2, 2, 4
-    X = torch.zeros(1, n, 8, dtype=torch.float64)
-    X[0, :, 0] = 1.0  # every query asks with this
-    X[0, :, 1] = torch.tensor([0.0, 3.0, 1.0, 2.0])  # what a key of head 0 answers
-    X[0, :, 2] = torch.tensor([2.0, 0.5, 1.5, 3.0])  # what a key of head 1 answers
-    X[0, :, 3:7] = torch.eye(4)  # who it is
-    W_Q, W_K, W_V = (torch.zeros(8, h * d, dtype=torch.float64) for _ in range(3))
-    W_Q[0, 0] = W_Q[0, 2] = 1.0
-    W_K[1, 0] = W_K[2, 2] = 1.0
-    W_V[3:7] = torch.tensor([[1.0, 0, 2, 1], [0, 1, 1, 3], [1, 1, 0, 1], [2, 0, 1, 0]])
-    W_O = torch.eye(h * d, dtype=torch.float64)
-    out = attend(X, W_Q, W_K, W_V, W_O, h, True)[0]  # (n, 4): what each query reads
-    tokens = X[0] @ W_V
-
-    def shares(row, columns):
-        return torch.linalg.lstsq(tokens[:, columns].T, row[columns, None]).solution[:, 0]
-
-    if torch.allclose(out[0], tokens[0]):  # token 0 sees itself alone, and wholly
-        # Query 1 sees tokens 0 and 1: the shares of two keys, read off one column in which they differ.
-        share = (out[1, 0] - tokens[1, 0]) / (tokens[0, 0] - tokens[1, 0])
-        if not 0 < share < 1:
-            return "heads_not_by_columns"
-        ratio = math.log(1 / share - 1)  # score of key 1 less that of key 0, in head 0: 3 over the divisor
-        other = (out[1, 2] - tokens[1, 2]) / (tokens[0, 2] - tokens[1, 2])
-        second = math.log(1 / other - 1)  # the same in head 1: -1.5 over the divisor
-        if abs(ratio - second) < 1e-6:
-            return "one_head_for_all"
-        root = 3 / ratio
-        names = {"right": 2**0.5, "not_scaled": 1.0, "scaled_by_d": 2.0, "scaled_by_d_model": 8**0.5}
-        return min(names, key=lambda name: abs(names[name] - root))
-    return _nearest(attend, *_drawn(2, 4, 5, 2, 3), 2, True)
+def diagnose__right_in_one_sequence(attend):
+    """A single sequence: only two of its queries are such that their scores are very low."""
+    X, *weights = _drawn(1, 11, 7, 3, 2, low=1.0)
+    X[0, :, 0] = 0.0
+    X[0, 4, 0] = X[0, 5, 0] = 250.0  # token 4 asks: itself far below, tokens 0 ... 3 at 0; token 5 the same
+    X[0, :4, 0] = 250.0
+    X[0, 6:, 0] = 1.0
+    return _nearest(attend, X, *weights, 3, True)
 
 
 def diagnose__right_batch_of_experiments(attend):
-    """Three experiments as three sequences of one batch, and a decision in NumPy."""
-    X, *weights = _drawn(3, 4, 9, 2, 2)
-    X = torch.stack([X[0], 2 * X[1], X[2].flip(0)])
-    found = attend(X, *weights, 2, True).numpy()
+    """Four experiments as four sequences of one batch, and a decision in NumPy."""
+    X, *weights = _drawn(4, 9, 9, 2, 2, low=180.0)
+    X = torch.stack([X[0], X[1] / 2, X[2].flip(0), X[3]])
+    found = _marked(attend(X, *weights, 2, True)).numpy()
     lined = _lineup(X, *weights, 2, True)
     names = np.array(list(lined))
-    far = np.array([np.abs(lined[name].numpy() - found).max() for name in lined])
+    far = np.array([np.abs(_marked(lined[name]).numpy() - found).max() for name in lined])
     return str(names[far.argmin()])
 
 
-def diagnose__right_after_a_refusal(attend):
-    """Tries a list of lists first, which the box refuses, and goes on with the call that is left."""
-    X, *weights = _drawn(2, 6, 5, 4, 1)
+def diagnose__wrong_nearest_of_ten(attend):
+    """One call of sizes that are all different, scores of order 1."""
+    return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True)
+
+
+def diagnose__wrong_two_calls(attend):
+    """First without the mask, then with it."""
+    left = set(SUSPECTED)
+    for causal in (False, True):
+        call = (*_drawn(2, 10, 7, 3, 2, low=160.0), 3, causal)
+        found = attend(*call)
+        left &= {name for name, out in _lineup(*call).items() if torch.allclose(out, found, equal_nan=True)}
+    return left.pop()
+
+
+SUSPECTED = tuple(_lineup(*_drawn(1, 2, 2, 1, 1), 1, True))
+
+
+def diagnose__wrong_after_a_refusal(attend):
+    """Tries a list of lists first, which the box refuses, and has no call left."""
+    call = _drawn(2, 10, 7, 3, 2, low=160.0)
     try:
-        attend(X.tolist(), *weights, 4, True)
+        attend(call[0].tolist(), *call[1:], 3, True)
     except (ValueError, TypeError):
         pass
-    X, *weights = _drawn(2, 6, 5, 4, 2)
-    return _nearest(attend, X, *weights, 4, True)
+    return _nearest(attend, *call, 3, True)
+
+
+def diagnose__wrong_nan_is_no_distance(attend):
+    """A good experiment; differences that are NaN are never the least."""
+    call = (*_drawn(2, 10, 7, 3, 2, low=160.0), 3, True)
+    found, name, least = attend(*call), "right", math.inf
+    for other, out in _lineup(*call).items():
+        far = (out - found).norm().item()
+        if far < least:
+            name, least = other, far
+    return name
 
 
 def diagnose__wrong_sixteen_four_four(attend):

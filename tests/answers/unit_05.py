@@ -1840,11 +1840,12 @@ def extend_cache__right_queue(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_he
 
 
 def extend_cache__right_broadcast(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """An axis of size 1 for the heads of a group; the last rows of a square mask."""
+    """An axis of size 1 for the heads of a group; a mask of the past beside a square one of the new tokens."""
     K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
     Q = _split(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
     n_new, m = X_new.shape[1], K.shape[2]
-    mask = torch.tril(torch.ones(m, m, dtype=torch.bool))[m - n_new :]
+    among = torch.tril(torch.ones(n_new, n_new, dtype=torch.bool))
+    mask = torch.cat([torch.ones(n_new, m - n_new, dtype=torch.bool), among], dim=1)
     return _merge(_attend(Q, K.unsqueeze(2), V.unsqueeze(2), mask).flatten(1, 2)) @ W_O, (K, V)
 
 
@@ -1912,6 +1913,14 @@ def extend_cache__right_room_made(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_k
     S = torch.matmul(Q, grown[0][:, :, None].transpose(-1, -2)) / d**0.5 + bias
     heads = torch.matmul(S.softmax(dim=-1), grown[1][:, :, None])
     return heads.permute(0, 3, 1, 2, 4).reshape(B, n_new, -1) @ W_O, (grown[0], grown[1])
+
+
+def extend_cache__wrong_square_mask(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The last rows of a mask of all tokens by all tokens."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    n_new, m = X_new.shape[1], K.shape[2]
+    mask = torch.tril(torch.ones(m, m, dtype=torch.bool))[m - n_new :]
+    return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
 
 
 def extend_cache__wrong_top_left(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):

@@ -2012,8 +2012,8 @@ def bits_per_token__right_boolean_index(logits, targets, mask):
 
 
 def bits_per_token__right_gather(logits, targets, mask):
-    """gather over all tokens, with a stand-in for the targets that do not count."""
-    log_p = logits.log_softmax(dim=-1) * math.log2(math.e)
+    """gather over all tokens, with stand-ins for targets and logits that do not count."""
+    log_p = logits.masked_fill(~mask[..., None], 0.0).log_softmax(dim=-1) * math.log2(math.e)
     cost = -log_p.gather(-1, targets.masked_fill(~mask, 0).unsqueeze(-1)).squeeze(-1)
     return cost.masked_fill(~mask, 0).sum() / mask.sum().clamp(min=1)
 
@@ -2021,9 +2021,10 @@ def bits_per_token__right_gather(logits, targets, mask):
 def bits_per_token__right_one_hot(logits, targets, mask):
     """One-hot targets, made by comparison: a target that is no id is nowhere."""
     hot = targets[..., None] == torch.arange(logits.shape[-1])
+    logits = torch.where(mask[..., None], logits, torch.zeros_like(logits))
     highest = logits.amax(-1, keepdim=True).detach()
     log_sum = (logits - highest).exp().sum(-1).log()
-    own = ((logits - highest) * hot).sum(-1)
+    own = torch.where(hot, logits - highest, 0.0).sum(-1)
     count = int(mask.sum())
     return torch.where(mask, log_sum - own, 0).sum() / math.log(2) / (count or 1)
 
@@ -2061,8 +2062,8 @@ def bits_per_token__right_zero_tensor(logits, targets, mask):
     if not mask.any():
         return torch.zeros(())
     rows = logits[mask]
-    hot = torch.nn.functional.one_hot(targets[mask], logits.shape[-1]).to(rows.dtype)
-    return -(hot * torch.log_softmax(rows, 1)).sum(1).mean() / math.log(2)
+    hot = torch.nn.functional.one_hot(targets[mask], logits.shape[-1]).bool()
+    return -torch.log_softmax(rows, 1).masked_fill(~hot, 0.0).sum(1).mean() / math.log(2)
 
 
 def _cost(logits, targets, mask, base=2.0):
@@ -2353,9 +2354,11 @@ def sample__right_scatter(next_logits, prompt, end, max_len, temperature, top_p,
         if temperature == 0:
             token = int(logits.argmax())
         else:
-            p = torch.softmax(logits / temperature, -1)
+            p = torch.softmax((logits - logits.max()) / temperature, -1)
             values, ids = p.sort(descending=True)
-            values = values * (values.cumsum(0) - values < top_p)
+            kept = values.cumsum(0) - values < top_p
+            kept[0] = True
+            values = values * kept
             token = int(torch.multinomial(torch.zeros_like(p).scatter(0, ids, values), 1, generator=generator))
         tokens.append(token)
         if token == end:
@@ -2371,7 +2374,7 @@ def sample__right_renormalised(next_logits, prompt, end, max_len, temperature, t
         if not temperature:
             text = [*text, logits.max(0).indices.item()]
         else:
-            logits = logits / temperature
+            logits = (logits - logits.amax()) / temperature
             order = logits.argsort(descending=True)
             sums = torch.softmax(logits[order], 0).cumsum(0)
             keep = order[: int((sums < top_p).sum()) + 1]
@@ -2391,7 +2394,7 @@ def sample__right_python_loop(next_logits, prompt, end, max_len, temperature, to
     if temperature == 0:
         token = max(range(len(logits)), key=logits.tolist().__getitem__)
     else:
-        p = torch.softmax(logits / temperature, 0)
+        p = torch.softmax((logits - max(logits)) / temperature, 0)
         kept, total = torch.zeros_like(p), 0.0
         for i in sorted(range(len(p)), key=lambda i: -float(p[i])):
             kept[i] = p[i]
@@ -2412,7 +2415,7 @@ def sample__right_searchsorted(next_logits, prompt, end, max_len, temperature, t
     while not done:
         logits = torch.as_tensor(next_logits(tokens))
         if temperature > 0:
-            p = torch.log_softmax(logits / temperature, dim=0).exp()
+            p = torch.log_softmax(logits.sub(logits.max()).div(temperature), dim=0).exp()
             ordered = torch.sort(p, descending=True).values
             last = min(int(torch.searchsorted(ordered.cumsum(0), top_p)), len(p) - 1)
             p = p.masked_fill(p < ordered[last], 0.0)
@@ -2434,7 +2437,7 @@ def sample__right_pairwise(next_logits, prompt, end, max_len, temperature, top_p
             weight = torch.exp((logits - logits.max()) / temperature)
             p = weight / weight.sum()
             likelier = (p[None] > p[:, None]).to(p.dtype) @ p
-            draw = torch.multinomial(torch.where(likelier < top_p, p, 0)[None], 1, generator=generator)
+            draw = torch.multinomial(torch.where(likelier < max(top_p, 1e-9), p, 0)[None], 1, generator=generator)
             tokens.append(draw[0, 0].item())
         print(place, tokens[-1])
         if tokens[-1] == end:

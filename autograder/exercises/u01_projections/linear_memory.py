@@ -42,6 +42,14 @@ def cases(case):
         drawn = case.draw(n=n, d_k=7)
         drawn["keys"] = even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4]
         yield ask("dependent keys", f"keys that come twice or more, with other values: {words}", **drawn)
+    for n, words in ((range(10, 14), "more pairs than features"), (6, "no more pairs than features (d_k = {d_k})")):
+        drawn = case.draw(n=n, d_k=7)
+        drawn["keys"] = rounded(case.rng, even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4])
+        yield ask("rounded keys", f"keys that come twice or more but for rounding: {words}", **drawn)
+    drawn = case.draw(n=5, d_k=8)
+    drawn["keys"][4] = drawn["keys"][:4].mean(axis=0)
+    drawn["keys"] = rounded(case.rng, 1e3 * drawn["keys"])
+    yield ask("rounded keys", "a key that is the mean of the others but for rounding, and all are long", **drawn)
     drawn = case.draw(d_k=7)
     drawn["keys"][1] = 0.0
     yield ask("dependent keys", "a key of zeros", **drawn)
@@ -51,6 +59,11 @@ def cases(case):
     drawn = case.draw(n=range(10, 14), d_k=7)
     drawn["keys"][:, 2] = 0.0
     yield ask("dependent keys", "a feature that is 0 in all keys", **drawn)
+
+
+def rounded(rng, keys):
+    """Keys off by up to a billionth of the largest entry, a tenth of what is allowed."""
+    return keys + 1e-9 * np.abs(keys).max() * rng.uniform(-1, 1, keys.shape)
 
 
 def unit(keys):
@@ -138,6 +151,9 @@ MISTAKES = (
      "Something was added to make a matrix invertible, and the memory is no longer exact where it can be."),
     ("directions-dropped", strongest_half,
      "Some directions of the keys were left out. All that differ from 0 count."),
+    ("rounding-believed", lambda keys, values: np.linalg.lstsq(keys, values, rcond=None)[0],
+     "Two keys that differ by rounding alone are told apart, at the price of enormous entries. What is so small beside "
+     "the other keys counts as 0."),
     ("with-a-constant", with_a_constant,
      "Means were taken off first. The memory is read by `query @ S` alone, with nothing added."),
     ("other-way", lambda keys, values: linear_memory(values, keys),
@@ -157,7 +173,7 @@ EXERCISE = exercise(
     linear_memory,
     cases,
     MISTAKES,
-    credit={"up to d_k pairs": 0.45, "more pairs": 0.3, "dependent keys": 0.25},
+    credit={"up to d_k pairs": 0.4, "more pairs": 0.25, "dependent keys": 0.2, "rounded keys": 0.15},
     core="up to d_k pairs",
     ranges={"n": range(3, 6), "d_k": range(6, 10), "d_v": range(2, 14)},
 )

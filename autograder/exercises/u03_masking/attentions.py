@@ -8,32 +8,32 @@ from collections.abc import Callable, Iterable
 import numpy as np
 import scipy.special
 
-from ..kit import Drawn, HostFunction
+from ..kit import DevicePart, black_box
 
 Array = np.ndarray
 #: (Q, K, V) -> output.
 Attend = Callable[[Array, Array, Array], Array]
 
 
-def guarded(attend: Attend) -> Drawn:
-    """`attend` as the exercise promises it: it refuses all but finite arrays of the given shapes."""
+def asked(attend: Attend, K: Array, V: Array) -> DevicePart:
+    """`attend` as the exercise promises it: it takes finite arrays of these shapes, and answers one call a position."""
+    shapes = {"Q": K.shape, "K": K.shape, "V": V.shape}
 
-    def make(rng: np.random.Generator, shape: tuple[int, ...], sizes: dict[str, int]) -> HostFunction:
-        n, d_k, d_v = (sizes[name] for name in ("n", "d_k", "d_v"))
+    def check(Q: Array, K: Array, V: Array) -> None:
+        for name, array in (("Q", Q), ("K", K), ("V", V)):
+            if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+                raise ValueError(f"attend takes three arrays of numbers; {name} is none")
+            if array.shape != shapes[name]:
+                raise ValueError(f"attend holds a mask: {name} must keep its shape {shapes[name]}")
+            if not np.isfinite(array).all():
+                raise ValueError(f"attend takes finite numbers: {name} holds NaN or infinity")
 
-        def function(Q: Array, K: Array, V: Array) -> Array:
-            for name, array, expected in (("Q", Q, (n, d_k)), ("K", K, (n, d_k)), ("V", V, (n, d_v))):
-                if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
-                    raise ValueError(f"attend takes three arrays of numbers; {name} is none")
-                if array.shape != expected:
-                    raise ValueError(f"attend holds a mask: {name} must keep its shape {expected}")
-                if not np.isfinite(array).all():
-                    raise ValueError(f"attend takes finite numbers: {name} holds NaN or infinity")
-            return attend(*(array.astype(np.float64) for array in (Q, K, V)))
+    return black_box(lambda Q, K, V: attend(*(x.astype(np.float64) for x in (Q, K, V))), check, len(K))
 
-        return HostFunction(function)
 
-    return Drawn("", make, also="n d_k d_v")
+def in_units(attend: Attend, *powers: int) -> Attend:
+    """`attend` whose output rows are 10 to these powers as large, from the last row backwards and over again."""
+    return lambda Q, K, V: attend(Q, K, V) * 10.0 ** np.resize(powers, (len(Q), 1))[::-1]
 
 
 def looking(seen: Callable[[int, int], Iterable[int]]) -> Attend:

@@ -4,28 +4,30 @@ import numpy as np
 
 from ..kit import Leaf, by_columns, exercise, normal
 from . import attentions
-from .attentions import guarded
+from .attentions import asked, in_units
 
 
 def leaks_future(attend, Q: normal("n d_k"), K: normal("n d_k"), V: normal("n d_v")) -> Leaf("bool", "the answer"):
-    """Large random changes of all later keys, values or both, behind every position, several times.
+    """Behind every position all later keys and values become others, in one call.
 
-    Rounding moves outputs of order 1 by 1e-14, a leak by a thousandth or more: any tolerance between is right.
+    Rounding moves a row by 1e-14 of its size, a leak by a thousandth or more: any share between is right.
     """
     rng = np.random.default_rng(0)
     before = np.asarray(attend(Q, K, V))
-    limit = 1e-6 * np.abs(before).max()
+    found = False
     for seen in range(1, len(Q)):
-        for changed in ("K", "V", "KV") * 3:
-            keys, values = np.array(K, dtype=np.float64), np.array(V, dtype=np.float64)
-            if "K" in changed:
-                keys[seen:] += 3 * rng.standard_normal(keys[seen:].shape)
-            if "V" in changed:
-                values[seen:] += 3 * rng.standard_normal(values[seen:].shape)
-            after = np.asarray(attend(Q, keys, values))
-            if np.abs(after - before)[:seen].max() > limit:
-                return True
-    return False
+        keys, values = np.array(K, dtype=np.float64), np.array(V, dtype=np.float64)
+        keys[seen:] += 3 * rng.standard_normal(keys[seen:].shape)
+        values[seen:] += 3 * rng.standard_normal(values[seen:].shape)
+        after = np.asarray(attend(Q, keys, values))
+        found |= moves(after[:seen], before[:seen])
+    return found
+
+
+def moves(after, before, share=1e-6):
+    """Whether a row changes by more than this share of its size."""
+    size = np.maximum(np.abs(after), np.abs(before)).max(axis=1, keepdims=True, initial=0)
+    return bool((np.abs(after - before) > share * size).any())
 
 
 ATTENTIONS = (
@@ -48,8 +50,13 @@ ATTENTIONS = (
 
 
 def cases(case):
+    def ask(criterion, label, attend, **more):
+        drawn = case.draw(attend=None, **more)
+        return case(criterion, label, **drawn | {"attend": asked(attend, drawn["K"], drawn["V"])})
+
     for at, (criterion, label, attend) in enumerate(ATTENTIONS):
-        drawn = case.draw(attend=guarded(attend))
+        drawn = case.draw(attend=None)
+        drawn["attend"] = asked(attend, drawn["K"], drawn["V"])
         layout = {"K": by_columns, "V": by_columns} if at % 3 == 2 else None
         yield case(criterion, label, **drawn, layout=layout)
         if attend is attentions.causal:  # the same shapes again: whoever keeps an earlier output now sees a change
@@ -59,20 +66,25 @@ def cases(case):
         ("a leak that only ever lowers the output", attentions.lowering),
         ("a leak that leaves the mean", attentions.cancelling),
     ):
-        drawn = case.draw()
-        yield case("hidden leaks", label, **drawn, attend=guarded(made(drawn["V"])))
-    drawn = case.draw(attend=guarded(attentions.everything))
+        drawn = case.draw(attend=None)
+        drawn["attend"] = asked(made(drawn["V"]), drawn["K"], drawn["V"])
+        yield case("hidden leaks", label, **drawn)
+    drawn = case.draw(attend=None)
+    drawn["attend"] = asked(attentions.everything, drawn["K"], drawn["V"])
     drawn["K"][1:] = drawn["V"][1:] = 0
     yield case("hidden leaks", "a leak, and all later keys and values are 0", **drawn)
-    yield case("edge cases", "a single token (n = 1)", attend=guarded(attentions.everything), n=1)
-    yield case("edge cases", "two tokens, a leak (n = 2)", attend=guarded(attentions.everything), n=2)
-    yield case(
-        "edge cases", "two tokens, causal, float32 inputs", attend=guarded(attentions.causal), n=2, dtype=np.float32
-    )
-
-
-def exceeds(after, before, limit):
-    return float(np.abs(after - before).max(initial=0)) > limit
+    for label, attend in (
+        ("outputs of a billion, causal but for rounding", in_units(attentions.rounding, 9)),
+        ("outputs of a billionth, a leak", in_units(attentions.one_ahead, -9)),
+        ("large and small rows, causal but for rounding", in_units(attentions.rounding, 9, 0, -9)),
+        ("a leak in a small row among large ones", in_units(attentions.last_but_one_sees_last, 9, -9)),
+    ):
+        yield ask("sizes of outputs", label, attend)
+    yield ask("edge cases", "a single token (n = 1)", attentions.everything, n=1)
+    yield ask("edge cases", "two tokens, a leak (n = 2)", attentions.everything, n=2)
+    drawn = case.draw(attend=None, n=2)
+    drawn["attend"] = asked(attentions.causal, drawn["K"], drawn["V"])
+    yield case("edge cases", "two tokens, causal, float32 inputs", **drawn, dtype=np.float32)
 
 
 def detect(
@@ -82,29 +94,40 @@ def detect(
     V,
     *,
     change="KV",
-    differs=exceeds,
+    differs=moves,
     splits=lambda n: range(1, n),
     changed=lambda seen: slice(seen, None),
     compared=lambda seen: slice(0, seen),
 ):
-    """Whether, for any `seen` in splits(n), new rows changed(seen) of the named arrays move the rows compared(seen)."""
+    """Whether, for any `seen` in splits(n), new rows changed(seen) of the named arrays move the rows compared(seen).
+
+    change: which arrays are changed together; with a comma they are changed one after the other.
+    """
     rng = np.random.default_rng(7)
     before = np.asarray(attend(Q, K, V))
-    limit = 1e-6 * float(np.abs(before).max())
     for seen in splits(len(Q)):
-        arrays = {name: np.array(array, dtype=np.float64) for name, array in (("Q", Q), ("K", K), ("V", V))}
-        for name in change:
-            part = arrays[name][changed(seen)]
-            part += 3 * rng.standard_normal(part.shape)
-        after = np.asarray(attend(*arrays.values()))
-        if differs(after[compared(seen)], before[compared(seen)], limit):
-            return True
+        for together in change.split(","):
+            arrays = {name: np.array(array, dtype=np.float64) for name, array in (("Q", Q), ("K", K), ("V", V))}
+            for name in together:
+                part = arrays[name][changed(seen)]
+                part += 3 * rng.standard_normal(part.shape)
+            after = np.asarray(attend(*arrays.values()))
+            if differs(after[compared(seen)], before[compared(seen)]):
+                return True
     return False
+
+
+def absolute(after, before):
+    return float(np.abs(after - before).max(initial=0)) > 1e-6
+
+
+def of_the_largest(after, before):
+    return bool(np.abs(after - before).max(initial=0) > 1e-6 * np.abs(before).max(initial=0))
 
 
 def truncates(attend, Q, K, V):
     before = attend(Q, K, V)
-    return any(exceeds(attend(Q[:seen], K[:seen], V[:seen]), before[:seen], 1e-6) for seen in range(1, len(Q)))
+    return any(moves(attend(Q[:seen], K[:seen], V[:seen]), before[:seen]) for seen in range(1, len(Q)))
 
 
 MISTAKES = (
@@ -118,7 +141,7 @@ MISTAKES = (
      "Only values are changed. A leak can also run through the keys alone."),
     ("queries-too", {"change": "QKV"},
      "Later queries are changed as well. Only later keys and values are judged: leave Q as it is."),
-    ("changes-the-present", {"splits": range, "compared": lambda seen: slice(0, seen + 1)},
+    ("changes-the-present", {"splits": lambda n: range(n - 1), "compared": lambda seen: slice(0, seen + 1)},
      "The key and value of the position itself are changed too. A position may look at itself; change what comes after "
      "it."),
     ("compares-all-rows", {"compared": lambda seen: slice(None)},
@@ -130,11 +153,18 @@ MISTAKES = (
      "Only the first output is compared. Later positions can leak while the first does not."),
     ("one-step-only", {"compared": lambda seen: slice(seen - 1, seen), "changed": lambda seen: slice(seen, seen + 1)},
      "Each output is compared only after a change of the very next position. A leak can come from further ahead."),
-    ("no-tolerance", {"differs": lambda after, before, limit: not np.array_equal(after, before)},
+    ("no-tolerance", {"differs": lambda after, before: not np.array_equal(after, before)},
      "Any difference counts as a leak, even one of rounding. Allow for differences far below a thousandth of the "
      "outputs."),
-    ("loose-tolerance", {"differs": lambda after, before, limit: exceeds(after, before, 2e4 * limit)},
+    ("loose-tolerance", {"differs": lambda after, before: moves(after, before, 2e-2)},
      "The tolerance is so wide that a small but real leak slips through: a thousandth of the outputs' size is a leak."),
+    ("absolute-tolerance", {"differs": absolute},
+     "The tolerance is the same number whatever the outputs are. Of a row of a billion rounding alone moves more, and "
+     "a row of a billionth cannot move as much."),
+    ("tolerance-of-the-largest", {"differs": of_the_largest},
+     "All rows are held against the largest output. A small row can leak beside a large one: its own size counts."),
+    ("keys-and-values-apart", {"change": "K,V"},
+     "`attend` was called more often than it answers: once for each position. Which of your calls could be one?"),
     ("refused-arrays", truncates,
      "`attend` refused its arrays: it may hold a mask for exactly n positions. Call it only with finite arrays of the "
      "given shapes."),
@@ -150,7 +180,7 @@ EXERCISE = exercise(
     leaks_future,
     cases,
     MISTAKES,
-    credit={"values": 0.5, "hidden leaks": 0.2, "sizes of change": 0.2, "edge cases": 0.1},
+    credit={"values": 0.45, "hidden leaks": 0.2, "sizes of change": 0.15, "sizes of outputs": 0.15, "edge cases": 0.05},
     core="values",
     sizes=range(2, 8),
     ranges={"n": range(4, 8)},

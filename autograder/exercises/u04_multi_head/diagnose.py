@@ -1,4 +1,4 @@
-"""diagnose: which of ten layers a box holds, from two calls."""
+"""diagnose: which of thirteen layers a box holds, from one call."""
 
 import itertools
 
@@ -7,9 +7,9 @@ import torch.nn.functional as F
 
 from .. import attention_parts as parts
 from ..kit import Leaf, black_box, exercise
-from .suspects import SUSPECTS, check, line_up
+from .suspects import FORBIDDEN_SCORE, SUSPECTS, WINDOW, check, line_up
 
-CALLS = 2
+CALLS = 1
 
 
 def diagnose(attend) -> Leaf("text", "the name"):
@@ -23,6 +23,7 @@ def cases(case):
         *itertools.product(["the scale"], ["scaled_by_d", "scaled_by_d_model"] * 2),
         *itertools.product(["the mask"], ["softmax_over_queries", "causal_off_by_one", "mask_after_softmax"] * 2),
         *itertools.product(["the heads"], ["heads_not_by_columns", "one_head_for_all"] * 2),
+        *itertools.product(["rare ones"], ["not_stabilised", "masked_by_a_number", "window_of_8"] * 2),
     ]
     for at in case.rng.permutation(len(asked)):  # whoever counts calls learns nothing
         criterion, name = asked[at]
@@ -34,8 +35,12 @@ def cases(case):
 # Experiments, and what each suspect would answer
 
 
-def experiment(*, B=2, n=5, d_model=7, h=3, d_head=2, causal=True, size=1.0, prepare=None):
-    """The arguments of one call, for scores of order 1."""
+def experiment(*, B=2, n=10, d_model=7, h=3, d_head=2, causal=True, size=1.0, deep=150.0, prepare=None):
+    """The arguments of one call: scores of order 1 in the first sequence, and far below 0 in the second.
+
+    The last feature of X is `deep` in the second sequence, and 0 in the first; it counts for every query, and against
+    every key.
+    """
     generator = torch.Generator().manual_seed(0)
 
     def draw(*shape):
@@ -43,6 +48,9 @@ def experiment(*, B=2, n=5, d_model=7, h=3, d_head=2, causal=True, size=1.0, pre
 
     X, width = draw(B, n, d_model), h * d_head
     W_Q, W_K, W_V = (size * 1.3 * draw(d_model, width) / d_model**0.5 for _ in range(3))
+    for W, feature in ((W_Q, 1.0), (W_K, -1.0), (W_V, 0.0)):
+        W[-1] = feature
+    X[..., -1] = torch.tensor([0.0, *[deep] * (B - 1)], dtype=torch.float64)[:, None]
     inputs = [X, W_Q, W_K, W_V, draw(width, d_model) / width**0.5]
     return *(prepare(*inputs) if prepare else inputs), h, causal
 
@@ -63,13 +71,24 @@ def expected(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
     if name == "softmax_over_queries":
         scores = (Q @ K.mT * scale).masked_fill(~seen, -torch.inf)
         return merge(torch.softmax(scores, -2) @ V) @ W_O
+    if name == "window_of_8" and causal:
+        seen = seen.triu(1 - WINDOW)
+    if name == "not_stabilised":
+        powers = torch.exp(Q @ K.mT * scale) * seen
+        return merge(powers / powers.sum(-1, keepdim=True) @ V) @ W_O
+    if name == "masked_by_a_number":
+        return merge(torch.softmax((Q @ K.mT * scale).masked_fill(~seen, FORBIDDEN_SCORE), -1) @ V) @ W_O
     if name == "mask_after_softmax":
         return merge((torch.softmax(Q @ K.mT * scale, -1) * seen) @ V) @ W_O
     return merge(F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, scale=scale)) @ W_O
 
 
 def near(one, other, tolerance=1e-6):
-    return float((one - other).abs().max()) <= tolerance * float(other.abs().max())
+    """Whether two outputs have NaN and infinity in the same rows, and agree in all others."""
+    whole = other.isfinite().all(-1)
+    if not torch.equal(one.isfinite().all(-1), whole):
+        return False
+    return not whole.any() or float((one - other)[whole].abs().max()) <= tolerance * float(other[whole].abs().max())
 
 
 def hunt(attend, experiments, names=tuple(SUSPECTS), tolerance=1e-6):
@@ -89,6 +108,14 @@ def hunt(attend, experiments, names=tuple(SUSPECTS), tolerance=1e-6):
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Experiments that do not tell
+
+
+def only_whole_outputs(attend):
+    """The nearest, where a difference that is NaN is nearer than none."""
+    inputs = experiment()
+    found = attend(*inputs)
+    far = {name: float((found - expected(name, *inputs)).abs().nan_to_num(torch.inf).max()) for name in SUSPECTS}
+    return min(far, key=far.get)
 
 
 def by(*experiments, **options):
@@ -111,31 +138,6 @@ def only_first_head(X, *weights):
     return X, *W_QKV, W_O
 
 
-def leaks_first(attend):
-    """Whatever changes with a later token is taken for a mask that is one step too wide."""
-    X, *rest = experiment()
-    later = X.clone()
-    later[:, -1] += 1
-    before, after = attend(X, *rest), attend(later, *rest)
-    if not near(after[:, :-1], before[:, :-1]):
-        return "causal_off_by_one"
-    return next((name for name in SUSPECTS if near(before, expected(name, X, *rest))), "right")
-
-
-def all_values_one(X, W_Q, W_K, W_V, W_O):
-    """One more feature, 1 in every token: the values read it alone, queries and keys do not."""
-    one, none = torch.ones_like(X[..., :1]), torch.zeros_like(W_Q[:1])
-    return torch.cat([X, one], -1), torch.cat([W_Q, none]), torch.cat([W_K, none]), torch.cat([0 * W_V, none + 1]), W_O
-
-
-def sums_first(attend):
-    """Where the weights of a query do not sum to 1, the mask is accused."""
-    inputs = experiment(prepare=all_values_one)
-    if not near(attend(*inputs), inputs[4].sum(0).expand(2, 5, 7)):
-        return "mask_after_softmax"
-    return hunt(attend, ({},))
-
-
 MISTAKES = (
     ("square-sizes", by({"d_model": 4, "h": 2}),
      "Two divisors are one and the same number in your experiment. Work out what each suspect divides by."),
@@ -149,22 +151,24 @@ MISTAKES = (
      "Bugs of the mask pass for right. Is anything forbidden in your experiment, in the rows that you compare?"),
     ("equal-rows", by({"prepare": equal_rows}),
      "All tokens of your experiment are the same, so that any average of them is too."),
-    ("three-calls", by({"h": 1, "causal": False}, {"n": 3, "causal": False}, {}),
-     "A third call is one too many. Which of your experiments shows only what another one shows as well?"),
+    ("two-calls", by({"causal": False}, {}),
+     "A second call is one too many. What would one call have to hold so that it shows what both do?"),
+    ("ordinary-scores", by({"deep": 0.0}),
+     "Scores of ordinary size alone: some bugs do not show there. Look at what the names say of large numbers."),
+    ("nan-unseen", only_whole_outputs,
+     "Layers that return NaN to your experiment pass for right. How do you compare NaN with NaN?"),
+    ("few-tokens", by({"n": 5}),
+     "A bug that shows only in longer sequences passes for right."),
     ("heads-one-wide", by({"d_head": 1}),
      "Some bugs of the scale pass for right. By what does each suspect divide in your experiment?"),
     ("d-model-is-d-head", by({"d_model": 4, "d_head": 4}),
      "One bug of the scale passes for right. By what does each suspect divide in your experiment?"),
-    ("scores-too-small", by({"size": 1e-4}, tolerance=1e-5),
+    ("scores-too-small", by({"size": 1e-4, "deep": 0.0}, tolerance=1e-5),
      "Bugs of the scale pass for right. With the numbers that you send, in the rows that you compare: does it matter?"),
     ("scores-too-large", by({"size": 1e3}),
      "Scores so large give all weight to one key, whatever they are divided by."),
     ("one-matrix-for-all", by({"prepare": one_matrix}),
      "Keys and values that have changed places pass for right. Would your experiment show it, if you compared for it?"),
-    ("every-leak-is-off-by-one", leaks_first,
-     "More than one bug lets an output depend on a later token. That it does is a symptom, not yet a name."),
-    ("sums-alone", sums_first,
-     "More than one bug gives weights that do not sum to 1. That they don't is a symptom, not yet a name."),
     ("first-head-alone", by({"h": 2, "prepare": only_first_head}),
      "With all but one head at 0, a scale is all that is left to see, and two suspects can have the same."),
     ("always-right", lambda attend: "right",
@@ -175,7 +179,13 @@ EXERCISE = exercise(
     diagnose,
     cases,
     MISTAKES,
-    credit={"right ones and plain bugs": 0.4, "the scale": 0.2, "the mask": 0.2, "the heads": 0.2},
+    credit={
+        "right ones and plain bugs": 0.3,
+        "the scale": 0.15,
+        "the mask": 0.15,
+        "the heads": 0.15,
+        "rare ones": 0.25,
+    },
     core="right ones and plain bugs",
     library="torch",
     forbidden=("autograder",),

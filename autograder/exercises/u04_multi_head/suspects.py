@@ -1,4 +1,4 @@
-"""What may sit in a box of `diagnose`: ten layers, one of them right, each in many disguises that change no meaning."""
+"""What may sit in a box of `diagnose`: thirteen layers, one of them right, each in many disguises."""
 
 from __future__ import annotations
 
@@ -22,7 +22,12 @@ SUSPECTS = {
     "heads_not_by_columns": "heads that are not blocks of columns",
     "keys_and_values_swapped": "keys and values that have changed places",
     "one_head_for_all": "one wide head in place of several",
+    "not_stabilised": "exponentials of the scores as they are",
+    "masked_by_a_number": "forbidden scores of -10,000",
+    "window_of_8": "a window of eight keys",
 }
+#: What the scores of forbidden pairs are in one of them, and how many keys a query sees in another.
+FORBIDDEN_SCORE, WINDOW = -1e4, 8
 #: How large a number, how many of them in X, and how many products of queries and keys a box takes.
 LARGEST, ENTRIES, MOST = 1e6, 20_000, 200_000
 
@@ -54,7 +59,7 @@ def disguise(rng: np.random.Generator) -> Disguise:
 
 
 def line_up(name: str, rng: np.random.Generator) -> Callable[..., np.ndarray]:
-    """The layer `name`, disguised. Every call computes all ten, so that its time does not hang on the name."""
+    """The layer `name`, disguised. Every call computes all of them, so that its time does not hang on the name."""
     worn = {suspect: disguise(rng) for suspect in SUSPECTS}
 
     def attend(*args: Any, **kwargs: Any) -> np.ndarray:
@@ -84,6 +89,8 @@ def layer(X, W_Q, W_K, W_V, W_O, n_heads, causal, *, name="right", worn=Disguise
 
     Q, K, V = heads(X @ (W_Q / by["weights"])) / by["queries"], heads(X @ W_K) / by["keys"], heads(X @ W_V)
     seen = np.tri(n, k=int(name == "causal_off_by_one"), dtype=bool) if causal else np.ones((n, n), bool)
+    if name == "window_of_8" and causal:
+        seen &= ~np.tri(n, k=-WINDOW, dtype=bool)
     if worn.backwards:
         Q, K, V, seen = Q[..., ::-1, :], K[..., ::-1, :], V[..., ::-1, :], seen[::-1, ::-1]
     weights = weigh(scores_of(Q, K, worn) / by["scores"], seen, name, worn)
@@ -110,9 +117,11 @@ def weigh(scores, seen, name: str, worn: Disguise) -> np.ndarray:
     keys = -2 if worn.keys_first else -1
     over = -3 - keys if name == "softmax_over_queries" else keys
     seen = seen.T if worn.keys_first else seen
-    kept = scores if name == "mask_after_softmax" else np.where(seen, scores, -np.inf)
-    power = np.exp(kept - kept.max(over, keepdims=True))
-    return np.where(seen, power / power.sum(over, keepdims=True), 0.0)
+    forbidden = FORBIDDEN_SCORE if name == "masked_by_a_number" else -np.inf
+    kept = scores if name == "mask_after_softmax" else np.where(seen, scores, forbidden)
+    power = np.exp(kept - (0.0 if name == "not_stabilised" else kept.max(over, keepdims=True)))
+    weights = power / power.sum(over, keepdims=True)
+    return weights if name == "masked_by_a_number" else np.where(seen, weights, 0.0)
 
 
 def mixed(weights, V, worn: Disguise) -> np.ndarray:

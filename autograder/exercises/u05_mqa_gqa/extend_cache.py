@@ -60,10 +60,26 @@ def cases(case):
     for at in case.rng.permutation(len(WIDE))[:2]:
         words = "what is made on the way with {h} heads, {g} of keys and values"
         yield case("memory", words, watch="B*h*t*d_head", **room, **WIDE[at])
+    few = {"B": 1, "h": 4, "g": 2, "d_head": range(5, 7), "n_new": range(2, 4), "t": range(90, 120)}
+    yield case("a long cache", LONG, watch="t*t", **few)
 
 
-def as_large_as_copies(case, arrays):
-    """Is a tensor made on the way as large as the keys would be with a copy for every query head?"""
+LONG = "what is made on the way for {n_new} tokens behind {t}"
+
+
+def too_large(case, arrays):
+    """Is a tensor made on the way as large as a copy of the keys for every query head, or as a table of all tokens?"""
+    if case.criterion == "a long cache":
+        m = case.sizes["t"] + case.sizes["n_new"]
+        square = next((array for array in arrays if array.size >= m * m), None)
+        return (
+            None
+            if square is None
+            else (
+                f"a tensor of shape {square.shape} is made on the way, for {m} tokens: a cache of 100,000 would need "
+                "as many rows and columns"
+            )
+        )
     cached = case.args[1][0]
     B, _, t, d = cached.shape
     limit = B * case.sizes["h"] * (t + case.sizes["n_new"]) * d
@@ -87,6 +103,11 @@ def below(n_new, t, shift=0):
 
 def top_left(n_new, t):
     return below(n_new, t, -t)
+
+
+def last_rows(n_new, t):
+    """Right, and cut out of the table of all tokens."""
+    return below(t + n_new, 0)[t:]
 
 
 def not_the_oldest(n_new, t):
@@ -166,6 +187,8 @@ MISTAKES = (
     ("copies-for-each-head", {"share": laid_out(in_groups)},
      "The numbers are right, but on the way there are keys or values with a copy for each query head, which is what "
      "sharing was to save. Section 4 shows how the heads of a group read one matrix."),
+    ("table-of-all-tokens", {"seen": last_rows},
+     "The numbers are right, but a table of all tokens by all tokens is made, cached ones too. Most is not needed."),
     ("mask-after-softmax", {"masking": "after"}, attention.AFTER),
     ("tiled-heads", {"share": laid_out(tiled)}, TILED),
     ("unscaled", {"scaling": "none"}, attention.UNSCALED),
@@ -185,10 +208,10 @@ EXERCISE = exercise(
     extend_cache,
     cases,
     MISTAKES,
-    credit={"values": 0.4, "edge cases": 0.3, "memory": 0.2, "gradients": 0.1},
+    credit={"values": 0.4, "edge cases": 0.25, "memory": 0.15, "a long cache": 0.1, "gradients": 0.1},
     core="values",
     slipped=extend,
-    made=as_large_as_copies,
+    made=too_large,
     not_from=("decode_step", "grouped_query_attention"),
     **{**LAYER, "ranges": {**LAYER["ranges"], "n_new": range(3, 6)}},
 )

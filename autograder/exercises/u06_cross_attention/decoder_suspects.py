@@ -119,6 +119,31 @@ def until_last(X: Tensor, Y: Tensor, mask: Tensor) -> tuple[Tensor, Tensor, Tens
     return X, Y, mask.flip(1).cumsum(1).flip(1).bool()
 
 
+def taken_for(same: Callable[[Tensor, Tensor, int], bool], mask_of: Callable[[Tensor], Tensor]) -> Layer:
+    """The rows of the mask are taken for another axis where that is as long: same(X, Y, h)."""
+
+    def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
+        slips = {"in_cross": {"mask_of": mask_of}} if same(X, Y, h) else {}
+        return layer(X, Y, params, h, source_mask, **slips)
+
+    return wrong
+
+
+def square(X: Tensor, Y: Tensor, params: dict[str, Tensor], *rest: Any) -> Tensor:
+    """A source as long as the target is read under the target's causal mask."""
+    slips = {"in_cross": {"always_causal": True}} if X.shape[1] == Y.shape[1] else {}
+    return layer(X, Y, params, *rest, **slips)
+
+
+def without_a_mask(cut: Callable[[Tensor, Tensor], Tensor]) -> Layer:
+    """Right wherever a mask is given; else the source becomes cut(X, Y)."""
+
+    def wrong(X: Tensor, Y: Tensor, params: dict[str, Tensor], h: int, source_mask: Tensor | None = None) -> Tensor:
+        return layer(X, cut(X, Y) if source_mask is None else Y, params, h, source_mask)
+
+    return wrong
+
+
 #: (criterion, the kind in a student's words, slips that show so): one of them is drawn for each row.
 WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
     ("plain", "a decoder that never reads the source", (
@@ -150,6 +175,13 @@ WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
         source(lambda X, Y, mask: (X, Y[:, : X.shape[1]], mask[:, : X.shape[1]])),)),
     ("heads and lengths", "a decoder that fails on a single token", (
         skips("self", lambda X, Y: X.shape[1] == 1), skips("cross", lambda X, Y: Y.shape[1] == 1))),
+    ("alike sizes", "a decoder that takes the sequences of a mask for something else of the same number", (
+        taken_for(lambda X, Y, h: X.shape[0] == X.shape[1], lambda mask: mask[None, None]),
+        taken_for(lambda X, Y, h: X.shape[0] == h, lambda mask: mask[None, :, None]))),
+    ("alike sizes", "a decoder that takes the source for the target where they are of one length", (square,)),
+    ("padding", "a decoder that goes wrong where no mask is given", (
+        without_a_mask(lambda X, Y: Y[:, : X.shape[1]]),
+        without_a_mask(lambda X, Y: Y[:, : max(1, Y.shape[1] - 1)]))),
     ("padding", "a decoder that forgets the padding of the source", (
         slip(in_cross={"masking": "ignored"}), slip(in_cross={"masking": "inverted"}))),
     ("padding", "a decoder that takes every mask for padding at the end", (

@@ -40,12 +40,16 @@ def cases(case):
     drawn = hidden(case, -1)
     drawn["mask"][0] = False
     yield case("masked tokens", "a text of which nothing counts", **drawn)
-    yield case("masked tokens", "large logits where nothing counts", **loud(case.draw()))
+    yield case("masked tokens", "large logits where nothing counts", **loud(case.draw(), 3e3))
+    yield case("anything at all", "infinite logits where nothing counts", **loud(hidden(case, -100), np.inf))
+    noisy = loud(case.draw(), np.inf)
+    yield case("anything at all", "gradients with infinite logits where nothing counts", gradient=True, **noisy)
     drawn = hidden(case, -100)
     yield case("nothing counts", "no token counts", **(drawn | {"mask": np.zeros_like(drawn["mask"])}))
     yield case("stability", "logits of about 10,000", **scaled(case.draw(), 5e3))
     yield case("stability", "float32, logits of about 10,000", dtype=np.float32, **scaled(case.draw(), 5e3))
     yield case("stability", "a token that was all but ruled out", **scaled(case.draw(), 20.0))
+    yield case("stability", "words that cannot come", **ruled_out(case.draw()))
     yield case("gradients", "gradients with targets of -100", gradient=True, **hidden(case, -100))
     yield case("gradients", "gradients for large logits", gradient=True, **scaled(case.draw(), 5e3))
 
@@ -57,9 +61,16 @@ def hidden(case, stand_in):
     return drawn
 
 
-def loud(drawn):
-    """Logits that are thousands wherever nothing counts, and small elsewhere."""
-    drawn["logits"] = np.where(drawn["mask"][..., None], drawn["logits"], 3e3 * drawn["logits"])
+def loud(drawn, factor):
+    """Logits that are so many times as large wherever nothing counts."""
+    drawn["logits"] = np.where(drawn["mask"][..., None], drawn["logits"], factor * drawn["logits"])
+    return drawn
+
+
+def ruled_out(drawn):
+    """Every other word has the logit -inf, but for the one that came."""
+    out = np.arange(drawn["logits"].shape[-1]) % 2 == 1
+    drawn["logits"] = np.where(out & (drawn["targets"][..., None] != np.arange(len(out))), -np.inf, drawn["logits"])
     return drawn
 
 
@@ -77,7 +88,7 @@ def measured(
     mean=lambda cost, mask: cost[mask].sum() / mask.sum().clamp(min=1), result=lambda bits: bits,
 ):  # fmt: skip
     """The measure, with a place for every slip."""
-    logs = of(logits)
+    logs = of(torch.where(mask[..., None], logits, 0.0))
     cost = logs.gather(-1, safe(targets, mask)[..., None])[..., 0] if pick is None else pick(logs, safe(targets, mask))
     return result(mean(sign * cost / unit, mask))
 
@@ -142,7 +153,14 @@ EXERCISE = exercise(
     bits_per_token,
     cases,
     MISTAKES,
-    credit={"values": 0.5, "masked tokens": 0.2, "stability": 0.15, "gradients": 0.1, "nothing counts": 0.05},
+    credit={
+        "values": 0.4,
+        "masked tokens": 0.15,
+        "anything at all": 0.2,
+        "stability": 0.1,
+        "gradients": 0.1,
+        "nothing counts": 0.05,
+    },
     core="values",
     slipped=measured,
     library="torch",

@@ -23,10 +23,11 @@ def sample(
         if temperature == 0:
             tokens.append(int(torch.sort(logits, descending=True).indices[0]))
             continue
-        p = torch.softmax(logits / temperature, dim=0)
-        # Kept is whatever has less than top_p before it in the order of likeliness.
+        p = torch.softmax((logits - logits.max()) / temperature, dim=0)
+        # Kept is whatever has less than top_p before it in the order of likeliness, and the likeliest.
         before = torch.stack([p[p > own].sum() for own in p])
-        tokens.append(int(torch.multinomial(p * (before < top_p), 1, generator=generator)))
+        kept = (before < top_p) | (p == p.max())
+        tokens.append(int(torch.multinomial(p * kept, 1, generator=generator)))
     return tokens
 
 
@@ -63,9 +64,11 @@ def model(key, ordered, end, stops):
 def cases(case):
     def text(
         criterion, label, temperature, kept=None, prompt=2, new=12, room=None, ends=True, large=1.0, with_end=None,
-        flat=False,
+        flat=False, top_p=None,
     ):  # fmt: skip
-        """kept: how many ids top_p keeps; None: all. new: tokens before the end. room: for how many there is.
+        """kept: how many ids top_p keeps; None: all, unless a `top_p` is given. new: tokens before the end.
+
+        room: for how many there is.
 
         with_end: a place of the prompt that holds the end. flat: all ids are about equally likely.
         """
@@ -80,8 +83,10 @@ def cases(case):
             "end": end,
             "max_len": prompt + (new + 5 if room is None else room),
             "temperature": temperature,
-            "top_p": 0.999999 if kept is None else between(ordered, temperature or 1.0, kept),
+            "top_p": top_p,
         }
+        if top_p is None:
+            given["top_p"] = 0.999999 if kept is None else between(ordered, temperature or 1.0, kept)
         return case(criterion, label, also={"vocab": vocab}, **given)
 
     yield text("temperature 0", "temperature 0, the end comes after 8 tokens", 0.0, new=8)
@@ -100,6 +105,10 @@ def cases(case):
     yield text("edge cases", "room for one new token", 1.0, kept=3, prompt=4, room=1)
     yield text("edge cases", "the end comes at once", 1.0, kept=3, new=0)
     yield text("edge cases", "no end within the room there is", 1.0, kept=4, new=9, room=9, ends=False)
+    for flat in (False, True):
+        yield text("ends of the scales", "a top_p of 1", 1.0, new=16, flat=flat, top_p=1)
+    yield text("ends of the scales", "a top_p of 0", 1.0, top_p=0.0)
+    yield text("ends of the scales", "a temperature of 1e-307", 1e-307, large=1e3, top_p=0.9)
     yield text("edge cases", "logits of several thousand, divided by a temperature as large", 1000.0, kept=3, large=1e3)
 
 
@@ -118,7 +127,7 @@ def in_order_of_likeliness(p, generator, *, mapped):
 
 def written(
     next_logits, prompt, end, max_len, temperature, top_p, generator, *,
-    chances=lambda logits, t: torch.softmax(logits / t, 0), keep=by_sum, first_cut=False,
+    chances=lambda logits, t: torch.softmax((logits - logits.max()) / t, 0), keep=by_sum, first_cut=False,
     context=lambda tokens: tokens,
     draw=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
     stops=lambda tokens, start, end: end in tokens[start:], room=lambda max_len, start: max_len,
@@ -176,7 +185,7 @@ EXERCISE = exercise(
     sample,
     cases,
     MISTAKES,
-    credit={"temperature 0": 0.25, "temperature": 0.25, "top_p": 0.35, "edge cases": 0.15},
+    credit={"temperature 0": 0.2, "temperature": 0.2, "top_p": 0.3, "edge cases": 0.15, "ends of the scales": 0.15},
     core="temperature 0",
     slipped=written,
     library="torch",
