@@ -310,3 +310,20 @@ def test_the_map_in_the_readme_is_that_of_the_notebooks():
     assert shown in (ROOT / "README.md").read_text(encoding="utf-8"), (
         "put in what `python -m autograder.handout.course_map` prints"
     )
+
+
+def test_elsewhere_runs_what_runs_here():
+    """GitHub's own machine runs the same script, on a Python that the project supports, with what the sandbox needs."""
+    job = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text(encoding="utf-8"))["jobs"]["test"]
+    lines = [step.get("run", "").strip() for step in job["steps"]]
+    assert ".ci/run" in lines and any("bubblewrap" in line for line in lines)
+    version = next(step["with"]["python-version"] for step in job["steps"] if "python-version" in step.get("with", {}))
+    assert version in SpecifierSet(PROJECT["requires-python"])
+
+
+@pytest.mark.parametrize("name", ["right_answer_rejected", "sentence_wrong"])
+def test_a_report_asks_for_what_is_needed_to_look_into_it(name):
+    form = yaml.safe_load((ROOT / f".github/ISSUE_TEMPLATE/{name}.yml").read_text(encoding="utf-8"))
+    fields = [field["id"] for field in form["body"]]
+    assert form["name"] and form["description"] and len(set(fields)) == len(fields) >= 3
+    assert sum(field.get("validations", {}).get("required", False) for field in form["body"]) >= 3
