@@ -163,9 +163,12 @@ def _reached(function: FunctionType) -> frozenset[FunctionType]:
 def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
     """All changes of a numbered function. sizes: the names of the cases' sizes."""
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    found: dict[tuple[int, str], Edit] = {}
+    by_code: dict[tuple[int, str], Edit] = {}
     for edit in _all_edits(tree, parents, sizes):
-        found.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
+        by_code.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
+    found: dict[tuple[int, str], Edit] = {}
+    for edit in by_code.values():  # the same words at one place: 1e-10 by two ways of rounding
+        found.setdefault((edit.place, edit.words), edit)
     nodes = {node.number: node for node in ast.walk(tree)}
     places: dict[str, list[int]] = {}
     for edit in found.values():
