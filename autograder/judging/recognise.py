@@ -99,7 +99,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         or _of_a_constant(posed, calls[:count], problems[:count])
     )
     if known is None and any(problems[index] is not None for index in core):
-        known = _known(posed, calls, problems, core, strict=False)
+        known = _known(posed, calls, problems, core, strict=False) or explain(posed, calls, problems, core)
     if known is not None:
         return known
     finding = _of_relations(posed, calls[:count], problems[:count])

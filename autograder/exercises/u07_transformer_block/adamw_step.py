@@ -35,6 +35,17 @@ def adamw_step(
     return torch.addcdiv(w * (1 - lr * weight_decay), m, v.sqrt() / root + eps, value=-lr / sure), m, v
 
 
+def plain(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    new_m = beta1 * m + (1 - beta1) * grad
+    new_v = beta2 * v + (1 - beta2) * grad**2
+    corrected_m = new_m / (1 - beta1**step)
+    corrected_v = new_v / (1 - beta2**step)
+    move = corrected_m / (torch.sqrt(corrected_v) + eps)
+    decay = weight_decay * w
+    new_w = w - lr * (move + decay)
+    return new_w, new_m, new_v
+
+
 def cases(case):
     mine = {"by_name": "beta1 beta2 eps weight_decay"}
     strong = {"beta1": 0.7, "beta2": 0.85, "eps": 0.3, "weight_decay": 0.8}
@@ -71,41 +82,26 @@ def over(shape):
 
 def stepped(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01, *,
-    first=lambda m, g, b: b * m + (1 - b) * g, second=lambda v, g, b: b * v + (1 - b) * g * g, now=lambda step: step,
+    first=lambda m, g, b: b * m + (1 - b) * g, second=lambda v, g, b: b * v + (1 - b) * g * g,
     ratio=lambda m, v, c1, c2, eps: (m / c1) / ((v / c2).sqrt() + eps), decay="decoupled",
-    moved_by="new", result=lambda w, m, v, c1, c2: (w, m, v),
 ):  # fmt: skip
     """The step, with a place for every slip."""
     if decay == "in the gradient":
         grad = grad + weight_decay * w
     new_m, new_v = first(m, grad, beta1), second(v, grad, beta2)
-    c1, c2 = (1 - beta ** now(step) for beta in (beta1, beta2))
-    move = lr * ratio(*((new_m, new_v) if moved_by == "new" else (m, v)), c1, c2, eps)
+    c1, c2 = (1 - beta**step for beta in (beta1, beta2))
+    move = lr * ratio(new_m, new_v, c1, c2, eps)
     rate = {"decoupled": lr, "of the new w": lr, "without lr": 1.0}.get(decay, 0.0)
     new = w - move - rate * weight_decay * (w - move if decay == "of the new w" else w)
-    return result(new, new_m, new_v, c1, c2)
+    return new, new_m, new_v
 
 
 MISTAKES = (
-    ("no-correction", {"ratio": lambda m, v, c1, c2, eps: m / (v.sqrt() + eps)},
-     "Neither average is corrected. Both start at 0, and after few steps they are still too near to it."),
     ("decay-in-the-gradient", {"decay": "in the gradient"},
      "The decay is added to the gradient, and so is divided by the gradient's size. That is Adam with an L2 penalty; "
      "the W of AdamW stands for a decay of its own."),
-    ("corrected-averages-kept", {"result": lambda w, m, v, c1, c2: (w, m / c1, v / c2)},
-     "The corrected averages are returned, and the next step would correct them again. Keep m and v as they are."),
     ("eps-under-the-root", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps).sqrt()},
      "eps stands under the root. Where does this formula have it? In layer norm it was another."),
-    ("eps-before-the-correction", {"ratio": lambda m, v, c1, c2, eps: (m / c1) * c2**0.5 / (v.sqrt() + eps)},
-     "eps is added before v is corrected, so that the correction changes it as well."),
-    ("only-m-corrected", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v.sqrt() + eps)},
-     "m is corrected and v is not."),
-    ("steps-from-zero", {"now": lambda step: step + 1},
-     "The correction is that of another step. The first step has the number 1: how often has beta been applied by "
-     "then?"),
-    ("old-averages-used", {"moved_by": "old"},
-     "w is moved by the averages from before this step. Today's gradient belongs in them first."),
-    ("no-decay", {"decay": "none"}, "The weights do not decay: weight_decay has no effect."),
     ("decay-without-lr", {"decay": "without lr"}, "The decay is not multiplied by lr."),
     ("decay-of-the-new-w", {"decay": "of the new w"},
      "The decay is taken of weights that have moved already. Which w does the formula mean?"),
@@ -116,10 +112,6 @@ MISTAKES = (
     ("weights-of-the-average-swapped",
      {"first": lambda m, g, b: (1 - b) * m + b * g, "second": lambda v, g, b: (1 - b) * v + b * g * g},
      "The averages forget nearly everything at each step: beta belongs to the old average."),
-    ("sum-not-average", {"first": lambda m, g, b: b * m + g, "second": lambda v, g, b: b * v + g * g},
-     "The new gradient is added in full. Then m and v are no averages: they grow."),
-    ("root-missing", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps)},
-     "The root of v is missing: the squares divide, and not the size of the gradient."),
     ("uphill", {"ratio": lambda m, v, c1, c2, eps: -(m / c1) / ((v / c2).sqrt() + eps)},
      "The step goes up the gradient. A loss is to fall."),
 )  # fmt: skip
@@ -130,6 +122,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"the defaults": 0.5, "other settings": 0.3, "edge cases": 0.2},
     core="the defaults",
+    plain=plain,
     slipped=stepped,
     library="torch",
     ranges={"step": range(2, 6)},

@@ -14,6 +14,11 @@ def gelu(x: normal("B n d", 1.5)) -> Leaf("float array", "the result"):
     return F.gelu(x)
 
 
+def plain(x):
+    share = 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+    return x * share
+
+
 def cases(case):
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "a vector", x=normal("d", 1.5), d=17)
@@ -33,22 +38,11 @@ MISTAKES = (
      "This is the approximation x·σ(1.702 x); the exact form is asked for."),
     ("silu", F.silu, "This is SiLU, x·σ(x). GELU weighs x with the normal distribution."),
     ("relu", F.relu, "This is ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
-    ("root-missing", lambda x: 0.5 * x * (1 + torch.erf(x)), "erf is taken of x, not of x/√2."),
-    ("divided-by-two", lambda x: 0.5 * x * (1 + torch.erf(x / 2)), "erf is taken of x/2, not of x/√2."),
-    ("times-root-two", lambda x: 0.5 * x * (1 + torch.erf(x * math.sqrt(2))), "erf is taken of x·√2, not of x/√2."),
-    ("half-missing", lambda x: 2 * F.gelu(x), "The factor ½ is missing."),
-    ("share-only", lambda x: 0.5 * (1 + torch.erf(x / math.sqrt(2))),
-     "This is Φ(x), the share; it is still to be multiplied by x."),
-    ("one-missing", lambda x: 0.5 * x * torch.erf(x / math.sqrt(2)), "The 1 beside erf is missing."),
-    ("sign-of-erf", lambda x: 0.5 * x * (1 - torch.erf(x / math.sqrt(2))), "erf is subtracted; add it."),
     ("brackets", lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
      "The brackets are misplaced: ½·x multiplies the whole of 1 + erf."),
     ("density", lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
      "x is multiplied by the density of the normal distribution, not by its share below x."),
-    ("tanh-for-erf", lambda x: 0.5 * x * (1 + torch.tanh(x / math.sqrt(2))), "tanh stands in place of erf."),
-    ("softplus", F.softplus, "This is softplus. GELU weighs x with the normal distribution."),
     ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "erf is taken of x/√π, not of x/√2."),
-    ("erfc", lambda x: 0.5 * x * (1 + torch.erfc(x / math.sqrt(2))), "erfc stands in place of erf."),
     ("cut-off", lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
      "Beyond ±2 the curve is cut off; it only comes near 0 and x there."),
 )  # fmt: skip
@@ -59,6 +53,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
     core="values",
+    plain=plain,
     library="torch",
     forbidden=without("gelu", "gelu_", "GELU", "_get_activation_fn"),
 )

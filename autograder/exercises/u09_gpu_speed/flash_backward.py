@@ -40,6 +40,23 @@ def with_forward(drawn):
     return {**drawn, "out": terms @ V / total, "logsumexp": (top + np.log(total))[..., 0]}
 
 
+def plain(Q, K, V, out, logsumexp, d_out, block_size):
+    n, d = Q.shape[-2], Q.shape[-1]
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    row_sum = (out * d_out).sum(-1, keepdim=True)
+    for start in range(0, n, block_size):
+        end = start + block_size
+        keys, values = K[:, :, start:end], V[:, :, start:end]
+        scores = Q @ keys.mT / math.sqrt(d)
+        weights = torch.exp(scores - logsumexp[..., None])
+        d_weights = d_out @ values.mT
+        d_scores = weights * (d_weights - row_sum)
+        dQ = dQ + d_scores @ keys / math.sqrt(d)
+        dK[:, :, start:end] = d_scores.mT @ Q / math.sqrt(d)
+        dV[:, :, start:end] = weights.mT @ d_out
+    return dQ, dK, dV
+
+
 def cases(case):
     def given(criterion, label, dtype=None, watch=0, change=None, **sizes):
         drawn = case.draw(**sizes)
@@ -95,14 +112,12 @@ def too_large(case, arrays):
 
 
 def backward(
-    Q, K, V, out, logsumexp, d_out, size, *, scale_scores=True, scale_dq=1.0, scale_dk=1.0, weights="right",
-    row_sum="right", jacobian="right", from_out=False, floor=False, overwrite=False, values="weights", sign=1.0,
+    Q, K, V, out, logsumexp, d_out, size, *, weights="right", row_sum="right", jacobian="right", floor=False,
 ):  # fmt: skip
     """Right with its defaults, block after block of keys.
 
-    scale_dq, scale_dk: the power of 1/√d that the gradients of Q and K get. weights: "right", "raw", "block", "own
-    maximum", "over the log" or "unstable". row_sum: "right", "none", "block", "queries", "added" or "plain".
-    jacobian: "right", "transposed" or "diagonal". values: what is multiplied with d_out for dV.
+    weights: "right", "block", "over the log" or "unstable". row_sum: "right", "block" or "queries".
+    jacobian: "right", "transposed" or "diagonal".
     """
     n, root = K.shape[-2], Q.shape[-1] ** -0.5
     dQ, dK, dV = (torch.zeros_like(array) for array in (Q, K, V))
@@ -110,80 +125,46 @@ def backward(
     whole = (out * d_out).sum(-1, keepdim=True)
     for first in range(0, n // size * size if floor else n, size):
         block = slice(first, first + size)
-        scores = Q @ K[..., block, :].mT * (root if scale_scores else 1.0)
+        scores = Q @ K[..., block, :].mT * root
         P = {
             "right": lambda S: torch.exp(S - norm),
-            "raw": torch.exp,
             "block": lambda S: torch.softmax(S, -1),
-            "own maximum": lambda S: torch.exp(S - S.amax(-1, keepdim=True)),
             "over the log": lambda S: torch.exp(S) / norm,
             "unstable": lambda S: torch.exp(S) / torch.exp(norm),
         }[weights](scores)
-        dP = (out if from_out else d_out) @ V[..., block, :].mT
+        dP = d_out @ V[..., block, :].mT
         D = {
             "right": whole,
-            "none": torch.zeros_like(whole),
             "block": (P * dP).sum(-1, keepdim=True),
             "queries": (P * dP).sum(-2, keepdim=True),
-            "added": -whole,
-            "plain": d_out.sum(-1, keepdim=True),
         }[row_sum]
-        dS = sign * P * ((1 - P) * dP if jacobian == "diagonal" else dP - D)
+        dS = P * ((1 - P) * dP if jacobian == "diagonal" else dP - D)
         if jacobian == "transposed":
             dQ[..., block, :] = dS.mT @ K * root
             dK += dS @ Q[..., block, :] * root
         else:
-            part = dS @ K[..., block, :] * root**scale_dq
-            dQ = part if overwrite else dQ + part
-            dK[..., block, :] = dS.mT @ Q * root**scale_dk
-        dV[..., block, :] = (dS if values == "gradient" else P).mT @ (out if values == "out" else d_out)
+            dQ += dS @ K[..., block, :] * root
+            dK[..., block, :] = dS.mT @ Q * root
+        dV[..., block, :] = P.mT @ d_out
     return dQ, dK, dV
 
 
 MISTAKES = (
-    ("row-sum-missing", {"row_sum": "none"},
-     "Raising one score lowers all other weights of its row. What does that take off every entry of the row?"),
-    ("scale-forgotten", {"scale_dq": 0.0, "scale_dk": 0.0},
-     "The scores are scaled, and the gradients of Q and K are not: 1/√d is part of the way back, too."),
-    ("scale-forgotten-in-dq", {"scale_dq": 0.0}, "dQ lacks the factor 1/√d that dK has."),
-    ("scale-forgotten-in-dk", {"scale_dk": 0.0}, "dK lacks the factor 1/√d that dQ has."),
-    ("scale-twice", {"scale_dq": 2.0, "scale_dk": 2.0}, "The gradients of Q and K are scaled twice."),
     ("jacobian-transposed", {"jacobian": "transposed"},
      "The gradient of the scores is turned over: its rows belong to queries, its columns to keys. "
      "dQ sums over keys, dK over queries."),
-    ("row-sum-added", {"row_sum": "added"}, "What is to be taken off each row is added to it."),
     ("row-sum-over-queries", {"row_sum": "queries"},
      "What is taken off sums over the queries. The softmax runs along the keys of one query: sum along its row."),
     ("row-sum-of-the-block", {"row_sum": "block"},
      "What is taken off sums over one block of keys only. It runs over the whole row, and is known before the loop."),
-    ("row-sum-of-d-out", {"row_sum": "plain"},
-     "What is taken off is the sum of d_out alone. Which other number of each row must be in it?"),
     ("diagonal-only", {"jacobian": "diagonal"},
      "Each weight is treated as if it hung on its own score alone, by p(1 − p). It hangs on all scores of its row."),
-    ("no-logsumexp", {"weights": "raw"},
-     "The exponentials of the scores are taken for weights. What makes a row of them sum to 1?"),
     ("logsumexp-as-sum", {"weights": "over the log"},
      "The exponentials are divided by logsumexp, as if it were their sum. It is the logarithm of the sum."),
     ("softmax-of-the-block", {"weights": "block"},
      "Every block of keys gets a softmax of its own. Over all blocks together a row of weights sums to 1."),
-    ("own-maximum", {"weights": "own maximum"},
-     "The maximum is taken off, but nothing divides by the sum: the weights of a row do not sum to 1."),
     ("unstable", {"weights": "unstable"}, UNSTABLE),
-    ("scores-unscaled", {"scale_scores": False},
-     "The scores that are computed again lack the division by √d, so they do not fit the logsumexp."),
     ("last-block-dropped", {"floor": True}, "A last block of keys that is not whole is left out."),
-    ("dq-of-the-last-block", {"overwrite": True},
-     "dQ holds what the last block gives. Every block of keys adds its part."),
-    ("dv-from-out", {"values": "out"}, "dV is mixed from out. What flows back is d_out."),
-    ("dv-from-the-scores", {"values": "gradient"},
-     "dV is made with the gradient of the scores. The values were mixed by the weights."),
-    ("out-for-d-out", {"from_out": True}, "The gradient of the weights is made from out. What flows back is d_out."),
-    ("sign-turned", {"sign": -1.0}, "dQ and dK point the wrong way: what is taken off is taken from the wrong side."),
-    ("dq-and-dk-swapped", lambda *given: tuple(backward(*given)[place] for place in (1, 0, 2)),
-     "dQ and dK have changed places in the tuple."),
-    ("all-scores-at-once", lambda Q, K, V, out, logsumexp, d_out, size:
-     backward(Q, K, V, out, logsumexp, d_out, K.shape[-2]),
-     "The result is right, but all n × n weights are made at once. Make them again for one block of keys at a time."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -192,6 +173,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values in blocks": 0.5, "last block": 0.15, "block sizes": 0.15, "large scores": 0.2},
     core="values in blocks",
+    plain=plain,
     sizes=range(2, 7),
     slipped=backward,
     library="torch",

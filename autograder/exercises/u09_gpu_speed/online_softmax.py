@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from torch import Tensor
-
-from ..attention_parts import scale_of
 
 
 def tiled(
@@ -18,7 +15,6 @@ def tiled(
     V: Tensor,
     block_size: int,
     *,
-    scaling: str = "root of d_head",
     rescale_sum: bool = True,
     rescale_out: bool = True,
     upside_down: bool = False,
@@ -29,15 +25,14 @@ def tiled(
     scale_again: bool = False,
     first_values: bool = False,
     start: float = -math.inf,
-    after: Callable[[Tensor], Any] = lambda out: out,
-) -> Any:
+) -> Tensor:
     """Right with its defaults.
 
     maximum: "running", or that of each "block" or of the "first", or "none". start: where a running one begins.
     longer: keys that a block takes too many. kept: of all blocks, as (first key, the one behind the last), some.
-    normalise: "at the end", "never", "twice", "in the loop", or "every block" with their mean or "every block, added".
+    normalise: "at the end", "in the loop", or "every block" with their mean or "every block, added".
     """
-    scale = scale_of(scaling, Q, {"m": block_size})
+    scale = Q.shape[-1] ** -0.5
     top = Q.new_full((*Q.shape[:-1], 1), start)
     total, out = torch.zeros_like(top), torch.zeros_like(Q)
     n = K.shape[-2]
@@ -63,5 +58,4 @@ def tiled(
         if normalise == "in the loop":
             out = out / total
         top = new_top
-    divided = {"at the end": out / total, "twice": out / total / total, "every block": out / len(blocks)}
-    return after(divided.get(normalise, out))
+    return {"at the end": out / total, "every block": out / len(blocks)}.get(normalise, out)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from ..attention_parts import BY_ALL, OVER_HEADS, OVER_QUERIES, attend
+from ..attention_parts import OVER_HEADS, OVER_QUERIES, attend
 from ..kit import Cases, Row
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -52,12 +52,8 @@ def attention(
     *,
     always: bool | None = None,
     shifted: int = 0,
-    turned: bool = False,
-    swap: str = "QKV",
     keys: Callable[[Tensor], Tensor] = lambda K: K,
     after: Callable[[Tensor], Any] = lambda out: out,
-    weights_only: bool = False,
-    normalise: bool = True,
     residual: bool = False,
     **options: Any,
 ) -> Any:
@@ -66,21 +62,11 @@ def attention(
     always: stands for `causal`, whatever that says. options: slips of `attend`.
     """
     n, h = Q.shape[-2], Q.shape[1]
-    Q, K, V = ({"Q": Q, "K": K, "V": V}[letter] for letter in swap)
     K = keys(K)
     mask = torch.ones(n, n, dtype=torch.bool).tril(shifted) if (causal if always is None else always) else None
-    mask = mask.T if turned and mask is not None else mask
-    out, weights = attend(Q, K, V, mask, sizes={"h": h}, **options)
-    if not normalise:
-        scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-        out = (scores - scores.amax(-1, keepdim=True)).exp() @ V
+    out, _ = attend(Q, K, V, mask, sizes={"h": h}, **options)
     out = out + Q if residual else out
-    return after(weights if weights_only else out)
-
-
-def _no_softmax(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-    return (scores.tril() if causal else scores) @ V
+    return after(out)
 
 
 def _best_key_only(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> Tensor:
@@ -96,25 +82,10 @@ def _heads_as_tokens(Q: Tensor, K: Tensor, V: Tensor, causal: bool = False) -> T
 
 #: Slips of `attention`.
 SLIPS: tuple[Row, ...] = (
-    ("unscaled", {"scaling": "none"}, "The scores are not divided by √d."),
-    ("divides-by-d", {"scaling": "d_head"},
-     "The scores are divided by d; it is the root of it that keeps their variance at 1."),
-    ("times-root-of-d", {"scaling": "times"}, "The scores are multiplied by √d in place of divided."),
-    ("root-of-n", {"scaling": "root of n"}, "The scores are divided by √n. Over what does the dot product sum?"),
     ("softmax-over-queries", {"dim": -2}, OVER_QUERIES),
     ("softmax-over-heads", {"dim": 1}, OVER_HEADS),
-    ("keys-as-values", {"swap": "QKK"}, "The keys are averaged in place of the values."),
-    ("queries-as-keys", {"swap": "KQV"}, "Queries and keys have changed places."),
-    ("values-as-keys", {"swap": "QVK"}, "Keys and values have changed places."),
-    ("not-normalised", {"normalise": False}, "The weights do not sum to 1: each row is to be divided by its sum."),
-    ("tokens-before-heads", {"after": lambda out: out.transpose(1, 2)},
-     "Heads and tokens have changed places in the result."),
-    ("heads-merged", {"after": lambda out: out.transpose(1, 2).flatten(2)},
-     "The heads are merged. The result has the shape of Q."),
-    ("transposed-result", {"after": lambda out: out.mT}, "The last two axes have changed places in the result."),
     ("weights-scaled", {"scaling": "none", "after": lambda out: out / math.sqrt(out.shape[-1])},
      "The division by √d comes after the softmax. The scores are to be divided, before it."),
-    ("root-of-all-heads", {"scaling": "root of all heads"}, BY_ALL),
     ("keys-reshaped", {"keys": lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2]).mT},
      "The keys are brought to (d, n) by a reshape, which mixes keys and features. Swap the two axes."),
     ("queries-added", {"residual": True},
@@ -123,16 +94,8 @@ SLIPS: tuple[Row, ...] = (
 
 #: More mistakes of any attention, which are no slip in one place.
 MISTAKES: tuple[Row, ...] = (
-    ("softmax-missing", _no_softmax,
-     "The scores themselves weigh the values. A softmax is to make weights of them first."),
     ("best-key-only", _best_key_only,
      "Each query takes the value of its best key alone. Attention averages all values with softmax weights."),
     ("heads-as-tokens", _heads_as_tokens,
      "The inputs are read as (B, n, h, d), so that the heads of one token attend to each other."),
 )  # fmt: skip
-
-
-def slips(*slugs: str) -> list[Row]:
-    """Some of SLIPS, for an exercise that shares no others."""
-    found = {row[0]: row for row in SLIPS}
-    return [found[slug] for slug in slugs]

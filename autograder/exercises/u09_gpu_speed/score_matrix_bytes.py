@@ -10,6 +10,11 @@ def score_matrix_bytes(batch: size("B"), n_heads: size("h"), n: int, bytes_per_v
     return per_head * n_heads * batch
 
 
+def plain(batch, n_heads, n, bytes_per_value=2):
+    scores = batch * n_heads * n**2
+    return scores * bytes_per_value
+
+
 def cases(case):
     def stored(criterion, label, width, **sizes):
         return case(criterion, label, bytes_per_value=width, also={"bytes_per_value": width}, **sizes)
@@ -25,26 +30,8 @@ def cases(case):
 
 
 MISTAKES = (
-    ("linear-in-n", lambda B, h, n, b=2: B * h * n * b, "Each query has a score for each key: n comes in twice."),
-    ("heads-missing", lambda B, h, n, b=2: B * n * n * b, "Each head has scores of its own."),
-    ("batch-missing", lambda B, h, n, b=2: h * n * n * b, "Each sequence has scores of its own."),
-    ("values-not-bytes", lambda B, h, n, b=2: B * h * n * n, "The scores are counted, not their bytes."),
-    ("always-two-bytes", lambda B, h, n, b=2: 2 * B * h * n * n, "bytes_per_value is ignored."),
-    ("always-four-bytes", lambda B, h, n, b=2: 4 * B * h * n * n, "bytes_per_value is ignored."),
-    ("bits", lambda B, h, n, b=2: 8 * B * h * n * n * b, "Bits are returned; a byte has eight of them."),
-    ("twice", lambda B, h, n, b=2: 2 * B * h * n * n * b,
-     "It is twice too much: one matrix of scores, not scores and weights."),
     ("causal-half", lambda B, h, n, b=2: B * h * (n * (n + 1) // 2) * b,
      "Only half the matrix is counted. It is made whole."),
-    ("heads-squared", lambda B, h, n, b=2: B * h * h * n * n * b, "The heads come in twice."),
-    ("mebibytes", lambda B, h, n, b=2: B * h * n * n * b / 2**20, "Mebibytes are returned; bytes are asked for."),
-    ("kibibytes", lambda B, h, n, b=2: B * h * n * n * b // 1024, "Kibibytes are returned; bytes are asked for."),
-    ("default-of-four", lambda B, h, n, b=4: B * h * n * n * b,
-     "The default is 2 bytes per value, as in float16 and bfloat16."),
-    ("float-count", lambda B, h, n, b=2: float(B * h * n * n * b),
-     "The count is a float, so large ones lose digits. Multiply ints."),
-    ("cubed", lambda B, h, n, b=2: B * h * n**3 * b,
-     "n comes in three times; each query has one score for each key."),
     ("bits-taken-for-bytes", lambda B, h, n, b=2: B * h * n * n * b // 8,
      "The result is divided by 8, but bytes_per_value is in bytes already."),
     ("bytes-as-power", lambda B, h, n, b=2: B * h * n**b,
@@ -58,6 +45,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "default": 0.2, "edge cases": 0.2},
     core="values",
+    plain=plain,
     sizes=range(5, 18),
     library="torch",
 )

@@ -6,9 +6,9 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from ..attention_parts import UNSCALED, UNSTABLE
+from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal
-from .parts import attention, large_scores, low_scores
+from .parts import large_scores, low_scores
 from .tiled_attention import all_keys_at_once
 
 #: Cases that look at more than how large a tensor is: label -> what is looked for.
@@ -21,6 +21,32 @@ def tiled_causal_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal
     "float array", "the output"
 ):
     return F.scaled_dot_product_attention(Q, K, V, is_causal=True)
+
+
+def plain(Q, K, V, block_size):
+    n, d = Q.shape[-2], Q.shape[-1]
+    out = torch.zeros_like(Q)
+    for q_start in range(0, n, block_size):
+        q_end = min(q_start + block_size, n)
+        queries = Q[:, :, q_start:q_end]
+        largest = torch.full_like(queries[..., :1], -math.inf)
+        total = torch.zeros_like(largest)
+        mix = torch.zeros_like(queries)
+        for k_start in range(0, q_end, block_size):
+            k_end = min(k_start + block_size, n)
+            keys, values = K[:, :, k_start:k_end], V[:, :, k_start:k_end]
+            scores = queries @ keys.mT / math.sqrt(d)
+            i = torch.arange(q_start, q_end)[:, None]
+            j = torch.arange(k_start, k_end)
+            scores = scores.masked_fill(j > i, -math.inf)
+            new_largest = torch.maximum(largest, scores.amax(-1, keepdim=True))
+            factor = torch.exp(largest - new_largest)
+            exponentials = torch.exp(scores - new_largest)
+            total = total * factor + exponentials.sum(-1, keepdim=True)
+            mix = mix * factor + exponentials @ values
+            largest = new_largest
+        out[:, :, q_start:q_end] = mix / total
+    return out
 
 
 def cases(case):
@@ -96,22 +122,21 @@ def later_block(case, arrays):
 
 
 def tiled_causal(
-    Q, K, V, size, *, scale=None, mask="right", shift=0, sees="so far", rescale=True, running=True, carried=False,
-    floor=False, later=False, queries=None, keys=None,
+    Q, K, V, size, *, by_place=False, shift=0, own_only=False, running=True, carried=False, later=False, queries=None,
+    keys=None,
 ):  # fmt: skip
     """Right with its defaults.
 
-    mask: "right", by the "place in the block", "none", as "zero", or in the "mix alone". shift: of its diagonal.
-    sees: blocks "so far", "before" the own one, or the "own" one. later: whether blocks behind are multiplied, too.
-    carried: whether the state of one block of queries begins as that of the one before ended. floor: whether a short
-    last block is dropped. queries, keys: how many there are in a block, where not `size`.
+    by_place: whether the mask goes by the place in the block. shift: of its diagonal. own_only: whether a block of
+    queries sees its own block alone. later: whether blocks behind are multiplied, too. carried: whether the state of
+    one block of queries begins as that of the one before ended. queries, keys: how many there are in a block, where
+    not `size`.
     """
-    n, scale = Q.shape[-2], Q.shape[-1] ** -0.5 if scale is None else scale(Q)
+    n, scale = Q.shape[-2], Q.shape[-1] ** -0.5
     wide, long = queries or size, keys or size
-    end = n // size * size if floor else n
     out, state = torch.zeros_like(V), None
-    for first in range(0, end, wide):
-        own = torch.arange(first, min(first + wide, end))
+    for first in range(0, n, wide):
+        own = torch.arange(first, min(first + wide, n))
         rows = Q[..., own, :]
         if state is None or not carried:
             start = rows.new_full((*rows.shape[:-1], 1), -math.inf)
@@ -119,56 +144,33 @@ def tiled_causal(
         top, total, mix = (part[..., : len(own), :] for part in state)
         for start in range(0, n, long):
             there = torch.arange(start, min(start + long, n))
-            behind = start > own[-1]
-            if (behind and not later) or (sees == "own" and start != first) or (sees == "before" and start >= first):
+            if (start > own[-1] and not later) or (own_only and start != first):
                 continue
             scores = rows @ K[..., there, :].mT * scale
             allowed = own[:, None] + shift >= there
-            if mask == "place in the block":
+            if by_place:
                 allowed = own[:, None] - first >= there - start
-            whole = bool(allowed.all()) or mask == "none"
-            if not whole and mask != "mix alone":
-                scores = scores.masked_fill(~allowed, 0.0 if mask == "zero" else -math.inf)
+            if not bool(allowed.all()):
+                scores = scores.masked_fill(~allowed, -math.inf)
             new = torch.maximum(top, scores.amax(-1, keepdim=True)) if running else torch.zeros_like(top)
-            terms, factor = torch.exp(scores - new), torch.exp(top - new) if rescale else 1.0
-            factor = factor if running else 1.0
+            terms, factor = torch.exp(scores - new), torch.exp(top - new) if running else 1.0
             total = total * factor + terms.sum(-1, keepdim=True)
-            mix = mix * factor + (terms * allowed if mask == "mix alone" else terms) @ V[..., there, :]
+            mix = mix * factor + terms @ V[..., there, :]
             top = new
         state = top, total, mix
         out[..., own, :] = mix / total
     return out
 
 
-def whole(Q, K, V, block_size):
-    return attention(Q, K, V, True)
-
-
 MISTAKES = (
-    ("diagonal-not-masked", {"mask": "none"},
-     "Within its own block a query sees later keys. A block that lies across the diagonal needs a mask."),
-    ("masked-by-place-in-the-block", {"mask": "place in the block"},
+    ("masked-by-place-in-the-block", {"by_place": True},
      "Every block is masked alike, earlier ones too. Where a token stands in the text counts, not in its block."),
-    ("own-key-left-out", {"shift": -1}, "A query does not see its own key. It may."),
     ("next-key-seen", {"shift": 1}, "A query still sees the key right behind it."),
-    ("masked-with-zero", {"mask": "zero"},
-     "Scores that may not be seen become 0, and exp(0) is not 0. What must such a score be?"),
-    ("sum-not-masked", {"mask": "mix alone"},
-     "Later keys are left out of the mix but still count in the sum that it is divided by."),
-    ("own-block-left-out", {"sees": "before"},
-     "A block of queries sees the blocks before it, but not its own, part of which it may see."),
-    ("own-block-only", {"sees": "own"}, "A block of queries sees its own block alone. It sees all earlier ones, too."),
-    ("nothing-rescaled", {"rescale": False},
-     "What was summed before a larger maximum came is not rescaled, as 9.3 had to."),
+    ("own-block-only", {"own_only": True},
+     "A block of queries sees its own block alone. It sees all earlier ones, too."),
     ("state-carried-over", {"carried": True},
      "A block of queries begins with the maximum and the sums of the block before it. Other queries begin anew."),
-    ("last-queries-lost", {"floor": True}, "A last block of queries that is not whole is left out."),
     ("no-maximum", {"running": False}, UNSTABLE),
-    ("unscaled", {"scale": lambda Q: 1.0}, UNSCALED),
-    ("not-causal", lambda Q, K, V, size: tiled_causal(Q, K, V, size, mask="none", later=True),
-     "Later tokens are seen, as if there were no mask at all."),
-    ("all-scores-at-once", whole,
-     "The result is right, but all n × n scores are made at once. Cut both the queries and the keys into blocks."),
     ("queries-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=Q.shape[-2]),
      "The result is right, but all queries meet a block of keys together. Cut the queries into blocks as well."),
     ("keys-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, keys=K.shape[-2]),
@@ -193,6 +195,7 @@ EXERCISE = exercise(
         "gradients": 0.1,
     },
     core="values in tiles",
+    plain=plain,
     sizes=range(2, 6),
     slipped=tiled_causal,
     library="torch",

@@ -138,9 +138,8 @@ def _fixed_count(evidence: Evidence, names: list[str]) -> Finding | None:
         found = {round(float(case.args[position] * value / wanted), 9) for case, value, wanted in rows}
         if len(found) == 1 and len({case.args[position] for case, _, _ in rows}) > 1:
             slug = f"{name.replace('_', '-').lower()}-fixed"
-            return Finding(
-                slug, f"The result is what comes out if {name} were always {found.pop():g}: is it written as a number?"
-            )
+            text = f"The result is what comes out with {found.pop():g} in the place of one factor {name}."
+            return Finding(slug, text + " Is it written as a number?")
     return None
 
 

@@ -40,9 +40,14 @@ OTHERS = {
     "maximum": ("minimum",),
     "minimum": ("maximum",),
     "logsumexp": ("sum",),
+    "erf": ("erfc", "tanh"),
+    "median": ("mean", "median_low", "median_high"),
 }
 #: Functions whose second argument is an axis.
-ALONG = {*OTHERS, "cumsum", "argsort", "sort", "flip", "norm", "amin", "median"} - {"maximum", "minimum"}
+ALONG = {
+    *("mean", "sum", "max", "min", "amax", "amin", "argmax", "any", "all", "var", "std", "norm", "median"),
+    *("softmax", "log_softmax", "logsumexp", "cumsum", "argsort", "sort", "flip"),
+}
 #: Functions that make one number of many: nobody leaves these out and goes on as if nothing had happened.
 REDUCING = {"mean", "sum", "max", "min", "amax", "argmax", "any", "all", "logsumexp"}
 AXES = (-1, -2, 0, 1, 2, None)

@@ -17,12 +17,17 @@ from .programs import Variant, paired_variants, sizes_of_case, variants
 class Compared:
     """The calls that say something of values, and what variants answer to them. One for each diagnosis."""
 
-    def __init__(self, posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> None:
+    def __init__(
+        self, posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None], only: Sequence[int] | None = None
+    ) -> None:
         self.posed, self.calls, self.problems = posed, calls, problems
         ordinary = [
             index
             for index in range(min(len(calls), len(posed.cases)))
-            if posed.cases[index].raises is None and not posed.cases[index].gradient and not posed.cases[index].watch
+            if (only is None or index in only)
+            and posed.cases[index].raises is None
+            and not posed.cases[index].gradient
+            and not posed.cases[index].watch
         ]
         #: The quickest wrong one first: nearly all variants fall there.
         self.indices = sorted(ordinary, key=lambda index: (problems[index] is None, _weight(calls[index]), index))
@@ -76,12 +81,17 @@ class Compared:
         )
 
 
-def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> Finding | None:
-    """The change of the plain program that answers as the student does, if there is one; of two, if need be."""
+def explain(
+    posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None], only: Sequence[int] | None = None
+) -> Finding | None:
+    """The change of the plain program that answers as the student does, if there is one; of two, if need be.
+
+    only: the cases that are looked at, for one change; a second slip shows in others.
+    """
     program = posed.exercise.plain
     if program is None:
         return None
-    asked = Compared(posed, calls, problems)
+    asked = Compared(posed, calls, problems, only)
     wrong = [index for index in asked.indices if problems[index] is not None]
     if not wrong or all(calls[index].failure is not None for index in wrong):
         return None
@@ -97,7 +107,7 @@ def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | No
         if any(one and not fine for one, fine in zip(agree, right, strict=True)):
             partly.append((variant, agree))
     found = _of_parts(posed, right, partly)
-    if found is not None:
+    if found is not None or only is not None:
         return found
     for variant in paired_variants(program, sizes):
         agree = asked.explained(variant)

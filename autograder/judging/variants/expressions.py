@@ -55,7 +55,7 @@ def of_operation(node: ast.BinOp) -> Iterator[Edit]:
                     f"{one} were subtracted from {other}, not the other way round")  # fmt: skip
         yield become(ast.Add(), f"{other} were added where it should be subtracted", "adds")
     elif op is ast.Pow:
-        yield drop(left, f"the power {other} were left out", right)
+        yield drop(left, f"the power {other} of {one} were left out", right)
     elif op is ast.MatMult:
         yield change(node, ast.BinOp(right, ast.MatMult(), left), f"order-of-{shown(left)}-{shown(right)}",
                     f"the product were {other} @ {one}", POSSIBLE)  # fmt: skip
@@ -112,6 +112,9 @@ def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
 
 def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
     value, parent = node.value, parents.get(node)
+    if isinstance(value, bool) and isinstance(parent, ast.arguments):
+        words = f"the default of `{_defaulting(node, parent)}` were {not value}, not {value}"
+        yield change(node, ast.Constant(not value), f"default-{not value}", words)
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return
     if (isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim")) or _is_default(node, parents):
@@ -131,6 +134,8 @@ def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator
             words = instead(now, around, "a number")
             if words.endswith("another"):
                 words = f"{option:g} stood in the place of {value:g}"
+            if isinstance(parent, ast.arguments):
+                words = f"the default of `{_defaulting(node, parent)}` were {option:g}, not {value:g}"
             yield change(node, new, f"{option:g}-for-{value:g}-in-{shown(around)}", words, POSSIBLE)
 
 
@@ -151,7 +156,7 @@ def of_defaults(node: ast.arguments) -> Iterator[Edit]:
     positional = node.args[len(node.args) - len(node.defaults) :]
     pairs = [*zip(positional, node.defaults, strict=True), *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
     for argument, default in pairs:
-        if default is None or not isinstance(_literal(default), (int, float)):
+        if default is None or isinstance(_literal(default), bool) or not isinstance(_literal(default), (int, float)):
             continue
         for option in (-1, 0, 1, 2):
             if option != _literal(default):
@@ -169,6 +174,14 @@ def _literal(node: ast.AST) -> object:
 def _is_default(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
     parent = parents.get(node)
     return isinstance(parent, ast.arguments) or isinstance(parents.get(parent), ast.arguments)
+
+
+def _defaulting(default: ast.AST, arguments: ast.arguments) -> str:
+    """The argument that has this default."""
+    for names, defaults in ((arguments.args, arguments.defaults), (arguments.kwonlyargs, arguments.kw_defaults)):
+        if default in defaults:
+            return names[defaults.index(default) - len(defaults)].arg
+    return "an argument"
 
 
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:

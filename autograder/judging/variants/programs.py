@@ -9,7 +9,7 @@ import math
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from types import FunctionType
 from typing import Any
@@ -38,15 +38,15 @@ class Variant:
 
 @dataclass(frozen=True)
 class _Change:
-    """An edit of one of the functions: path holds the names by which it is reached from the program."""
+    """An edit of one of the functions, wherever it is called: path holds names by which it is reached."""
 
     path: tuple[str, ...]
-    part: str
+    part: FunctionType
     edit: Edit
 
     @property
     def words(self) -> str:
-        return f"in `{self.part}` {self.edit.words}" if self.path else self.edit.words
+        return f"in `{_told(self.part)}` {self.edit.words}" if self.path else self.edit.words
 
 
 def _size(words: str) -> float:
@@ -94,13 +94,16 @@ class _Lazy:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if self._built is None:
-            self._built = _build(self._program, [(change.path, change.edit) for change in self._changes])
+            edits: dict[FunctionType, list[Edit]] = {}
+            for change in self._changes:
+                edits.setdefault(change.part, []).append(change.edit)
+            self._built = _build(self._program, edits)
         return self._built(*args, **kwargs)
 
 
 @cache
 def _changes(program: FunctionType, sizes: tuple[str, ...]) -> tuple[_Change, ...]:
-    found = [_Change(path, _told(part), edit) for path, part in _parts(program) for edit in _edits(part, sizes)]
+    found = [_Change(path, part, edit) for path, part in _parts(program) for edit in _edits(part, sizes)]
     return tuple(sorted(found, key=lambda change: change.edit.rank))
 
 
@@ -134,33 +137,66 @@ def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionTyp
             waiting += [((*path, name), part) for name, part in _called(function)]
 
 
+@cache
 def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
     names = dict.fromkeys(node.id for node in ast.walk(_tree(function)) if isinstance(node, ast.Name))
     found = [(name, function.__globals__.get(name)) for name in names]
     return [(n, f) for n, f in found if isinstance(f, FunctionType) and f.__module__.startswith(COURSE)]
 
 
-def _build(function: FunctionType, changes: Sequence[tuple[tuple[str, ...], Edit]]) -> Callable[..., Any]:
-    """The function with the changes that have no path left, and with its parts changed by the others."""
-    tree = edited(_tree(function), [edit for path, edit in changes if not path])
+def _build(function: FunctionType, edits: Mapping[FunctionType, Sequence[Edit]]) -> Callable[..., Any]:
+    """The function with its edits and with its parts changed by theirs."""
+    tree = edited(_tree(function), edits.get(function, ()))
     space = {**function.__globals__, "_size": _size}
-    for name in {path[0] for path, _ in changes if path}:
-        inner = [(path[1:], edit) for path, edit in changes if path and path[0] == name]
-        space[name] = _build(function.__globals__[name], inner)
+    for name, part in _called(function):
+        if part is not function and not edits.keys().isdisjoint(_reached(part)):
+            space[name] = _build(part, edits)
     exec(compile(ast.Module([tree], []), f"<{function.__name__}, changed>", "exec"), space)
     return space[tree.name]
+
+
+@cache
+def _reached(function: FunctionType) -> frozenset[FunctionType]:
+    return frozenset(part for _, part in _parts(function))
 
 
 def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
     """All changes of a numbered function. sizes: the names of the cases' sizes."""
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    seen: set[tuple[int, str]] = set()
+    by_code: dict[tuple[int, str], Edit] = {}
     for edit in _all_edits(tree, parents, sizes):
-        # A variable that is named after a size may stand for it: the words are the same then.
-        keys = {(edit.place, ast.dump(edit.new) if edit.new is not None else ""), (edit.place, edit.words)}
-        if not keys & seen:
-            yield edit
-        seen |= keys
+        by_code.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
+    found: dict[tuple[int, str], Edit] = {}
+    for edit in by_code.values():  # the same words at one place: 1e-10 by two ways of rounding
+        found.setdefault((edit.place, edit.words), edit)
+    nodes = {node.number: node for node in ast.walk(tree)}
+    places: dict[str, list[int]] = {}
+    for edit in found.values():
+        places.setdefault(edit.words, []).append(edit.place)
+    for edit in found.values():
+        same = sorted(set(places[edit.words]), key=lambda place: (nodes[place].lineno, nodes[place].col_offset))
+        yield replace(edit, words=edit.words + _which(edit.place, same, nodes, parents)) if len(same) > 1 else edit
+
+
+def _which(place: int, same: Sequence[int], nodes: Mapping[int, ast.AST], parents: dict[ast.AST, ast.AST]) -> str:
+    """Words that tell one of several places from the others."""
+    told = [_where(nodes[other], parents) for other in same]
+    index = same.index(place)
+    if told.count(told[index]) == 1:
+        return told[index]
+    return f" (place {index + 1} of {len(same)})"
+
+
+def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
+    """In which line, for words that fit several of them."""
+    while not isinstance(node, ast.stmt) and node in parents:
+        node = parents[node]
+    if isinstance(node, ast.Return):
+        return " in what it returns"
+    if isinstance(node, ast.For):
+        return f" in `for {shown(node.target)} in {shown(node.iter)}`"
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return f" where `{shown(target)}` is worked out" if isinstance(target, ast.Name) else ""
 
 
 def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
