@@ -92,7 +92,12 @@ class Cases:
         return Case(criterion, words, args, kwargs, sizes, rtol, raises, quiet, gradient, watch, once)
 
     def of_equal_sizes(self) -> list[Case]:
-        """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product."""
+        """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product.
+
+        None where there are no two sizes that could be taken for each other.
+        """
+        if len(self._known) < 2:
+            return []
         axes = [axis for value in self._drawn.values() for axis in value.axes]
         inner = {name for axis in axes if "*" in axis for name in factors(axis)}
         sizes = {name: 2 if name in inner else 3 if name == "B" else 4 for name in self._known}

@@ -66,9 +66,12 @@ class Compared:
         return right
 
     def is_told(self, variant: Variant) -> bool:
-        """Is there a wrong value, not all zeros, that the variant gives too? Errors alone prove nothing."""
+        """Is there a wrong value, not all zeros, that the variant gives too? Errors and dtypes alone prove nothing."""
         return any(
-            self.problems[index] is not None and self.calls[index].failure is None and _says(self.calls[index].value)
+            self.problems[index] is not None
+            and self.calls[index].failure is None
+            and _says(self.calls[index].value)
+            and not all(self._leaves(index, self.posed.expected[index]))
             for index in self.indices
         )
 
