@@ -109,7 +109,7 @@ def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
             if not words.startswith("`"):
                 text = shown(new.slice.elts[index] if isinstance(new.slice, ast.Tuple) else new.slice)
                 words = f"`[{text}]` stood in the place of `[{shown(part)}]`"
-            yield change(node, new, f"takes-{shown(new)}", words, POSSIBLE, kind)
+            yield change(node, new, f"takes-{shown(new)}", words, POSSIBLE, f"{kind} {index}")
     for first, second in itertools.combinations(range(len(parts)), 2):
         new = deepcopy(node)
         new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]

@@ -70,7 +70,8 @@ def variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ..
     for (slip,) in alone:
         if slip.edit.kind:
             alike.setdefault((slip.path, slip.edit.kind), []).append(slip)
-    together = [tuple(slips) for slips in alike.values() if 2 <= len(slips) <= TOGETHER]
+    together = [tuple(slips) for slips in alike.values() if 2 <= len({slip.edit.place for slip in slips}) == len(slips)]
+    together = [slips for slips in together if len(slips) <= TOGETHER]
     return tuple(_variant(program, slips) for slips in (*alone, *together))
 
 
