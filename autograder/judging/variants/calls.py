@@ -14,7 +14,7 @@ from .expressions import RANGES, one_off
 #: What may stand for a function that is called: the same arguments, another result.
 OTHERS = {
     "mean": ("sum", "amax"),
-    "sum": ("mean", "max"),
+    "sum": ("mean", "max", "amax"),
     "max": ("min",),
     "min": ("max",),
     "amax": ("amin", "mean"),
@@ -44,7 +44,10 @@ OTHERS = {
     "logsumexp": ("sum",),
 }
 #: Functions whose second argument is an axis.
-ALONG = {*OTHERS, "cumsum", "argsort", "sort", "flip", "norm", "amin", "median"} - {"maximum", "minimum"}
+ALONG = {
+    *("mean", "sum", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "var", "std", "median", "norm"),
+    *("softmax", "log_softmax", "logsumexp", "cumsum", "argsort", "sort", "flip"),
+}
 #: Functions that make one number of many: nobody leaves these out and goes on as if nothing had happened.
 REDUCING = {"mean", "sum", "max", "min", "amax", "argmax", "any", "all", "logsumexp"}
 AXES = (-1, -2, 0, 1, 2, None)

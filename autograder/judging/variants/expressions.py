@@ -91,9 +91,11 @@ def of_comparison(node: ast.Compare) -> Iterator[Edit]:
         ast.Eq: (ast.NotEq, ast.LtE, ast.GtE),
         ast.NotEq: (ast.Eq,),
     }
-    for to in others.get(type(node.ops[0]), ()):
+    of_text = isinstance(node.comparators[0], ast.Constant) and isinstance(node.comparators[0].value, str)
+    for to in (ast.NotEq,) if of_text else others.get(type(node.ops[0]), ()):
         new = ast.Compare(node.left, [to()], node.comparators)
-        yield change(node, new, f"compares-{shown(new)}", instead(new, node, "a comparison"))
+        words = instead(new, node, "a comparison")
+        yield change(node, new, f"compares-{shown(new)}", words, kind=f"compares {to.__name__}")
 
 
 def of_subscript(node: ast.Subscript) -> Iterator[Edit]:

@@ -14,7 +14,8 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
     for value, word in ((True, "always"), (False, "never")):
         new = deepcopy(node)
         new.test = ast.Constant(value)
-        yield Edit(node.number, new, slug_of(word, shown(node.test)), f"{condition} {word} held")
+        words = f"{condition} {word} held"
+        yield Edit(node.number, new, slug_of(word, shown(node.test)), words, kind=f"{word} held")
 
 
 def of_statement(node: ast.stmt, tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
