@@ -166,10 +166,11 @@ def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     seen: set[tuple[int, str]] = set()
     for edit in _all_edits(tree, parents, sizes):
-        key = (edit.place, ast.dump(edit.new) if edit.new is not None else "")
-        if key not in seen:
-            seen.add(key)
+        # A variable that is named after a size may stand for it: the words are the same then.
+        keys = {(edit.place, ast.dump(edit.new) if edit.new is not None else ""), (edit.place, edit.words)}
+        if not keys & seen:
             yield edit
+        seen |= keys
 
 
 def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
