@@ -58,8 +58,6 @@ MISTAKES = (
      "losses at the two positions count."),
     ("positions-sorted", of_means(lambda x, e, t: (x[:, max(e, t)], x[:, min(e, t)])),
      "The two positions are put in order first. Take them as they come: `late` may stand before `early`."),
-    ("median", lambda x, e, t: x[:, t].quantile(0.5) - x[:, e].quantile(0.5),
-     "The median over the batch is taken; take the mean."),
     ("slope", lambda x, e, t: (x[:, t].mean() - x[:, e].mean()) / (t - e or 1),
      "The difference is divided by the distance of the positions."),
     ("perplexities", lambda x, e, t: x[:, t].mean().exp() - x[:, e].mean().exp(),

@@ -17,8 +17,7 @@ def plain(weights, period):
     n = weights.shape[-1]
     i = torch.arange(n)[period:]
     found = weights[..., i, i - (period - 1)]
-    score = found.mean(-1)
-    return score.nan_to_num(0.0)
+    return found.mean(-1).nan_to_num(0.0)
 
 
 def cases(case):

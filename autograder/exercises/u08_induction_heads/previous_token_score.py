@@ -16,8 +16,7 @@ def plain(weights):
     n = weights.shape[-1]
     i = torch.arange(n)[1:]
     found = weights[..., i, i - 1]
-    score = found.mean(-1)
-    return score.nan_to_num(0.0)
+    return found.mean(-1).nan_to_num(0.0)
 
 
 def cases(case):

@@ -13,7 +13,7 @@ from .expressions import RANGES, one_off
 
 #: What may stand for a function that is called: the same arguments, another result.
 OTHERS = {
-    "mean": ("sum", "amax"),
+    "mean": ("sum", "amax", "median"),
     "sum": ("mean", "max", "amax"),
     "max": ("min",),
     "min": ("max",),
@@ -74,8 +74,8 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
             node, inner, f"without-{name}-{shown(inner)}", f"{_said(name, node)} of {inside} were left out", rank
         )
     for other in OTHERS.get(name, ()):
-        yield change(node, _renamed(node, other), f"{other}-for-{name}",
-                    f"`{other}` stood in the place of `{name}`", POSSIBLE)  # fmt: skip
+        words = f"`{other}` stood in the place of `{name}`"
+        yield change(node, _renamed(node, other), f"{other}-for-{name}", words, POSSIBLE, f"{other} for {name}")
     yield from _of_axis(node, name, method)
     for keyword in node.keywords:
         if keyword.arg not in ("axis", "dim", "dtype", "device", None):

@@ -88,8 +88,8 @@ def _apart(one: _Change, other: _Change) -> bool:
 
 
 def _variant(program: FunctionType, changes: Sequence[_Change]) -> Variant:
-    slug = "-and-".join(change.edit.slug for change in changes)
-    words = ", and ".join(change.words for change in changes)
+    slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
+    words = ", and ".join(dict.fromkeys(change.words for change in changes))
     key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
     return Variant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}")
 
