@@ -94,9 +94,10 @@ class Cases:
     def of_equal_sizes(self) -> list[Case]:
         """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product.
 
-        None of a function that is handed nothing but sizes: of equal ones, many a formula gives the same.
+        None where there are no two sizes that could be taken for each other, and none of a function that is handed
+        nothing but sizes: of equal ones, many a formula gives the same.
         """
-        if self._drawn and all(value.number for value in self._drawn.values()):
+        if len(self._known) < 2 or (self._drawn and all(value.number for value in self._drawn.values())):
             return []
         axes = [axis for value in self._drawn.values() for axis in value.axes]
         inner = {name for axis in axes if "*" in axis for name in factors(axis)}

@@ -58,6 +58,34 @@ def ablate_path(
 READERS = "query", "key", "value"
 
 
+def attention_pattern(for_query, for_key, block):
+    n = for_query.shape[1]
+    d_head = block["W_Q"].shape[1]
+    queries = for_query @ block["W_Q"]
+    keys = for_key @ block["W_K"]
+    scores = queries @ keys.mT / math.sqrt(d_head)
+    may_attend = torch.ones(n, n, dtype=torch.bool).tril()
+    return scores.masked_fill(~may_attend, -torch.inf).softmax(-1)
+
+
+def plain(tokens, weights, into):
+    n = tokens.shape[1]
+    first, second = weights["blocks"]
+    embedded = weights["W_E"][tokens]
+    stream_before = embedded + weights["W_pos"][:n]
+    A_first = attention_pattern(stream_before, stream_before, first)
+    written = A_first @ stream_before @ first["W_V"] @ first["W_O"]
+    stream_after = stream_before + written
+    hidden = stream_before
+    query = hidden if into == "query" else stream_after
+    key = hidden if into == "key" else stream_after
+    value = hidden if into == "value" else stream_after
+    A_second = attention_pattern(query, key, second)
+    stream = stream_after + A_second @ value @ second["W_V"] @ second["W_O"]
+    logits = stream @ weights["W_U"]
+    return logits, [A_first, A_second]
+
+
 def cases(case):
     for into in READERS:
         yield case(into, f"hidden from the {into}", into=into)
@@ -74,84 +102,33 @@ def cases(case):
         )
 
 
-def run(
-    tokens,
-    weights,
-    into,
-    *,
-    readers=lambda into: {into},
-    hidden=lambda start, full: start,
-    stays=lambda start, full: full,
-    embedded=lambda E, P: E + P,
-    first_blind=False,
-    scale=lambda block, first: block["W_Q"].shape[1],
-    causal=True,
-    told=lambda logits, patterns, plain: (logits, patterns),
-):
-    """The same by steps, with a place for every slip."""
-    n, (first, second) = tokens.shape[1], weights["blocks"]
-    start = weights["W_E"][tokens] + weights["W_pos"][:n]
-
-    def pattern(for_query, for_key, block):
-        scores = (for_query @ block["W_Q"]) @ (for_key @ block["W_K"]).mT / math.sqrt(scale(block, first))
-        later = torch.ones(n, n, dtype=torch.bool).triu(1)
-        return (scores.masked_fill(later, -math.inf) if causal or block is first else scores).softmax(-1)
-
-    A = pattern(start, start, first)
-    full = start + (0 if first_blind else A @ start @ first["W_V"] @ first["W_O"])
-    poor = hidden(embedded(weights["W_E"][tokens], weights["W_pos"][:n]), full)
-    query, key, value = (poor if reader in readers(into) else full for reader in READERS)
-    A_second = pattern(query, key, second)
-    logits = (stays(start, full) + A_second @ value @ second["W_V"] @ second["W_O"]) @ weights["W_U"]
-    return told(logits, [A, A_second], lambda: run_circuit(tokens, weights))
+def with_second(weights, name, change):
+    """The weights with one matrix of the second layer changed."""
+    first, second = weights["blocks"]
+    return {**weights, "blocks": [first, {**second, name: change(second[name])}]}
 
 
-def others(into):
-    return {*READERS} - {into}
+def reads_nothing(tokens, weights, into):
+    return run_circuit(tokens, with_second(weights, f"W_{into[0].upper()}", lambda W: 0 * W))
+
+
+def scaled_by_the_first(tokens, weights, into):
+    d_first, d_second = (block["W_Q"].shape[1] for block in weights["blocks"])
+    return ablate_path(tokens, with_second(weights, "W_Q", lambda W: W * math.sqrt(d_second / d_first)), into)
 
 
 MISTAKES = (
-    ("nothing-hidden", {"readers": lambda into: set()},
-     "Nothing is hidden: it is what the whole model gives."),
-    ("hidden-from-all-three", {"readers": lambda into: {*READERS}},
-     "The first layer's output is hidden from all three readers. Only one of them is to lose it."),
-    ("hidden-from-the-other-two", {"readers": others},
-     "The named reader keeps the first layer's output, and the other two lose it."),
-    ("hidden-from-query-and-key", {"readers": lambda into: {"query", "key"} if into != "value" else {into}},
-     "Queries and keys lose the first layer's output together. They are two paths."),
-    ("query-and-key-swapped", {"readers": lambda into: {{"query": "key", "key": "query"}.get(into, into)}},
-     "What is hidden from the queries was asked to be hidden from the keys, and the other way round."),
-    ("value-forgotten", {"readers": lambda into: {into} - {"value"}},
-     "Hidden from the values, nothing changes. What does the pattern of the second layer mix?"),
-    ("value-loses-it-always", {"readers": lambda into: {into, "value"}},
-     "The values lose the first layer's output whatever `into` says."),
-    ("logits-lose-it-too", {"stays": lambda start, full: start},
-     "The second layer's output is added to the embedding alone. What the first layer wrote stays in the stream."),
-    ("first-head-ablated", {"first_blind": True},
-     "The first layer's output is taken out of the model altogether, not hidden from one reader."),
-    ("reads-nothing", {"hidden": lambda start, full: torch.zeros_like(full)},
+    ("reads-nothing", reads_nothing,
      "The named reader sees nothing at all. It is still to see the embedding and the position."),
-    ("reads-the-note-alone", {"hidden": lambda start, full: full - start},
-     "The named reader sees what the first layer wrote and nothing else: it should be the reverse."),
-    ("positions-lost", {"embedded": lambda E, P: E},
-     "The named reader loses the positions too. What stands in the stream before the first layer?"),
-    ("plain-patterns-returned", {"told": lambda logits, patterns, plain: (logits, plain()[1])},
-     "The logits are right, but the patterns are those of the whole model. Return those with the path cut."),
-    ("plain-logits-returned", {"told": lambda logits, patterns, plain: (plain()[0], patterns)},
-     "The patterns are right, but the logits are those of the whole model. They follow from the new pattern."),
-    ("patterns-in-reverse", {"told": lambda logits, patterns, plain: (logits, patterns[::-1])},
-     "The second layer's pattern comes before the first one's."),
-    ("scaled-by-the-first", {"scale": lambda block, first: first["W_Q"].shape[1]},
+    ("scaled-by-the-first", scaled_by_the_first,
      "The second layer's scores are divided by the width of the first layer's head. The widths may differ."),
-    ("second-layer-unmasked", {"causal": False},
-     "The second layer looks at later tokens."),
 )  # fmt: skip
 
 EXERCISE = exercise(
     ablate_path,
     cases,
     MISTAKES,
-    slipped=run,
+    plain=plain,
     library="torch",
     credit={"query": 0.25, "key": 0.25, "value": 0.2, "by hand": 0.1, "edge cases": 0.1, "gradients": 0.1},
     core="query",

@@ -13,6 +13,12 @@ def copying_score(ov: normal("vocab vocab")) -> Leaf("float", "the score"):
     return float((ov.diagonal() > others.amax(-1)).double().mean())
 
 
+def plain(ov):
+    vocab = ov.shape[0]
+    copied = ov.argmax(-1) == torch.arange(vocab)
+    return copied.double().sum() / vocab
+
+
 def cases(case):
     for criterion, label, ov in circuits(case.rng):
         yield case(criterion, label, ov=ov, rtol=1e-6)  # a share may be taken in float32
@@ -64,10 +70,6 @@ def copies(ov, dim=-1):
 MISTAKES = (
     ("by-columns", share(lambda ov: copies(ov, 0)),
      "The largest of each column is sought; seek it in each row."),
-    ("count-not-share", lambda ov: copies(ov).sum(),
-     "The tokens are counted; their share is asked for."),
-    ("share-of-the-others", share(lambda ov: ~copies(ov)),
-     "The share of tokens that do not copy is returned."),
     ("positive-diagonal", share(lambda ov: ov.diagonal() > 0),
      "Own logits above 0 are counted; compare them with the others of the row."),
     ("above-the-mean", share(lambda ov: ov.diagonal() > ov.mean(-1)),
@@ -78,20 +80,6 @@ MISTAKES = (
      "Probabilities are averaged; count the tokens whose own logit is the largest."),
     ("above-one-half", share(lambda ov: ov.softmax(-1).diagonal() > 0.5),
      "Probabilities above ½ are counted. A token may copy itself with far less, if all others get less still."),
-    ("largest-in-size", share(lambda ov: copies(ov.abs())),
-     "The largest in absolute size is sought; a large negative logit does not copy."),
-    ("smallest", share(lambda ov: copies(-ov)),
-     "Tokens whose own logit is the smallest are counted."),
-    ("share-of-all-entries", lambda ov: copies(ov).double().mean() / len(ov),
-     "The count is divided by all entries; divide it by the number of tokens."),
-    ("trace-share", lambda ov: ov.trace() / (ov.sum() + 1e-9),
-     "The trace is divided by the sum of all entries."),
-    ("per-token", copies,
-     "One value per token comes back; their share is asked for."),
-    ("divided-by-one-less", lambda ov: copies(ov).double().sum() / (len(ov) - 1),
-     "The count is divided by one token too few."),
-    ("largest-of-the-whole", share(lambda ov: ov.diagonal() >= ov.max()),
-     "The own logit is compared with the whole matrix; compare it with its own row."),
     ("above-all-others", share(lambda ov: ov.diagonal() > without_own(ov).max()),
      "The own logit is compared with those of all tokens; compare it with the others of its own row."),
     ("trace-over-sizes", lambda ov: ov.trace() / ov.abs().sum().clamp_min(1e-9),
@@ -108,6 +96,7 @@ EXERCISE = exercise(
     copying_score,
     cases,
     MISTAKES,
+    plain=plain,
     library="torch",
     credit={"values": 0.75, "edge cases": 0.25},
     core="values",

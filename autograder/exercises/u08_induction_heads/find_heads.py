@@ -103,18 +103,8 @@ def with_one_gap(tokens):
     )
 
 
-def by_vocabulary(patterns, tokens):
-    kinds = len(set(tokens.tolist()))
-    return search(patterns, tokens, counts=lambda score, chance: (score - 1 / kinds) / max(1 - 1 / kinds, 1e-9) > 0.5)
-
-
 def chance_for_one(patterns, tokens):
     return search(patterns, tokens, counts=RAW)[0], search(patterns, tokens)[1]
-
-
-def only_one_kind(patterns, tokens):
-    previous, induction = search(patterns, tokens)
-    return previous, [pair for pair in induction if pair not in previous]
 
 
 def RAW(score, chance):
@@ -131,39 +121,24 @@ MISTAKES = (
     ("chance-not-divided", {"counts": lambda score, chance: score - chance > 0.5},
      "Chance is subtracted, but a head that gives all its weight does not reach 1 then. How far is it from chance to "
      "a perfect score?"),
-    ("anything-above-chance", {"counts": lambda score, chance: score > chance},
-     "Every head above chance is named. More than half of the way from chance to a perfect score was asked for."),
     ("chance-not-causal", {"even": lambda n: torch.full((n, n), 1 / n)},
      "Chance is taken from attention that is even over all n tokens. A causal head at position i has fewer to choose "
      "from."),
-    ("chance-from-the-vocabulary", by_vocabulary,
-     "Chance is taken to be one over the number of kinds of tokens. It is the score of a head that spreads its weight "
-     "evenly over what it may see, in this very text."),
     ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
      "Heads that look at earlier copies of the current token are named. An induction head looks at what followed."),
-    ("looks-before-the-match", {"followed": lambda tokens: _followed(tokens, -1)},
-     "Heads that look at the token before an earlier copy are named. An induction head looks to the other side of it."),
     ("latest-match-alone", {"followed": latest},
      "Only one earlier occurrence is counted for each position. Weight on what followed any of them counts."),
     ("largest-weight-alone", {"gather": lambda weights: weights.amax(-1)},
      "Of several matches only the one with most weight is counted. A head that shares its weight among them does its "
      "work as well."),
-    ("matches-averaged", {"gather": lambda weights: weights.sum(-1) / (weights != 0).sum(-1).clamp_min(1)},
-     "The weights on several matches are averaged, so that a head with many of them seems to do nothing. Sum them."),
     ("one-gap-for-all", {"followed": with_one_gap},
      "The repeats are taken to come at one fixed distance. In these texts the distance varies: look at the tokens."),
     ("rows-without-a-match-counted", {"rows": lambda places: places.any(-1) | True},
      "Positions that have nothing to find are averaged in as zeros. The mean is over the others alone."),
-    ("own-column-left-out", {"followed": lambda tokens: _followed(tokens).tril(-1)},
-     "A position that follows its own twin may look at itself: read again up to which j the weight counts."),
     ("best-head-alone", {"told": lambda pairs: pairs[:1]},
      "At most one head of each kind is named. A model may have several, or none."),
-    ("one-kind-for-each-head", only_one_kind,
-     "A head is left out of the second list because it is in the first. A head may be of both kinds in one text."),
     ("head-before-layer", {"told": lambda pairs: sorted((head, layer) for layer, head in pairs)},
      "The pairs begin with the head. Layer first was asked for."),
-    ("counted-from-one", {"told": lambda pairs: [(layer + 1, head + 1) for layer, head in pairs]},
-     "Layers and heads are counted from 1; they are counted from 0."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -1,7 +1,5 @@
 """previous_token_score: how much attention goes to the token before, averaged over positions."""
 
-import math
-
 import numpy as np
 import torch
 
@@ -12,6 +10,13 @@ from .parts import attention, heads_looking_back, mean_of_band
 def previous_token_score(weights: attention("B h n n")) -> Leaf("float array", "the score"):
     rows = torch.arange(1, weights.shape[-1])
     return weights[..., rows, rows - 1].sum(-1) / max(len(rows), 1)
+
+
+def plain(weights):
+    n = weights.shape[-1]
+    i = torch.arange(n)[1:]
+    found = weights[..., i, i - 1]
+    return found.mean(-1).nan_to_num(0.0)
 
 
 def cases(case):
@@ -36,50 +41,24 @@ def mean_of_rest(total):
 
 
 MISTAKES = (
-    ("looks-ahead", {"turned": True},
-     "The weights on the next token are averaged. Row i belongs to query i: the token before is column i − 1."),
     ("looks-at-itself", {"offset": 0, "first": 0},
      "The diagonal is averaged: the attention of each token to itself."),
-    ("looks-at-itself-but-first", {"offset": 0},
-     "The attention of each token to itself is averaged, not to the one before."),
     ("two-back", {"offset": 2},
      "The weights two tokens back are averaged."),
     ("divided-by-n", {"by": lambda band, n: band.sum(-1) / n},
      "The sum is divided by n. How many positions have a token before them?"),
-    ("sum-not-mean", {"by": lambda band, n: band.sum(-1)},
-     "The weights are summed; take their mean."),
-    ("maximum", {"by": lambda band, n: band.amax(-1)},
-     "The largest weight is taken; take the mean."),
-    ("minimum", {"by": lambda band, n: band.amin(-1)},
-     "The smallest weight is taken; take the mean."),
+    ("wraps-around", lambda w: w.roll(1, -1).diagonal(0, -2, -1).mean(-1),
+     "The first position is counted with its weight on the last token. It has no token before it."),
     ("median", {"by": lambda band, n: band.median(-1).values},
      "The median is taken; take the mean."),
-    ("second-position-left-out", {"first": 2},
-     "Position 1 is left out, though it has a token before it."),
-    ("last-position-left-out", {"by": lambda band, n: band[..., :-1].mean(-1) if n > 2 else band.mean(-1) * 0},
-     "The last position is left out, though it has a token before it."),
-    ("not-averaged", {"by": lambda band, n: band},
-     "One number per position comes back; average over the positions."),
-    ("leading-axes-averaged", {"all_maps": True},
-     "The leading axes are averaged away: one score per map is asked for."),
-    ("nan-for-one-token", {"empty": math.nan},
-     "A single token gives NaN: the mean of nothing. It is to be 0."),
-    ("one-for-one-token", {"empty": 1.0},
-     "A single token has none before it: its score is 0."),
     ("share-of-peaks", mean_of_rest(lambda w: (w.argmax(-1)[..., 1:] == torch.arange(w.shape[-1] - 1)).to(w).sum(-1)),
      "The positions at which the token before gets most are counted. Take the mean of the weights."),
     ("all-earlier-tokens", mean_of_rest(lambda w: w.tril(-1).sum((-1, -2))),
      "The sum of all weights before the diagonal is taken, not of those just before it."),
-    ("first-token", mean_of_rest(lambda w: w[..., 1:, 0].sum(-1)),
-     "The weights on the first token are averaged."),
-    ("first-map-only", lambda w: previous_token_score(w.reshape(-1, *w.shape[-2:])[0]),
-     "Only the first map is looked at."),
     ("wrong-axes", lambda w: torch.diagonal(w, -1).mean(-1),
      "The diagonal of the first two axes is taken. The maps stand on the last two."),
     ("last-position-only", {"by": lambda band, n: band[..., -1]},
      "Only the last position is looked at. Average over all that have a token before them."),
-    ("wraps-around", lambda w: w.roll(1, -1).diagonal(0, -2, -1).mean(-1),
-     "The first position is counted with its weight on the last token. It has no token before it."),
     ("first-position-counted", lambda w: (w.diagonal(-1, -2, -1).sum(-1) + w[..., 0, 0]) / w.shape[-1],
      "The first position is counted with its weight on itself. It has no token before it."),
 )  # fmt: skip
@@ -89,6 +68,7 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     slipped=score,
+    plain=plain,
     library="torch",
     credit={"values": 0.5, "not causal": 0.1, "axes": 0.2, "edge cases": 0.1, "gradients": 0.1},
     core="values",

@@ -12,6 +12,12 @@ def repeated_sequences(
     return block.unsqueeze(1).expand(batch, repeats, period).flatten(1)
 
 
+def plain(batch, period, repeats, vocab_size, generator):
+    block = torch.randint(vocab_size, (batch, period), generator=generator)
+    tokens = block.repeat(1, repeats)
+    return tokens
+
+
 def cases(case):
     for vocab in (range(11, 30), range(50, 200), range(11, 30)):
         yield case("values", "{B} rows of {repeats} blocks of {period}", vocab=vocab)
@@ -44,47 +50,21 @@ def second_draw(batch, period, repeats, vocab_size, generator):
 MISTAKES = (
     ("each-token-repeated", {"repeat": lambda block, r: block.repeat_interleave(r, 1)},
      "Each token is repeated before the next one comes. Repeat the block as a whole."),
-    ("rows-repeated", {"repeat": lambda block, r: block.repeat(r, 1)},
-     "The rows are repeated, so the batch grows. Repeat along the tokens."),
-    ("rows-and-tokens-repeated", {"repeat": lambda block, r: block.repeat(r, r)},
-     "Rows and tokens are both repeated. The batch keeps its size."),
     ("same-block-in-all-rows", {"repeat": lambda block, r: block[:1].expand_as(block).repeat(1, r)},
      "All rows hold the same block. Draw one for each row."),
-    ("one-block-drawn", {"shape": lambda b, p, r: (1, p)},
-     "One block is drawn for the whole batch. Draw (batch, period) tokens."),
     ("not-repeated", {"shape": lambda b, p, r: (b, p * r), "repeat": lambda block, r: block},
      "All tokens are drawn, so nothing is repeated. Draw one block and repeat it."),
-    ("one-block-only", {"repeat": lambda block, r: block},
-     "The block stands there only once."),
-    ("one-repeat-too-many", {"repeat": lambda block, r: block.repeat(1, r + 1)},
-     "There is one block too many: `repeats` counts all of them, the first included."),
-    ("one-repeat-too-few", {"repeat": lambda block, r: block.repeat(1, r - 1)},
-     "There is one block too few: `repeats` counts all of them, the first included."),
-    ("generator-ignored", {"seeded": False},
-     "The tokens are not drawn with the generator that was handed in."),
     ("token-zero-missing", {"low": 1, "high": 1},
      "Token 0 is never drawn: ids run from 0 to vocab_size − 1."),
     ("drawn-from-one", {"low": 1},
      "The draw begins at id 1, so token 0 never comes. Ids run from 0 to vocab_size − 1."),
-    ("one-id-too-many", {"high": 1},
-     "An id as large as vocab_size can be drawn: ids run from 0 to vocab_size − 1."),
-    ("period-and-repeats-swapped", {"shape": lambda b, p, r: (b, r)},
-     "Period and repeats have changed places."),
     ("drawn-transposed", {"shape": lambda b, p, r: (p, b), "repeat": lambda block, r: block.T.repeat(1, r)},
      "The blocks are drawn as (period, batch) and turned. Draw (batch, period): else other tokens come."),
-    ("blocks-kept-apart", {"repeat": lambda block, r: block.unsqueeze(1).expand(-1, r, -1)},
-     "The blocks stand on an axis of their own. The result has two axes."),
-    ("mirrored-repeats", {"repeat": lambda block, r: torch.cat([(block, block.flip(1))[i % 2] for i in range(r)], 1)},
-     "Every second block runs backwards. Repeat it in the same order."),
-    ("float-tokens", {"repeat": lambda block, r: block.repeat(1, r) * 1.0},
-     "The tokens are floating numbers; ids are whole ones."),
     ("tokens-without-repetition", without_repetition,
      "The tokens of a block are drawn without repetition. Here a block may hold a token twice."),
     ("drawn-anew-for-each-repeat",
      lambda b, p, r, vocab, g: torch.cat([torch.randint(vocab, (b, p), generator=g) for _ in range(r)], 1),
      "Every block is drawn anew, so nothing comes back. Draw once, and repeat what was drawn."),
-    ("fixed-seed", lambda b, p, r, vocab, g: repeated_sequences(b, p, r, vocab, torch.Generator().manual_seed(42)),
-     "The draw begins from a seed of its own. Whoever hands in a generator has chosen where it stands."),
     ("first-draw-thrown-away", second_draw,
      "A draw goes before the one that is used, so other tokens come. Ask the generator once."),
     ("rounded-fractions",
@@ -97,6 +77,7 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     slipped=drawn,
+    plain=plain,
     library="torch",
     credit={"values": 0.7, "edge cases": 0.3},
     core="values",

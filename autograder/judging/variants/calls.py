@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import itertools
 from collections.abc import Iterator
 from copy import deepcopy
 
-from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, shown
+from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, instead, shown
+from .expressions import RANGES, one_off
 
 #: What may stand for a function that is called: the same arguments, another result.
 OTHERS = {
-    "mean": ("sum", "amax"),
-    "sum": ("mean", "max"),
+    "mean": ("sum", "amax", "median"),
+    "sum": ("mean", "max", "amax"),
     "max": ("min",),
     "min": ("max",),
     "amax": ("amin", "mean"),
@@ -45,7 +47,7 @@ OTHERS = {
 }
 #: Functions whose second argument is an axis.
 ALONG = {
-    *("mean", "sum", "max", "min", "amax", "amin", "argmax", "any", "all", "var", "std", "norm", "median"),
+    *("mean", "sum", "max", "min", "amax", "amin", "argmax", "argmin", "any", "all", "var", "std", "median", "norm"),
     *("softmax", "log_softmax", "logsumexp", "cumsum", "argsort", "sort", "flip"),
 }
 #: Functions that make one number of many: nobody leaves these out and goes on as if nothing had happened.
@@ -74,8 +76,8 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
             node, inner, f"without-{name}-{shown(inner)}", f"{_said(name, node)} of {inside} were left out", rank
         )
     for other in OTHERS.get(name, ()):
-        yield change(node, _renamed(node, other), f"{other}-for-{name}",
-                    f"`{other}` stood in the place of `{name}`", POSSIBLE)  # fmt: skip
+        words = f"`{other}` stood in the place of `{name}`"
+        yield change(node, _renamed(node, other), f"{other}-for-{name}", words, POSSIBLE, f"{other} for {name}")
     yield from _of_axis(node, name, method)
     for keyword in node.keywords:
         if keyword.arg not in ("axis", "dim", "dtype", "device", None):
@@ -90,6 +92,7 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
         yield change(node, ast.Call(node.func, [early], []), "loop-ends-early", "the loop ended one round too early")
         yield change(node, ast.Call(node.func, [ast.Constant(1), stop], []), "loop-begins-late",
                     "the loop began one round too late")  # fmt: skip
+    yield from _of_range(node, name)
     plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
     if len(plain) == len(node.args) and 2 <= len(plain) <= 8 and name not in ("reshape", "view", "range"):
         for first, second in itertools.combinations(range(len(plain)), 2):
@@ -118,6 +121,20 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
         yield change(node, new, f"{name}-before-{called(within)[0]}", f"`{name}` came before `{called(within)[0]}`")
 
 
+def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
+    """One more or one less in what says where a range ends, or how often something comes."""
+    if name not in RANGES or (name == "range" and len(node.args) == 1):
+        return
+    for index, argument in enumerate(node.args):
+        for other in one_off(argument) if isinstance(argument, ast.Name) else ():
+            new = deepcopy(node)
+            new.args[index] = other
+            words = instead(new, node, "")
+            if not words.startswith("`"):
+                words = f"`{shown(other)}` stood in the place of `{argument.id}` in `{name}`"
+            yield change(node, new, f"{shown(other)}-for-{argument.id}-in-{name}", words, POSSIBLE)
+
+
 def _said(name: str, node: ast.Call) -> str:
     known = {"sqrt": "the root", "transpose": "the transposition", "swapaxes": "the transposition", "mean": "the mean"}
     return known.get(name, f"`{name}`")
@@ -126,7 +143,8 @@ def _said(name: str, node: ast.Call) -> str:
 def _of_axis(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
     position = 0 if method else 1
     keyword = next((k for k in node.keywords if k.arg in ("axis", "dim")), None)
-    if keyword is None and not (name in ALONG and len(node.args) > position):
+    built_in = isinstance(node.func, ast.Name) and hasattr(builtins, name)
+    if keyword is None and (name not in ALONG or len(node.args) <= position or built_in):
         return
     now = keyword.value if keyword is not None else node.args[position]
     for axis in AXES:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 #: A longer piece of a program says less than the name of what is done with it.
 LONGEST = 44
@@ -22,13 +23,18 @@ LIKELY, POSSIBLE, ODD = 0, 1, 2
 
 @dataclass(frozen=True)
 class Edit:
-    """One change at one place. place: the number of the node that `new` replaces; None for `new` deletes it."""
+    """One change at one place.
+
+    place: the number of the node that `new` replaces; None for `new` deletes it.
+    kind: changes of one kind are made together too, wherever they can be made: who counts from 1 does so everywhere.
+    """
 
     place: int
     new: ast.AST | None
     slug: str
     words: str
     rank: int = LIKELY
+    kind: str = ""
 
 
 def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
@@ -48,18 +54,28 @@ def edited(tree: ast.FunctionDef, edits: Sequence[Edit]) -> ast.FunctionDef:
     """A copy of a numbered function with these changes."""
     by_place = {edit.place: edit for edit in edits}
 
-    class Replace(ast.NodeTransformer):
-        def visit(self, node: ast.AST) -> ast.AST | None:
-            edit = by_place.get(getattr(node, "number", -1))
-            if edit is None:
-                return self.generic_visit(node)
-            return deepcopy(edit.new) if edit.new is not None else ast.Pass() if isinstance(node, ast.stmt) else None
+    def copied(value: Any) -> Any:
+        """Quicker than deepcopy, which looks for what it has met before."""
+        if isinstance(value, list):
+            return [copied(item) for item in value]
+        if not isinstance(value, ast.AST):
+            return value
+        edit = by_place.get(getattr(value, "number", -1))
+        if edit is not None and edit.new is None:
+            return ast.copy_location(ast.Pass(), value) if isinstance(value, ast.stmt) else None
+        if edit is not None:
+            return ast.fix_missing_locations(ast.copy_location(deepcopy(edit.new), value))
+        new = type(value)(**{name: copied(field) for name, field in ast.iter_fields(value)})
+        if "lineno" in value._attributes:
+            new.lineno, new.col_offset = value.lineno, value.col_offset
+            new.end_lineno, new.end_col_offset = value.end_lineno, value.end_col_offset
+        return new
 
-    return ast.fix_missing_locations(Replace().visit(deepcopy(tree)))
+    return copied(tree)
 
 
-def change(node: ast.AST, new: ast.AST | None, slug: str, words: str, rank: int = LIKELY) -> Edit:
-    return Edit(node.number, new, slug_of(slug), words, rank)
+def change(node: ast.AST, new: ast.AST | None, slug: str, words: str, rank: int = LIKELY, kind: str = "") -> Edit:
+    return Edit(node.number, new, slug_of(slug), words, rank, kind)
 
 
 def called(node: ast.Call) -> tuple[str, bool]:

@@ -31,16 +31,24 @@ class Compared:
         ]
         #: The quickest wrong one first: nearly all variants fall there.
         self.indices = sorted(ordinary, key=lambda index: (problems[index] is None, _weight(calls[index]), index))
+        self.fine = self._right()
 
-    def explained(self, variant: Variant) -> list[bool] | None:
-        """For each result whether the variant gives it in every case; None where it gives none of them."""
-        agree: list[bool] | None = None
+    def explained(self, variant: Variant, whole: bool = False) -> list[bool] | None:
+        """For each result whether the variant gives it in every case; None where it gives none that is wrong.
+
+        whole: None where it does not give all of them.
+        """
+        agree = [True] * len(self.fine)
         for index in self.indices:
             found = self._leaves(index, self.outcome(variant, index))
-            agree = found if agree is None else [one and other for one, other in zip(agree, found, strict=True)]
-            if not any(agree):
+            agree = [one and other for one, other in zip(agree, found, strict=True)]
+            if not all(agree) and (whole or not self.tells(agree)):
                 return None
         return agree
+
+    def tells(self, agree: list[bool]) -> bool:
+        """Does a variant that agrees in these results say anything of a wrong one?"""
+        return any(one and not fine for one, fine in zip(agree, self.fine, strict=True))
 
     def outcome(self, variant: Variant, index: int) -> Outcome:
         token = sizes_of_case.set(self.posed.cases[index].sizes)
@@ -60,7 +68,7 @@ class Compared:
             return [same(call.value, outcome.value, rtol)] * count
         return [same(a, b, rtol) for a, b in zip(one, other, strict=True)]
 
-    def right(self) -> list[bool]:
+    def _right(self) -> list[bool]:
         """For each result whether it is right wherever something came back."""
         count = len(self.posed.exercise.leaves)
         right = [True] * count
@@ -96,7 +104,6 @@ def explain(
     if not wrong or all(calls[index].failure is not None for index in wrong):
         return None
     sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
-    right = asked.right()
     partly: list[tuple[Variant, list[bool]]] = []
     for variant in variants(program, sizes):
         agree = asked.explained(variant)
@@ -104,14 +111,13 @@ def explain(
             continue
         if all(agree):
             return Finding(variant.slug, f"It answers as if {variant.words}.")
-        if any(one and not fine for one, fine in zip(agree, right, strict=True)):
+        if asked.tells(agree):
             partly.append((variant, agree))
-    found = _of_parts(posed, right, partly)
+    found = _of_parts(posed, asked.fine, partly)
     if found is not None or only is not None:
         return found
     for variant in paired_variants(program, sizes):
-        agree = asked.explained(variant)
-        if agree is not None and all(agree) and asked.is_told(variant):
+        if asked.explained(variant, whole=True) is not None and asked.is_told(variant):
             return Finding(variant.slug, f"It answers as if {variant.words}.")
     return None
 

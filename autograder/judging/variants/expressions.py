@@ -11,18 +11,27 @@ from copy import deepcopy
 from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, edited, instead, shown
 
 NUMBERS = (*range(1, 13), 15, 16, 20, 24, 25, 32, 36, 48, 49, 50, 64, 81, 96, 100, 128, 256, 384, 512, 768, 1024)
+#: What counts: its arguments say where it begins and ends, or how often.
+RANGES = ("range", "arange", "repeat", "repeat_interleave", "tile", "randint", "randperm")
 FILLS = (0.0, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
 
 
-def of_operation(node: ast.BinOp) -> Iterator[Edit]:
+def of_operation(node: ast.BinOp, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
     left, right, op = node.left, node.right, type(node.op)
     one, other = brief(left, "the first part"), brief(right, "the second part")
 
-    def drop(kept: ast.AST, words: str, of: ast.AST) -> Edit:
-        return change(node, kept, f"left-out-{shown(of)}", words)
+    def said(new: ast.AST, words: str) -> str:
+        if not _is_a_place(node, parents):
+            return words
+        around = _around(node, parents)
+        return instead(_replaced(around, node, new), around, "a place")
+
+    def drop(kept: ast.AST, words: str, of: ast.AST, rank: int = LIKELY) -> Edit:
+        return change(node, kept, f"left-out-{shown(of)}", said(kept, words), rank)
 
     def become(to: ast.operator, words: str, what: str, rank: int = LIKELY) -> Edit:
-        return change(node, ast.BinOp(left, to, right), f"{what}-{shown(right)}", words, rank)
+        new = ast.BinOp(left, to, right)
+        return change(node, new, f"{what}-{shown(right)}", said(new, words), rank)
 
     if op in (ast.Div, ast.FloorDiv):
         yield drop(left, f"the division by {other} were left out", right)
@@ -57,6 +66,8 @@ def of_operation(node: ast.BinOp) -> Iterator[Edit]:
     elif op is ast.Pow:
         yield drop(left, f"the power {other} of {one} were left out", right)
     elif op is ast.MatMult:
+        yield drop(left, f"the product with {other} were left out", right, POSSIBLE)
+        yield drop(right, f"the product with {one} were left out", left, POSSIBLE)
         yield change(node, ast.BinOp(right, ast.MatMult(), left), f"order-of-{shown(left)}-{shown(right)}",
                     f"the product were {other} @ {one}", POSSIBLE)  # fmt: skip
         for side, of, other_side in ((left, one, right), (right, other, left)):
@@ -80,9 +91,11 @@ def of_comparison(node: ast.Compare) -> Iterator[Edit]:
         ast.Eq: (ast.NotEq, ast.LtE, ast.GtE),
         ast.NotEq: (ast.Eq,),
     }
-    for to in others.get(type(node.ops[0]), ()):
+    of_text = isinstance(node.comparators[0], ast.Constant) and isinstance(node.comparators[0].value, str)
+    for to in (ast.NotEq,) if of_text else others.get(type(node.ops[0]), ()):
         new = ast.Compare(node.left, [to()], node.comparators)
-        yield change(node, new, f"compares-{shown(new)}", instead(new, node, "a comparison"))
+        words = instead(new, node, "a comparison")
+        yield change(node, new, f"compares-{shown(new)}", words, kind=f"compares {to.__name__}")
     if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
         for operation in (ast.Add(), ast.Sub()):
             new = ast.Compare(node.left, node.ops, [ast.BinOp(node.comparators[0], operation, ast.Constant(1))])
@@ -92,22 +105,61 @@ def of_comparison(node: ast.Compare) -> Iterator[Edit]:
 def of_subscript(node: ast.Subscript) -> Iterator[Edit]:
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for index, part in enumerate(parts):
-        if not isinstance(part, ast.Slice) or part.step is not None:
-            continue
-        options = []
-        if part.lower is not None:
-            options.append(ast.Slice(None, part.upper))
-        if part.upper is not None:
-            options.append(ast.Slice(part.lower, None))
-        if (part.lower is None) != (part.upper is None):
-            options.append(ast.Slice(part.upper, part.lower))
-        for option in options:
+        for kind, option in _other_places(part):
             new = deepcopy(node)
             if isinstance(new.slice, ast.Tuple):
                 new.slice.elts[index] = option
             else:
                 new.slice = option
-            yield change(node, new, f"takes-{shown(new)}", instead(new, node, "a slice"), POSSIBLE)
+            words = instead(new, node, "")
+            if not words.startswith("`"):
+                text = shown(new.slice.elts[index] if isinstance(new.slice, ast.Tuple) else new.slice)
+                words = f"`[{text}]` stood in the place of `[{shown(part)}]`"
+            yield change(node, new, f"takes-{shown(new)}", words, POSSIBLE, f"{kind} {index}")
+    for first, second in itertools.combinations(range(len(parts)), 2):
+        new = deepcopy(node)
+        new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]
+        if ast.dump(new) != ast.dump(node):
+            words = instead(new, node, "")
+            if not words.startswith("`"):
+                words = f"two indices of {brief(node.value, 'it')} had changed places"
+            yield change(node, new, f"takes-{shown(new)}", words, POSSIBLE, f"exchanged {first} {second}")
+
+
+def _other_places(part: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """For an index its neighbours, the ends, and slices that begin or end there; for a slice one that is open.
+
+    Each with a word for its kind. Of all along an axis, the first or the last alone.
+    """
+    if isinstance(part, ast.Name):
+        before, after = one_off(part)
+        yield from (("before", before), ("after", after), ("first", constant(0)), ("last", constant(-1)))
+        yield from (
+            ("up to", ast.Slice(None, part)),
+            ("through", ast.Slice(None, after)),
+            ("from", ast.Slice(part, None)),
+        )
+    elif isinstance(part, ast.Slice) and part.lower is part.upper is part.step is None:
+        yield from (("first alone", constant(0)), ("last alone", constant(-1)))
+    elif isinstance(part, ast.Slice) and part.step is None:
+        if part.lower is not None:
+            yield "open", ast.Slice(None, part.upper)
+        if part.upper is not None:
+            yield "open", ast.Slice(part.lower, None)
+        else:
+            yield "cut", ast.Slice(part.lower, constant(-1))
+        for index, kind in enumerate(("begins one before", "begins one after")):
+            if isinstance(part.lower, ast.Name):
+                yield kind, ast.Slice(one_off(part.lower)[index], part.upper)
+            if isinstance(part.upper, ast.Name):
+                yield kind.replace("begins", "ends"), ast.Slice(part.lower, one_off(part.upper)[index])
+        if (part.lower is None) != (part.upper is None):
+            yield "other side", ast.Slice(part.upper, part.lower)
+
+
+def one_off(node: ast.expr) -> tuple[ast.BinOp, ast.BinOp]:
+    """One less and one more."""
+    return ast.BinOp(node, ast.Sub(), ast.Constant(1)), ast.BinOp(node, ast.Add(), ast.Constant(1))
 
 
 def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
@@ -130,6 +182,8 @@ def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator
     for option in sorted(options - {value}, key=abs):
         if math.isfinite(option):
             around, new = _around(node, parents), constant(option)
+            if isinstance(parent, ast.Assign):
+                around = parent
             now = _replaced(around, node, new)
             words = instead(now, around, "a number")
             if words.endswith("another"):
@@ -187,9 +241,21 @@ def _defaulting(default: ast.AST, arguments: ast.arguments) -> str:
 def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
     """The smallest expression about a constant that says something by itself."""
     around = parents.get(node, node)
-    while isinstance(around, (ast.Slice, ast.UnaryOp, ast.Tuple, ast.keyword)) and around in parents:
+    while around in parents and (
+        isinstance(around, (ast.Slice, ast.UnaryOp, ast.Tuple, ast.keyword)) or _is_a_place(around, parents)
+    ):
         around = parents[around]
     return around if isinstance(around, ast.expr) else node
+
+
+def _is_a_place(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """A sum or difference that says where: i - 1 in weights[i, i - 1]."""
+    inner, above = node, parents.get(node)
+    while isinstance(above, (ast.Slice, ast.Tuple, ast.BinOp)):
+        inner, above = above, parents.get(above)
+    inside = isinstance(above, ast.Subscript) and above.slice is inner
+    counts = isinstance(above, ast.Call) and inner in above.args and called(above)[0] in RANGES
+    return isinstance(node, ast.BinOp) and (inside or counts)
 
 
 def _replaced(whole: ast.AST, node: ast.AST, new: ast.AST) -> ast.AST:
@@ -210,6 +276,10 @@ def of_name(node: ast.Name, names: Sequence[str], parents: dict[ast.AST, ast.AST
         if other != node.id:
             new = ast.Name(other, ast.Load())
             yield change(node, new, f"{other}-for-{node.id}", f"{other} stood in the place of {node.id}", POSSIBLE)
+            if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult):
+                turned = ast.Attribute(new, "mT", ast.Load())
+                words = f"{shown(turned)} stood in the place of {node.id}"
+                yield change(node, turned, f"{other}-turned-for-{node.id}", words, POSSIBLE)
 
 
 def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:

@@ -21,6 +21,8 @@ from .edit import LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
 sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
 #: Two slips at once are looked for among so many of the likeliest.
 PAIRED = 70
+#: The same slip is made in at most so many places at once.
+TOGETHER = 4
 #: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
 COURSE = __name__.split(".")[0] + ".exercises"
 DEEPEST = 3
@@ -62,8 +64,15 @@ def _size(words: str) -> float:
 
 @cache
 def variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ...]:
-    """All variants by one change, the likeliest first."""
-    return tuple(_variant(program, (change,)) for change in _changes(program, sizes))
+    """All variants by one change, the likeliest first, and by one kind of change wherever it can be made."""
+    alone = [(slip,) for slip in _changes(program, sizes)]
+    alike: dict[tuple[tuple[str, ...], str], list[_Change]] = {}
+    for (slip,) in alone:
+        if slip.edit.kind:
+            alike.setdefault((slip.path, slip.edit.kind), []).append(slip)
+    together = [tuple(slips) for slips in alike.values() if 2 <= len({slip.edit.place for slip in slips}) == len(slips)]
+    together = [slips for slips in together if len(slips) <= TOGETHER]
+    return tuple(_variant(program, slips) for slips in (*alone, *together))
 
 
 @cache
@@ -79,8 +88,8 @@ def _apart(one: _Change, other: _Change) -> bool:
 
 
 def _variant(program: FunctionType, changes: Sequence[_Change]) -> Variant:
-    slug = "-and-".join(change.edit.slug for change in changes)
-    words = ", and ".join(change.words for change in changes)
+    slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
+    words = ", and ".join(dict.fromkeys(change.words for change in changes))
     key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
     return Variant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}")
 
@@ -140,7 +149,8 @@ def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionTyp
 @cache
 def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
     names = dict.fromkeys(node.id for node in ast.walk(_tree(function)) if isinstance(node, ast.Name))
-    found = [(name, function.__globals__.get(name)) for name in names]
+    own = expressions.names_in(_tree(function))
+    found = [(name, function.__globals__.get(name)) for name in names if name not in own]
     return [(n, f) for n, f in found if isinstance(f, FunctionType) and f.__module__.startswith(COURSE)]
 
 
@@ -203,7 +213,7 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
     names = expressions.names_in(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp):
-            yield from expressions.of_operation(node)
+            yield from expressions.of_operation(node, parents)
         elif isinstance(node, ast.UnaryOp):
             yield from expressions.of_sign(node, parents)
         elif isinstance(node, ast.arguments):

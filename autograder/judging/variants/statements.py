@@ -16,7 +16,7 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
         new = deepcopy(node)
         new.test = ast.Constant(value)
         words = _given(node.test, value) or f"{condition} {word} held"
-        yield Edit(node.number, new, slug_of(word, shown(node.test)), words)
+        yield Edit(node.number, new, slug_of(word, shown(node.test)), words, kind=f"{word} held")
     new = deepcopy(node)
     new.test = ast.UnaryOp(ast.Not(), node.test)
     yield Edit(node.number, new, slug_of("inverted", shown(node.test)), f"{condition} were taken the wrong way round")
