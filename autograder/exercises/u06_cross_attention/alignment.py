@@ -1,6 +1,7 @@
 """alignment: the source token that each target token attends to most, over all heads."""
 
 import numpy as np
+import torch
 
 from ..kit import Drawn, Leaf, exercise
 
@@ -58,6 +59,11 @@ MISTAKES = (
     ("product-of-heads", lambda w: w.prod(1).argmax(-1), "The heads' weights are multiplied; average them."),
     ("weights-returned", of_mean(lambda w: w.amax(-1)), "The largest weights are returned, not their positions."),
     ("head-not-token", lambda w: w.amax(-1).argmax(1), "The head that gets most is returned, not the source token."),
+    ("weakest", of_mean(lambda w: w.argmin(-1)), "The token that gets least is returned."),
+    ("mean-position", of_mean(lambda w: (w @ torch.arange(w.shape[-1], dtype=w.dtype)).round().long()),
+     "The mean position is returned. The token with the largest weight is asked for."),
+    ("never-backwards", of_mean(lambda w: w.argmax(-1).cummax(-1).values),
+     "The alignment is made never to go back. Each target token has its own largest weight."),
     ("rounded-first", of_mean(lambda w: (w * 10).round().argmax(-1)),
      "The weights are rounded first, so near ones tie. Compare them as they are."),
 )  # fmt: skip

@@ -114,6 +114,7 @@ MISTAKES = (
     ("start-only", {"context": lambda tokens: tokens[:1]},
      "The model is shown the first token only; show it all tokens so far."),
     ("start-not-shown", {"context": lambda tokens: tokens[1:] or tokens}, "The model is not shown the start token."),
+    ("lowest-logit", {"pick": lambda logits: int(logits.argmin())}, "The token with the lowest logit is taken."),
     ("second-best", {"pick": lambda logits: int(logits.argsort(descending=True)[1])},
      "The second best token is taken."),
     ("rounded-logits", {"pick": lambda logits: int(logits.round().argmax())},
