@@ -28,7 +28,13 @@ ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 SLOW = (
     *("test_hostile.py", "test_term.py", "test_held_out_answers.py", "test_runs.py", "test_sandbox.py"),
     *("test_confinement.py", "test_demo.py", "test_hostile_class.py", "test_semester.py", "test_website.py"),
-    *("test_forked_graders.py", "test_check.py", "test_hostile_exchange.py", "test_unseen_answers.py"),
+    *(
+        "test_forked_graders.py",
+        "test_check.py",
+        "test_hostile_exchange.py",
+        "test_unseen_answers.py",
+        "test_unseen.py",
+    ),
     "test_solution_runs_from_the_top_and_prints_what_it_printed",
 )
 

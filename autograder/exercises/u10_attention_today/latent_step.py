@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..attention_parts import BY_D_HEAD, INTERLEAVED, UNSCALED, merge, split, split_interleaved
+from ..attention_parts import INTERLEAVED, UNSCALED, merge, split, split_interleaved
 from ..kit import Leaf, exercise, normal, size, weights
 from ..u05_mqa_gqa.multi_query_attention import profile
 from ..u07_transformer_block.parts import named
@@ -109,7 +109,8 @@ MISTAKES = (
     ("latent-width", {"scale": lambda d_head, d_latent: d_latent},
      "The scores are divided by √d_latent. They are dot products over d_head entries, however they are computed."),
     ("unscaled", {"scale": lambda d_head, d_latent: 1.0}, UNSCALED),
-    ("divides-by-d-head", {"scale": lambda d_head, d_latent: d_head**2}, BY_D_HEAD),
+    ("divides-by-d-head", {"scale": lambda d_head, d_latent: d_head**2},
+     "The scores are divided by d_head; it is the root of it that keeps their variance at 1."),
     ("blind-to-itself", {"seen": "cache"},
      "The new token does not attend to itself: extend the cache before you attend."),
     ("new-token-only", {"seen": "new"}, "The new token attends to itself only; the cache is not read."),

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..attention_parts import AFTER, IGNORED, UNSTABLE
+from ..attention_parts import AFTER, UNSTABLE
 from ..kit import Drawn, Leaf, exercise, mask, normal
 
 
@@ -94,7 +94,8 @@ MISTAKES = (
      "The weights are divided by their sum once the sink is gone, which undoes what it did."),
     ("unscaled", {"scale": lambda Q: 1.0}, "The scores are not divided by √d_k."),
     ("unstable", {"top": "none"}, UNSTABLE),
-    ("mask-ignored", {"masking": "ignored"}, IGNORED),
+    ("mask-ignored", {"masking": "ignored"},
+     "The mask changes nothing. Where do the forbidden scores leave the softmax?"),
     ("mask-after-softmax", {"masking": "after"}, AFTER),
     ("sink-masked", {"masking": "sink too"}, "The sink is masked together with a key. It may always be seen."),
 )  # fmt: skip

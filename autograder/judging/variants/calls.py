@@ -8,8 +8,7 @@ import itertools
 from collections.abc import Iterator
 from copy import deepcopy
 
-from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, instead, shown
-from .expressions import RANGES, one_off
+from .edit import LIKELY, ODD, POSSIBLE, RANGES, Edit, brief, called, change, constant, instead, one_off, shown
 
 #: What may stand for a function that is called: the same arguments, another result.
 OTHERS = {

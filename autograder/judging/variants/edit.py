@@ -16,6 +16,8 @@ from typing import Any
 #: A longer piece of a program says less than the name of what is done with it.
 LONGEST = 44
 _TURNED = re.compile(r"\.(?:T|mT)\b|\.(?:transpose|swapaxes)\((?:-1, -2|-2, -1)\)")
+#: What counts: its arguments say where it begins and ends, or how often.
+RANGES = ("range", "arange", "repeat", "repeat_interleave", "tile", "randint", "randperm")
 MODULES = {"np", "torch", "math", "F", "special", "scipy", "linalg", "functional"}
 #: From the likeliest to the least likely.
 LIKELY, POSSIBLE, ODD = 0, 1, 2
@@ -125,3 +127,8 @@ def slug_of(*parts: str) -> str:
     for sign, word in (("<=", "le"), (">=", "ge"), ("<", "lt"), (">", "gt"), ("@", "at"), ("/", "over"), ("~", "not-")):
         text = text.replace(sign, f"-{word}-")
     return re.sub(r"[^a-z0-9]+", "-", text).strip("-")[:60].strip("-")
+
+
+def one_off(node: ast.expr) -> tuple[ast.BinOp, ast.BinOp]:
+    """One less and one more."""
+    return ast.BinOp(node, ast.Sub(), ast.Constant(1)), ast.BinOp(node, ast.Add(), ast.Constant(1))

@@ -8,11 +8,9 @@ import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import LIKELY, ODD, POSSIBLE, Edit, brief, called, change, constant, edited, instead, shown
+from .edit import LIKELY, ODD, POSSIBLE, RANGES, Edit, brief, called, change, constant, edited, instead, one_off, shown
 
 NUMBERS = (*range(1, 13), 15, 16, 20, 24, 25, 32, 36, 48, 49, 50, 64, 81, 96, 100, 128, 256, 384, 512, 768, 1024)
-#: What counts: its arguments say where it begins and ends, or how often.
-RANGES = ("range", "arange", "repeat", "repeat_interleave", "tile", "randint", "randperm")
 FILLS = (0.0, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
 
 
@@ -155,11 +153,6 @@ def _other_places(part: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 yield kind.replace("begins", "ends"), ast.Slice(part.lower, one_off(part.upper)[index])
         if (part.lower is None) != (part.upper is None):
             yield "other side", ast.Slice(part.upper, part.lower)
-
-
-def one_off(node: ast.expr) -> tuple[ast.BinOp, ast.BinOp]:
-    """One less and one more."""
-    return ast.BinOp(node, ast.Sub(), ast.Constant(1)), ast.BinOp(node, ast.Add(), ast.Constant(1))
 
 
 def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
