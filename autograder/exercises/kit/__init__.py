@@ -104,6 +104,7 @@ from .inputs import (
     strided,
     weights,
 )
+from .made import profile
 from .mistakes import Row, slips
 from .records import CONDUCT_SHARE, GRADIENTS, Case, Exercise, Leaf, Mistake, Raises, Symptom
 from .sizes import distinct, length
@@ -137,6 +138,7 @@ __all__ = [
     "length",
     "mask",
     "normal",
+    "profile",
     "random_mask",
     "refuse_unlike",
     "seed",

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kit import Leaf, exercise, normal, size, weights
+from ..kit import Leaf, exercise, normal, profile, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .grouped_query_attention import grouped_query_attention
@@ -46,12 +46,6 @@ def copies_of_keys(case, arrays):
             if alike and np.allclose(profile(array), wanted, atol=1e-5):
                 return f"on the way it makes a tensor that holds {name} once for each head"
     return None
-
-
-def profile(array):
-    """The sizes of all numbers in order, relative to the largest."""
-    ordered = np.sort(np.abs(array.ravel()))
-    return ordered / max(ordered[-1], 1e-300)
 
 
 def broadcast(K, rep):

@@ -4,8 +4,7 @@ import numpy as np
 import torch
 
 from ..attention_parts import INTERLEAVED, UNSCALED, merge, split, split_interleaved
-from ..kit import Leaf, exercise, normal, size, weights
-from ..u05_mqa_gqa.multi_query_attention import profile
+from ..kit import Leaf, exercise, normal, profile, size, weights
 from ..u07_transformer_block.parts import named
 
 PARAMS = named(
