@@ -179,7 +179,7 @@ WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
         taken_for(lambda X, Y, h: X.shape[0] == X.shape[1], lambda mask: mask[None, None]),
         taken_for(lambda X, Y, h: X.shape[0] == h, lambda mask: mask[None, :, None]))),
     ("alike sizes", "a decoder that takes the source for the target where they are of one length", (square,)),
-    ("padding", "a decoder that goes wrong where no mask is given", (
+    ("padding", "a decoder that drops the end of a long source where no mask is given", (
         without_a_mask(lambda X, Y: Y[:, : X.shape[1]]),
         without_a_mask(lambda X, Y: Y[:, : max(1, Y.shape[1] - 1)]))),
     ("padding", "a decoder that forgets the padding of the source", (
