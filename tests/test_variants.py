@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autograder.exercises import exercises, unit_names
+from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.judging.challenge import pose
 from autograder.judging.local import judge_function
 from autograder.judging.variants.programs import variants
 
@@ -48,6 +49,12 @@ def scaled(Q, K, V):
     return Q @ K.T / np.sqrt(Q.shape[1])
 
 
+def measured(d, n_samples, rng, scaled):
+    scores = (rng.standard_normal((n_samples, d)) * rng.standard_normal((n_samples, d))).sum(axis=1)
+    scores = scores if scaled else scores / np.sqrt(d)
+    return scores.mean(), scores.var()
+
+
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize(
     ("answer", "words"),
@@ -66,6 +73,29 @@ def scaled(Q, K, V):
 def test_what_nobody_listed_is_told(answer, words, seed):
     verdict = judge_function(answer, "attention", seed)
     assert verdict.verdict == "wrong" and words in verdict.advice, verdict.message
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("attention_scores", lambda Q, K: Q @ K.T / np.sqrt(Q.shape[1]), "`scores` were divided by √d_k"),
+        ("causal_mask", lambda n: np.tri(n, k=1, dtype=bool), "`key <= query + 1` stood in the place of"),
+        ("padding_mask", lambda lengths, m: np.arange(m) < lengths[:, None] - 1, "`key < length - 1` stood in"),
+        ("softmax", lambda z, axis=0: softmax(z, axis), "`axis` were 0 where it is not given"),
+        ("score_statistics", measured, "`scaled` were taken the wrong way round"),
+        ("low_rank_value", lambda X, down, up: 2 * X @ down @ up, "were doubled"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_one_step_more_and_one_place_too_far_are_told(name, answer, words, seed):
+    verdict = judge_function(called(name, answer), name, seed)
+    assert verdict.verdict == "wrong" and words in verdict.advice, verdict.message
+
+
+def test_functions_of_sizes_alone_are_not_asked_about_equal_ones():
+    assert pose(find_exercise("attention_parameters"), 1).probes is None
+    assert pose(find_exercise("attention"), 1).probes is not None
 
 
 def test_an_axis_of_one_size_that_meets_another_is_named():
