@@ -111,3 +111,41 @@ def test_a_function_that_is_handed_over_and_never_called_is_named():
         return True
 
     assert judge_function(answer, "leaks_future", 1).mistake == "never-calls-attend"
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        (
+            "in_context_learning_score",
+            lambda losses, early, late: losses[:, late - 1].mean() - losses[:, early - 1].mean(),
+            "`losses[:, late - 1]` stood in the place of `losses[:, late]`",
+        ),
+        (
+            "in_context_learning_score",
+            lambda losses, early, late: losses[:, late].sum() - losses[:, early].sum(),
+            "`sum` stood in the place of `mean`",
+        ),
+        ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "W_Eᵀ stood in the place of W_U"),
+        ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O, "the product with `W_U` were left out"),
+        (
+            "copying_score",
+            lambda ov: (ov.argmax(-1) == ov.new_tensor(range(len(ov)))).sum() / (len(ov) - 1),
+            "vocab - 1",
+        ),
+    ],
+    ids=["at both places", "another function", "another name, transposed", "a product left out", "one less"],
+)
+def test_slips_of_places_and_products_are_told(name, answer, words, seed):
+    verdict = judge_function(called(name, answer), name, seed)
+    assert verdict.verdict == "wrong" and words in verdict.advice, verdict.message
+
+
+def test_the_right_numbers_in_another_dtype_are_no_slip_of_the_program():
+    verdict = judge_function(
+        called("ablate_head", lambda x, head: x.double() * (x.new_tensor(range(x.shape[1])) != head)[:, None, None]),
+        "ablate_head",
+        1,
+    )
+    assert verdict.mistake == "dtype-changed", verdict.message
