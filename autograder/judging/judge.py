@@ -39,8 +39,8 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer]) -> Verdict:
     """Ask the cases, and judge what is answered; where it is wrong and says little, ask what says more of it."""
     answer = ask(posed)
     verdict = judge(posed, answer)
-    vague = verdict.mistake in VAGUE or str(verdict.mistake).startswith("fails-")
-    if posed.probes is None or answer.status != "answered" or verdict.verdict not in ("wrong", "crashed") or not vague:
+    vague = verdict.verdict in ("wrong", "crashed") and verdict.mistake in VAGUE
+    if posed.probes is None or answer.status != "answered" or not vague:
         return verdict
     return judge(posed, answer, ask(posed.probes))
 
@@ -81,7 +81,8 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
     elif probed is not None:
-        finding = _of_probes(posed, probed, finding)
+        core = [problem for case, problem in zip(posed.cases, problems, strict=True) if case.criterion == exercise.core]
+        finding = _of_probes(posed, probed, finding, ordinary_right=None in core)
     raised = _raised(posed, calls, problems)
     if answer.status == "timeout":
         name, finding, seen, raised = "timeout", Finding(None, answer.reason or "It did not come to an end."), "", ""
@@ -305,7 +306,7 @@ def _never_called(posed: Posed, answer: Answer) -> Finding | None:
     return None
 
 
-def _of_probes(posed: Posed, probed: Answer, finding: Finding) -> Finding:
+def _of_probes(posed: Posed, probed: Answer, finding: Finding, ordinary_right: bool) -> Finding:
     """What the cases of equal sizes tell, or what was found without them."""
     probes = posed.probes
     calls = [_in_our_terms(probes, case, call) for case, call in zip(probes.cases, probed.calls, strict=False)]
@@ -313,6 +314,8 @@ def _of_probes(posed: Posed, probed: Answer, finding: Finding) -> Finding:
         return finding
     problems = _problems(probes, calls)
     if not any(problems):
+        if ordinary_right:  # then no size is taken for another
+            return finding
         where = "Where all sizes are equal it is right: two of them are taken for each other."
         return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))
     try:

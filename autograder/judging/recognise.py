@@ -94,6 +94,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         return _of_relations(posed, calls[:count], problems[:count])
     known = (
         _known(posed, calls, problems, list(everywhere), strict=True)
+        or form.swapped_results(Evidence(posed, calls[:count], problems[:count]))
         or explain(posed, calls[:count], problems[:count])
         or _of_errors(posed, calls, failing)
         or _of_a_constant(posed, calls[:count], problems[:count])

@@ -144,7 +144,7 @@ def without_a_mask(cut: Callable[[Tensor, Tensor], Tensor]) -> Layer:
     return wrong
 
 
-#: (criterion, the kind in a student's words, slips that show so): one of them is drawn for each row.
+#: (criterion, the kind in a student's words, slips that show so).
 WRONG: tuple[tuple[str, str, tuple[Layer, ...]], ...] = (
     ("plain", "a decoder that never reads the source", (
         in_order(lambda X, own, cross: add(X, own) + 0 * cross(X)),
@@ -236,7 +236,7 @@ def disguised(make: Layer, rng: np.random.Generator, idle: Layer = layer) -> Cal
 def suspects(
     right: Sequence[tuple[str, Layer]], rng: np.random.Generator
 ) -> Iterator[tuple[str, str, Callable[..., np.ndarray]]]:
-    """(criterion, kind, layer) of four right ones and of every kind of wrong one.
+    """(criterion, kind, layer) of four right ones and of every wrong one, so that no test passes by a lucky draw.
 
     A right one takes the time of its form, and a wrong one that of a form drawn for it.
     """
@@ -244,5 +244,6 @@ def suspects(
         form, make = right[at]
         yield "plain", f"a right decoder: {form}", disguised(make, rng)
     for criterion, kind, ways in WRONG:
-        _, idle = right[int(rng.integers(len(right)))]
-        yield criterion, kind, disguised(ways[int(rng.integers(len(ways)))], rng, idle)
+        for way in ways:
+            _, idle = right[int(rng.integers(len(right)))]
+            yield criterion, kind, disguised(way, rng, idle)

@@ -315,5 +315,5 @@ def fills_of(tree: ast.FunctionDef) -> Iterator[Edit]:
         text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call)) else ""
         if text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):
             for fill in FILLS:
-                words = f"{fill:g} stood for −∞" if fill else "0 stood for −∞"
+                words = f"a number such as {fill:g} stood for −∞" if fill else "0 stood for −∞"
                 yield change(node, constant(fill), f"fill-{fill:g}".replace("--", "-minus-"), words)

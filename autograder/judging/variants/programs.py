@@ -20,7 +20,7 @@ from .edit import LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
 #: The sizes of the case that a variant is just now asked about, by name.
 sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
 #: Two slips at once are looked for among so many of the likeliest.
-PAIRED = 70
+PAIRED = 28
 #: The same slip is made in at most so many places at once.
 TOGETHER = 4
 #: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
