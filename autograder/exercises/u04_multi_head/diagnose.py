@@ -171,8 +171,6 @@ MISTAKES = (
      "Keys and values that have changed places pass for right. Would your experiment show it, if you compared for it?"),
     ("first-head-alone", by({"h": 2, "prepare": only_first_head}),
      "With all but one head at 0, a scale is all that is left to see, and two suspects can have the same."),
-    ("always-right", lambda attend: "right",
-     "Every box is called right. What does your experiment compare with what?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

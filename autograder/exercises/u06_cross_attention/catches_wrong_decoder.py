@@ -1,5 +1,7 @@
 """catches_wrong_decoder: a test that tells wrong decoder layers from right ones, by asking them."""
 
+import contextlib
+
 import torch
 
 from ..kit import Leaf, black_box, exercise
@@ -104,6 +106,17 @@ def properties(layer):
     return bool((layer(X[1:2], Y[1:2], params, h, mask[1:2]) - out[1:2]).abs().max() > 1e-6)
 
 
+def says(answer):
+    """A test that asks, and answers the same whatever it is told."""
+
+    def wrong(layer):
+        with contextlib.suppress(ValueError):
+            layer(*made(**TRIALS[0], seed=0))
+        return answer
+
+    return wrong
+
+
 def all_different(trial):
     """Sizes of which no two are equal."""
     return {"B": 4, "m": 5} if trial["n"] == trial["m"] > 1 else {}
@@ -120,8 +133,8 @@ ACCUSED = (
     "And a box that is asked too often refuses, whatever it holds."
 )
 MISTAKES = (
-    ("accuses-all", lambda layer: True, ACCUSED),
-    ("accuses-none", lambda layer: False, "No decoder is ever accused, the grossest not: what do you compare?"),
+    ("accuses-all", says(True), ACCUSED),
+    ("accuses-none", says(False), "No decoder is ever accused, the grossest not: what do you compare?"),
     ("one-sequence", {"fixed": {"B": 1}}, "Decoders that mix up the sequences or masks of a batch slip through."),
     ("no-mask", {"fixed": {"mask": "all"}}, "Decoders that treat the source mask wrongly slip through, all of them."),
     ("padding-at-the-end", {"fixed": {"mask": "at the end"}},
