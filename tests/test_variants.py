@@ -125,7 +125,7 @@ def test_a_function_that_is_handed_over_and_never_called_is_named():
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late].sum() - losses[:, early].sum(),
-            "`sum` stood in the place of `mean`",
+            "`score` were multiplied with B",
         ),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "W_Eᵀ stood in the place of W_U"),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O, "the product with `W_U` were left out"),

@@ -193,7 +193,8 @@ def _misconduct(posed: Posed, calls: list[Call]) -> Finding | None:
             return Finding("input-changed", text)
     for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
-            text = "Asked twice with the same inputs, it answers differently. Does it draw random numbers of its own?"
+            text = "Asked twice with the same inputs, it answers differently: it keeps something from call to call, "
+            text += "or draws random numbers of its own."
             return Finding("not-repeatable", text)
         if call.later is None and case.once:
             continue
@@ -316,7 +317,7 @@ def _of_probes(posed: Posed, probed: Answer, finding: Finding, ordinary_right: b
     if not any(problems):
         if ordinary_right:  # then no size is taken for another
             return finding
-        where = "Where all sizes are equal it is right: two of them are taken for each other."
+        where = "It is right where all sizes are equal, and wrong where they differ."
         return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))
     try:
         found = of_values(probes, calls, problems)

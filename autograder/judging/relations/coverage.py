@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data import Finding
+from ...worker.values import leaves
 from ..compare import close, same, tolerance
 from ..posed import Evidence
 
@@ -24,7 +25,9 @@ def masked_rows(evidence: Evidence) -> Finding | None:
             return None
         seen = seen or not close(value, expected, tolerance(case))
     if seen:
-        return Finding("masked-rows", "Right except in rows where nothing may be attended to: what stands there?")
+        if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
+            return Finding("masked-rows", "Right except in rows where nothing may be attended to: what stands there?")
+        return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
     return None
 
 
@@ -60,7 +63,8 @@ def remembers(evidence: Evidence) -> Finding | None:
             for earlier, problem in zip(values[:index], evidence.problems[:index], strict=True)
         ):
             return None
-    if any(isinstance(value, (np.ndarray, float, tuple)) for value in values):
+    told = [values[index] for index in evidence.failing()]
+    if any(leaf.size > 1 and leaf.any() for value in told for leaf in leaves(value) if isinstance(leaf, np.ndarray)):
         text = "Later calls get what an earlier call returned. Does the function keep something from call to call?"
         return Finding("keeps-state", text)
     return None

@@ -21,7 +21,7 @@ Change = Callable[[Any], Any]
 Named = tuple[str, str, Change]
 
 _OF_NUMBERS: tuple[Named, ...] = (
-    ("unused", "as if {} were 1: is it used at all?", lambda v: 1),
+    ("unused", "as if {} were 1.", lambda v: 1),
     ("one-less", "as if {} were smaller by 1.", lambda v: v - 1),
     ("one-more", "as if {} were larger by 1.", lambda v: v + 1),
     ("doubled", "as if {} were doubled.", lambda v: 2 * v),
@@ -33,8 +33,8 @@ _OF_ARRAYS: tuple[Named, ...] = (
     ("cut", "as if {} had been cut to whole numbers.", np.trunc),
     ("absolute", "as if the signs of {} were lost.", np.abs),
     ("negated", "as if the sign of {} were turned.", np.negative),
-    ("zeroed", "as if {} were all zeros: is it used?", np.zeros_like),
-    ("as-ones", "as if {} were all ones: is it used?", np.ones_like),
+    ("zeroed", "as if {} were all zeros.", np.zeros_like),
+    ("as-ones", "as if {} were all ones.", np.ones_like),
     ("centred-in-rows", "as if each row of {} had been centred first.", lambda v: v - v.mean(-1, keepdims=True)),
     ("centred-in-columns", "as if each column of {} had been centred first.", lambda v: v - v.mean(0, keepdims=True)),
     ("without-last-row", "as if the last row of {} were left out.", lambda v: _blank(v, 0, slice(-1, None))),
