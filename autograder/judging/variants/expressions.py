@@ -211,6 +211,19 @@ def of_defaults(node: ast.arguments) -> Iterator[Edit]:
                 yield change(default, constant(option), f"{argument.arg}-is-{option}-by-default", words, POSSIBLE)
 
 
+def of_given(tree: ast.FunctionDef) -> Iterator[Edit]:
+    """An argument that is given and not used: its default is, always."""
+    arguments = tree.args
+    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    numbers = {argument.arg: _literal(default) for argument, default in zip(positional, arguments.defaults, strict=True)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            value = numbers.get(node.id)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                words = f"`{node.id}` were {value:g}, whatever is given"
+                yield change(node, constant(value), f"{node.id}-not-used", words, POSSIBLE, f"{node.id} not used")
+
+
 def _literal(node: ast.AST) -> object:
     try:
         return ast.literal_eval(node)

@@ -211,6 +211,7 @@ def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
 
 def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
     names = expressions.names_in(tree)
+    yield from expressions.of_given(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp):
             yield from expressions.of_operation(node, parents)

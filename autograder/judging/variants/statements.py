@@ -114,3 +114,28 @@ def of_loop(node: ast.For, tree: ast.FunctionDef) -> Iterator[Edit]:
         new = ast.For(node.target, ast.Call(ast.Name("reversed", ast.Load()), [ast.Call(
             ast.Name("list", ast.Load()), [node.iter], [])], []), node.body, [])  # fmt: skip
         yield Edit(node.number, new, "loop-backwards", "the loop ran backwards", POSSIBLE)
+    yield from _of_order(node)
+
+
+def _of_order(node: ast.For) -> Iterator[Edit]:
+    """A step of a loop that comes later than it should: the state is read before it is written."""
+    for first, second in itertools.combinations(range(len(node.body)), 2):
+        step, passed = node.body[first], node.body[first + 1 : second + 1]
+        if not isinstance(step, (ast.Assign, ast.AugAssign)) or not any(_meet(step, other) for other in passed):
+            continue
+        texts = [brief(one, "") for one in (step, passed[-1])]
+        if all(texts) and isinstance(passed[-1], (ast.Assign, ast.AugAssign)):
+            new = deepcopy(node)
+            new.body.insert(second, new.body.pop(first))
+            words = f"the step {texts[0]} came after {texts[1]}"
+            yield Edit(node.number, new, slug_of(shown(step), "after", shown(passed[-1])), words, POSSIBLE)
+
+
+def _meet(one: ast.stmt, other: ast.stmt) -> bool:
+    """Does one of two steps write what the other reads or writes?"""
+    written, all_names = [], []
+    for step in (one, other):
+        target = step.targets[0] if isinstance(step, ast.Assign) else getattr(step, "target", None)
+        written.append({node.id for node in ast.walk(target) if isinstance(node, ast.Name)} if target else set())
+        all_names.append({node.id for node in ast.walk(step) if isinstance(node, ast.Name)})
+    return bool(written[0] & all_names[1] or written[1] & all_names[0])
