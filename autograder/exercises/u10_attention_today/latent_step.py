@@ -5,7 +5,7 @@ import math
 import numpy as np
 import torch
 
-from ..attention_parts import INTERLEAVED, UNSCALED, merge, split, split_interleaved
+from ..attention_parts import INTERLEAVED, merge, split, split_interleaved
 from ..kit import Leaf, exercise, normal, profile, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads

@@ -33,8 +33,9 @@ def plain(Q, K, V, decay=None, state=None):
         k = K[:, :, t]
         v = V[:, :, t]
         a = decay[:, :, t, None, None]
+        pair = k[..., None] * v[..., None, :]
         state = a * state
-        state = state + k[..., None] * v[..., None, :]
+        state = state + pair
         read = q[..., None, :] @ state
         out[:, :, t] = read[..., 0, :]
     return out, state

@@ -8,7 +8,7 @@ from ..attention_parts import merge, split
 from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
-from ..u05_mqa_gqa.parts import TILED, attention, in_groups, tiled
+from ..u05_mqa_gqa.parts import attention, in_groups
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
 from ..u07_transformer_block.parts import gain, named
 from .rms_norm import plain as rms_norm

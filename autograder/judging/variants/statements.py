@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import ODD, POSSIBLE, Edit, brief, called, change, shown, slug_of
+from .edit import FAR, POSSIBLE, Edit, brief, called, change, shown, slug_of
 
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
@@ -90,10 +90,10 @@ def _of_a_factor(value: ast.expr, what: str, sizes: Sequence[str]) -> Iterator[E
         for by, said in ((root, f"√{name}"), (size, name)):
             for operator, verb in ((ast.Div(), "divided by"), (ast.Mult(), "multiplied with")):
                 new = ast.BinOp(value, operator, by)
-                yield Edit(value.number, new, slug_of(what, verb, said), f"{what} were {verb} {said}", ODD)
+                yield Edit(value.number, new, slug_of(what, verb, said), f"{what} were {verb} {said}", FAR)
     for operator, word in ((ast.Div(), "halved"), (ast.Mult(), "doubled")):
         new = ast.BinOp(value, operator, ast.Constant(2))
-        yield Edit(value.number, new, slug_of(what, word), f"{what} were {word}", ODD)
+        yield Edit(value.number, new, slug_of(what, word), f"{what} were {word}", FAR)
 
 
 def _bound_before(target: ast.AST, node: ast.stmt, tree: ast.FunctionDef) -> bool:
@@ -118,17 +118,18 @@ def of_loop(node: ast.For, tree: ast.FunctionDef) -> Iterator[Edit]:
 
 
 def _of_order(node: ast.For) -> Iterator[Edit]:
-    """A step of a loop that comes later than it should: the state is read before it is written."""
-    for first, second in itertools.combinations(range(len(node.body)), 2):
-        step, passed = node.body[first], node.body[first + 1 : second + 1]
-        if not isinstance(step, (ast.Assign, ast.AugAssign)) or not any(_meet(step, other) for other in passed):
-            continue
-        texts = [brief(one, "") for one in (step, passed[-1])]
-        if all(texts) and isinstance(passed[-1], (ast.Assign, ast.AugAssign)):
+    """A step of a loop that comes later than it should, or earlier: the state is read before it is written."""
+    for first, second in itertools.permutations(range(len(node.body)), 2):
+        later = first < second
+        step, other = node.body[first], node.body[second]
+        texts = [brief(one, "") for one in (step, other)]
+        steps = all(isinstance(one, (ast.Assign, ast.AugAssign)) for one in (step, other))
+        if all(texts) and steps and _meet(step, other):
             new = deepcopy(node)
             new.body.insert(second, new.body.pop(first))
-            words = f"the step {texts[0]} came after {texts[1]}"
-            yield Edit(node.number, new, slug_of(shown(step), "after", shown(passed[-1])), words, POSSIBLE)
+            word = "after" if later else "before"
+            words = f"the step {texts[0]} came {word} {texts[1]}"
+            yield Edit(node.number, new, slug_of(shown(step), word, shown(other)), words, POSSIBLE)
 
 
 def _meet(one: ast.stmt, other: ast.stmt) -> bool:
