@@ -6,11 +6,19 @@ import torch.nn.functional as F
 
 from ..attention_parts import merge, split
 from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
-from ..u05_mqa_gqa.parts import TILED, in_groups, tiled
+from ..u04_multi_head.merge_heads import plain as merge_heads
+from ..u04_multi_head.split_heads import plain as split_heads
+from ..u05_mqa_gqa.parts import attention, in_groups
+from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
 from ..u07_transformer_block.parts import gain, named
-from .rms_norm import rms_norm
-from .rotate import POSITIONS, behind, by_index, rotate, spread_out
-from .swiglu import swiglu
+from .rms_norm import plain as rms_norm
+from .rms_norm import rms_norm as norm
+from .rotate import POSITIONS, behind, by_index, spread_out
+from .rotate import plain as rotate
+from .rotate import rotate as turn
+from .sliding_window_mask import plain as sliding_window_mask
+from .swiglu import plain as swiglu
+from .swiglu import swiglu as gated
 
 PARAMS = named(
     {
@@ -38,18 +46,44 @@ def modern_block(
     window=None,
 ) -> Leaf("float array", "the result"):
     B, n, _ = x.shape
-    stream = rms_norm(x, params["gamma_1"])
+    stream = norm(x, params["gamma_1"])
     Q, K, V = (
         F.linear(stream, params[f"W_{role}"].T).view(B, n, heads, -1).transpose(1, 2)
         for role, heads in (("Q", n_heads), ("K", n_kv_heads), ("V", n_kv_heads))
     )
-    Q, K = (rotate(rms_norm(one, params[f"gamma_{role}"]), positions) for one, role in ((Q, "q"), (K, "k")))
+    Q, K = (turn(norm(one, params[f"gamma_{role}"]), positions) for one, role in ((Q, "q"), (K, "k")))
     seen = torch.ones(n, n, dtype=torch.bool).tril()
     if window is not None:
         seen = seen.triu(1 - window)
     heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=seen, enable_gqa=True)
     x = x + F.linear(heads.transpose(1, 2).reshape(B, n, -1), params["W_O"].T)
-    return x + swiglu(rms_norm(x, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
+    return x + gated(norm(x, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
+
+
+def normed_and_turned(heads, gamma, positions):
+    """Queries or keys, ready for their dot products."""
+    return rotate(rms_norm(heads, gamma), positions)
+
+
+def plain(x, params, n_heads, n_kv_heads, positions, window=None):
+    p = params
+    n = x.shape[1]
+    n_rep = n_heads // n_kv_heads
+    if window is None:
+        window = n
+    normed = rms_norm(x, p["gamma_1"])
+    Q = split_heads(normed @ p["W_Q"], n_heads)
+    K = split_heads(normed @ p["W_K"], n_kv_heads)
+    V = split_heads(normed @ p["W_V"], n_kv_heads)
+    Q = normed_and_turned(Q, p["gamma_q"], positions)
+    K = normed_and_turned(K, p["gamma_k"], positions)
+    mask = sliding_window_mask(n, n, window)
+    heads = attention(Q, repeat_kv(K, n_rep), repeat_kv(V, n_rep), mask)
+    attended = merge_heads(heads) @ p["W_O"]
+    between = x + attended
+    normed_again = rms_norm(between, p["gamma_2"])
+    expanded = swiglu(normed_again, p["W_gate"], p["W_up"], p["W_down"])
+    return between + expanded
 
 
 def sliding(n, window, positions):
@@ -130,23 +164,13 @@ def block(
 
 
 MISTAKES = (
-    ("head-norms-missing", {"head_norms": False},
-     "Queries and keys are not normed head by head before they are rotated: where are gamma_q and gamma_k used?"),
-    ("norm-after-rotation", {"late_norms": True}, "The heads are rotated first and normed then; the norm comes first."),
     ("values-rotated", {"turns": "QKV"}, "The values are rotated, too. Only queries and keys know positions."),
     ("values-normed", {"normed": "QKV"}, "The values are normed, too; only queries and keys are."),
     ("positions-ignored", {"turn": lambda x, positions: rotate(x, by_index(positions, x.shape[-2]))},
      "The rotation goes by the index of the row; `positions` says where the rows stand."),
     ("mask-by-position", {"seen": by_position},
      "The mask goes by the positions. They serve the rotation alone: a row sees the rows up to its own."),
-    ("not-causal", {"seen": both_ways}, "Later rows are seen. Row i sees the rows up to its own."),
-    ("tiled-heads", {"share": tiled}, TILED),
-    ("unscaled", {"scale": lambda Q: 1.0},
-     "The scores are not divided by √d_head. That the heads are normed does not take its place."),
-    ("second-step-reads-x", {"reads": "old"},
-     "The feed-forward layer reads the block's input; it reads the result of the attention step."),
     ("post-norm", {"order": "post"}, "This is the order of 2017, add then norm; here the norm comes first."),
-    ("no-residual", {"order": "no residual"}, "x is not added to the attention's result."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -155,6 +179,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "positions": 0.1, "windows": 0.15, "edge cases": 0.15, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(2, 7),
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
     slipped=block,

@@ -12,6 +12,14 @@ def rms_norm(x: tokens("B n d"), gamma: gain("d"), eps: float = 1e-6) -> Leaf("f
     return F.rms_norm(x, (x.shape[-1],), gamma, eps)
 
 
+def plain(x, gamma, eps=1e-6):
+    squares = x**2
+    mean_square = squares.mean(dim=-1, keepdim=True)
+    root = torch.sqrt(mean_square + eps)
+    normalised = x / root
+    return gamma * normalised
+
+
 def cases(case):
     yield from value_cases(case, small=1e-3)
     yield case("shapes", "x of one axis", x=tokens("d"), eps=0.1)
@@ -32,22 +40,11 @@ def norm(x, gamma, eps=1e-6, **slips):
 
 
 MISTAKES = (
-    ("eps-outside-root", {"place": "outside"}, "eps is added to the root; it belongs under it."),
-    ("mean-subtracted", {"centre": "mean", "spread": "variance"}, "The mean is subtracted: that is LayerNorm."),
     ("variance", {"spread": "variance"},
      "x is divided by its standard deviation. The mean square has no mean taken off."),
-    ("root-missing", {"place": "no root"}, "x is divided by the mean square; divide by its root."),
-    ("sum-of-squares", lambda x, gamma, eps=1e-6: rms_norm(x, gamma, eps / x.shape[-1]) / x.shape[-1] ** 0.5,
-     "The squares are summed; the mean square is asked for."),
-    ("eps-missing", {"place": "nowhere"}, "eps is not used: it belongs under the root."),
-    ("eps-fixed", {"fixed": 1e-6}, "eps is a fixed number here; use the argument."),
-    ("no-gain", {"gain": "none"}, "gamma is not used; it multiplies the result."),
     ("one-plus-gamma", {"gain": "one plus"}, "The result is multiplied by 1 + gamma; gamma itself is the factor."),
     ("gain-before-norm", lambda x, gamma, eps=1e-6: rms_norm(gamma * x, torch.ones_like(gamma), eps),
      "gamma comes before the norm; it comes after it."),
-    ("over-everything", {"over": lambda x: tuple(range(x.dim()))},
-     "All numbers share one mean square; each token has its own."),
-    ("default-eps-1e-5", lambda x, gamma, eps=1e-5: rms_norm(x, gamma, eps), "The default of eps is 1e-6."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -56,6 +53,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "shapes": 0.15, "edge cases": 0.15, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=norm,
     library="torch",
     forbidden=NO_NORM_OF_TORCH,

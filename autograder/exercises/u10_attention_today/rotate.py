@@ -17,6 +17,21 @@ def rotate(x: normal("B h n d"), positions: POSITIONS, base: float = 10000.0) ->
     return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
 
 
+def plain(x, positions, base=10000.0):
+    d = x.shape[-1]
+    half = d // 2
+    p = torch.arange(half, dtype=torch.float64)
+    speeds = base ** (-2 * p / d)
+    angles = torch.outer(positions.double(), speeds)
+    cos = torch.cos(angles).to(x.dtype)
+    sin = torch.sin(angles).to(x.dtype)
+    first = x[..., :half]
+    second = x[..., half:]
+    turned_first = first * cos - second * sin
+    turned_second = second * cos + first * sin
+    return torch.cat([turned_first, turned_second], dim=-1)
+
+
 def cases(case):
     loose = {"rtol": 1e-4}
     few = Drawn("n", lambda rng, shape, sizes: rng.permutation(9)[: shape[0]])
@@ -99,20 +114,8 @@ MISTAKES = (
      "Columns 0 and 1, 2 and 3, … turn together. Here column i turns with column i + d/2."),
     ("by-index", {"where": by_index},
      "The angles go by the index of the row, 0, 1, 2, …; they go by `positions`, which need not begin at 0."),
-    ("turned-back", {"sign": -1}, "The pairs turn the other way round: look at which of the two sines has the minus."),
-    ("no-minus", {"minus": 1}, "Both sines are added, so that lengths change. A rotation has one minus."),
-    ("half-the-exponent", {"powers": lambda i, d: i / d},
-     "The angles shrink too slowly with the pair: the exponent is −2i/d, and i counts pairs."),
-    ("twice-the-exponent", {"powers": lambda i, d: 4 * i / d},
-     "The angles shrink too fast with the pair: i counts pairs, 0 … d/2 − 1, and the exponent is −2i/d."),
-    ("angles-grow", {"powers": lambda i, d: -2 * i / d},
-     "The angles grow with the pair. The first pair turns fastest: the exponent of base is negative."),
     ("angles-by-neighbours", {"spread": by_neighbours},
      "The angles are laid out for neighbouring pairs, the columns for halves: which columns belong to pair i?"),
-    ("base-ignored", lambda x, positions, base=10000.0: rotate(x, positions), "`base` changes nothing."),
-    ("one-after-the-other", {"one_after_other": True},
-     "The second members turn with first members that have turned already. Both go by x as it came."),
-    ("half-left-alone", {"whole": True}, "Only the first half of the columns changes; both members of a pair turn."),
     ("added", added, "Sines and cosines are added to x, as in 2017. Rotary positions turn x instead."),
 )  # fmt: skip
 
@@ -122,6 +125,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "positions": 0.15, "base": 0.1, "shapes": 0.15, "gradients": 0.1},
     core="values",
+    plain=plain,
     sizes=range(2, 8),
     ranges={"d": (6, 8, 10, 12)},
     slipped=turned,

@@ -1,5 +1,7 @@
 """sink_attention: a learned score that takes its share of every softmax and brings no value."""
 
+import math
+
 import numpy as np
 import torch
 import torch.nn.functional as F
@@ -17,6 +19,18 @@ def sink_attention(
     bias = torch.cat([sink[:, None, None].expand(B, h, n, 1), bias], dim=-1)
     K, V = (F.pad(one, (0, 0, 1, 0)) for one in (K, V))
     return F.scaled_dot_product_attention(Q, K, V, attn_mask=bias)
+
+
+def plain(Q, K, V, sink, mask=None):
+    B, h, n, d_k = Q.shape
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(d_k)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    column = sink.reshape(h, 1, 1).expand(B, h, n, 1)
+    with_sink = torch.cat([scores, column], dim=-1)
+    weights = torch.softmax(with_sink, dim=-1)
+    weights_of_keys = weights[..., :-1]
+    return weights_of_keys @ V
 
 
 CAUSAL = Drawn("n m", lambda rng, shape, sizes: np.tril(np.ones(shape, bool), shape[1] - shape[0]))
@@ -76,28 +90,18 @@ def attend(Q, K, V, sink, mask=None, *, sunk=lambda sink, d: sink, masking="righ
     return out if brings is None else out + weights[..., :1] * brings(V)
 
 
-def plain(Q, K, V, sink, mask=None):
+def without_sink(Q, K, V, sink, mask=None):
     return attend(Q, K, V, torch.full_like(sink, -torch.inf), mask).nan_to_num()
 
 
 MISTAKES = (
-    ("no-sink", plain, "The sink plays no part: the weights of the keys still sum to 1."),
-    ("sink-scaled", {"sunk": lambda sink, d: sink / d**0.5}, "The sink is divided by √d_k; only the scores are."),
+    ("no-sink", without_sink, "The sink plays no part: the weights of the keys still sum to 1."),
     ("sink-as-weight", {"sunk": lambda sink, d: sink.abs().log()},
      "The sink itself is added to the sum of exponentials; it is a score, and its exponential is added."),
-    ("sink-negative", {"sunk": lambda sink, d: -sink}, "The sink's sign is turned: a larger sink takes more weight."),
-    ("first-sink-for-all", {"sunk": lambda sink, d: sink[:1].expand_as(sink)},
-     "All heads have the sink of the first head."),
     ("sink-with-value", {"brings": lambda V: V[:, :, :1]},
      "The sink brings a value. It takes weight and adds nothing to the output."),
-    ("normalised-again", {"forget": True},
-     "The weights are divided by their sum once the sink is gone, which undoes what it did."),
-    ("unscaled", {"scale": lambda Q: 1.0}, "The scores are not divided by √d_k."),
     ("unstable", {"top": "none"}, UNSTABLE),
-    ("mask-ignored", {"masking": "ignored"},
-     "The mask changes nothing. Where do the forbidden scores leave the softmax?"),
     ("mask-after-softmax", {"masking": "after"}, AFTER),
-    ("sink-masked", {"masking": "sink too"}, "The sink is masked together with a key. It may always be seen."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -106,6 +110,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.1, "stability": 0.1, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=attend,
     library="torch",
 )

@@ -10,6 +10,17 @@ def sliding_window_mask(n_new: int, n_total: int, window: int) -> Leaf("bool arr
     return torch.tensor([[j in range(i - window + 1, i + 1) for j in range(n_total)] for i in rows], dtype=torch.bool)
 
 
+def plain(n_new, n_total, window):
+    start = n_total - n_new
+    rows = torch.arange(n_new)[:, None]
+    i = start + rows
+    j = torch.arange(n_total)
+    distance = i - j
+    not_later = distance >= 0
+    in_window = distance < window
+    return not_later & in_window
+
+
 def cases(case):
     rng = case.rng
     window = int(rng.integers(3, 6))
@@ -31,25 +42,8 @@ def seen(n_new, n_total, window, *, allowed=lambda i, j, w: (i - w < j) & (j <= 
 
 
 MISTAKES = (
-    ("window-one-too-many", {"allowed": lambda i, j, w: (i - w <= j) & (j <= i)},
-     "A row sees window + 1 tokens. Its own is one of the window."),
-    ("window-one-too-few", {"allowed": lambda i, j, w: (i - w + 1 < j) & (j <= i)},
-     "A row sees window − 1 tokens: at which position does its window begin?"),
-    ("top-left", {"first": lambda new, all: 0},
-     "Row r is read as position r, as if nothing stood before the new tokens. At which position does row 0 stand?"),
-    ("not-causal", {"allowed": lambda i, j, w: i - w < j}, "Later tokens are seen."),
-    ("both-sides", {"allowed": lambda i, j, w: (i - j).abs() < w}, "The window looks ahead as far as back."),
-    ("no-window", {"allowed": lambda i, j, w: j <= i}, "This is the causal mask: every earlier token is seen."),
-    ("own-token-left-out", {"allowed": lambda i, j, w: (i - w <= j) & (j < i)},
-     "A token does not see itself; it is the last of its window."),
-    ("inverted", {"allowed": lambda i, j, w: (i - w >= j) | (j > i)},
-     "The mask is the wrong way round: in this course True means “may attend”."),
     ("in-blocks", {"allowed": lambda i, j, w: (i // w == j // w) & (j <= i)},
      "The text is cut into blocks of the window's length. The window moves on with every row."),
-    ("numbers", lambda n_new, n_total, window: sliding_window_mask(n_new, n_total, window).float(),
-     "The mask holds numbers; True and False are asked for."),
-    ("transposed", lambda n_new, n_total, window: sliding_window_mask(n_new, n_total, window).T,
-     "Rows and columns have changed places: a row belongs to a new token, a column to a key."),
     ("one-row-further", {"first": lambda new, all: all - new + 1},
      "Each row stands one position too far right: the last row is position n_total − 1."),
 )  # fmt: skip
@@ -60,6 +54,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.3},
     core="values",
+    plain=plain,
     slipped=seen,
     library="torch",
 )

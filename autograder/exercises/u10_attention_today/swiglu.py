@@ -17,6 +17,13 @@ def swiglu(
     return F.linear(F.glu(torch.cat([gate * up, gate], dim=-1)), W_down.T)
 
 
+def plain(x, W_gate, W_up, W_down):
+    gate = F.silu(x @ W_gate)
+    up = x @ W_up
+    hidden = gate * up
+    return hidden @ W_down
+
+
 def cases(case):
     yield case("values")
     yield case("values", "larger numbers", x=normal("B n d_model", 3.0))
@@ -35,21 +42,11 @@ def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.m
 
 
 MISTAKES = (
-    ("gate-and-up-swapped", lambda x, W_gate, W_up, W_down: swiglu(x, W_up, W_gate, W_down),
-     "The activation stands on the up-projection; it is the gate that goes through it."),
-    ("sigmoid", {"opens": torch.sigmoid}, "The gate goes through a sigmoid alone; silu is z times the sigmoid of z."),
-    ("gelu", {"opens": F.gelu}, "The gate goes through GELU; that is GEGLU. Use silu."),
-    ("relu", {"opens": torch.relu}, "The gate goes through ReLU; use silu."),
-    ("no-activation", {"opens": lambda z: z}, "The gate has no activation."),
     ("activation-twice", {"up": F.silu}, "Both go through silu; only the gate does."),
     ("activation-last", {"opens": lambda z: z, "join": lambda one, other: F.silu(one * other)},
      "silu is taken of the product. Take it of the gate, and multiply then."),
-    ("added", {"join": torch.add}, "Gate and up-projection are added; multiply them, entry by entry."),
     ("no-gate", lambda x, W_gate, W_up, W_down: F.silu(x @ W_up) @ W_down,
      "The gate is not used: this is a feed-forward layer of two weights."),
-    ("up-missing", {"join": lambda one, other: one},
-     "The up-projection is not used: the gate alone goes on."),
-    ("residual-added", {"after": torch.add}, "x is added to the result. The residual belongs to the block."),
 )  # fmt: skip
 
 EXERCISE = exercise(
@@ -58,6 +55,7 @@ EXERCISE = exercise(
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
     core="values",
+    plain=plain,
     slipped=gated,
     library="torch",
 )

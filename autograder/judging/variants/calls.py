@@ -114,9 +114,11 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
             yield change(node, new, f"{name}-first-{shown(operation.right)}",
                         f"it took `{name}` first and {words} only after it" if verb.endswith(("by", "with"))
                         else f"`{name}` came first, and {words} only after it")  # fmt: skip
-    if len(node.args) == 1 and isinstance(node.args[0], ast.Call) and len(node.args[0].args) == 1 and not method:
-        within = node.args[0]
-        new = ast.Call(within.func, [ast.Call(node.func, [within.args[0]], node.keywords)], within.keywords)
+    # Two steps in the other order, each with what else it is handed: f(g(x, a), b) as g(f(x, b), a).
+    within = node.args[0] if node.args else None
+    if isinstance(within, ast.Call) and within.args and not method and not called(within)[1]:
+        first = ast.Call(node.func, [within.args[0], *node.args[1:]], node.keywords)
+        new = ast.Call(within.func, [first, *within.args[1:]], within.keywords)
         yield change(node, new, f"{name}-before-{called(within)[0]}", f"`{name}` came before `{called(within)[0]}`")
 
 

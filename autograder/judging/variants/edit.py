@@ -21,6 +21,8 @@ RANGES = ("range", "arange", "repeat", "repeat_interleave", "tile", "randint", "
 MODULES = {"np", "torch", "math", "F", "special", "scipy", "linalg", "functional"}
 #: From the likeliest to the least likely.
 LIKELY, POSSIBLE, ODD = 0, 1, 2
+#: Looked for in the program alone, and not in the functions that it calls.
+FAR = 3
 
 
 @dataclass(frozen=True)
@@ -47,20 +49,25 @@ def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
         argument.annotation = None
     if tree.body and isinstance(tree.body[0], ast.Expr) and isinstance(tree.body[0].value, ast.Constant):
         tree.body = tree.body[1:]
-    for number, node in enumerate(ast.walk(tree)):
+    nodes = list(ast.walk(tree))
+    for number, node in enumerate(nodes):
         node.number = number
+    for node in reversed(nodes):  # an integer whose bits say which nodes it holds: copied in no time
+        node.holds = 1 << node.number
+        for child in ast.iter_child_nodes(node):
+            node.holds |= child.holds
     return tree
 
 
 def edited(tree: ast.FunctionDef, edits: Sequence[Edit]) -> ast.FunctionDef:
-    """A copy of a numbered function with these changes."""
+    """A copy of a numbered function with these changes; it shares what does not change."""
     by_place = {edit.place: edit for edit in edits}
+    places = sum(1 << place for place in by_place)
 
     def copied(value: Any) -> Any:
-        """Quicker than deepcopy, which looks for what it has met before."""
         if isinstance(value, list):
             return [copied(item) for item in value]
-        if not isinstance(value, ast.AST):
+        if not isinstance(value, ast.AST) or not getattr(value, "holds", 0) & places:
             return value
         edit = by_place.get(getattr(value, "number", -1))
         if edit is not None and edit.new is None:

@@ -211,6 +211,21 @@ def of_defaults(node: ast.arguments) -> Iterator[Edit]:
                 yield change(default, constant(option), f"{argument.arg}-is-{option}-by-default", words, POSSIBLE)
 
 
+def of_given(tree: ast.FunctionDef) -> Iterator[Edit]:
+    """An argument that is given and not used: its default is, always."""
+    arguments = tree.args
+    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    numbers = {
+        argument.arg: _literal(default) for argument, default in zip(positional, arguments.defaults, strict=True)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            value = numbers.get(node.id)
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                words = f"`{node.id}` were {value:g}, whatever is given"
+                yield change(node, constant(value), f"{node.id}-not-used", words, POSSIBLE, f"{node.id} not used")
+
+
 def _literal(node: ast.AST) -> object:
     try:
         return ast.literal_eval(node)
@@ -263,16 +278,36 @@ def names_in(tree: ast.FunctionDef) -> list[str]:
 
 def of_name(node: ast.Name, names: Sequence[str], parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
     parent = parents.get(node)
-    if node.id not in names or (isinstance(parent, ast.Call) and parent.func is node):
+    if node.id not in names or (isinstance(parent, ast.Call) and parent.func is node) or _is_keyed(parent):
         return
+    keyed = {above.value.id for above in parents.values() if _is_keyed(above) and isinstance(above.value, ast.Name)}
     for other in names:
-        if other != node.id:
+        if other != node.id and other not in keyed:
             new = ast.Name(other, ast.Load())
             yield change(node, new, f"{other}-for-{node.id}", f"{other} stood in the place of {node.id}", POSSIBLE)
             if isinstance(parent, ast.BinOp) and isinstance(parent.op, ast.MatMult):
                 turned = ast.Attribute(new, "mT", ast.Load())
                 words = f"{shown(turned)} stood in the place of {node.id}"
                 yield change(node, turned, f"{other}-turned-for-{node.id}", words, POSSIBLE)
+
+
+def _is_keyed(node: ast.AST | None) -> bool:
+    """Is it an entry of a dict, such as params["W_Q"]?"""
+    return (
+        isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str)
+    )
+
+
+def of_key(node: ast.Subscript, tree: ast.FunctionDef) -> Iterator[Edit]:
+    """Another entry of the same dict."""
+    if not _is_keyed(node):
+        return
+    alike = [one for one in ast.walk(tree) if _is_keyed(one) and ast.dump(one.value) == ast.dump(node.value)]
+    for key in dict.fromkeys(one.slice.value for one in alike):
+        if key != node.slice.value:
+            new = ast.Subscript(node.value, ast.Constant(key), ast.Load())
+            words = f"`{key}` stood in the place of `{node.slice.value}`"
+            yield change(node, new, f"{key}-for-{node.slice.value}", words, POSSIBLE)
 
 
 def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:

@@ -15,7 +15,7 @@ from types import FunctionType
 from typing import Any
 
 from . import calls, expressions, statements
-from .edit import LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
+from .edit import FAR, LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
 
 #: The sizes of the case that a variant is just now asked about, by name.
 sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
@@ -112,7 +112,12 @@ class _Lazy:
 
 @cache
 def _changes(program: FunctionType, sizes: tuple[str, ...]) -> tuple[_Change, ...]:
-    found = [_Change(path, part, edit) for path, part in _parts(program) for edit in _edits(part, sizes)]
+    found = [
+        _Change(path, part, edit)
+        for path, part in _parts(program)
+        for edit in _edits(part, sizes)
+        if not path or edit.rank < FAR
+    ]
     return tuple(sorted(found, key=lambda change: change.edit.rank))
 
 
@@ -211,6 +216,7 @@ def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
 
 def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
     names = expressions.names_in(tree)
+    yield from expressions.of_given(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp):
             yield from expressions.of_operation(node, parents)
@@ -227,6 +233,7 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
                         f"{brief(node.value, 'something')} were not transposed")  # fmt: skip
         elif isinstance(node, ast.Subscript):
             yield from expressions.of_subscript(node)
+            yield from expressions.of_key(node, tree)
         elif isinstance(node, (ast.IfExp, ast.If)):
             yield from statements.of_condition(node)
         elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):

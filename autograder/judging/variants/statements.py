@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import ODD, POSSIBLE, Edit, brief, called, change, shown, slug_of
+from .edit import FAR, POSSIBLE, Edit, brief, called, change, shown, slug_of
 
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Edit]:
@@ -90,10 +90,10 @@ def _of_a_factor(value: ast.expr, what: str, sizes: Sequence[str]) -> Iterator[E
         for by, said in ((root, f"√{name}"), (size, name)):
             for operator, verb in ((ast.Div(), "divided by"), (ast.Mult(), "multiplied with")):
                 new = ast.BinOp(value, operator, by)
-                yield Edit(value.number, new, slug_of(what, verb, said), f"{what} were {verb} {said}", ODD)
+                yield Edit(value.number, new, slug_of(what, verb, said), f"{what} were {verb} {said}", FAR)
     for operator, word in ((ast.Div(), "halved"), (ast.Mult(), "doubled")):
         new = ast.BinOp(value, operator, ast.Constant(2))
-        yield Edit(value.number, new, slug_of(what, word), f"{what} were {word}", ODD)
+        yield Edit(value.number, new, slug_of(what, word), f"{what} were {word}", FAR)
 
 
 def _bound_before(target: ast.AST, node: ast.stmt, tree: ast.FunctionDef) -> bool:
@@ -114,3 +114,29 @@ def of_loop(node: ast.For, tree: ast.FunctionDef) -> Iterator[Edit]:
         new = ast.For(node.target, ast.Call(ast.Name("reversed", ast.Load()), [ast.Call(
             ast.Name("list", ast.Load()), [node.iter], [])], []), node.body, [])  # fmt: skip
         yield Edit(node.number, new, "loop-backwards", "the loop ran backwards", POSSIBLE)
+    yield from _of_order(node)
+
+
+def _of_order(node: ast.For) -> Iterator[Edit]:
+    """A step of a loop that comes later than it should, or earlier: the state is read before it is written."""
+    for first, second in itertools.permutations(range(len(node.body)), 2):
+        later = first < second
+        step, other = node.body[first], node.body[second]
+        texts = [brief(one, "") for one in (step, other)]
+        steps = all(isinstance(one, (ast.Assign, ast.AugAssign)) for one in (step, other))
+        if all(texts) and steps and _meet(step, other):
+            new = deepcopy(node)
+            new.body.insert(second, new.body.pop(first))
+            word = "after" if later else "before"
+            words = f"the step {texts[0]} came {word} {texts[1]}"
+            yield Edit(node.number, new, slug_of(shown(step), word, shown(other)), words, POSSIBLE)
+
+
+def _meet(one: ast.stmt, other: ast.stmt) -> bool:
+    """Does one of two steps write what the other reads or writes?"""
+    written, all_names = [], []
+    for step in (one, other):
+        target = step.targets[0] if isinstance(step, ast.Assign) else getattr(step, "target", None)
+        written.append({node.id for node in ast.walk(target) if isinstance(node, ast.Name)} if target else set())
+        all_names.append({node.id for node in ast.walk(step) if isinstance(node, ast.Name)})
+    return bool(written[0] & all_names[1] or written[1] & all_names[0])
