@@ -14,7 +14,7 @@ from functools import cache
 from types import FunctionType
 from typing import Any
 
-from . import calls, expressions, statements
+from . import calls, expressions, numbers, statements
 from .edit import FAR, LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
 
 #: The sizes of the case that a variant is just now asked about, by name.
@@ -129,7 +129,7 @@ def _told(part: FunctionType) -> str:
 @cache
 def _edits(function: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
     tree = _tree(function)
-    return (*expressions.fills_of(tree), *_edits_of(tree, sizes))
+    return (*numbers.fills_of(tree), *_edits_of(tree, sizes))
 
 
 @cache
@@ -247,5 +247,5 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
             yield from expressions.of_constant(node, parents)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield from expressions.of_name(node, names, parents)
-        if expressions.is_a_size(node, parents):
-            yield from expressions.of_size(node, sizes)
+        if numbers.is_a_size(node, parents):
+            yield from numbers.of_size(node, sizes)
