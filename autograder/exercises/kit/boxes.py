@@ -33,7 +33,7 @@ def black_box(function: Callable[..., Any], check: Callable[..., None], calls: i
             nonlocal asked
             asked += 1
             if asked > calls:
-                raise ValueError(f"the box answers {calls} calls, and this is one more")
+                raise ValueError(f"the box answers {calls} call{'s' * (calls > 1)}, and this is one more")
             check(*args, **kwargs)
             try:
                 return np.asarray(function(*args, **kwargs))
