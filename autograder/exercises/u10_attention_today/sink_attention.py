@@ -26,8 +26,8 @@ def plain(Q, K, V, sink, mask=None):
     scores = Q @ K.transpose(-1, -2) / math.sqrt(d_k)
     if mask is not None:
         scores = scores.masked_fill(~mask, -math.inf)
-    column = sink.reshape(h, 1, 1).expand(B, h, n, 1)
-    with_sink = torch.cat([scores, column], dim=-1)
+    sinks = sink.reshape(h, 1, 1).expand(B, h, n, 1)
+    with_sink = torch.cat([scores, sinks], dim=-1)
     weights = torch.softmax(with_sink, dim=-1)
     weights_of_keys = weights[..., :-1]
     return weights_of_keys @ V
