@@ -1,0 +1,158 @@
+"""How does the judge do on answers that nobody had seen when it was written?
+
+.venv/bin/python tools/figure.py [--seed 1] [--workers 1] [--unread] [--record] [UNIT|FUNCTION ...]
+
+The answers stand in tests/unseen/, and nothing is ever added to the judge for one of them. Whether a message tells the
+cause is no matter for a program: people read each beside its code, and tests/unseen/read.json holds what they say of
+it: "cause", "symptom" or "false". What nobody has read counts as not told; --unread prints it, to be read. What is
+forbidden is not looked for: the answers bring the functions along that a notebook gives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("MPLBACKEND", "Agg")
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+from autograder.exercises import find_exercise, is_exercise  # noqa: E402 (threads are counted at the first import)
+from autograder.judging.local import judge_function  # noqa: E402
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "tests" / "unseen"
+READ = FOLDER / "read.json"
+FIGURE = FOLDER / "figure.json"
+SEED = 1
+SAYINGS = ("cause", "symptom", "false")
+#: Right by the notebook that their authors had, and not by today's: they count as neither.
+OUTSIDE = {
+    "linear_memory__right_svd": "takes the rounding of keys for directions of their own",
+    "linear_memory__right_gram_schmidt": "takes the rounding of keys for directions of their own",
+    "leaks_future__right_every_split_several_draws": "asks more than once for each position",
+    "leaks_future__right_one_position_at_a_time": "asks more than once for each position",
+    "diagnose__right_nearest_of_ten": "knows ten of thirteen suspects",
+    "diagnose__right_two_rounds_of_elimination": "asks twice where one call is answered",
+    "catches_wrong_decoder__right_many_draws": "asks more than five times",
+    "catches_wrong_decoder__right_planned_questions": "asks more than five times",
+    "bits_per_token__right_place_by_place": "has NaN where a word cannot come",
+    "sample__right_python_sorting": "divides by temperatures that are next to 0",
+    "sample__right_ascending": "divides by temperatures that are next to 0",
+}
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one answer was told. name: function__wrong_what. said: of the message, by whoever read it; "" if nobody."""
+
+    name: str
+    unit: str
+    accepted: bool
+    mistake: str | None
+    advice: str
+    said: str
+
+    @property
+    def is_right(self) -> bool:
+        return self.name.partition("__")[2].startswith("right_")
+
+
+def answers(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+    """(name, function) of each answer to the exercises of these units, or of these names; all where none is named."""
+    sys.path[:0] = [path for path in [str(ROOT / "tests")] if path not in sys.path]
+    for path in sorted(FOLDER.glob("unit_*.py")):
+        module = importlib.import_module(f"unseen.{path.stem}")
+        for name, value in vars(module).items():
+            function, _, kind = name.partition("__")
+            if name in OUTSIDE:
+                continue
+            if callable(value) and kind.startswith(("right_", "wrong_")) and is_exercise(function):
+                unit = find_exercise(function).unit
+                if not wanted or any(each in (function, unit) or unit.startswith(f"{each}_") for each in wanted):
+                    yield name, value
+
+
+def read_before() -> dict[str, dict[str, str]]:
+    """Answer -> message -> what was said of it."""
+    return json.loads(READ.read_text(encoding="utf-8")) if READ.exists() else {}
+
+
+def told(name: str, seed: int) -> Told:
+    """One answer, judged."""
+    function = name.partition("__")[0]
+    answer = dict(answers([function]))[name]
+    verdict = judge_function(answer, function, seed, watched=False)
+    message = verdict.advice or verdict.message
+    said = read_before().get(name, {}).get(message, "")
+    return Told(name, verdict.unit, verdict.verdict == "right", verdict.mistake, message, said)
+
+
+def counted(all_told: list[Told]) -> dict[str, int]:
+    """The figure: how many are wrong, of these rejected, told the cause, told something false; and of the right."""
+    wrong = [each for each in all_told if not each.is_right]
+    said = Counter(each.said for each in wrong if not each.accepted)
+    return {
+        "wrong": len(wrong),
+        "rejected": sum(not each.accepted for each in wrong),
+        **{saying: said[saying] for saying in SAYINGS},
+        "unread": said[""],
+        "right": len(all_told) - len(wrong),
+        "accepted": sum(each.accepted for each in all_told if each.is_right),
+    }
+
+
+def line(name: str, count: dict[str, int]) -> str:
+    """A row of the table."""
+    share = f"{count['cause'] / max(count['wrong'], 1):6.1%}"
+    cells = [f"{count[key]:>9}" for key in ("wrong", "rejected", *SAYINGS, "unread", "right", "accepted")]
+    return f"{name:<24}{''.join(cells)}  told the cause:{share}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--seed", type=int, default=SEED, help="the seed of the cases")
+    parser.add_argument("--workers", type=int, default=1, help="processes")
+    parser.add_argument("--unread", action="store_true", help="print what nobody has read, beside its code")
+    parser.add_argument("--record", action="store_true", help=f"keep the counts in {FIGURE.relative_to(ROOT)}")
+    parser.add_argument("wanted", nargs="*", metavar="UNIT|FUNCTION", help="all where none is named")
+    options = parser.parse_args()
+    names = [name for name, _ in answers(options.wanted)]
+    if not names:
+        parser.error(f"no answers to {', '.join(options.wanted)} in {FOLDER}")
+    with ProcessPoolExecutor(options.workers) as pool:
+        found = list(pool.map(partial(told, seed=options.seed), names, chunksize=8))
+    if options.unread:
+        for each in found:
+            if not each.is_right and not each.accepted and not each.said:
+                source = inspect.getsource(dict(answers([each.name.partition("__")[0]]))[each.name])
+                print(json.dumps({"answer": each.name, "message": each.advice, "code": source}, ensure_ascii=False))
+        return 0
+    counts = {
+        u: counted([each for each in found if each.unit == u]) for u in dict.fromkeys(each.unit for each in found)
+    }
+    if options.record:
+        figure = {"measured": date.today().isoformat(), "all": counted(found), "units": counts}
+        FIGURE.write_text(json.dumps(figure, indent=1) + "\n", encoding="utf-8")
+    titles = [f"{title:>9}" for title in ("wrong", "rejected", *SAYINGS, "unread", "right", "accepted")]
+    print(f"{'':<24}{''.join(titles)}")
+    for unit, count in counts.items():
+        print(line(unit, count))
+    print(line("all", counted(found)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
