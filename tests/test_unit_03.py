@@ -76,7 +76,7 @@ def test_attend_answers_one_call_a_position():
         attend = anew(box)
         for _ in Q:
             attend(Q, K, V)
-        with pytest.raises(ValueError, match=f"answers {len(Q)} calls"):
+        with pytest.raises(ValueError, match=f"answers {len(Q)} call"):
             attend(Q, K, V)
 
 
