@@ -280,7 +280,7 @@ def test_a_unit_by_a_part_of_its_name(capfd, course, name):
         ("0", "'0' is the start of several units: 01_projections, 02_scaled_scores, "),
         ("", "there is no unit ''; the units are 01_projections, "),
         ("masking", "there is no unit 'masking'"),
-        ("10", "there is no unit '10'"),
+        ("12", "there is no unit '12'"),
         ("²", "there is no unit '²'"),
     ],
 )
