@@ -84,4 +84,19 @@ def is_plain_text(text: str) -> bool:
     return not MARKUP.search(text) and printable(seen) == seen
 
 
-__all__ = ["NO_ID", "counted", "csv_line", "is_plain_text", "is_student_id", "printable", "spreadsheet_safe", "visible"]
+def begun(words: str) -> str:
+    """Words as a sentence begins; a name such as dQ keeps its letters."""
+    return words if words[1:2].isupper() else words[:1].upper() + words[1:]
+
+
+__all__ = [
+    "NO_ID",
+    "begun",
+    "counted",
+    "csv_line",
+    "is_plain_text",
+    "is_student_id",
+    "printable",
+    "spreadsheet_safe",
+    "visible",
+]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...data import Finding
+from ...text import begun
 from ...worker.values import leaves
 from ..compare import close, same, tolerance
 from ..posed import Evidence
@@ -143,7 +144,7 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
         return None
     bad = " and ".join(leaves[index].name for index in sorted(wrong))
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    return Finding(f"{slug}-wrong", f"{_begun(' and '.join(right))}: right. {_begun(bad)}: not.")
+    return Finding(f"{slug}-wrong", f"{begun(' and '.join(right))}: right. {begun(bad)}: not.")
 
 
 def some_cases_only(evidence: Evidence) -> Finding | None:
@@ -161,8 +162,3 @@ def some_cases_only(evidence: Evidence) -> Finding | None:
     if len(ordinary) >= 2:
         return Finding("not-general", f"Some ordinary cases are right, others not: {labels}. What sets them apart?")
     return None
-
-
-def _begun(words: str) -> str:
-    """Words as a sentence begins; a name such as dQ keeps its letters."""
-    return words if words[1:2].isupper() else words[:1].upper() + words[1:]

@@ -93,10 +93,8 @@ def called(node: ast.Call) -> tuple[str, bool]:
         return node.func.id, False
     if isinstance(node.func, ast.Attribute):
         owner = node.func.value
-        module = isinstance(owner, ast.Name) and owner.id in ("np", "torch", "math", "F", "special", "scipy")
-        return node.func.attr, not (
-            module or (isinstance(owner, ast.Attribute) and owner.attr in ("linalg", "special"))
-        )
+        within = owner.attr if isinstance(owner, ast.Attribute) else getattr(owner, "id", "")
+        return node.func.attr, within not in MODULES
     return "", False
 
 

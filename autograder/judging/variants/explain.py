@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Call, Finding
+from ...text import begun
 from ...worker.values import leaves
 from ..compare import RTOL_FLOAT32, Problem, same, tolerance
 from ..posed import Outcome, Posed
@@ -111,8 +112,7 @@ def explain(
             continue
         if all(agree):
             return Finding(variant.slug, f"It answers as if {variant.words}.")
-        if asked.tells(agree):
-            partly.append((variant, agree))
+        partly.append((variant, agree))
     found = _of_parts(posed, asked.fine, partly)
     if found is not None or only is not None:
         return found
@@ -137,14 +137,10 @@ def _of_parts(posed: Posed, right: list[bool], partly: list[tuple[Variant, list[
     if not told:
         return None
     fine = [name for name, good in zip(names, right, strict=True) if good]
-    words = f"{_begun(' and '.join(fine))}: right. " if fine else ""
+    words = f"{begun(' and '.join(fine))}: right. " if fine else ""
     for name, said in told:
-        words += f"{_begun(name)}: as if {said}. "
+        words += f"{begun(name)}: as if {said}. "
     return Finding("-and-".join(dict.fromkeys(slugs)), words.strip())
-
-
-def _begun(words: str) -> str:
-    return words if words[1:2].isupper() else words[:1].upper() + words[1:]
 
 
 def _listed(value: Any, count: int) -> list[Any]:
