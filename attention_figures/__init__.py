@@ -1,0 +1,83 @@
+"""Figures that answer when they are touched: plain JavaScript with data as JSON, without server or kernel.
+
+A package of its own, since every notebook imports it: it knows nothing of exercises, answers or marks.
+
+A live figure is HTML that holds a still picture, its data and its caption. Where scripts run, the picture gives way to
+what `kit.js` and the figure's own file draw; elsewhere it stays. Each file `NAME.js` beside this one is a figure.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import math
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .look import css
+
+FOLDER = Path(__file__).parent
+#: Where JupyterLab says that its theme is dark; elsewhere the reader's system decides.
+DARK_LAB = '[data-jp-theme-light="false"] .live'
+
+
+def names() -> list[str]:
+    """The figures that there are."""
+    return sorted(path.stem for path in FOLDER.glob("*.js") if path.stem != "kit")
+
+
+def live(name: str, data: Mapping[str, Any], still: str, caption: str) -> str:
+    """A live figure as HTML that needs nothing else, as a notebook shows it.
+
+    data: what the figure's file asks for; arrays and tensors may stand in it. still: the picture as an `img` element
+    with its alternative text. Raises ValueError for an unknown name and for numbers that are not finite.
+    """
+    scripts = "\n".join(script(part) for part in ("kit", name))
+    return f"<style>{style()}</style>{figure(name, data, still, caption)}<script>{scripts}\nlive.start()</script>"
+
+
+def figure(name: str, data: Mapping[str, Any], still: str, caption: str) -> str:
+    """The figure alone; the page brings its scripts and its style along."""
+    if name not in names():
+        raise ValueError(f"there is no live figure {name!r}; there are {', '.join(names())}")
+    known = json.dumps(plain(data), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return (
+        f'<figure class="live" data-live="{name}">{still}<script type="application/json">{known}</script>'
+        f"<figcaption>{html.escape(caption)}</figcaption></figure>"
+    )
+
+
+def plain(value: Any) -> Any:
+    """The value in what JSON has: arrays and tensors as lists, floats with six digits."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise ValueError(f"a live figure takes finite numbers, not {value}")
+        return float(f"{value:.6g}")
+    if isinstance(value, Mapping):
+        return {str(key): plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(each) for each in value]
+    return value
+
+
+@cache
+def script(part: str) -> str:
+    """The source of the kit or of a figure. Raises ValueError for one that does not exist."""
+    if part != "kit" and part not in names():
+        raise ValueError(f"there is no live figure {part!r}; there are {', '.join(names())}")
+    return (FOLDER / f"{part}.js").read_text(encoding="utf-8")
+
+
+@cache
+def style() -> str:
+    """The style of all live figures, with the course's colours."""
+    by_system, by_lab = css(".live"), css(".live", DARK_LAB)
+    by_system = by_system.replace("{.live{", "{body:not([data-jp-theme-light]) .live{")
+    return by_system + by_lab.split("\n", 1)[1] + (FOLDER / "kit.css").read_text(encoding="utf-8")
+
+
+__all__ = ["figure", "live", "names", "script", "style"]
