@@ -11,20 +11,27 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Call
+from ..data import Answer, Call, HostCall
 from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..exercises.kit.records import Case
+from ..worker.randomness import RANDOMNESS
 from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
 from .failures import read_failure, words
 from .tensors import Differentiable, bare
 
 #: An exercise that asks more often than this, all its cases together, is taken to have no end.
 QUESTIONS_CAP = 10_000
+#: So many calls of each are kept for each case, to be looked at where the answer is wrong.
+KEPT = 40
 #: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
 NUMBER_CAP = 4_096
 ENTRIES_CAP = 4_096
 PRODUCT_CAP = 10**7
 REPEATED_CAP = 1_000
+#: Steps of an answer whose values are looked at.
+NOTED_CAP = 1_000
+#: Processor time of a request with other texts, however many.
+SECONDS_FOR_SOURCES = 2.0
 #: The same for tensors: broadcasting multiplies axes, so each is kept short.
 AXES_CAP = 4
 AXIS_CAP = 40
@@ -39,6 +46,7 @@ class Request:
     stand_ins: names of earlier functions whose part the host plays in this request.
     library: "numpy" or "torch": what the other side makes of arrays.
     forbidden: what the function may not use.
+    sources: other texts of the function, each of which is asked in its place, once and unwatched.
     """
 
     def __init__(
@@ -48,8 +56,10 @@ class Request:
         stand_ins: Mapping[str, Callable[..., Any]] | None = None,
         library: str = "numpy",
         forbidden: Collection[str] = (),
+        sources: Sequence[str] = (),
     ) -> None:
         self.function = function
+        self.sources = tuple(sources)
         self.forbidden = tuple(forbidden)
         self.library = library
         self.stand_ins = tuple(stand_ins or ())
@@ -60,6 +70,8 @@ class Request:
         self._asked = 0
         #: The functions that the cases hand over: how often each was asked for, by case and place in the arguments.
         self.asked: dict[tuple[int, int | str], int] = {}
+        #: The same call by call, by case, the first time that it is asked.
+        self.questions: dict[int, list[HostCall]] = {}
         self._places: dict[str, tuple[int, int | str]] = {}
         self._devices: dict[Device, tuple[int, Mapping[str, Callable[..., Any]]]] = {}
         self._turns: dict[str, frozenset[int]] = {}
@@ -84,12 +96,15 @@ class Request:
                     self._places[identity] = (index, place)
                     self.asked[index, place] = 0
             turns = frozenset((index, *again, len(cases) + len(repeated) + index))
+            if sources:
+                turns = frozenset(range(index, len(cases) * len(sources), len(cases)))
             self._turns.update(dict.fromkeys(_identities([call["args"], call["kwargs"]]), turns))
 
     def header(self) -> dict[str, Any]:
-        """What the worker is told beside the bytes."""
+        """What the worker is told beside the bytes. seconds: of processor time, where it gets less than an exercise."""
         told = {"function": self.function, "calls": self.calls, "library": self.library}
-        return {**told, "stand_ins": list(self.stand_ins), "forbidden": list(self.forbidden)}
+        told |= {"stand_ins": list(self.stand_ins), "forbidden": list(self.forbidden)}
+        return {**told, "sources": list(self.sources), "seconds": SECONDS_FOR_SOURCES} if self.sources else told
 
     def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
         if isinstance(value, Rng):
@@ -104,8 +119,11 @@ class Request:
 
     def transcript(self) -> Transcript:
         """An empty transcript for the answers to this request."""
+        if self.sources:
+            count = len(self.calls) * len(self.sources)
+            return Transcript(count, range(count), self.asked, self.questions)
         once = [index for index, call in enumerate(self.calls) if call["once"]]
-        return Transcript(len(self.calls), once, self.asked)
+        return Transcript(len(self.calls), once, self.asked, self.questions)
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
@@ -123,6 +141,7 @@ class Request:
             if not isinstance(args, tuple) or not isinstance(kwargs, dict):
                 raise BadValue("arguments")
             _refuse_excess([*args, *kwargs.values()])
+            self._keep(identity, header.get("number"), tuple(bare(list(args))))
             encoder = Encoder(self.library)
             with np.errstate(all="ignore"):
                 if "grads" in header:
@@ -135,8 +154,20 @@ class Request:
                     result = function(*args, **kwargs)
             return {"value": encoder.encode(result)}, encoder.payload()
         except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
+            self._keep(identity, header.get("number"), (), str(error)[:500])
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
+
+    def _keep(self, identity: str, number: Any, args: tuple[Any, ...], refusal: str = "") -> None:
+        """Note a call by the first asking of a case, by its number, which is a stranger's word; no mark hangs on it."""
+        index, place = self._places.get(identity, (None, 0))
+        if index is None or type(number) is not int or number != index:
+            return
+        kept = self.questions.setdefault(index, [])
+        if refusal and kept and kept[-1].place == place and not kept[-1].refusal:
+            kept[-1] = HostCall(place, kept[-1].args, refusal)
+        elif sum(each.place == place for each in kept) < KEPT:
+            kept.append(HostCall(place, args, refusal))
 
     @property
     def is_endless(self) -> bool:
@@ -220,15 +251,19 @@ def _count(value: Any) -> float:
 class Transcript:
     """Collects the frames of one exercise. `take` returns True once the last frame has come.
 
-    once: the cases that are not repeated. asked: what the request counts meanwhile.
+    once: the cases that are not repeated. asked, questions: what the request counts and keeps meanwhile.
     """
 
     def __init__(
-        self, n_cases: int, once: Collection[int] = (), asked: dict[tuple[int, int | str], int] | None = None
+        self,
+        n_cases: int,
+        once: Collection[int] = (),
+        asked: dict[tuple[int, int | str], int] | None = None,
+        questions: dict[int, list[HostCall]] | None = None,
     ) -> None:
         self._n_cases = n_cases
         self._once = frozenset(once)
-        self.answer = Answer(asked=asked if asked is not None else {})
+        self.answer = Answer(asked={} if asked is None else asked, questions={} if questions is None else questions)
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
         """Raises BadValue when a frame is out of order or malformed."""
@@ -253,6 +288,13 @@ class Transcript:
         return False
 
 
+def _read_noted(values: Any, payload: bytes, budget: Budget) -> tuple[tuple[int, Any], ...]:
+    if not isinstance(values, list):
+        return ()
+    pairs = [item for item in values[:NOTED_CAP] if isinstance(item, list) and len(item) == 2 and type(item[0]) is int]
+    return tuple((number, decode(tree, payload, budget=budget)) for number, tree in pairs)
+
+
 def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     warned = header.get("warnings")
     budget = Budget(len(payload))
@@ -260,6 +302,8 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
     def decoded(values: Any) -> tuple[Any, ...]:
         return decode({"t": "tuple", "items": values if isinstance(values, list) else []}, payload, budget=budget)
 
+    told = header.get("randomness")
+    told = told if isinstance(told, list) else []
     call = Call(
         numerical_warnings=tuple(
             words(item.get("message"), 200)
@@ -268,6 +312,9 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
         ),
         inputs_after=decoded(header.get("inputs_after")),
         made=decoded(header.get("made")),
+        randomness=tuple(name for name in RANDOMNESS if name in told),
+        drew=header["drew"] if type(header.get("drew")) is bool else None,
+        noted=_read_noted(header.get("noted"), payload, budget),
     )
     if header.get("outcome") == "returned":
         call.value = decode(header.get("value"), payload, budget=budget)

@@ -202,10 +202,11 @@ class Session:
         return self._conclude(transcript, finished, deadline)
 
     def _send(self, request: Request, theirs: socket.socket) -> None:
-        seconds = self._limits.seconds_per_exercise
+        told = request.header()
+        seconds = min(self._limits.seconds_per_exercise, told.get("seconds", self._limits.seconds_per_exercise))
         later = 1 if self._sandbox.mode == "plain" else LATER
         clock = self._of_the_clock(seconds) * later
-        header = {**request.header(), "seconds": seconds, "seconds_of_the_clock": clock}
+        header = {**told, "seconds": seconds, "seconds_of_the_clock": clock}
         self._channel.settimeout(GRACE_SECONDS)
         send_frame(self._channel, header, request.payload)
         socket.send_fds(self._channel, [b"F"], [theirs.fileno()])

@@ -20,6 +20,7 @@ import numpy as np
 
 from . import tensors
 from .lookout import Lookout, Seen
+from .randomness import Handed, global_states, moved
 from .values import TEXT_CAP, Encoder, Tensor, decode, leaves, map_leaves
 
 WARNINGS_CAP = 20
@@ -62,9 +63,16 @@ def _perform(
         return builders(ask, next(numbers))
 
     kept: list[tuple[int, Any]] = []
+    with lookout.resting():
+        before = global_states()
     for index, call in enumerate(calls):
+        made = build()
         with lookout.over(closely=True):
-            header, encoder, result = _one_call(function, call, payload, build())
+            header, encoder, result = one_call(function, call, payload, made)
+        header["drew"] = made["rng"].drew
+        if index == len(calls) - 1:
+            with lookout.resting():
+                header["randomness"] = moved(before)
         if header["outcome"] == "returned" and not call.get("once"):
             kept.append((index, result))
         send({"event": "call", "index": index, **header}, encoder.payload())
@@ -72,11 +80,11 @@ def _perform(
         if call.get("once"):
             continue
         with lookout.over(closely=False):
-            header, encoder, _ = _one_call(function, call, payload, build())
+            header, encoder, _ = one_call(function, call, payload, build())
         send({"event": "again", "index": index, **header}, encoder.payload())
     for call in calls:
         with lookout.over(closely=False):
-            _one_call(function, call, payload, build(), shake=True)
+            one_call(function, call, payload, build(), shake=True)
     for index, result in kept:
         encoder = Encoder()
         tree = encoder.encode(result)
@@ -87,7 +95,7 @@ def _perform(
 def builders(ask: Callable[[dict[str, Any], bytes], Any] | None, number: int) -> dict[str, Any]:
     """Makers of the arguments that are no plain values, for the call of this number."""
     return {
-        "rng": generator,
+        "rng": Handed(generator),
         "host": lambda node: host_function(str(node["id"]), ask, node.get("lib") == "torch", number),
         "activation": lambda node: tensors.activation(str(node["name"]), float(node["scale"])),
     }
@@ -135,7 +143,7 @@ def host_function(
     return call
 
 
-def _one_call(
+def one_call(
     function: Callable[..., Any],
     call: dict[str, Any],
     payload: bytes,

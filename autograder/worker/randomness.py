@@ -1,0 +1,56 @@
+"""Whether a function draws random numbers: from a global generator, or from those that it is handed."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+#: The global generators that are looked at.
+RANDOMNESS = ("NumPy", "torch", "Python")
+
+
+def global_states() -> dict[str, Any]:
+    """The state of each global generator, to be compared with a later one."""
+    numpy = np.random.get_state(legacy=False)["state"]
+    states: dict[str, Any] = {"NumPy": (numpy["pos"], numpy["key"].tobytes()), "Python": random.getstate()}
+    if "torch" in sys.modules:
+        states["torch"] = _of_torch(sys.modules["torch"].default_generator)
+    return states
+
+
+def moved(before: dict[str, Any]) -> list[str]:
+    """Whose state is another than before."""
+    after = global_states()
+    return [name for name in RANDOMNESS if name in before and before[name] != after[name]]
+
+
+class Handed:
+    """Makes the generators that a call is handed, and says whether any was drawn from."""
+
+    def __init__(self, make: Callable[[dict[str, Any]], Any]) -> None:
+        self._make, self._made = make, []
+
+    def __call__(self, node: dict[str, Any]) -> Any:
+        generator = self._make(node)
+        self._made.append((generator, _state(generator)))
+        return generator
+
+    @property
+    def drew(self) -> bool | None:
+        """None where none was handed over."""
+        return any(_state(generator) != before for generator, before in self._made) if self._made else None
+
+
+def _state(generator: Any) -> Any:
+    try:
+        return generator.bit_generator.state if isinstance(generator, np.random.Generator) else _of_torch(generator)
+    except Exception:  # it is in a stranger's hands
+        return None
+
+
+def _of_torch(generator: Any) -> bytes:
+    return generator.get_state().numpy().tobytes()
