@@ -132,7 +132,9 @@ UNIFORM = "A query that may attend to nothing spreads its weight over all keys. 
 MILD = "Forbidden scores get a number that is not low enough: scores of ±10,000 are possible."
 OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
 OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
-INTERLEAVED = "The heads take every h-th column. Head h owns a contiguous block: columns h·d_head … (h+1)·d_head − 1."
+INTERLEAVED = (
+    "The heads take every h-th column. A head owns a contiguous block: head i has i·d_head … (i+1)·d_head − 1."
+)
 BY_SHARE = "The scores are divided by √(d_model / h). d_head need not be d_model / h: read it off the heads themselves."
 ALWAYS_CAUSAL = "Later tokens are left out even where no mask says so. What may be seen is the mask's business."
 RESHAPED = (

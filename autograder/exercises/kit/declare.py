@@ -30,6 +30,7 @@ def exercise(
     not_from: tuple[str, ...] = (),
     contains: tuple[str, ...] = (),
     plain: Callable[..., Any] | None = None,
+    counted: tuple[str, ...] = (),
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
     examine: Callable[[Case, Any], Symptom | None] | None = None,
 ) -> Exercise:
@@ -43,7 +44,7 @@ def exercise(
     sizes, ranges: what sizes are drawn from, and some of them by name.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, contains, plain, made, examine: as in `Exercise`.
+    library, not_from, contains, plain, counted, made, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -74,6 +75,7 @@ def exercise(
         not_from=not_from,
         contains=contains,
         plain=plain,
+        counted=counted,
         made=made,
         examine=examine,
     )

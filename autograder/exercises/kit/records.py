@@ -110,6 +110,7 @@ class Exercise:
     probes: makes cases in which sizes coincide, for no marks: an answer that takes one size for another runs there.
     plain: the function as a student would write it, from plain functions of earlier exercises where it is made of
         them: an answer that a small change of it gives as well is told that change.
+    counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
     examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
         arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
@@ -128,6 +129,7 @@ class Exercise:
     contains: tuple[str, ...] = ()
     probes: Callable[[np.random.Generator], Sequence[Case]] | None = None
     plain: Callable[..., Any] | None = None
+    counted: tuple[str, ...] = ()
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None
 

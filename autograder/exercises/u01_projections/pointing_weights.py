@@ -136,7 +136,7 @@ MISTAKES = (
     ("rows-alike", designed(one_query),
      "All rows point at the same column, though their targets differ. Does each token get a query of its own?"),
     ("repeats", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),
-     "Right where each token is pointed at once, wrong where two point at the same. Can your design let them?"),
+     "It goes wrong where two tokens point at the same one. Can your design let them?"),
     ("features-for-weights", lambda X, target: parabola(len(X), target),
      "These look like queries and keys, one row a token. The weights are asked for, which make them from X."),
     ("wrong-shapes", lambda X, target: made_from(X, 50 * np.eye(len(X))[target], np.eye(len(X))),

@@ -101,10 +101,10 @@ MISTAKES = (
      "The decay is added to the gradient, and so is divided by the gradient's size. That is Adam with an L2 penalty; "
      "the W of AdamW stands for a decay of its own."),
     ("eps-under-the-root", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps).sqrt()},
-     "eps stands under the root. Where does this formula have it? In layer norm it was another."),
+     "eps stands under the root. Where does the docstring put it? In layer norm it was another place."),
     ("decay-without-lr", {"decay": "without lr"}, "The decay is not multiplied by lr."),
     ("decay-of-the-new-w", {"decay": "of the new w"},
-     "The decay is taken of weights that have moved already. Which w does the formula mean?"),
+     "The decay is taken of weights that have moved already. From which w do both parts start?"),
     ("betas-swapped",
      lambda w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, *rest, **more: adamw_step(
          w, grad, m, v, step, lr, beta2, beta1, *rest, **more),

@@ -15,7 +15,8 @@ def layer_norm(x: tokens("B n d"), gamma: gain("d"), beta: normal("d", 0.7), eps
 
 
 def plain(x, gamma, beta, eps=1e-5):
-    variance, mean = torch.var_mean(x, dim=-1, unbiased=False, keepdim=True)
+    mean = x.mean(dim=-1, keepdim=True)
+    variance = x.var(dim=-1, unbiased=False, keepdim=True)
     deviation = torch.sqrt(variance + eps)
     normalised = (x - mean) / deviation
     return gamma * normalised + beta

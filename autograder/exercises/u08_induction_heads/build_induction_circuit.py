@@ -76,8 +76,8 @@ MISTAKES = (
      "The second layer attends to the current token's earlier self, not to the token after it. "
      "Its keys are to hold what the first layer noted: the token before."),
     ("second-layer-looks-at-itself", {"match_on": "token"},
-     "The second layer attends to the position it stands on. Which part of the stream do its queries read, which its "
-     "keys?"),
+     "The second layer attends to the position it stands on. Either its keys hold that position's own token, or what "
+     "speaks for late positions outweighs a match."),
     ("second-layer-elsewhere", {"ask": "noted", "match_on": "token"},
      "The second layer attends to other positions than the one after the earlier match. "
      "Which part of the stream do its queries read, which its keys?"),
