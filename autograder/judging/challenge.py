@@ -20,6 +20,7 @@ from ..exercises.kit.arguments import Rng
 from ..exercises.kit.records import GRADIENTS, Case, Exercise, Leaf
 from ..reading.assignment import Assignment
 from ..worker.values import leaves, map_leaves
+from .again import Again
 from .compare import tolerance
 from .ours import outcome
 from .posed import Posed
@@ -44,7 +45,7 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     if isinstance(exercise.returns, Leaf) and exercise.returns.kind == "bool":
         # Whoever counts the calls could else answer yes or no by the place alone.
         cases = [cases[index] for index in generator.permutation(len(cases))]
-    posed = Posed(exercise, cases, partial(outcome, library=exercise.library))
+    posed = Posed(exercise, cases, partial(outcome, library=exercise.library), Again(exercise.library))
     criteria = {case.criterion for case in cases}
     for criterion in sorted(criteria ^ set(exercise.credit)):
         lacking = "credit gives it no share" if criterion in criteria else "draw made no case of it"
@@ -63,7 +64,7 @@ def _probes(exercise: Exercise, seed: int) -> Posed | None:
     generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), 1])
     drawn = list(exercise.probes(generator)) if exercise.probes is not None and exercise.examine is None else []
     cases = [_with_leeway(case) if exercise.library == "torch" else case for case in drawn]
-    posed = Posed(exercise, cases, partial(outcome, library=exercise.library))
+    posed = Posed(exercise, cases, partial(outcome, library=exercise.library), Again(exercise.library))
     return posed if cases and all(expected.failure is None for expected in posed.expected) else None
 
 

@@ -145,7 +145,7 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return Problem("type", f"{name} is {describe(value)} where {asked} was asked for", index)
     expected = np.asarray(expected)
     if value.shape != expected.shape:
-        return Problem("shape", f"{name} has shape {value.shape} where {expected.shape} was asked for", index)
+        return Problem("shape", f"the shape of {name} is {value.shape} where {expected.shape} was asked for", index)
     wanted = leaf.kind.split()[0]
     if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
         text = f"{name} has dtype {value.dtype} where {leaf.exactly or wanted} was asked for"
@@ -166,7 +166,8 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
     name = leaf.name
     if isinstance(value, np.ndarray):
         if value.shape != ():
-            return Problem("shape", f"{name} has shape {value.shape} where a single number was asked for", index)
+            text = f"the shape of {name} is {value.shape} where a single number was asked for"
+            return Problem("shape", text, index)
         value = value[()].item()
     if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
         return Problem("type", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)

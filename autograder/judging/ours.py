@@ -20,7 +20,7 @@ from ..worker.values import map_leaves
 from .posed import Outcome
 
 #: Where our own functions print, what they warn of and torch's number of threads belong to the whole process.
-_one_at_a_time = threading.RLock()
+one_at_a_time = threading.RLock()
 
 
 def outcome(function: Callable[..., Any], case: Case, precise: bool = False, library: str = "numpy") -> Outcome:
@@ -28,7 +28,7 @@ def outcome(function: Callable[..., Any], case: Case, precise: bool = False, lib
 
     Any thread may ask: a worker of a Dask cluster has several.
     """
-    with _one_at_a_time:
+    with one_at_a_time:
         return _call_ours(function, case, precise, library)
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,15 +36,18 @@ class Posed:
     """One exercise with its cases drawn and its expected outcomes known.
 
     ask: calls one of our own functions on a case: `ask(function, case, precise)`; precise raises float32 to float64.
+    again: calls many functions on the same cases; see `Again`.
     """
 
-    def __init__(self, exercise: Exercise, cases: Sequence[Case], ask: Callable[..., Outcome]) -> None:
-        self.exercise, self.cases, self._ask = exercise, list(cases), ask
+    def __init__(self, exercise: Exercise, cases: Sequence[Case], ask: Callable[..., Outcome], again: Any) -> None:
+        self.exercise, self.cases, self._ask, self._again = exercise, list(cases), ask, again
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[str, list[Outcome]] = {}
         #: The exercise with cases of equal sizes, where it has any: what else is asked of a wrong answer.
         self.probes: Posed | None = None
         self._varied: dict[tuple[str, int], Outcome] = {}
+        #: What was found out about this posing and is asked for again.
+        self.notes: dict[Any, Any] = {}
         self._weighed = False
 
     def weigh(self) -> None:
@@ -62,6 +68,14 @@ class Posed:
             cases.append(replace(case, rtol=asked) if asked > enough else case)
         self.cases, self._weighed = cases, True
 
+    def part(self, indices: Sequence[int]) -> Posed:
+        """The same exercise with some of its cases, each to be asked once."""
+        part = copy(self)
+        part.cases = [replace(self.cases[index], once=True) for index in indices]
+        part.expected = [self.expected[index] for index in indices]
+        part.probes, part.notes, part._varied, part._weighed = None, {}, {}, True
+        return part
+
     def mistaken(self, slug: str) -> list[Outcome]:
         """What the known mistake `slug` answers to every case."""
         if slug not in self._mistaken:
@@ -72,8 +86,23 @@ class Posed:
     def varied(self, name: str, function: Callable[..., Any], index: int) -> Outcome:
         """What another of our functions answers to one case; kept by name, since a class makes the same mistakes."""
         if (name, index) not in self._varied:
-            self._varied[name, index] = self._outcome(function, self.cases[index])
+            self._varied[name, index] = self.tried(function, index)
         return self._varied[name, index]
+
+    def ask(self, function: Callable[..., Any], case: Case) -> Outcome:
+        """What one of our functions answers to a case, as it comes."""
+        return self._ask(function, case, precise=True)
+
+    def tried(self, function: Callable[..., Any], index: int) -> Outcome:
+        """The same, not kept: what is tried once and fails is needed by nobody."""
+        found = self._again.ask(function, self.cases[index])
+        if found.failure is None:
+            found = replace(found, value=flat(self.exercise.returns, found.value), made=None)
+        return found
+
+    def quietly(self) -> AbstractContextManager[None]:
+        """Inside, many functions may be tried."""
+        return self._again.quietly()
 
     def reference_on(self, case: Case) -> Outcome:
         """What the reference answers to another case than those that were drawn."""
@@ -90,11 +119,19 @@ class Posed:
 
 @dataclass(frozen=True)
 class Evidence:
-    """All calls of one function, with the problem of each (None where it is right)."""
+    """All calls of one function, with the problem of each (None where it is right).
+
+    only: the one of several results that is looked at; None: all.
+    """
 
     posed: Posed
     calls: list[Call]
     problems: list[Problem | None]
+    only: int | None = None
+
+    def parameters(self) -> list[str]:
+        """The arguments by the names that the docstring gives them."""
+        return list(inspect.signature(self.posed.exercise.reference).parameters)
 
     def failing(self) -> list[int]:
         return [index for index, problem in enumerate(self.problems) if problem is not None]
@@ -118,7 +155,7 @@ class Evidence:
             if not isinstance(values, tuple) or expected is None or len(values) != len(expected):
                 continue
             for leaf, (value, wanted) in enumerate(zip(values, expected, strict=True)):
-                if isinstance(value, (np.ndarray, int, float)):
+                if isinstance(value, (np.ndarray, int, float)) and self.only in (None, leaf):
                     value, wanted = _plain(np.asarray(value)), _plain(np.asarray(wanted))
                     if value.shape == wanted.shape:
                         yield self.posed.cases[index], leaf, value, wanted

@@ -1,48 +1,80 @@
-"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations.
-
-That two functions raise does not make them the same: an exception speaks for a mistake only beside other evidence.
-"""
+"""Which mistake explains a wrong answer: first the exercise's known mistakes, then general relations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-
-import numpy as np
+from dataclasses import replace
 
 from ..data import Call, Finding
-from ..exercises.kit.records import Case
-from ..worker.values import leaves
-from .compare import RTOL_FLOAT32, Problem, same, tolerance
-from .posed import Evidence, Outcome, Posed
-from .relations import coverage, form, inputs, numbers
+from .compare import Problem
+from .known import known_mistake, known_of
+from .posed import Evidence, Posed
+from .relations import coverage, errors, form, inputs, numbers, order, places, shapes
+from .relations.wherever import names_given, set_apart, some_cases_only, where_it_fails
+from .repair import repaired, repairs
 from .variants.explain import explain
+from .variants.pairs import explain_by_two, explain_ordinary
 
 __all__ = ["Finding", "recognise"]
 
+Relation = Callable[[Evidence], Finding | None]
+#: What is looked for in each of several results by itself.
+OF_ONE_RESULT: tuple[Relation, ...] = (
+    *(numbers.constant_factor, order.transposed, numbers.inverted, coverage.masked_rows, order.permuted),
+    *(order.read_in_another_order, numbers.simple_function, coverage.entries_missing, numbers.unnormalised),
+    *(numbers.wrong_temperature, numbers.varying_factor, numbers.added_constant, numbers.rows_related),
+    *(coverage.same_row_everywhere, order.same_numbers, places.partly_right),
+)
+
+
+def leaf_by_leaf(evidence: Evidence) -> Finding | None:
+    """Of several results each by itself: which are right, and what is the matter with each of the others."""
+    leaves = evidence.posed.exercise.leaves
+    if len(leaves) < 2 or not evidence.all_of_kind("values"):
+        return None
+    wrong = sorted({leaf for _, leaf, _, _ in evidence.wrong_pairs()})
+    found = {leaf: _first_of(OF_ONE_RESULT, replace(evidence, only=leaf)) for leaf in wrong}
+    if not any(found.values()):
+        return None
+    fine = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
+    told = [f"{coverage.begin(fine)}: right."] if fine else []
+    for text in dict.fromkeys(each.text if each else "wrong." for each in found.values()):
+        names = [leaves[i].name for i, each in found.items() if (each.text if each else "wrong.") == text]
+        lead = "" if text.lower().startswith(f"{names[0].lower()} ") else f"{coverage.begin(names)}: "
+        told.append(f"{lead}{text[:1].lower() + text[1:] if lead else text}")
+    return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
+
+
+def _first_of(relations: Sequence[Relation], evidence: Evidence) -> Finding | None:
+    return next((finding for relation in relations if (finding := relation(evidence)) is not None), None)
+
+
 #: General relations, the most telling first. Each must hold wherever the answer is wrong, not in one case by chance.
-RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
+RELATIONS: tuple[Relation, ...] = (
     form.no_return,
     form.wrong_signature,
     form.swapped_results,
     form.wrong_container,
     form.wrong_dtype,
-    form.wrong_shape,
+    shapes.wrong_shape,
     form.only_made,
     form.only_warned,
-    form.shapes_do_not_fit,
+    errors.of_shapes,
     coverage.constant_answer,
     coverage.remembers,
     form.returns_input,
     numbers.imprecise,
     numbers.constant_factor,
-    numbers.transposed,
+    order.transposed,
     numbers.inverted,
     coverage.masked_rows,
     form.not_finite,
-    numbers.permuted,
+    order.permuted,
+    order.read_in_another_order,
     numbers.simple_function,
+    leaf_by_leaf,
     coverage.entries_missing,
-    coverage.right_in_part,
+    places.partly_right,
     numbers.unnormalised,
     numbers.wrong_temperature,
     numbers.varying_factor,
@@ -50,18 +82,34 @@ RELATIONS: tuple[Callable[[Evidence], Finding | None], ...] = (
     numbers.added_constant,
     numbers.rows_related,
     coverage.same_row_everywhere,
-    numbers.same_numbers,
+    order.same_numbers,
     inputs.generator_unused,
     inputs.changed_inputs,
     inputs.applied_twice,
     numbers.measured_on_draws,
     coverage.one_result_wrong,
-    coverage.some_cases_only,
+    some_cases_only,
+    names_given,
+)
+#: What may be said of the numbers once their form is put right.
+NUMERIC: tuple[Relation, ...] = (
+    numbers.constant_factor,
+    numbers.varying_factor,
+    numbers.added_constant,
+    inputs.changed_inputs,
+)
+#: How the names of findings begin that tell where it is wrong, and not why.
+WEAK = ("fails-", "only-", "not-general", "generator-unused", "wrong-names")
+#: How the slugs of relations begin that name a symptom: two slips that explain the answer in full say more.
+SYMPTOMS = (
+    *WEAK,
+    *("off-by-factor", "permuted", "same-numbers", "rows-"),
+    *("first-row-only", "single-batch-only", "entries-missing"),
 )
 #: For answers that are right wherever they do not raise.
-OF_CRASHES = (form.wrong_signature, form.shapes_do_not_fit, coverage.first_batch_only, coverage.some_cases_only)
+OF_CRASHES = (form.wrong_signature, errors.of_shapes, coverage.first_batch_only, some_cases_only)
 #: For slips of the pen, such as a name that is not defined.
-OF_SLIPS = (coverage.some_cases_only,)
+OF_SLIPS = (some_cases_only,)
 #: Exceptions that speak of a slip of the pen, whatever is to be computed.
 SLIPS = frozenset(
     (
@@ -89,31 +137,61 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     if all(posed.cases[index].gradient for index in failing):
         return _of_gradients(problems[failing[0]])
     if posed.exercise.examine is not None:
-        return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls[:count], problems[:count])
+        return _of_symptoms(posed, calls[:count], problems[:count], failing) or _of_relations(
+            posed, calls[:count], problems[:count]
+        )
     if _slips(posed, calls, failing):
         return _of_relations(posed, calls[:count], problems[:count])
     known = (
-        _known(posed, calls, problems, list(everywhere), strict=True)
+        known_mistake(posed, calls, problems, list(everywhere), strict=True)
         or form.swapped_results(Evidence(posed, calls[:count], problems[:count]))
         or explain(posed, calls[:count], problems[:count])
         or _of_errors(posed, calls, failing)
         or _of_a_constant(posed, calls[:count], problems[:count])
     )
     if known is None and any(problems[index] is not None for index in core):
-        known = _known(posed, calls, problems, core, strict=False) or explain(posed, calls, problems, core)
+        known = known_mistake(posed, calls, problems, core, strict=False) or explain_ordinary(
+            posed, calls, problems, core
+        )
     if known is not None:
         return known
-    finding = _of_relations(posed, calls[:count], problems[:count])
+    misshapen = any(problems[index].kind == "shape" for index in failing)
+    second = _behind_another(posed, calls[:count], misshapen=True) if misshapen else None
+    finding = second or _of_relations(posed, calls[:count], problems[:count])
+    answered = any(calls[index].failure is None for index in failing)
+    if answered and not misshapen and (finding is None or finding.slug.startswith(WEAK)):
+        finding = _behind_another(posed, calls[:count], misshapen=False) or finding
+    if finding is None or finding.slug.endswith("-fixed") or _is_symptom(finding):
+        finding = explain_by_two(posed, calls[:count], problems[:count]) or finding
     if finding is not None:
         return finding
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
-    return _known(posed, calls, problems, telling, strict=False) if telling else None
+    return known_mistake(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _is_symptom(finding: Finding) -> bool:
+    """Where several results are told one by one, each is told all that is known of it."""
+    return finding.slug.startswith(WEAK) or (finding.slug.startswith(SYMPTOMS) and "-and-" not in finding.slug)
+
+
+def _behind_another(posed: Posed, calls: list[Call], misshapen: bool) -> Finding | None:
+    """Two slips: results or axes in another order, and one that is seen once they are put right."""
+    for repair in repairs(posed, calls, misshapen):
+        mended, problems = repaired(posed, calls, repair)
+        if not any(problems):
+            return None  # the first slip is all there is, and has a relation of its own
+        found = of_values(posed, mended, problems)
+        if found is None:
+            found = _first_of(NUMERIC, Evidence(posed, mended, problems))
+        if found is not None:
+            return Finding(f"{repair.slug}-and-{found.slug}", f"{repair.words} Beside that: {found.text}")
+    return None
 
 
 def of_values(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
     """A known mistake, or a small change of the plain program, that answers all of these calls as the student does."""
-    return _known(posed, calls, problems, list(range(len(calls))), strict=True) or explain(posed, calls, problems)
+    return known_of(posed, calls, problems) or explain(posed, calls, problems)
 
 
 def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -133,7 +211,10 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
     relations = OF_CRASHES if evidence.all_of_kind("raised") else RELATIONS
     if _slips(posed, calls, evidence.failing(), anywhere=evidence.all_of_kind("raised")):
         relations = OF_SLIPS
-    return next((finding for relation in relations if (finding := relation(evidence)) is not None), None)
+    found = _first_of(relations, evidence)
+    if found is None or found.slug.startswith(WEAK) or found.text.startswith("The numbers are right"):
+        return found
+    return replace(found, text=f"{where_it_fails(evidence)} {found.text}".strip())
 
 
 def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:
@@ -155,13 +236,23 @@ def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding |
     return Finding("no-error", advice.get("no-error", text))
 
 
-def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int]) -> Finding | None:
-    """The first symptom that was found, in the words of the known mistake of that name if there is one."""
-    slugs = [problems[index].slug for index in failing if problems[index].slug is not None]
-    if not slugs:
+def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None], failing: list[int]) -> Finding | None:
+    """The symptoms that were found, in the words of the known mistakes of these names, and what sets their cases apart.
+
+    A later case may show what the first hides, so that each is told once, with the case that it is from.
+    """
+    seen: dict[str, str] = {}
+    for index in failing:
+        slug = problems[index].slug
+        if slug is not None:
+            seen.setdefault(slug, posed.cases[index].label)
+    if not seen:
         return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
-    return Finding(slugs[0], advice.get(slugs[0], ""))
+    first, *others = seen
+    apart = set_apart(Evidence(posed, calls, problems))
+    further = [f"In the case “{seen[slug]}”: {advice[slug]}" for slug in others[:2] if slug in advice]
+    return Finding(first, " ".join(filter(None, (advice.get(first, ""), *further, apart))))
 
 
 def _of_gradients(problem: Problem) -> Finding:
@@ -179,62 +270,3 @@ def _of_gradients(problem: Problem) -> Finding:
     return Finding(
         "gradient-wrong", "The values are right, the gradients are not: is a part of the way out of the graph?"
     )
-
-
-def _known(
-    posed: Posed, calls: list[Call], problems: list[Problem | None], indices: list[int], strict: bool
-) -> Finding | None:
-    """The first known mistake that agrees with the calls at `indices`."""
-    for mistake in posed.exercise.mistakes:
-        outcomes = posed.mistaken(mistake.slug)
-        if not strict and not any(_is_wrong(posed, i, outcomes[i]) for i in indices):
-            continue  # a mistake that does not show in these cases cannot be what went wrong in them
-        agree = all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices)
-        if agree and _speaks(posed, calls, outcomes, indices):
-            return Finding(mistake.slug, mistake.advice)
-    return None
-
-
-def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:
-    """Calls that agree with a known mistake: do they say more than that both raise?
-
-    They do where a wrong value agrees, where both raise the same words each time, or where most cases do not raise:
-    to fail in just these few tells much.
-    """
-    raised = [i for i in indices if calls[i].failure is not None and posed.cases[i].raises is None]
-    returned = [i for i in indices if calls[i].failure is None]
-    if not raised:
-        return True
-    if any(_is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
-        return True
-    return all(calls[i].failure.message == outcomes[i].said != "" for i in raised)
-
-
-def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
-    case, expected = posed.cases[index], posed.expected[index]
-    if outcome.made is not None:
-        return True
-    return outcome.failure != expected.failure or not same(outcome.value, expected.value, tolerance(case))
-
-
-def _agree(case: Case, call: Call, problem: Problem | None, outcome: Outcome, strict: bool) -> bool:
-    if call.failure is not None or outcome.failure is not None:
-        return call.failure is not None and call.failure.type_name == outcome.failure
-    if problem is not None and problem.kind == "warned" and not outcome.warned:
-        return False
-    if (problem is not None and problem.kind == "made") != (outcome.made is not None) and strict:
-        return False
-    if problem is not None and problem.kind == "precision" and _floats(call.value) != _floats(outcome.value):
-        return False  # a mistake that keeps the precision does not explain why it was lost
-    rtol = max(tolerance(case), RTOL_FLOAT32 if _is_float32(call.value) else 0.0)
-    return same(call.value, outcome.value, rtol)
-
-
-def _floats(value: object) -> list[np.dtype]:
-    return [leaf.dtype for leaf in leaves(value) if isinstance(leaf, np.ndarray) and leaf.dtype.kind == "f"]
-
-
-def _is_float32(value: object) -> bool:
-    if isinstance(value, tuple):
-        return any(_is_float32(item) for item in value)
-    return isinstance(value, np.ndarray) and value.dtype == np.float32

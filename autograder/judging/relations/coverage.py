@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ...data import Finding
@@ -29,19 +31,6 @@ def masked_rows(evidence: Evidence) -> Finding | None:
         if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
             return Finding("masked-rows", "Right except in rows where nothing may be attended to: what stands there?")
         return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
-    return None
-
-
-def first_batch_only(evidence: Evidence) -> Finding | None:
-    core = next(iter(evidence.posed.exercise.credit))
-    failing = [evidence.posed.cases[index] for index in evidence.failing()]
-    passing = [case for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False) if problem is None]
-    if not any(case.sizes.get("B", 1) == 1 for case in passing):
-        return None
-    if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
-        return None  # a batch is no hindrance: something else sets the failing cases apart
-    if all(case.sizes.get("B", 1) > 1 for case in failing):
-        return Finding("single-batch-only", "Right for one sequence, wrong for a batch: which axes move?")
     return None
 
 
@@ -89,35 +78,6 @@ def entries_missing(evidence: Evidence) -> Finding | None:
     return Finding("entries-missing", "Some entries are right and the others are 0: what leaves them out?")
 
 
-def right_in_part(evidence: Evidence) -> Finding | None:
-    """Whole rows are right and whole rows are wrong."""
-    pairs = evidence.wrong_pairs()
-    if not pairs or not evidence.all_of_kind("values"):
-        return None
-    first_wrong, others_right, last_right, told = True, True, True, False
-    for case, _, value, expected in pairs:
-        if value.ndim < 1:
-            return None
-        if value.shape[0] < 2:
-            continue
-        told = True
-        scale = tolerance(case) * np.abs(expected).max() + 1e-12
-        near = np.abs(value.astype(float) - expected.astype(float)) <= scale
-        right = near.reshape(len(value), -1).all(axis=1)
-        first_wrong &= bool(right[0]) and not right[1:].any()
-        others_right &= bool(right[:-1].all())
-        last_right &= bool(right[1:].all())
-    if not told:
-        return None
-    if first_wrong:
-        return Finding("first-row-only", "Only the first row is right: does every row get the same treatment?")
-    if others_right:
-        return Finding("last-row-wrong", "All rows are right but the last: does the loop end one too early?")
-    if last_right:
-        return Finding("first-row-wrong", "All rows are right but the first: does the loop begin one too late?")
-    return None
-
-
 def same_row_everywhere(evidence: Evidence) -> Finding | None:
     """All rows of every wrong result are the same row."""
     pairs = evidence.wrong_pairs()
@@ -144,21 +104,26 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
         return None
     bad = " and ".join(leaves[index].name for index in sorted(wrong))
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    return Finding(f"{slug}-wrong", f"{begun(' and '.join(right))}: right. {begun(bad)}: not.")
+    return Finding(f"{slug}-wrong", f"{begin(right)}: right. {begin([bad])}: not.")
 
 
-def some_cases_only(evidence: Evidence) -> Finding | None:
-    """All ordinary cases are right, or some are: what tells them apart from the others?"""
+def begin(names: Sequence[str]) -> str:
+    """The names of results at the beginning of a sentence: q is not Q."""
+    words = " and ".join(names)
+    return words if len(words.split()[0]) == 1 else begun(words)
+
+
+def first_batch_only(evidence: Evidence) -> Finding | None:
     core = next(iter(evidence.posed.exercise.credit))
-    cases = evidence.posed.cases
-    failing = [cases[index] for index in evidence.failing()]
-    passing = [case for case, problem in zip(cases, evidence.problems, strict=False) if problem is None]
-    labels = "; ".join(f"“{case.label}”" for case in failing[:3])
-    if not any(case.criterion == core for case in failing):
-        criteria = list(dict.fromkeys(case.criterion for case in failing))
-        slug = "fails-" + "-and-".join(name.replace(" ", "-") for name in criteria)
-        return Finding(slug, f"Ordinary cases are right. What fails is {labels}.")
-    ordinary = [case for case in passing if case.criterion == core]
-    if len(ordinary) >= 2:
-        return Finding("not-general", f"Some ordinary cases are right, others not: {labels}. What sets them apart?")
+    failing = [evidence.posed.cases[index] for index in evidence.failing()]
+    passing = [case for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False) if problem is None]
+    if not any(case.sizes.get("B", 1) == 1 for case in passing):
+        return None
+    if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
+        return None  # a batch is no hindrance: something else sets the failing cases apart
+    if all(case.sizes.get("B", 1) > 1 for case in failing):
+        text = (
+            "Right for one sequence alone (B = 1), wrong for a batch: is a mean, a sum or an axis right for one only?"
+        )
+        return Finding("single-batch-only", text)
     return None

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ...data import Finding
-from ..compare import close, describe, find_problem, tolerance
+from ..compare import describe, find_problem
 from ..posed import Evidence
-from . import sizes
+
+MATERIALISES = "The numbers are right, but on the way the answer makes a tensor that it must do without."
 
 
 def no_return(evidence: Evidence) -> Finding | None:
@@ -61,47 +62,9 @@ def wrong_dtype(evidence: Evidence) -> Finding | None:
     return None
 
 
-def wrong_shape(evidence: Evidence) -> Finding | None:
-    failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
-    if 2 * len(failing) <= len(evidence.failing()):
-        return None
-    if all(isinstance(evidence.calls[index].value, list) for index in failing):
-        return Finding(
-            "wrong-length", "The list is too long or too short. Which entries belong to it, and when is it done?"
-        )
-    verdicts, shapes = set(), []
-    for index in failing:
-        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
-        if isinstance(value, tuple):
-            leaf = evidence.problems[index].leaf
-            value, expected = value[leaf], expected[leaf]
-        value, expected = np.asarray(value), np.asarray(expected)
-        rtol = tolerance(evidence.posed.cases[index])
-        shapes.append((evidence.posed.cases[index], value.shape, expected.shape))
-        if value.dtype.kind not in "biuf":
-            return None
-        if value.ndim >= 2 and close(np.swapaxes(value, -1, -2), expected, rtol):
-            verdicts.add("transposed")
-        elif value.size == expected.size and close(value.ravel(), expected.ravel(), rtol):
-            verdicts.add("reshaped")
-        else:
-            verdicts.add("other")
-    if verdicts == {"transposed"}:
-        return Finding("transposed", "The result is transposed: rows and columns have changed places.")
-    if "other" not in verdicts:
-        return Finding("wrong-shape", "The numbers are right, the shape is not. Is an axis too many or too few?")
-    text = (
-        sizes.shapes_in_words(evidence.posed.exercise.leaves[evidence.problems[failing[0]].leaf].name, shapes)
-        or "The result has the wrong shape."
-    )
-    return Finding("wrong-shape", f"{text} Write down the shape of every step beside the code.")
-
-
 def only_made(evidence: Evidence) -> Finding | None:
     if evidence.all_of_kind("made"):
-        return Finding(
-            "materialises", "The numbers are right, but on the way the answer makes a tensor that it must do without."
-        )
+        return Finding("materialises", MATERIALISES)
     return None
 
 
@@ -141,29 +104,4 @@ def wrong_signature(evidence: Evidence) -> Finding | None:
         for call in calls
     ):
         return Finding("wrong-signature", "The function does not take the arguments that its docstring names.")
-    return None
-
-
-def shapes_do_not_fit(evidence: Evidence) -> Finding | None:
-    """It raises because two sizes were taken for one another."""
-    ordinary = [index for index in evidence.failing() if evidence.posed.cases[index].raises is None]
-    failures = [failure for index in ordinary if (failure := evidence.calls[index].failure) is not None]
-    if not failures or 2 * len(failures) < len(evidence.failing()):
-        return None
-    if all(failure.type_name == "IndexError" for failure in failures):
-        text = "An index runs past the end of an array: is one size taken for another, or a size written as a number?"
-        return Finding("index-out-of-range", text)
-    if all("view size is not compatible" in failure.message for failure in failures):
-        text = "After a transpose the memory is no longer in order, and `view` fails. `reshape` copies where it must."
-        return Finding("view-of-strided", text)
-    words = ("broadcast", "shape", "dimension", "size", "reshape", "align")
-    kinds = ("ValueError", "IndexError", "AxisError", "RuntimeError")
-    if all(failure.type_name in kinds for failure in failures) and any(
-        word in failure.message for failure in failures for word in words
-    ):
-        text = (
-            sizes.two_axes([(evidence.posed.cases[i], f) for i in ordinary if (f := evidence.calls[i].failure)])
-            or "Two arrays do not fit together."
-        )
-        return Finding("shapes-do-not-fit", f"{text} Write the shape of each array beside the line that fails.")
     return None

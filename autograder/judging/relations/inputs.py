@@ -190,7 +190,7 @@ def _explains(evidence: Evidence, index: int, change: Callable[[Case], Case | No
     case = evidence.posed.cases[index]
     try:
         changed = change(case)
-    except (ValueError, IndexError, TypeError):
+    except (ValueError, IndexError, TypeError, ArithmeticError):
         return False
     if changed is None:
         return False

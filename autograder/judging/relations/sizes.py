@@ -23,6 +23,9 @@ _TWO_LENGTHS = tuple(
             r"not aligned: (\d+) \(dim \d+\) != (\d+) \(dim \d+\)",
             r"size mismatch, got input \(\d+\), mat \(\d+x(\d+)\), vec \((\d+)\)",
             r"expected input\[[^\]]*\] to have (\d+) channels, but got (\d+)",
+            r"The expanded size of the tensor \((\d+)\) must match the existing size \((\d+)\)",
+            r"at index 0 has size (\d+) and the array at index \d+ has size (\d+)",
+            r"Expected size (\d+) but got size (\d+) for tensor number",
         ),
     )
 )
@@ -40,7 +43,7 @@ def two_axes(raised: Sequence[tuple[Case, Failure]]) -> str:
     # Where one of the two is 1 the arrays do fit, so that a case may fail elsewhere: the first line counts.
     line = seen[0][2]
     here = [(case, pair) for case, pair, where in seen if where == line]
-    one, other = (_mostly([(case, pair[side]) for case, pair in here]) for side in (0, 1))
+    one, other = (mostly([(case, pair[side]) for case, pair in here]) for side in (0, 1))
     if not one or not other or one == other:
         return ""
     where = f"In line {line} an" if line else "An"
@@ -64,7 +67,7 @@ def _lengths(failure: Failure) -> tuple[int, int] | None:
     return None
 
 
-def _mostly(lengths: Sequence[tuple[Case, int]]) -> str:
+def mostly(lengths: Sequence[tuple[Case, int]]) -> str:
     """The size that is so long in most cases: in a few of them two sizes coincide, and something later fails."""
     for words, value in _candidates(lengths[0][0]):
         agree = sum(value(case) == length for case, length in lengths)
@@ -95,24 +98,35 @@ def _candidates(case: Case) -> Iterator[tuple[str, Any]]:
         for step, words in ((-1, f"{one} − 1"), (1, f"{one} + 1")):
             yield words, lambda c, name=one, step=step: c.sizes.get(name, -9) + step
         yield f"2·{one}", lambda c, name=one: 2 * c.sizes.get(name, -9)
+    for one, other in itertools.permutations(names, 2):
+        for step, sign in ((1, "+"), (-1, "−")):
+            words = f"{one}·({other} {sign} 1)"
+            yield words, lambda c, a=one, b=other, s=step: c.sizes.get(a, -9) * (c.sizes.get(b, -9) + s)
     for one, other in itertools.combinations(names, 2):
+        yield f"{one}·{other} / 2", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) / 2
+        yield f"{one}·{other} − 1", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) - 1
         yield f"{one} + {other}", lambda c, a=one, b=other: c.sizes.get(a, -99) + c.sizes.get(b, -99)
     for one, other in itertools.permutations(names, 2):
         yield f"{one} / {other}", lambda c, a=one, b=other: c.sizes.get(a, -1) / c.sizes.get(b, 1)
+    for one, other in itertools.permutations(names, 2):
+        yield f"{one} // {other}", lambda c, a=one, b=other: _whole(c, a, b)
     for three in itertools.combinations(names, 3):
         yield "·".join(three), lambda c, three=three: int(np.prod([c.sizes.get(name, 0) for name in three]))
 
 
-def shapes_in_words(name: str, found: Sequence[tuple[Case, tuple[int, ...], tuple[int, ...]]]) -> str:
-    """ "The output has the shape (n, d_k) where (n, d_v) is due.", of cases with the shape there and the right one."""
-    if len({(len(shape), len(due)) for _, shape, due in found}) != 1 or not found[0][1]:
-        return ""
-    now = [name_of([(case, shape[axis]) for case, shape, _ in found]) for axis in range(len(found[0][1]))]
-    due = [name_of([(case, shape[axis]) for case, _, shape in found]) for axis in range(len(found[0][2]))]
-    if not all(now) or not all(due) or now == due:
-        return ""
-    return f"{name[:1].upper()}{name[1:]} has the shape ({_listed(now)}) where ({_listed(due)}) is due."
+def _whole(case: Case, one: str, other: str) -> int:
+    """The quotient without its rest; no size where it would be 0 or 1, which many quotients are."""
+    found = case.sizes.get(one, -1) // case.sizes.get(other, 1)
+    return found if found > 1 else -1
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(names) + ("," if len(names) == 1 else "")
+def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
+    """The product of up to five sizes that is so large in each of two cases or more, in the order of the sizes."""
+    names = [name for name in lengths[0][0].sizes if name.isidentifier()]
+    if len({tuple(case.sizes.items()) for case, _ in lengths}) < 2:
+        return ""
+    for count in range(1, 6):
+        for some in itertools.combinations(names, count):
+            if all(int(np.prod([case.sizes.get(name, 0) for name in some])) == size for case, size in lengths):
+                return "·".join(some)
+    return ""

@@ -91,6 +91,9 @@ def of_call(node: ast.Call) -> Iterator[Edit]:
         yield change(node, ast.Call(node.func, [early], []), "loop-ends-early", "the loop ended one round too early")
         yield change(node, ast.Call(node.func, [ast.Constant(1), stop], []), "loop-begins-late",
                     "the loop began one round too late")  # fmt: skip
+        late = ast.BinOp(stop, ast.Add(), ast.Constant(1))
+        yield change(node, ast.Call(node.func, [late], []), "loop-ends-late", "the loop made one round too many")
+    yield from _of_two(node, name)
     yield from _of_range(node, name)
     plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
     if len(plain) == len(node.args) and 2 <= len(plain) <= 8 and name not in ("reshape", "view", "range"):
@@ -136,6 +139,31 @@ def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
             yield change(node, new, f"{shown(other)}-for-{argument.id}-in-{name}", words, POSSIBLE)
 
 
+def _of_two(node: ast.Call, name: str) -> Iterator[Edit]:
+    """The larger or the smaller of two, where their sum or mean is taken; the sum, where a length is taken."""
+    if name in ("max", "min", "maximum", "minimum") and len(node.args) == 2 and not node.keywords:
+        both = ast.BinOp(node.args[0], ast.Add(), node.args[1])
+        what = f"{brief(node.args[0], 'one')} and {brief(node.args[1], 'the other')}"
+        yield change(node, both, f"sum-for-{name}", f"{what} were added, where `{name}` is due", POSSIBLE)
+        half = ast.BinOp(both, ast.Div(), ast.Constant(2))
+        yield change(node, half, f"mean-for-{name}", f"the mean of {what} were taken, where `{name}` is due", POSSIBLE)
+    if name == "var" and called(node)[1]:
+        squares = ast.BinOp(node.func.value, ast.Pow(), ast.Constant(2))
+        kept = [keyword for keyword in node.keywords if keyword.arg not in ("unbiased", "correction", "ddof")]
+        new = ast.Call(_attribute(squares, "mean"), node.args, kept)
+        yield change(node, new, "mean-square-for-variance", "the mean of the squares stood in the place of the "
+                    "variance, without the mean being subtracted first")  # fmt: skip
+    if name == "sum" and isinstance(node.func, ast.Attribute) and called(node)[1]:
+        new = deepcopy(node)
+        new.func.value = ast.BinOp(node.func.value, ast.Pow(), ast.Constant(2))
+        yield change(node, ast.BinOp(new, ast.Pow(), ast.Constant(0.5)), "length-for-sum",
+                    f"the length of {brief(node.func.value, 'it')} (root of the sum of squares) stood in the place of "
+                    "its sum", POSSIBLE)  # fmt: skip
+        yield change(node, new, "squares-for-sum",
+                    f"the sum of the squares of {brief(node.func.value, 'it')} stood in the place of its sum",
+                    POSSIBLE)  # fmt: skip
+
+
 def _said(name: str, node: ast.Call) -> str:
     known = {"sqrt": "the root", "transpose": "the transposition", "swapaxes": "the transposition", "mean": "the mean"}
     return known.get(name, f"`{name}`")
@@ -158,7 +186,7 @@ def _of_axis(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
             new.args[position] = value
         along = "over everything at once" if axis is None else f"along axis {axis}"
         yield change(node, new, f"{name}-{along}", f"`{name}` ran {along}, not along {shown(now)}",
-                    LIKELY if axis in (-2, 0) else POSSIBLE)  # fmt: skip
+                    LIKELY if axis in (-2, 0) else POSSIBLE, f"axis {axis}")  # fmt: skip
 
 
 def _of_reshape(node: ast.Call, name: str) -> Iterator[Edit]:

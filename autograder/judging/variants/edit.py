@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +40,11 @@ class Edit:
     rank: int = LIKELY
     kind: str = ""
 
+    @property
+    def keeps(self) -> bool:
+        """Does it put something around what stands there, and keep that as it is?"""
+        return self.new is not None and any(getattr(node, "number", -1) == self.place for node in ast.walk(self.new))
+
 
 def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
     """The function without annotations, defaults kept, with a number for every node."""
@@ -59,28 +64,30 @@ def numbered(tree: ast.FunctionDef) -> ast.FunctionDef:
     return tree
 
 
-def edited(tree: ast.FunctionDef, edits: Sequence[Edit]) -> ast.FunctionDef:
-    """A copy of a numbered function with these changes; it shares what does not change."""
-    by_place = {edit.place: edit for edit in edits}
-    places = sum(1 << place for place in by_place)
+def edited(tree: ast.AST, edits: Sequence[Edit]) -> Any:
+    """A copy of a numbered tree with these changes; it shares what does not change.
 
-    def copied(value: Any) -> Any:
-        if isinstance(value, list):
-            return [copied(item) for item in value]
-        if not isinstance(value, ast.AST) or not getattr(value, "holds", 0) & places:
-            return value
-        edit = by_place.get(getattr(value, "number", -1))
-        if edit is not None and edit.new is None:
+    Outer ones come first: what they put in holds the numbers of the pieces that it keeps, and inner ones find them.
+    """
+    for edit in sorted(edits, key=lambda edit: (edit.place, not edit.keeps)):
+        tree = _applied(tree, edit)
+    return tree
+
+
+def _applied(value: Any, edit: Edit) -> Any:
+    if isinstance(value, list):
+        return [_applied(item, edit) for item in value]
+    if not isinstance(value, ast.AST) or not getattr(value, "holds", -1) >> edit.place & 1:
+        return value
+    if getattr(value, "number", -1) == edit.place:
+        if edit.new is None:
             return ast.copy_location(ast.Pass(), value) if isinstance(value, ast.stmt) else None
-        if edit is not None:
-            return ast.fix_missing_locations(ast.copy_location(deepcopy(edit.new), value))
-        new = type(value)(**{name: copied(field) for name, field in ast.iter_fields(value)})
-        if "lineno" in value._attributes:
-            new.lineno, new.col_offset = value.lineno, value.col_offset
-            new.end_lineno, new.end_col_offset = value.end_lineno, value.end_col_offset
-        return new
-
-    return copied(tree)
+        return ast.fix_missing_locations(ast.copy_location(copy(edit.new), value))
+    new = copy(value)
+    for name, field in ast.iter_fields(value):
+        if isinstance(field, (ast.AST, list)):
+            setattr(new, name, _applied(field, edit))
+    return new
 
 
 def change(node: ast.AST, new: ast.AST | None, slug: str, words: str, rank: int = LIKELY, kind: str = "") -> Edit:
@@ -137,3 +144,8 @@ def slug_of(*parts: str) -> str:
 def one_off(node: ast.expr) -> tuple[ast.BinOp, ast.BinOp]:
     """One less and one more."""
     return ast.BinOp(node, ast.Sub(), ast.Constant(1)), ast.BinOp(node, ast.Add(), ast.Constant(1))
+
+
+def preludes(edits: Sequence[Edit]) -> list[ast.stmt]:
+    """The lines of those edits that stand first."""
+    return [edit.new for edit in edits if isinstance(edit.new, ast.stmt)]

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 from .edit import LIKELY, POSSIBLE, RANGES, Edit, brief, called, change, constant, edited, instead, one_off, shown
+from .scope import arguments_of, bound_at
 
 
 def of_operation(node: ast.BinOp, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
@@ -63,6 +64,9 @@ def of_operation(node: ast.BinOp, parents: dict[ast.AST, ast.AST]) -> Iterator[E
     elif op is ast.MatMult:
         yield drop(left, f"the product with {other} were left out", right, POSSIBLE)
         yield drop(right, f"the product with {one} were left out", left, POSSIBLE)
+        cosines = ast.Call(ast.Name("_cosines", ast.Load()), [left, right], [])
+        yield change(node, cosines, f"cosines-of-{shown(left)}-{shown(right)}",
+                    f"{one} @ {other} were divided by the lengths of their vectors", POSSIBLE)  # fmt: skip
         yield change(node, ast.BinOp(right, ast.MatMult(), left), f"order-of-{shown(left)}-{shown(right)}",
                     f"the product were {other} @ {one}", POSSIBLE)  # fmt: skip
         for side, of, other_side in ((left, one, right), (right, other, left)):
@@ -150,6 +154,10 @@ def _other_places(part: ast.expr) -> Iterator[tuple[str, ast.expr]]:
                 yield kind.replace("begins", "ends"), ast.Slice(part.lower, one_off(part.upper)[index])
         if (part.lower is None) != (part.upper is None):
             yield "other side", ast.Slice(part.upper, part.lower)
+        if part.lower is None and _literal(part.upper) == -1:
+            yield "without the first", ast.Slice(constant(1), None)
+        if part.upper is None and _literal(part.lower) == 1:
+            yield "without the last", ast.Slice(None, constant(-1))
 
 
 def of_constant(node: ast.Constant, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
@@ -267,16 +275,28 @@ def _replaced(whole: ast.AST, node: ast.AST, new: ast.AST) -> ast.AST:
     return edited(whole, [Edit(node.number, new, "", "")]) if whole is not node else new
 
 
-def names_in(tree: ast.FunctionDef) -> list[str]:
-    arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)]
-    stored = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
-    return list(dict.fromkeys([*arguments, *stored]))
+#: One may be handed over in the place of another; see `helpers`.
+ACTIVATIONS = ("gelu", "relu", "silu", "sigmoid", "tanh")
 
 
 def of_name(node: ast.Name, names: Sequence[str], parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
     parent = parents.get(node)
+    if node.id in ACTIVATIONS and isinstance(parent, ast.Call) and node in parent.args:
+        for other in ACTIVATIONS:
+            if other != node.id:
+                new = ast.Name(f"_{other}", ast.Load())
+                yield change(node, new, f"{other}-for-{node.id}", f"`{other}` stood in the place of `{node.id}`")
+        none = ast.Name("_identity", ast.Load())
+        yield change(node, none, f"without-{node.id}", f"the activation `{node.id}` were left out")
     if node.id not in names or (isinstance(parent, ast.Call) and parent.func is node) or _is_keyed(parent):
         return
+    bound = bound_at(node, parents)
+    names = [name for name in names if name in bound]
+    if not isinstance(parent, ast.Subscript) and node.id in arguments_of(node, parents):
+        for axis, word in ((0, "first"), (1, "second")):
+            new = ast.Call(ast.Name("_first_for_all", ast.Load()), [node, constant(axis)], [])
+            words = f"the first of `{node.id}` stood for all along its {word} axis"
+            yield change(node, new, f"first-of-{node.id}", words, POSSIBLE, f"first of {node.id} along {axis}")
     keyed = {above.value.id for above in parents.values() if _is_keyed(above) and isinstance(above.value, ast.Name)}
     for other in names:
         if other != node.id and other not in keyed:

@@ -9,7 +9,31 @@ from collections.abc import Iterator, Sequence
 from .edit import LIKELY, ODD, POSSIBLE, Edit, called, change, constant, shown
 
 NUMBERS = (*range(1, 13), 15, 16, 20, 24, 25, 32, 36, 48, 49, 50, 64, 81, 96, 100, 128, 256, 384, 512, 768, 1024)
-FILLS = (0.0, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
+FILLS = (0.0, 1e-9, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
+
+
+def sizes_in(tree: ast.FunctionDef, sizes: Sequence[str]) -> set[str]:
+    """Names that stand for sizes: those of the cases, counts and widths that are handed in, and what is read off."""
+    found = {argument.arg for argument in tree.args.args if argument.arg in sizes or argument.arg.startswith("n_")}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign):
+            continue
+        reads = any(
+            (isinstance(part, ast.Attribute) and part.attr == "shape")
+            or (isinstance(part, ast.Call) and called(part)[0] in ("len", "size", "ndim"))
+            or (isinstance(part, ast.Name) and part.id in found)
+            for part in ast.walk(node.value)
+        )
+        makes = any(
+            isinstance(part, (ast.MatMult, ast.Call)) and not _is_size_call(part) for part in ast.walk(node.value)
+        )
+        if reads and not makes:
+            found |= {part.id for part in ast.walk(node.targets[0]) if isinstance(part, ast.Name)}
+    return found
+
+
+def _is_size_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and called(node)[0] in ("len", "size", "min", "max", "int", "sqrt")
 
 
 def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
@@ -29,13 +53,24 @@ def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
     return False
 
 
-def of_size(node: ast.AST, sizes: Sequence[str]) -> Iterator[Edit]:
+def of_size(node: ast.AST, sizes: Sequence[str], named: set[str]) -> Iterator[Edit]:
+    """Another size, or a number. named: names of sizes; of another name only sizes stand in the place."""
     now = shown(node)
+    for words in sizes:
+        if words == now:  # of two sizes of one name nobody could tell which is meant
+            continue
+        new = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(words)], [])
+        yield change(node, new, f"{words}-for-{now}", f"{words} stood in the place of {now}", LIKELY)
+    if isinstance(node, ast.Name) and node.id not in named:
+        return
     products = [f"{one}*{other}" for one, other in itertools.combinations(sizes, 2)]
-    for words in (*sizes, *products, *(f"{one}/{other}" for one, other in itertools.permutations(sizes, 2))):
+    for words in (
+        *products,
+        *(f"{one}/{other}" for one, other in itertools.product(sizes, ("h", "g")) if other in sizes and one != other),
+    ):
         new = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(words)], [])
         text = words.replace("*", "·")
-        rank = LIKELY if words in sizes else POSSIBLE if "*" in words else ODD
+        rank = POSSIBLE if "*" in words else ODD
         yield change(node, new, f"{words}-for-{now}", f"{text} stood in the place of {now}", rank)
     for operation, sign in ((ast.Add(), "+"), (ast.Sub(), "-")):
         new = ast.BinOp(node, operation, ast.Constant(1))
@@ -43,14 +78,15 @@ def of_size(node: ast.AST, sizes: Sequence[str]) -> Iterator[Edit]:
                     f"of {now}", POSSIBLE)  # fmt: skip
     for number in NUMBERS:
         yield change(node, ast.Constant(number), f"{number}-for-{now}",
-                    f"{number} stood in the place of {now}, whatever it is", POSSIBLE)  # fmt: skip
+                    f"{number} stood in the place of {now}, whatever it is", ODD)  # fmt: skip
 
 
 def fills_of(tree: ast.FunctionDef) -> Iterator[Edit]:
     """Other numbers for −∞, wherever it stands: -np.inf, -math.inf, float("-inf")."""
     for node in ast.walk(tree):
-        text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call)) else ""
-        if text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):
+        text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call, ast.Attribute)) else ""
+        lowest = isinstance(node, ast.Attribute) and node.attr == "min" and "finfo(" in text
+        if lowest or text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):
             for fill in FILLS:
                 words = f"a number such as {fill:g} stood for −∞" if fill else "0 stood for −∞"
                 yield change(node, constant(fill), f"fill-{fill:g}".replace("--", "-minus-"), words)

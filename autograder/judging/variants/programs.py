@@ -5,37 +5,29 @@ from __future__ import annotations
 import ast
 import inspect
 import itertools
-import math
+import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from types import FunctionType
 from typing import Any
 
-from . import calls, expressions, numbers, statements
-from .edit import FAR, LIKELY, Edit, brief, change, edited, numbered, shown, slug_of
+from . import brackets, calls, expressions, given, numbers, statements
+from .edit import FAR, Edit, brief, change, numbered, shown, slug_of
+from .helpers import HELPERS, sizes_of_case
+from .scope import names_in
+from .steps import Stepwise
+from .variant import Variant
 
-#: The sizes of the case that a variant is just now asked about, by name.
-sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
-#: Two slips at once are looked for among so many of the likeliest.
-PAIRED = 28
 #: The same slip is made in at most so many places at once.
 TOGETHER = 4
 #: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
 COURSE = __name__.split(".")[0] + ".exercises"
 DEEPEST = 3
-
-
-@dataclass(frozen=True)
-class Variant:
-    """The program with a change or two. words completes "It answers as if …"; key tells it from all others."""
-
-    slug: str
-    words: str
-    function: Callable[..., Any]
-    key: str
+#: What the changes of one program may cost, in calls that it makes: the likeliest come first. Half of it for what has
+#: no cases of equal sizes beside it, as they have none themselves.
+BUDGET = 1_200_000
 
 
 @dataclass(frozen=True)
@@ -51,17 +43,6 @@ class _Change:
         return f"in `{_told(self.part)}` {self.edit.words}" if self.path else self.edit.words
 
 
-def _size(words: str) -> float:
-    """A size of the present case, a product of two or a quotient: "h*d_head". KeyError where it has none."""
-    sizes = sizes_of_case.get()
-    if "*" in words:
-        return math.prod(sizes[name] for name in words.split("*"))
-    if "/" in words:
-        above, below = words.split("/")
-        return sizes[above] / sizes[below]
-    return sizes[words]
-
-
 @cache
 def variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ...]:
     """All variants by one change, the likeliest first, and by one kind of change wherever it can be made."""
@@ -75,23 +56,40 @@ def variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ..
     return tuple(_variant(program, slips) for slips in (*alone, *together))
 
 
-@cache
-def paired_variants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Variant, ...]:
-    """Variants by two changes, at different places."""
-    likely = [change for change in _changes(program, sizes) if change.edit.rank == LIKELY][:PAIRED]
-    pairs = itertools.combinations(likely, 2)
-    return tuple(_variant(program, pair) for pair in pairs if _apart(*pair))
+def alone(posed: Any) -> tuple[Variant, ...]:
+    """The variants by one change that a diagnosis may try, the likeliest first."""
+    sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
+    program = posed.exercise.plain
+    budget = BUDGET if posed.probes is not None else BUDGET // 2
+    return variants(program, sizes)[: budget // cost_of(program, posed, 0)]
 
 
-def _apart(one: _Change, other: _Change) -> bool:
-    return one.path != other.path or one.edit.place != other.edit.place
+def cost_of(program: FunctionType, posed: Any, index: int) -> int:
+    """What the program costs in one case: how many calls it makes, those of each step included."""
+    key = (program, index)
+    if key not in posed.notes:
+        calls = itertools.count()
+        sizes = sizes_of_case.set(posed.cases[index].sizes)
+        built = _build(program, dict.fromkeys(_reached(program), ()))
+        posed.tried(built, index)  # what is done at the first time alone does not count
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, argument: next(calls) if event in ("call", "c_call") else None)
+        try:
+            posed.tried(built, index)
+        finally:
+            sys.setprofile(before if callable(before) else None)
+            sizes_of_case.reset(sizes)
+        posed.notes[key] = next(calls)
+    return posed.notes[key]
 
 
 def _variant(program: FunctionType, changes: Sequence[_Change]) -> Variant:
     slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
     words = ", and ".join(dict.fromkeys(change.words for change in changes))
     key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
-    return Variant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}")
+    return Variant(
+        slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}", tuple(changes), partial(_variant, program)
+    )
 
 
 class _Lazy:
@@ -128,12 +126,12 @@ def _told(part: FunctionType) -> str:
 
 @cache
 def _edits(function: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
-    tree = _tree(function)
-    return (*numbers.fills_of(tree), *_edits_of(tree, sizes))
+    tree = tree_of(function)
+    return (*numbers.fills_of(tree), *_edits_of(tree, sizes), *given.of_arguments(tree))
 
 
 @cache
-def _tree(function: FunctionType) -> ast.FunctionDef:
+def tree_of(function: FunctionType) -> ast.FunctionDef:
     return numbered(ast.parse(textwrap.dedent(inspect.getsource(function))).body[0])
 
 
@@ -148,26 +146,30 @@ def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionTyp
         seen.add(function)
         yield path, function
         if len(path) < DEEPEST:
-            waiting += [((*path, name), part) for name, part in _called(function)]
+            waiting += [((*path, name), part) for name, part in called_by(function)]
 
 
 @cache
-def _called(function: FunctionType) -> list[tuple[str, FunctionType]]:
-    names = dict.fromkeys(node.id for node in ast.walk(_tree(function)) if isinstance(node, ast.Name))
-    own = expressions.names_in(_tree(function))
+def called_by(function: FunctionType) -> list[tuple[str, FunctionType]]:
+    names = dict.fromkeys(node.id for node in ast.walk(tree_of(function)) if isinstance(node, ast.Name))
+    own = names_in(tree_of(function))
     found = [(name, function.__globals__.get(name)) for name in names if name not in own]
     return [(n, f) for n, f in found if isinstance(f, FunctionType) and f.__module__.startswith(COURSE)]
 
 
 def _build(function: FunctionType, edits: Mapping[FunctionType, Sequence[Edit]]) -> Callable[..., Any]:
     """The function with its edits and with its parts changed by theirs."""
-    tree = edited(_tree(function), edits.get(function, ()))
-    space = {**function.__globals__, "_size": _size}
-    for name, part in _called(function):
-        if part is not function and not edits.keys().isdisjoint(_reached(part)):
-            space[name] = _build(part, edits)
-    exec(compile(ast.Module([tree], []), f"<{function.__name__}, changed>", "exec"), space)
-    return space[tree.name]
+    parts = {
+        name: _build(part, edits)
+        for name, part in called_by(function)
+        if part is not function and not edits.keys().isdisjoint(_reached(part))
+    }
+    return _stepwise(function).build(function, edits.get(function, ()), {**HELPERS, **parts})
+
+
+@cache
+def _stepwise(function: FunctionType) -> Stepwise:
+    return Stepwise(tree_of(function))
 
 
 @cache
@@ -215,11 +217,12 @@ def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
 
 
 def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
-    names = expressions.names_in(tree)
+    names, named = names_in(tree), numbers.sizes_in(tree, sizes)
     yield from expressions.of_given(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.BinOp):
             yield from expressions.of_operation(node, parents)
+            yield from brackets.of_operation(node)
         elif isinstance(node, ast.UnaryOp):
             yield from expressions.of_sign(node, parents)
         elif isinstance(node, ast.arguments):
@@ -231,6 +234,9 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "H"):
             yield change(node, node.value, slug_of("not-turned", shown(node.value)),
                         f"{brief(node.value, 'something')} were not transposed")  # fmt: skip
+            reread = ast.Call(ast.Name("_reread", ast.Load()), [node.value], [])
+            yield change(node, reread, slug_of("reshaped", shown(node.value)),
+                        f"{brief(node.value, 'something')} were reshaped, not transposed")  # fmt: skip
         elif isinstance(node, ast.Subscript):
             yield from expressions.of_subscript(node)
             yield from expressions.of_key(node, tree)
@@ -248,4 +254,4 @@ def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Se
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
             yield from expressions.of_name(node, names, parents)
         if numbers.is_a_size(node, parents):
-            yield from numbers.of_size(node, sizes)
+            yield from numbers.of_size(node, sizes, named)

@@ -114,6 +114,13 @@ def of_loop(node: ast.For, tree: ast.FunctionDef) -> Iterator[Edit]:
         new = ast.For(node.target, ast.Call(ast.Name("reversed", ast.Load()), [ast.Call(
             ast.Name("list", ast.Load()), [node.iter], [])], []), node.body, [])  # fmt: skip
         yield Edit(node.number, new, "loop-backwards", "the loop ran backwards", POSSIBLE)
+    if isinstance(node.target, ast.Name) and not isinstance(node.iter, ast.Call):
+        items = ast.Call(ast.Name("list", ast.Load()), [node.iter], [])
+        for place, word in ((0, "first"), (-1, "last")):
+            again = ast.Assign([node.target], ast.Subscript(items, ast.Constant(place), ast.Load()), lineno=node.lineno)
+            new = ast.For(node.target, node.iter, [again, *node.body], [])
+            words = f"each round of the loop used the {word} of {brief(node.iter, 'the list')}"
+            yield Edit(node.number, new, slug_of(word, "for-each", shown(node.target)), words, POSSIBLE)
     yield from _of_order(node)
 
 

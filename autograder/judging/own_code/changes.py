@@ -1,0 +1,61 @@
+"""All small changes of a program that is not ours, the likeliest first."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+from ..variants.scope import names_in
+from . import in_calls, in_expressions, in_statements
+from .mend import Mend, Parents, mend, text_of
+
+
+def mends_of(tree: ast.FunctionDef, numbers: Sequence[str]) -> list[Mend]:
+    """All changes of a numbered function, the likeliest first. numbers: its arguments that are plain numbers."""
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    found: dict[tuple[int, str], Mend] = {}
+    for one in _all(tree, numbers, parents):
+        found.setdefault((one.edit.place, ast.dump(one.edit.new) if one.edit.new is not None else ""), one)
+    return sorted(found.values(), key=lambda one: one.edit.rank)
+
+
+def _all(tree: ast.FunctionDef, numbers: Sequence[str], parents: Parents) -> Iterator[Mend]:
+    names = names_in(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.expr) and _is_of_a_type(node, parents):
+            continue
+        if isinstance(node, ast.BinOp):
+            yield from in_expressions.of_operation(node)
+        elif isinstance(node, ast.UnaryOp):
+            what = "sign of" if isinstance(node.op, ast.USub) else "negation in"
+            words = f"the {what} {text_of(node)}"
+            yield mend(node, node.operand, "sign", words)
+        elif isinstance(node, ast.BoolOp):
+            yield from in_expressions.of_logic(node)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            yield from in_expressions.of_comparison(node)
+        elif isinstance(node, ast.Call):
+            yield from in_calls.of_call(node)
+        elif isinstance(node, ast.Subscript):
+            yield from in_calls.of_subscript(node)
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            yield mend(node, node.value, "turned", f"the transposition in {text_of(node)}")
+        elif isinstance(node, ast.Constant):
+            yield from in_expressions.of_constant(node, parents)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield from in_expressions.of_name(node, names, parents)
+        elif isinstance(node, (ast.IfExp, ast.If)):
+            yield from in_statements.of_condition(node)
+        elif isinstance(node, ast.Return):
+            yield from in_statements.of_return(node, names, parents)
+        if isinstance(node, (ast.Assign, ast.AugAssign)):
+            yield from in_statements.of_assignment(node)
+        if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
+            yield from in_statements.of_block(node, parents)
+        if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
+            yield from in_expressions.of_value(node, numbers, parents)
+
+
+def _is_of_a_type(node: ast.expr, parents: Parents) -> bool:
+    """Does it stand in an annotation, a text or a pattern, where nothing is computed?"""
+    return isinstance(parents.get(node), (ast.AnnAssign, ast.JoinedStr, ast.FormattedValue))

@@ -1,0 +1,201 @@
+"""What may be at fault in a call or an index: a function, an axis, an order, a place."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from copy import deepcopy
+
+from ..variants.calls import ALONG, OTHERS
+from ..variants.edit import called, constant, one_off
+from .mend import ODD, POSSIBLE, Mend, mend, text_of, whole
+
+AXES = (-1, -2, 0, 1, 2, None)
+
+#: What stands for a function beside `variants.calls.OTHERS`, in programs that are not ours.
+ALSO = {
+    "max": ("mean", "sum"),
+    "amax": ("sum",),
+    "sum": ("any", "prod"),
+    "maximum": ("add",),
+    "tril": ("ones_like",),
+    "repeat": ("tile", "repeat_interleave"),
+    "tile": ("repeat",),
+    "repeat_interleave": ("tile",),
+    "zeros_like": ("ones_like",),
+    "ones_like": ("zeros_like",),
+    "argsort": ("sort",),
+    "append": ("extend",),
+    "extend": ("append",),
+    "log1p": ("log",),
+    "expm1": ("exp",),
+    "randn": ("rand",),
+    "rand": ("randn",),
+}
+
+
+def of_call(node: ast.Call) -> Iterator[Mend]:
+    name, method = called(node)
+    here = text_of(node)
+    inner = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0] if node.args else None
+    if inner is not None and name not in ("range", "len", "zip", "enumerate", "isinstance"):
+        yield mend(node, inner, "one-call-too-many", f"the step `{name}` in {here} has no place there")
+    for other in dict.fromkeys((*OTHERS.get(name, ()), *ALSO.get(name, ()))):
+        new = deepcopy(node)
+        if isinstance(new.func, ast.Attribute):
+            new.func.attr = other
+        elif isinstance(new.func, ast.Name):
+            new.func.id = other
+        yield mend(node, new, "function", f"`{name}` in {here}: another function is due", POSSIBLE)
+    yield from _of_axis(node, name, method)
+    for keyword in node.keywords:
+        if keyword.arg is not None and keyword.arg not in ("axis", "dim"):
+            new = deepcopy(node)
+            new.keywords = [kept for kept in new.keywords if kept.arg != keyword.arg]
+            words = f"`{keyword.arg}={ast.unparse(keyword.value)}` in {here} has no place there"
+            yield mend(node, new, "keyword", words, POSSIBLE)
+    arguments = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
+    if len(arguments) == len(node.args):
+        for first, second in itertools.combinations(range(min(len(arguments), 6)), 2):
+            new = deepcopy(node)
+            new.args[first], new.args[second] = new.args[second], new.args[first]
+            words = f"the order of the arguments in {here}"
+            yield mend(node, new, "argument-order", words, POSSIBLE if name != "range" else ODD)
+    if name in ("transpose", "swapaxes", "permute", "moveaxis"):
+        yield from _of_axes(node, here)
+    if name == "range" and len(node.args) <= 2:
+        start, stop = node.args if len(node.args) == 2 else (constant(0), node.args[0])
+        words = f"where {here} begins or ends"
+        for shift in ((1, 0), (0, -1), (0, 1), (-1, 0), (1, 1), (-1, -1)):
+            new = ast.Call(node.func, [_plus(start, shift[0]), _plus(stop, shift[1])], [])
+            yield mend(node, new, "range", words)
+        backwards = ast.Call(ast.Name("reversed", ast.Load()), [node], [])
+        yield mend(node, backwards, "range-backwards", f"the direction in which {here} is run through", POSSIBLE)
+    # softmax(S / c) for softmax(S) / c, and the other way round
+    if node.args and isinstance(node.args[0], ast.BinOp) and not method:
+        within = node.args[0]
+        for taken, is_left in ((within.left, True), (within.right, False)):
+            first = ast.Call(node.func, [taken, *node.args[1:]], node.keywords)
+            new = ast.BinOp(first, within.op, within.right) if is_left else ast.BinOp(within.left, within.op, first)
+            yield mend(node, new, "step-too-late", f"what `{name}` is taken of in {here}", POSSIBLE)
+
+
+def _plus(node: ast.expr, shift: int) -> ast.expr:
+    if not shift:
+        return node
+    if isinstance(node, ast.Constant) and isinstance(node.value, int):
+        return constant(node.value + shift)
+    return one_off(node)[1 if shift > 0 else 0]
+
+
+def _of_axis(node: ast.Call, name: str, method: bool) -> Iterator[Mend]:
+    position = 0 if method else 1
+    keyword = next((k for k in node.keywords if k.arg in ("axis", "dim")), None)
+    positional = keyword is None and name in ALONG and len(node.args) > position
+    now = keyword.value if keyword is not None else node.args[position] if positional else None
+    if now is None and name not in ALONG:
+        return
+    words = f"the axis of `{name}` in {text_of(node)}"
+    for axis in AXES:
+        if now is not None and ast.unparse(now) == str(axis):
+            continue
+        new = deepcopy(node)
+        if keyword is not None:
+            next(k for k in new.keywords if k.arg == keyword.arg).value = constant(axis)
+        elif positional:
+            new.args[position] = constant(axis)
+        elif axis is not None:
+            new.keywords = [*new.keywords, ast.keyword("axis", constant(axis))]
+        yield mend(node, new, "axis", words)
+    kept = next((k for k in node.keywords if k.arg in ("keepdims", "keepdim")), None)
+    new = deepcopy(node)
+    new.keywords = [k for k in new.keywords if k.arg not in ("keepdims", "keepdim")]
+    if kept is None:
+        new.keywords.append(ast.keyword("keepdims", ast.Constant(True)))
+    yield mend(node, new, "keepdims", f"`keepdims` in {text_of(node)}: is the axis to stay?", POSSIBLE)
+
+
+def _of_axes(node: ast.Call, here: str) -> Iterator[Mend]:
+    """Other axes to be exchanged."""
+    places = [index for index, argument in enumerate(node.args) if whole(argument) is not None]
+    if len(places) == 2:
+        for pair in ((1, 2), (-1, -2), (0, 1), (2, 3), (0, 2), (1, 3)):
+            new = deepcopy(node)
+            for place, axis in zip(places, pair, strict=True):
+                new.args[place] = constant(axis)
+            yield mend(node, new, "axes", f"the axes in {here}")
+    elif len(places) in (3, 4) and isinstance(node.func, ast.Attribute) and node.func.attr in ("transpose", "permute"):
+        for order in itertools.permutations(range(len(places))):
+            new = deepcopy(node)
+            for place, axis in zip(places, order, strict=True):
+                new.args[place] = constant(axis)
+            yield mend(node, new, "axes", f"the axes in {here}", POSSIBLE)
+
+
+def of_subscript(node: ast.Subscript) -> Iterator[Mend]:
+    if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
+        return
+    here = text_of(node)
+    if isinstance(node.ctx, ast.Load):
+        yield mend(node, node.value, "index-too-many", f"the index in {here} has no place there")
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    for index, part in enumerate(parts):
+        for option in _other_places(part):
+            new = deepcopy(node)
+            if isinstance(new.slice, ast.Tuple):
+                new.slice.elts[index] = option
+            else:
+                new.slice = option
+            which = f"`{ast.unparse(part)}` in " if len(parts) > 1 else ""
+            yield mend(node, new, "index", f"{which}the index of {here}")
+    for first, second in itertools.combinations(range(len(parts)), 2):
+        new = deepcopy(node)
+        new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]
+        yield mend(node, new, "index-order", f"the order of the indices in {here}", POSSIBLE)
+
+
+def _other_places(part: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(part, ast.Slice):
+        if part.step is None:
+            yield ast.Slice(part.lower, part.upper, ast.Constant(2))
+            yield ast.Slice(part.lower, part.upper, constant(-1))
+        else:
+            yield ast.Slice(part.lower, part.upper)
+            if whole(part.step) is not None:
+                yield ast.Slice(part.lower, part.upper, constant(whole(part.step) + 1))
+        if part.lower is not None or part.upper is not None:
+            yield ast.Slice(None, None, part.step)
+        if part.lower is not None and part.upper is not None:
+            yield ast.Slice(None, part.upper, part.step)
+            yield ast.Slice(part.lower, None, part.step)
+        for lower in _shifted(part.lower) if part.lower is not None else (constant(1),):
+            yield ast.Slice(lower, part.upper, part.step)
+        for upper in _shifted(part.upper) if part.upper is not None else (constant(-1),):
+            yield ast.Slice(part.lower, upper, part.step)
+        if part.lower is not None and part.upper is not None:
+            for shift in (1, -1):
+                yield ast.Slice(_plus(part.lower, shift), _plus(part.upper, shift), part.step)
+        if (part.lower is None) != (part.upper is None):
+            yield ast.Slice(part.upper, part.lower, part.step)
+            if part.lower is None:
+                yield ast.Slice(ast.UnaryOp(ast.USub(), part.upper), None, part.step)
+            else:
+                yield ast.Slice(None, ast.UnaryOp(ast.USub(), part.lower), part.step)
+        yield constant(0)
+        yield constant(-1)
+    else:
+        yield from one_off(part)
+        yield ast.Slice()
+        for value in (0, -1, 1):
+            if whole(part) != value:
+                yield constant(value)
+        after = one_off(part)[1]
+        yield from (ast.Slice(None, part), ast.Slice(None, after), ast.Slice(part, None), ast.Slice(after, None))
+
+
+def _shifted(node: ast.expr) -> tuple[ast.expr, ...]:
+    value = whole(node)
+    if value is not None:
+        return constant(value + 1), constant(value - 1)
+    return one_off(node)

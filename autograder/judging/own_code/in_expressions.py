@@ -1,0 +1,158 @@
+"""What may be at fault in an expression: an operation, a comparison, a number, a name, a step that is missing."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Iterator, Sequence
+
+from ..variants.edit import constant, one_off
+from .mend import LIKELY, ODD, POSSIBLE, Mend, Parents, bound_names, mend, text_of
+
+
+def of_operation(node: ast.BinOp) -> Iterator[Mend]:
+    left, right, op = node.left, node.right, type(node.op)
+    here = text_of(node)
+    for kept, gone in ((left, right), (right, left)):
+        yield mend(node, kept, "one-step-too-many", f"{text_of(gone)} in {here} has no place there")
+    arithmetic = (ast.Add, ast.Sub, ast.Mult, ast.Div)
+    others: dict[type, tuple[type, ...]] = {
+        **{one: tuple(other for other in arithmetic if other is not one) for one in arithmetic},
+        ast.FloorDiv: (ast.Mod, ast.Div),
+        ast.Mod: (ast.FloorDiv,),
+        ast.BitAnd: (ast.BitOr, ast.BitXor),
+        ast.BitOr: (ast.BitAnd, ast.BitXor),
+        ast.MatMult: (ast.Mult,),
+        ast.Pow: (ast.Mult,),
+    }
+    for other in others.get(op, ()):
+        yield mend(node, ast.BinOp(left, other(), right), "operation", f"the operation in {here} is another one")
+    if op in (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow, ast.Mod):
+        words = f"the two sides of {here} belong the other way round"
+        yield mend(node, ast.BinOp(right, node.op, left), "sides", words)
+    if op is ast.MatMult:
+        for side, is_left in ((left, True), (right, False)):
+            turned = _turned(side)
+            pair = (turned, right) if is_left else (left, turned)
+            words = f"{text_of(side)} in {here} is to be transposed"
+            yield mend(node, ast.BinOp(pair[0], node.op, pair[1]), "not-turned", words)
+            pair = (right, turned) if is_left else (turned, left)
+            words = f"the order of {here}, and a transposition in it"
+            yield mend(node, ast.BinOp(pair[0], node.op, pair[1]), "sides-turned", words, POSSIBLE)
+    # a * (x + b) for a * x + b, and the other way round
+    for inner, outer, is_left in ((left, right, True), (right, left, False)):
+        if isinstance(inner, ast.BinOp) and type(inner.op) is not op:
+            words = f"the brackets in {here} stand elsewhere"
+            if is_left:
+                new = ast.BinOp(inner.left, inner.op, ast.BinOp(inner.right, node.op, outer))
+            else:
+                new = ast.BinOp(ast.BinOp(outer, node.op, inner.left), inner.op, inner.right)
+            yield mend(node, new, "brackets", words, POSSIBLE)
+
+
+def _turned(node: ast.expr) -> ast.expr:
+    if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        return node.value
+    return ast.Attribute(node, "mT", ast.Load())
+
+
+def of_logic(node: ast.BoolOp) -> Iterator[Mend]:
+    here = text_of(node)
+    other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
+    yield mend(node, ast.BoolOp(other, node.values), "or-for-and", f"`and` and `or` in {here}")
+    for index, value in enumerate(node.values):
+        rest = node.values[:index] + node.values[index + 1 :]
+        new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+        yield mend(node, new, "one-condition-too-many", f"{text_of(value)} in {here} has no place there")
+
+
+def of_comparison(node: ast.Compare) -> Iterator[Mend]:
+    others = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
+    here, op = text_of(node), type(node.ops[0])
+    if op not in others:
+        inverse = {ast.Is: ast.IsNot, ast.IsNot: ast.Is, ast.In: ast.NotIn, ast.NotIn: ast.In}
+        yield mend(node, ast.Compare(node.left, [inverse[op]()], node.comparators), "comparison", f"the test {here}")
+        return
+    for other in others:
+        if other is not op:
+            rank = LIKELY if {op, other} <= {ast.Lt, ast.LtE} or {op, other} <= {ast.Gt, ast.GtE} else POSSIBLE
+            new = ast.Compare(node.left, [other()], node.comparators)
+            edge = "the edge of the comparison" if rank == LIKELY else "the comparison"
+            yield mend(node, new, "comparison", f"{edge} {here}", rank)
+    for other in one_off(node.comparators[0]):
+        new = ast.Compare(node.left, node.ops, [other])
+        yield mend(node, new, "comparison-off-by-one", f"the edge of the comparison {here}", POSSIBLE)
+
+
+def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:
+    value, parent = node.value, parents.get(node)
+    around = text_of(parent) if isinstance(parent, ast.expr) else text_of(node)
+    if isinstance(value, bool):
+        named = f"`{parent.arg}={value}`" if isinstance(parent, ast.keyword) else f"`{value}` in {around}"
+        yield mend(node, ast.Constant(not value), "flag", named)
+        return
+    if not isinstance(value, (int, float)) or (isinstance(parent, ast.keyword) and parent.arg in ("axis", "dim")):
+        return
+    options: set[float] = {value + 1, value - 1, 0, 1, 2, -1, 0.5}
+    if isinstance(value, int):
+        options |= {2 * value, 3, 4}
+    options |= {2 * value, value / 2, -value, 1 - value}
+    if value and abs(value) < 1e-2:
+        options |= {10.0**power for power in range(-12, -1)} | {1e-5, 0.0}
+    if abs(value) > 30:
+        options |= {math.inf, -math.inf, 10_000.0}
+    where = f" in {around}" if isinstance(parent, ast.expr) else ""
+    for option in sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs):
+        new = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(option))], []) if math.isinf(option) else None
+        yield mend(node, new or constant(option), "number", f"the number `{ast.unparse(node)}`{where}", POSSIBLE)
+
+
+def of_name(node: ast.Name, names: list[str], parents: Parents) -> Iterator[Mend]:
+    parent = parents.get(node)
+    if isinstance(parent, ast.Call) and parent.func is node:
+        return
+    known = bound_names(node, parents)
+    here = f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
+    if node.id not in names:
+        return
+    for other in names:
+        if other != node.id and other in known:
+            words = f"`{node.id}`{here}: something else is due"
+            yield mend(node, ast.Name(other, ast.Load()), "name", words, POSSIBLE)
+
+
+def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterator[Mend]:
+    """A step that is missing behind a value. numbers: the arguments that may be a factor of it."""
+    parent = parents.get(node)
+    if isinstance(node, ast.Constant) or isinstance(parent, (ast.Attribute, ast.keyword)) or node in _functions(parent):
+        return
+    if isinstance(node, (ast.Tuple, ast.List, ast.Slice, ast.Starred, ast.Compare, ast.ListComp, ast.GeneratorExp)):
+        return
+    here = text_of(node)
+    within = f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
+    simple = isinstance(node, ast.Name)
+    rank = POSSIBLE if not simple else ODD
+    root = ast.BinOp(node, ast.Pow(), ast.Constant(0.5))
+    for new, slug, what in (
+        (ast.Attribute(node, "mT", ast.Load()), "not-turned", "a transposition"),
+        (root, "no-root", "a root"),
+        (ast.BinOp(node, ast.Pow(), ast.Constant(2)), "no-square", "a square"),
+        (ast.UnaryOp(ast.USub(), node), "no-sign", "a sign"),
+        (ast.UnaryOp(ast.Invert(), node), "not-inverted", "a negation (`~`)"),
+        (ast.BinOp(ast.Constant(1), ast.Sub(), node), "no-complement", "what is missing to 1 (1 − …)"),
+        (ast.BinOp(node, ast.Mult(), ast.Constant(2)), "not-doubled", "a factor of 2"),
+        (ast.BinOp(node, ast.Div(), ast.Constant(2)), "not-halved", "a division by 2"),
+        (ast.Call(ast.Name("abs", ast.Load()), [node], []), "no-abs", "its absolute value"),
+        (one_off(node)[0], "off-by-one", "1 less"),
+        (one_off(node)[1], "off-by-one", "1 more"),
+    ):
+        yield mend(node, new, slug, f"{here}{within} lacks a step: {what}", rank)
+    for number in numbers:
+        if not (simple and node.id == number):
+            for op, what in ((ast.Mult(), "a factor"), (ast.Div(), "a divisor")):
+                new = ast.BinOp(node, op, ast.Name(number, ast.Load()))
+                yield mend(node, new, "no-factor", f"{here}{within} lacks {what}: `{number}`", rank)
+
+
+def _functions(parent: ast.AST | None) -> tuple[ast.AST, ...]:
+    return (parent.func,) if isinstance(parent, ast.Call) else ()

@@ -1,0 +1,96 @@
+"""What may be at fault among statements: a condition, a line too many, an order, what is returned."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator
+from copy import deepcopy
+
+from .mend import POSSIBLE, Mend, Parents, bound_names, mend, text_of
+
+
+def of_condition(node: ast.IfExp | ast.If) -> Iterator[Mend]:
+    here = text_of(node.test)
+    for test, words in (
+        (ast.UnaryOp(ast.Not(), node.test), f"the condition {here}: it is taken the wrong way round"),
+        (ast.Constant(True), f"the condition {here}: what follows is due whether it holds or not"),
+        (ast.Constant(False), f"the condition {here}: what follows is not due when it holds"),
+    ):
+        new = deepcopy(node)
+        new.test = test
+        yield mend(node, new, "condition", words)
+
+
+def of_return(node: ast.Return, names: list[str], parents: Parents) -> Iterator[Mend]:
+    known = bound_names(node, parents)
+    here = text_of(node)
+    if isinstance(node.value, ast.Tuple):
+        parts = node.value.elts
+        for first, second in itertools.combinations(range(len(parts)), 2):
+            order = list(parts)
+            order[first], order[second] = order[second], order[first]
+            yield mend(node.value, ast.Tuple(order, ast.Load()), "order-of-results", f"the order in {here}",
+                        line=node.lineno)  # fmt: skip
+    elif node.value is not None:
+        for name in names:
+            if name in known and ast.unparse(node.value) != name:
+                words = f"{here}: another of your results is due"
+                yield mend(node.value, ast.Name(name, ast.Load()), "returned", words, line=node.lineno)
+
+
+def of_assignment(node: ast.Assign | ast.AugAssign) -> Iterator[Mend]:
+    here = text_of(node)
+    if isinstance(node, ast.AugAssign):
+        load = deepcopy(node.target)
+        load.ctx = ast.Load()
+        words = f"{here}: it adds where it should replace"
+        yield mend(node, ast.Assign([node.target], node.value, lineno=node.lineno), "replaces", words)
+        for other in (ast.Add, ast.Sub, ast.Mult, ast.Div):
+            if other is not type(node.op):
+                new = ast.AugAssign(node.target, other(), node.value)
+                yield mend(node, new, "operation", f"the operation in {here}")
+    elif isinstance(node.targets[0], (ast.Name, ast.Subscript)) and len(node.targets) == 1:
+        for other in (ast.Add, ast.Mult):
+            new = ast.AugAssign(node.targets[0], other(), node.value)
+            yield mend(node, new, "adds", f"{here}: what stood there before is overwritten", POSSIBLE)
+
+
+def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:
+    """Statements left out, in another order, inside or outside of a loop."""
+    body = node.body
+    begin = 1 if isinstance(node, ast.FunctionDef) and _is_text(body[0]) else 0
+    for index, statement in enumerate(body):
+        if not isinstance(statement, (ast.Return, ast.FunctionDef, ast.Import, ast.ImportFrom)) and index >= begin:
+            body_too = " with what belongs to it" if hasattr(statement, "body") else ""
+            words = f"{text_of(statement)}{body_too} has no place there"
+            yield mend(statement, None, "one-line-too-many", words)
+    for first, second in itertools.permutations(range(begin, len(body)), 2):
+        if abs(first - second) > 4 or (second - first == 1):
+            continue
+        new = deepcopy(node)
+        new.body.insert(second, new.body.pop(first))
+        words = f"the place of {text_of(body[first])} among the other lines"
+        yield mend(node, new, "order-of-lines", words, POSSIBLE, line=body[first].lineno)
+    above = parents.get(node)
+    if isinstance(node, (ast.For, ast.While, ast.If)) and hasattr(above, "body") and node in above.body:
+        place = above.body.index(node)
+        for index in (0, -1):
+            if len(body) > 1:
+                new, loop = deepcopy(above), deepcopy(node)
+                moved = loop.body.pop(index)
+                new.body[place : place + 1] = [moved, loop] if index == 0 else [loop, moved]
+                words = f"{text_of(body[index])} belongs outside of {text_of(node)}"
+                yield mend(above, new, "belongs-outside", words, line=body[index].lineno)
+        if isinstance(node, (ast.For, ast.While)):
+            for index, at in ((place - 1, 0), (place + 1, len(body))):
+                if begin <= index < len(above.body) and not isinstance(above.body[index], ast.Return):
+                    new = deepcopy(above)
+                    moved = new.body.pop(index)
+                    new.body[place if index > place else place - 1].body.insert(at, moved)
+                    words = f"{text_of(above.body[index])} belongs inside of {text_of(node)}"
+                    yield mend(above, new, "belongs-inside", words, line=above.body[index].lineno)
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

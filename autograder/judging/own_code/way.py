@@ -1,0 +1,193 @@
+"""The numbers that occur on the course's own way to a result, and whether others are among them."""
+
+from __future__ import annotations
+
+import ast
+import itertools
+from collections.abc import Iterator, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...running.tensors import to_numpy
+from ...worker.notes import NOTED, Notes
+from ...worker.values import leaves
+from ..compare import FLOOR, RTOL_FLOAT32, tolerance
+from ..posed import Posed
+from ..variants.helpers import sizes_of_case
+from ..variants.programs import called_by, tree_of
+from .noting import noted
+
+#: Larger arrays are not looked for as parts of others.
+LARGEST = 40_000
+#: Where a block may begin: so many places are looked at.
+PLACES = 16
+
+
+class Way:
+    """All arrays and numbers that the plain program makes in one case, its inputs and its results among them.
+
+    in_whole: whether whole numbers and truths are what is asked for; else they stand for places and conditions.
+    """
+
+    def __init__(self, values: Sequence[Any], rtol: float, in_whole: bool = False) -> None:
+        self._rtol, self._in_whole = rtol, in_whole
+        self._numbers: set[float] = set()
+        found: dict[tuple[tuple[int, ...], bytes], np.ndarray] = {}
+        for value in values:
+            array = as_array(value)
+            if array is None or not array.size:
+                continue
+            if array.size == 1:
+                self._numbers.add(float(array.flat[0]))
+            for turned in _orders(np.squeeze(array.astype(np.float64))):
+                found.setdefault((turned.shape, turned.tobytes()), np.ascontiguousarray(turned))
+        self._arrays = list(found.values())
+
+    def holds(self, array: np.ndarray) -> bool | None:
+        """Whether these numbers occur on the way, as they are or as a part; None for what says nothing either way."""
+        if not array.size or array.dtype.kind not in "biuf":
+            return None
+        if array.size == 1:
+            return self._holds_number(array)
+        plain = np.squeeze(array.astype(np.float64))
+        if any(self._fits(plain, other, self._rtol_of(array)) for other in self._arrays):
+            return True
+        return None if self._says_nothing(array, plain) else False
+
+    def kin(self, array: np.ndarray) -> str:
+        """What else is known of numbers that do not occur: "sign", "order" or ""."""
+        plain, rtol = np.squeeze(array.astype(np.float64)), self._rtol_of(array)
+        if plain.size < 3 or not np.isfinite(plain).all() or self._says_nothing(array, plain):
+            return ""
+        alike = [other for other in self._arrays if other.size == plain.size and np.isfinite(other).all()]
+        if any(self._fits(-plain, other, rtol) for other in alike):
+            return "sign"
+        ordered = np.sort(plain.ravel())
+        return "order" if any(_same(ordered, np.sort(other.ravel())[None], rtol) for other in alike) else ""
+
+    def _says_nothing(self, array: np.ndarray, plain: np.ndarray) -> bool:
+        """Arrays of one number, of two truths, or that count: they stand for nothing that is worked out."""
+        if self._in_whole:
+            return len(np.unique(plain)) < 2 or bool(np.array_equal(np.unique(plain), np.arange(plain.size)))
+        if array.dtype.kind in "biu" or np.isnan(plain).any():
+            return True
+        return len(np.unique(plain)) <= 2 or (plain.ndim == 1 and bool(np.array_equal(plain, np.arange(plain.size))))
+
+    def _holds_number(self, array: np.ndarray) -> bool | None:
+        number = float(array.flat[0])
+        if array.dtype.kind in "biu" or number in (0.0, 0.5, 1.0, 2.0, -1.0) or not np.isfinite(number):
+            return None
+        room = self._rtol_of(array) * abs(number) + FLOOR
+        if any(abs(number - other) <= room for other in self._numbers):
+            return True
+        return any((np.abs(other - number) <= room).any() for other in self._arrays)
+
+    def _rtol_of(self, array: np.ndarray) -> float:
+        return max(self._rtol, RTOL_FLOAT32) if array.dtype == np.float32 else self._rtol
+
+    @staticmethod
+    def _fits(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
+        if array.size == other.size:
+            return _regrouped(array.shape, other.shape) and _same(array.ravel(), other.ravel()[None], rtol)
+        if array.ndim < other.ndim and other.shape[other.ndim - array.ndim :] == array.shape and other.size <= LARGEST:
+            return _same(array.ravel(), other.reshape(-1, array.size), rtol)
+        if array.ndim == 2 and other.ndim >= 2 and array.shape[-1] == other.shape[-1] and array.size < other.size:
+            rows = other.reshape(-1, other.shape[-1])
+            if len(rows) <= LARGEST // len(array) and all(_same(row, rows, rtol) for row in array):
+                return True
+        return _is_block(array, other, rtol)
+
+
+def _same(row: np.ndarray, rows: np.ndarray, rtol: float) -> bool:
+    """Is it one of these rows?"""
+    finite = np.isfinite(row)
+    room = rtol * np.abs(row[finite]).max(initial=0.0) + FLOOR
+    with np.errstate(all="ignore"):
+        near = np.where(finite, np.abs(rows - row) <= room, rows == row)
+    return bool(near.all(axis=1).any())
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """A number, an array or what stands in a tensor that came over the wire; None for all else."""
+    value = getattr(value, "array", value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        try:
+            return np.asarray(value) if np.asarray(value).dtype.kind in "biuf" else None
+        except OverflowError:
+            return None
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else None
+
+
+def _orders(array: np.ndarray) -> Iterator[np.ndarray]:
+    """With its axes in the orders in which they are commonly kept."""
+    yield array
+    if array.ndim >= 2:
+        yield np.swapaxes(array, -1, -2)
+    if array.ndim >= 3:
+        yield np.swapaxes(array, -2, -3)
+        yield np.moveaxis(array, -1, 0)
+        yield np.moveaxis(array, 0, -1)
+
+
+def _is_block(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
+    """Is it a block of neighbours of a larger array, which may have more axes in front?"""
+    if array.ndim > other.ndim or array.size < 2 or other.size > LARGEST:
+        return False
+    array = array.reshape((1,) * (other.ndim - array.ndim) + array.shape)
+    first = array.flat[0]
+    with np.errstate(all="ignore"):
+        starts = np.argwhere(np.abs(other - first) <= rtol * abs(first) + FLOOR)[:PLACES]
+    for start in starts:
+        block = other[tuple(slice(at, at + size) for at, size in zip(start, array.shape, strict=True))]
+        if block.shape == array.shape and _same(array.ravel(), block.reshape(1, -1), rtol):
+            return True
+    return False
+
+
+def _regrouped(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
+    """Can one shape be had from the other by splitting axes and joining neighbouring ones?"""
+    ends = sorted({*np.cumprod(one[::-1]).tolist(), *np.cumprod(other[::-1]).tolist()})
+    return all(larger % smaller == 0 for smaller, larger in itertools.pairwise(ends))
+
+
+def way_of(posed: Posed, index: int) -> Way:
+    """The ways to the results of one case, the plain program's and the reference's; drawn up once for a class."""
+    key = ("way", index)
+    if key not in posed.notes:
+        case, kept = posed.cases[index], []
+        token = sizes_of_case.set(case.sizes)
+        try:
+            for route in (posed.exercise.plain, posed.exercise.reference):
+                if _is_plain(route):
+                    posed.ask(_noting(route, kept, 0), case)
+        finally:
+            sizes_of_case.reset(token)
+        inputs = [value for value in leaves((case.args, case.kwargs)) if as_array(value) is not None]
+        results = list(leaves(posed.expected[index].value))
+        values = [to_numpy(value) for notes in kept for _, value in notes.kept]
+        in_whole = any(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in results)
+        posed.notes[key] = Way([*values, *inputs, *results], tolerance(case), in_whole)
+    return posed.notes[key]
+
+
+def _is_plain(function: Any) -> bool:
+    """Can it be written anew from its text?"""
+    if type(function) is not FunctionType or function.__closure__ or function.__name__ == "<lambda>":
+        return False
+    return isinstance(tree_of(function), ast.FunctionDef)
+
+
+def _noting(function: FunctionType, kept: list[Notes], depth: int) -> Any:
+    """A function, and those of the course that it is made of, with each step noted; each has notes of its own."""
+    parts = {
+        name: _noting(part, kept, depth + 1)
+        for name, part in called_by(function)
+        if part is not function and depth < 3 and _is_plain(part)
+    }
+    kept.append(Notes())
+    tree = noted(tree_of(function))
+    space = {**function.__globals__, **parts, NOTED: kept[-1]}
+    exec(compile(ast.Module([tree], []), "<plain>", "exec", dont_inherit=True), space)
+    return space[tree.name]
