@@ -8,14 +8,12 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import jinja2
-
 from ..data import Graded, Unreadable
 from ..reading.course import Course
 from ..reading.predictions import Asked, Guess, guesses_in
 from ..reading.submission import read
+from .frame import template
 
-TEMPLATE = Path(__file__).with_name("beliefs_page.html")
 #: Where a guess at a number lies.
 LESS, NEAR, MORE = "less than half of it", "from half of it to twice", "more than twice"
 
@@ -92,8 +90,7 @@ def beliefs(root: Path, graded: Sequence[Graded]) -> list[Belief]:
 
 def page(found: Sequence[Belief]) -> str:
     """The page's HTML: it needs no network and runs nothing."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return template("beliefs_page.html").render(
         units=[(unit, [each for each in found if each.unit == unit]) for unit in dict.fromkeys(e.unit for e in found)]
     )
 

@@ -6,9 +6,6 @@ from html import escape
 
 from .summary import OUTCOMES, Summary
 
-#: Blue to orange, which all kinds of colour vision tell apart, each dark or light enough for its numbers.
-FILLS = {"right": "#0072b2", "partly": "#56b4e9", "wrong": "#e69f00", "missing": "#c9c9c9", "waiting": "#cc79a7"}
-INKS = {"right": "#ffffff", "partly": "#000000", "wrong": "#000000", "missing": "#000000", "waiting": "#000000"}
 WORDS = {
     "right": "right",
     "partly": "partly right",
@@ -16,11 +13,12 @@ WORDS = {
     "missing": "missing",
     "waiting": "waiting to be marked",
 }
+#: Heights of a row and its bar, and widths: of what stands left of a bar, of a bar, of what stands right of it.
 ROW, BAR, LEFT, WIDTH, RIGHT = 24, 18, 250, 560, 40
 
 
 def chart(summary: Summary) -> str:
-    """An SVG image with a text alternative; it takes the colour of its text from the page."""
+    """An SVG image with a text alternative; it takes its colours from the page."""
     parts: list[str] = []
     top = 34
     for unit in summary.units:
@@ -33,8 +31,9 @@ def chart(summary: Summary) -> str:
             top += ROW
         top += 8
     head = (
-        f'<svg role="img" aria-labelledby="chart-title chart-text" viewBox="0 0 {LEFT + WIDTH + RIGHT} {top}" '
-        f'xmlns="http://www.w3.org/2000/svg"><title id="chart-title">Answers by exercise</title>'
+        f'<svg role="img" aria-labelledby="chart-title chart-text" class="chart" '
+        f'viewBox="0 0 {LEFT + WIDTH + RIGHT} {top}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="chart-title">Answers by exercise</title>'
         f'<desc id="chart-text">{escape(in_words(summary))}</desc>'
     )
     return head + _legend(summary) + "".join(parts) + "</svg>"
@@ -47,13 +46,13 @@ def _bar(counts: dict[str, int], top: int) -> str:
             continue
         width = WIDTH * counts[name] / total
         pieces.append(
-            f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" fill="{FILLS[name]}" class="piece">'
+            f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" class="piece of-{name}">'
             f"<title>{counts[name]} of {total} {WORDS[name]}</title></rect>"
         )
         if width >= 16:
             pieces.append(
-                f'<text x="{x + width / 2:.1f}" y="{top + 13}" text-anchor="middle" fill="{INKS[name]}" '
-                f'class="number">{counts[name]}</text>'
+                f'<text x="{x + width / 2:.1f}" y="{top + 13}" text-anchor="middle" '
+                f'class="number on-{name}">{counts[name]}</text>'
             )
         x += width
     return "".join(pieces)
@@ -63,7 +62,7 @@ def _legend(summary: Summary) -> str:
     pieces, x = [], LEFT
     waiting = any(exercise.counts["waiting"] for unit in summary.units for exercise in unit.exercises)
     for name in OUTCOMES if waiting else OUTCOMES[:-1]:
-        pieces.append(f'<rect x="{x}" y="4" width="14" height="14" fill="{FILLS[name]}" class="piece"/>')
+        pieces.append(f'<rect x="{x}" y="4" width="14" height="14" class="piece of-{name}"/>')
         pieces.append(f'<text x="{x + 20}" y="15">{WORDS[name]}</text>')
         x += 40 + 8 * len(WORDS[name])
     return "".join(pieces) + f'<text x="{LEFT + WIDTH + 8}" y="15" class="sum">of</text>'

@@ -9,10 +9,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-import jinja2
 from markupsafe import Markup
 from nbformat import NotebookNode
 
@@ -21,10 +19,11 @@ from ..reading.assignment import DROPPED_TAG
 from ..reading.words import unquoted
 from ..text import visible
 from .colour import coloured
+from .frame import template
 from .inline_code import with_code
 from .markdown import rendered
+from .picture import picture
 
-TEMPLATE = Path(__file__).with_name("feedback_page.html")
 #: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
 TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000
 #: nbgrader's own comment on an answer cell that is as it was handed out.
@@ -46,7 +45,10 @@ WORDS = {
 
 @dataclass(frozen=True)
 class ShownMark:
-    """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one."""
+    """One graded cell: `score` is what counts, by hand where somebody changed it; `comment` the cell that has one.
+
+    picture: of the first case that fails, where there is one.
+    """
 
     place: str
     name: str
@@ -57,6 +59,7 @@ class ShownMark:
     message: str
     by_hand: bool
     comment: str
+    picture: str = ""
 
     @property
     def sign(self) -> str:
@@ -71,8 +74,7 @@ class FeedbackPages:
     """Makes pages, and keeps what it has rendered."""
 
     def __init__(self) -> None:
-        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
-        self._template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+        self._template = template("feedback_page.html")
         self._kept = functools.lru_cache(TEXTS_KEPT)(_html)
 
     def page(self, notebook: NotebookNode, grades: dict[str, Any]) -> str:
@@ -150,7 +152,8 @@ def _marks(notebook: NotebookNode) -> Iterator[ShownMark]:
         if by_hand and message:
             message = f"Before that, judged: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
-        yield ShownMark(place, name, score, points, outcome, advice, message, by_hand, comment)
+        shown = "" if outcome == "right" else picture(verdict.get("where"))
+        yield ShownMark(place, name, score, points, outcome, advice, message, by_hand, comment, shown)
 
 
 def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> ShownMark:

@@ -8,20 +8,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote
 
-import jinja2
 from markupsafe import Markup
 
-from ..data import NotUsable, Verdict
+from ..data import NotUsable, PointInTime, Verdict
 from ..text import csv_line, spreadsheet_safe
-from . import beliefs
+from . import beliefs, heat, timeline
 from .beliefs import Belief
 from .chart import chart
+from .frame import template
 from .inline_code import with_code
+from .items import FEWEST, LOW, items
 from .report import SIGNS, mark_of
 from .summary import NOT_RECOGNISED, Summary, outcome
 
 PAGE, SCORES, MISTAKES, BELIEFS = "index.html", "scores.csv", "mistakes.csv", "predictions.html"
-TEMPLATE = Path(__file__).with_name("report_page.html")
 MEANINGS = {
     "right": "full marks",
     "missing": "missing",
@@ -31,11 +31,22 @@ MEANINGS = {
 }
 
 
-def write_report(summary: Summary, folder: Path, root: Path, believed: Sequence[Belief] = ()) -> list[Path]:
-    """Write the pages and the tables into `folder`. Raises NotUsable where they cannot be written."""
+def write_report(
+    summary: Summary,
+    folder: Path,
+    root: Path,
+    believed: Sequence[Belief] = (),
+    runs: Sequence[PointInTime] = (),
+    days: Sequence[PointInTime] = (),
+) -> list[Path]:
+    """Write the pages and the tables into `folder`. Raises NotUsable where they cannot be written.
+
+    runs: how the class stood after each grading run. days: what was handed in on each day of which it is known.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files: dict[str, str | list[list[str]]] = {PAGE: page(summary, folder, root), BELIEFS: beliefs.page(believed)}
+        files: dict[str, str | list[list[str]]] = {}
+        files |= {PAGE: page(summary, folder, root, runs, days), BELIEFS: beliefs.page(believed)}
         files |= {SCORES: score_rows(summary), MISTAKES: mistake_rows(summary)}
         for name, content in files.items():
             _write(folder / name, content if isinstance(content, str) else _csv(content))
@@ -44,9 +55,10 @@ def write_report(summary: Summary, folder: Path, root: Path, believed: Sequence[
     return [folder / name for name in files]
 
 
-def page(summary: Summary, folder: Path, root: Path) -> str:
-    """The page's HTML. Everything that comes from a student is escaped by the template."""
-    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+def page(
+    summary: Summary, folder: Path, root: Path, runs: Sequence[PointInTime] = (), days: Sequence[PointInTime] = ()
+) -> str:
+    """The page's HTML. Everything that comes from a student is escaped."""
     verdicts = [verdict for unit in summary.units for _, row in unit.rows for verdict in row.values()]
     remarks = [
         ("Forbidden calls", summary.forbidden, "Nobody used what an exercise forbids."),
@@ -55,9 +67,21 @@ def page(summary: Summary, folder: Path, root: Path) -> str:
         ("Crashed, or without an end", summary.stopped, "All answers ran to their end."),
         ("Files that could not be read", summary.unreadable, "All files could be read."),
     ]
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    return template("report_page.html").render(
         summary=summary,
         chart=Markup(chart(summary)),
+        heat_map=Markup(heat.heat_map(summary)),
+        meanings=heat.MEANINGS,
+        letter=heat.letter,
+        place_of=heat.place_of,
+        items=items(summary),
+        fewest=FEWEST,
+        low=LOW,
+        line=Markup(timeline.timeline(runs, timeline.in_words(runs))),
+        line_in_words=timeline.in_words(runs),
+        days=Markup(timeline.timeline(days, timeline.days_in_words(days))),
+        days_in_words=timeline.days_in_words(days),
+        lines=timeline.lines(runs),
         made=time.strftime("%d %B %Y, %H:%M"),
         notebooks=sum(len(unit.rows) for unit in summary.units),
         answers=sum(verdict.verdict not in ("missing", "waiting") for verdict in verdicts),
