@@ -19,14 +19,15 @@ from .version import __version__
 IN_THE_SANDBOX = ("grade", "doctor")
 
 
-#: nbformat has jsonschema import what checks addresses in other alphabets: no notebook has any, and it takes a second.
-NEEDLESS = "rfc3987_syntax"
+#: nbformat has jsonschema import what checks addresses and durations: no notebook has any, and it takes a second.
+NEEDLESS = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
-    sys.modules.setdefault(NEEDLESS, None)
+    for name in NEEDLESS:
+        sys.modules.setdefault(name, None)
     try:
         if arguments is None and options.command in IN_THE_SANDBOX:
             with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any
 
 from .text import printable
@@ -135,15 +137,32 @@ class Transplanted:
 # ------------------------------------------------------------------------------------------------- what was answered
 
 
+@dataclass(frozen=True)
+class HostCall:
+    """A function that was handed in, called by a student's: which argument it is, with what, and if it was refused."""
+
+    place: int | str
+    args: tuple[Any, ...] = ()
+    refusal: str = ""
+
+
 @dataclass
 class Call:
-    """One call: a value or a failure, and what else could be seen."""
+    """One call: a value or a failure, and what else could be seen.
+
+    randomness: of the last call, whose global generator this one and those before moved: "NumPy", "torch", "Python".
+    drew: whether it drew from the generators that it was handed; None where there are none.
+    noted: where its steps were noted, the number of each and its value, in the order in which they came.
+    """
 
     value: Any = None
     failure: Failure | None = None
     numerical_warnings: tuple[str, ...] = ()
     inputs_after: tuple[Any, ...] = ()
     made: tuple[Any, ...] = ()
+    randomness: tuple[str, ...] = ()
+    drew: bool | None = None
+    noted: tuple[tuple[int, Any], ...] = ()
     again: Call | None = None
     later: Any = None
 
@@ -156,12 +175,14 @@ class Answer:
     reason: for all but "answered", one sentence for the student; for "forbidden", what was used.
     calls: one per case; shorter than the cases where the process ended early.
     asked: how often each of the functions that the cases hand over was called, by case and place in the arguments.
+    questions: by case, these calls one by one, the first time that the case was asked.
     """
 
     status: str = "answered"
     reason: str = ""
     calls: list[Call] = field(default_factory=list)
     asked: dict[tuple[int, int | str], int] = field(default_factory=dict)
+    questions: dict[int, list[HostCall]] = field(default_factory=dict)
 
 
 # -------------------------------------------------------------------------------------------------- what it is worth
@@ -195,6 +216,37 @@ class Criterion:
 
 
 @dataclass(frozen=True)
+class Where:
+    """Where a wrong answer differs, as far as a small picture shows it; never with a number that was expected.
+
+    case: the label of the case. name: of the result. shape: of the answer. asked: the shape that was asked for.
+    at: of more than two axes what is shown, in words such as "sequence 1". start: the first row and column shown.
+    own: the student's own numbers, rounded, row by row. marks: a letter for each of them.
+    """
+
+    case: str
+    name: str
+    shape: tuple[int, ...]
+    asked: tuple[int, ...]
+    at: tuple[str, ...]
+    start: tuple[int, int]
+    own: tuple[tuple[str, ...], ...]
+    marks: tuple[str, ...]
+
+    @classmethod
+    def read(cls, told: Any) -> Where | None:
+        """From JSON; None where that holds none."""
+        if not isinstance(told, dict):
+            return None
+        own = tuple(map(tuple, told["own"]))
+        return cls(**{**{name: _as_tuple(value) for name, value in told.items()}, "own": own})
+
+
+def _as_tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True)
 class Verdict:
     """What one question of one submission earned, and the words that the student reads.
 
@@ -207,6 +259,7 @@ class Verdict:
     share: what was earned of the points, from 0 to 1. The judge knows no points: `worth` says what they come to.
     cell: the `grade_id` of the cell that carries the points.
     by_hand: whether somebody changed the score in the gradebook. outdated: whether for another answer than this one.
+    where: of the case that is told of in the message, where its result differs.
     """
 
     unit: str
@@ -224,6 +277,7 @@ class Verdict:
     outdated: bool = False
     raised: str = ""
     borrowed: tuple[str, ...] = ()
+    where: Where | None = None
 
     def __post_init__(self) -> None:
         if self.share is None:
@@ -279,3 +333,11 @@ class Graded:
 
     def as_json(self) -> list[dict[str, Any]]:
         return [verdict.as_json(self.student) for verdict in self.verdicts]
+
+
+@dataclass(frozen=True)
+class PointInTime:
+    """A point of a time line, such as the end of a grading run: unit -> how many answers there were, how many right."""
+
+    time: datetime
+    units: Mapping[str, tuple[int, int]]

@@ -7,6 +7,7 @@ import json
 import sys
 from pathlib import Path
 
+from ..text import printable
 from .own_notebooks import check_notebooks, chosen, whose_judge
 from .status import GRADED, UNUSABLE
 from .which_course import course_if_any
@@ -15,7 +16,11 @@ from .which_course import course_if_any
 def run(options: argparse.Namespace) -> int:
     """Judge, and say what is next."""
     root = course_if_any(options)
-    found = check_notebooks(root, chosen(root, options.notebooks, Path.cwd()))
+    paths = chosen(root, options.notebooks, Path.cwd())
+    if sys.stderr.isatty():  # a terminal, or a cell of a notebook: somebody is waiting
+        what = paths[0].stem if len(paths) == 1 else f"{len(paths)} notebooks"
+        print(f"autograder: judging {printable(what)} …", file=sys.stderr, flush=True)
+    found = check_notebooks(root, paths)
     if options.json:
         print(json.dumps([verdict.as_json(None) for item in found.checked for verdict in item.verdicts], indent=1))
     else:

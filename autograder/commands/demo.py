@@ -71,16 +71,20 @@ def students() -> list[SampleStudent]:
     return [SampleStudent(**row) for row in tomllib.loads(TABLE.read_text(encoding="utf-8"))["student"]]
 
 
-def build_class(course: Path, target: Path) -> list[SampleStudent]:
-    """Make `target` a course folder with the units of `course` and the sample class's notebooks; returns the class."""
+def build_class(course: Path, target: Path, units: Sequence[str] = ()) -> list[SampleStudent]:
+    """Make `target` a course folder with the units of `course` and the sample class's notebooks; returns the class.
+
+    units: those that the class hands in, if not all.
+    """
     (target / "grading").mkdir(parents=True)
     shutil.copy(course / "nbgrader_config.py", target)
     for unit in unit_names():
         for folder in ("notebooks", "solutions"):
             (target / folder / unit).mkdir(parents=True)
             shutil.copy(course / folder / unit / f"{unit}.ipynb", target / folder / unit)
-    table = students()
-    for unit in unit_names():
+    units = units or unit_names()
+    table = [student for student in students() if set(student.units) & set(units)]
+    for unit in units:
         release = nbformat.read(course / "notebooks" / unit / f"{unit}.ipynb", as_version=4)
         solution = nbformat.read(course / "solutions" / unit / f"{unit}.ipynb", as_version=4)
         solved, asked = _answers(solution), {each.number: each for each in asked_in(solution)}
@@ -176,6 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         prog="make demo", description="Grades a small sample class and shows what was found."
     )
     parser.add_argument("--workers", type=int, metavar="N", help="how many submissions at a time; default: the cores")
+    parser.add_argument("--units", nargs="+", choices=unit_names(), metavar="UNIT", help="those alone, in less time")
     parser.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
     options = parser.parse_args(arguments)
     target, started = ROOT / "demo", time.monotonic()
@@ -188,7 +193,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if missing:
         print(f"notebooks/{missing[0]} is not there; make it with: autograder release {missing[0]}", file=sys.stderr)
         return 2
-    table = build_class(ROOT, target)
+    table = build_class(ROOT, target, options.units or ())
     graded, unsafe = _grade(target, options.workers)
     took = time.monotonic() - started
     if options.json:
@@ -205,6 +210,7 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     from rich.console import Console
     from rich.table import Table
 
+    from ..grading.runs import past
     from ..pages.beliefs import beliefs
     from ..pages.report import print_report, problem_lines
     from ..pages.report_page import write_report
@@ -230,8 +236,8 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     pages = ROOT / "demo" / "grading" / "feedback"
     console.print(f"\nFeedback pages: {pages}/STUDENT/UNIT/UNIT.html, for example", soft_wrap=True)
     console.print(f"  {pages / item.student / item.unit / item.unit}.html", soft_wrap=True)
-    page = ROOT / "demo" / "grading" / "report"
-    write_report(summarise(ROOT / "demo", graded), page, ROOT / "demo", beliefs(ROOT / "demo", graded))
+    root, page = ROOT / "demo", ROOT / "demo" / "grading" / "report"
+    write_report(summarise(root, graded), page, root, beliefs(root, graded), list(past(root)))
     console.print(f"What the class did, and what it believed: {page}/index.html and predictions.html", soft_wrap=True)
     console.print("For a real class: notebooks into grading/submitted/, then `autograder grade`.")
 

@@ -8,7 +8,10 @@ import sys
 
 from ..gradebook.following import class_now, disagreements
 from ..gradebook.marks import read_marks
+from ..gradebook.timestamps import days_of_handing_in
+from ..grading.runs import past
 from ..pages.beliefs import beliefs
+from ..pages.items import items
 from ..pages.report import mistakes, print_report, problem_lines
 from ..pages.report_page import write_report
 from ..pages.summary import summarise
@@ -28,12 +31,14 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         scores = [entry for item in graded for entry in item.as_json()]
         believed = [belief.as_json() for belief in beliefs(root, graded)]
-        print(json.dumps({"verdicts": scores, "mistakes": mistakes(graded), "predictions": believed}, indent=1))
+        analysed = [item.as_json() for item in items(summarise(root, graded))]
+        told = {"verdicts": scores, "mistakes": mistakes(graded), "items": analysed, "predictions": believed}
+        print(json.dumps(told, indent=1))
     else:
         print_report(graded)
-        written = write_report(
-            summarise(root, graded), options.out or root / "grading" / "report", root, beliefs(root, graded)
-        )
+        folder, runs = options.out or root / "grading" / "report", list(past(root))
+        days = days_of_handing_in(root, graded)
+        written = write_report(summarise(root, graded), folder, root, beliefs(root, graded), runs, days)
         print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
         apart = disagreements(Course(root), read_marks(root), options.units)
         for line in [*problem_lines(graded), *outdated(graded), *apart]:

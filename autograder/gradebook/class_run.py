@@ -78,7 +78,7 @@ class Run:
                 for item, graded in zip(fresh, grade_class(*settings, enter_units, sandbox), strict=True):
                     found[item] = graded
             self.remarks = [*recorder.changes, *recorder.remarks]
-        runs.finished(self.root, self._challenge.seed)
+        runs.finished(self.root, self._challenge.seed, [*dict.fromkeys(item.unit for item in handed)])
         return [found[item] for item in handed]
 
     def settle(self, handed: Sequence[HandedIn], again: bool = False) -> list[HandedIn]:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import datetime
 import os
 import stat
+from collections import defaultdict
+from collections.abc import Iterable
 from logging import Logger
 from pathlib import Path
 
 from dateutil import parser
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.utils import parse_utc
+
+from ..data import Graded, PointInTime
 
 NAME = "timestamp.txt"
 SIZE_CAP = 1_000
@@ -28,6 +32,24 @@ def read_timestamp(path: Path) -> datetime.datetime | None:
         return parse_utc(path.read_text(encoding="utf-8").strip())
     except Exception as error:
         raise ValueError("it holds no time") from error
+
+
+def days_of_handing_in(root: Path, graded: Iterable[Graded]) -> list[PointInTime]:
+    """By day how many answers were handed in, of all units, and how many are right; what has no time is left out."""
+    days: dict[datetime.date, list[bool]] = defaultdict(list)
+    for item in graded:
+        try:
+            time = read_timestamp(root / "grading" / "submitted" / item.student / item.unit / NAME)
+        except ValueError:
+            continue  # `autograder grade` names it
+        judged = [verdict.verdict for verdict in item.verdicts]
+        if time is not None:
+            days[time.date()] += [name == "right" for name in judged if name not in ("missing", "waiting")]
+    midnight = datetime.time(tzinfo=datetime.UTC)
+    return [
+        PointInTime(datetime.datetime.combine(day, midnight), {"handed in": (len(right), sum(right))})
+        for day, right in sorted(days.items())
+    ]
 
 
 def local_time(text: str, zone: datetime.tzinfo) -> str | None:

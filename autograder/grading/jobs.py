@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from multiprocessing import util
 
 import nbformat
@@ -143,7 +143,8 @@ def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
-    score.metadata[MARK] = {**noted, "dropped": dropped}
+    where = asdict(verdict.where) if verdict.where else None
+    score.metadata[MARK] = {**noted, "dropped": dropped, "where": where}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from ..data import Criterion, Graded, Verdict
+from ..data import Criterion, Graded, Verdict, Where
 from ..reading.course import Course
 
 
@@ -42,6 +42,7 @@ def read_kept(root: Path, unit: str, student: str) -> Graded | None:
                     **entry,
                     "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"]),
                     "borrowed": tuple(entry["borrowed"]),
+                    "where": Where.read(entry.get("where")),
                 }
             )
             for entry in content["verdicts"]

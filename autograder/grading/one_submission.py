@@ -8,13 +8,16 @@ recorder.py records.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from ..data import Answer, CellOutcome, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
-from ..judging.judge import ask_and_judge, without_answer
+from ..judging.judge import Further, ask_and_judge, without_answer
+from ..judging.own_code.explain import told_by_own
+from ..judging.own_code.program import OwnProgram
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
 from ..reading.uses import Uses
@@ -40,7 +43,8 @@ def grade_submission(
             posed = challenge.posed(name, assignment.name)
             verdict = _before_asking(posed, submission, outcomes)
             if verdict is None:
-                verdict = _asked(posed, challenge, session, uses, verdicts)
+                texts = [cell.source for cell in submission.cells if cell.name == name]
+                verdict = _asked(posed, challenge, session, uses, verdicts, texts[0] if texts else "")
             verdict = with_circumstances(verdict, submission, outcomes)
             note = submission.notes.get(name)
             verdicts[name] = replace(verdict, message=f"{note} {verdict.message}") if note else verdict
@@ -49,9 +53,16 @@ def grade_submission(
     return [verdicts[question.name].worth(question, assignment.name) for question in assignment.questions]
 
 
-def _request(posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None) -> Request:
+def _request(
+    posed: Posed, stand_ins: Mapping[str, Callable[..., Any]] | None = None, sources: Sequence[str] = ()
+) -> Request:
     exercise = posed.exercise
-    return Request(exercise.name, posed.cases, stand_ins, exercise.library, exercise.forbidden)
+    return Request(exercise.name, posed.cases, stand_ins, exercise.library, exercise.forbidden, sources)
+
+
+def _run(session: Session, stand_ins: Mapping[str, Callable[..., Any]], sources: Sequence[str], posed: Posed) -> Answer:
+    """Ask other texts of a function, where the submission runs."""
+    return session.ask(_request(posed, stand_ins, sources))
 
 
 def nothing_to_grade(assignment: Assignment, reason: Unreadable | str) -> list[Verdict]:
@@ -107,20 +118,28 @@ def _asked(
     session: Session,
     uses: Callable[[str, str], bool],
     earlier: Mapping[str, Verdict],
+    text: str,
 ) -> Verdict:
     """The verdict on one function; where it fails and uses earlier ones that do, it is asked with the course's.
 
     One that is wrong only because of them has already cost its points there. What is forbidden in them must neither
-    help here nor cost once more, so those are replaced at once.
+    help here nor cost once more, so those are replaced at once. text: what the function's cell holds.
     """
     failed = [
         name
         for name, verdict in earlier.items()
         if verdict.verdict != "right" and name not in posed.exercise.not_from and uses(posed.exercise.name, name)
     ]
+
+    def by_own(stand_ins: Mapping[str, Callable[..., Any]]) -> Further | None:
+        run = partial(_run, session, stand_ins)
+        own = OwnProgram.read(text, posed.exercise.name, run)
+        return partial(told_by_own, own) if own is not None else None
+
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):
-        verdict = ask_and_judge(posed, lambda asked: session.ask(_request(asked)))
+        further = None if failed else by_own({})
+        verdict = ask_and_judge(posed, lambda asked: session.ask(_request(asked)), further)
         if not failed or verdict.verdict not in NOT_RIGHT:
             return verdict
     stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
@@ -130,16 +149,19 @@ def _asked(
         requests.append(_request(asked, stand_ins))
         return session.ask(requests[-1])
 
-    again = ask_and_judge(posed, ask)
-    if verdict is not None:
-        same = (again.score, again.verdict, again.mistake) == (verdict.score, verdict.verdict, verdict.mistake)
-        if same or again.score < verdict.score:
-            return verdict
+    again = ask_and_judge(posed, ask, by_own(stand_ins))
+    if verdict is not None and (again.score < verdict.score or _told(again) == _told(verdict)):
+        return verdict
     called = [name for name in failed if name in requests[0].called]
     if not called:
         return again
     words = f"Judged on its own, with the course's {_listed(called)} in place of yours. {again.message}"
     return replace(again, message=words, borrowed=tuple(called))
+
+
+def _told(verdict: Verdict) -> tuple[float, str, str | None, str]:
+    """What is to differ where an earlier function was to blame."""
+    return verdict.score, verdict.verdict, verdict.mistake, verdict.raised
 
 
 def _listed(names: list[str]) -> str:

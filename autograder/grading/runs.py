@@ -1,13 +1,20 @@
-"""The runs of a class folder: each with its secret seed, and whether it came to its end."""
+"""The runs of a class folder: each with its secret seed, whether it came to its end, and how the class stood then."""
 
 from __future__ import annotations
 
 import json
 import os
 import time
+from collections.abc import Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+
+from ..data import PointInTime
+from .kept import kept
 
 NAME = "runs.jsonl"
+TIME = "%Y-%m-%dT%H:%M:%S%z"
 
 
 def begun(root: Path, seed: int, command: str) -> None:
@@ -15,30 +22,53 @@ def begun(root: Path, seed: int, command: str) -> None:
     _note(root, {"seed": str(seed), "command": command, "state": "begun"})
 
 
-def finished(root: Path, seed: int) -> None:
-    """Note that a run has come to its end."""
-    _note(root, {"seed": str(seed), "state": "finished"})
+def finished(root: Path, seed: int, units: Sequence[str] = ()) -> None:
+    """Note that a run has come to its end, and of the units that it graded how many answers are right now."""
+    _note(root, {"seed": str(seed), "state": "finished", "units": {unit: _count(root, unit) for unit in units}})
+
+
+def _count(root: Path, unit: str) -> tuple[int, int]:
+    """How many answers were judged in a unit, by this run and earlier ones, and how many of them are right."""
+    judged = [verdict.verdict for item in kept(root, [unit]) for verdict in item.verdicts]
+    answers = [verdict for verdict in judged if verdict not in ("missing", "waiting")]
+    return len(answers), answers.count("right")
+
+
+def past(root: Path) -> Iterator[PointInTime]:
+    """The runs that came to their end and noted how the class stood, in their order."""
+    for entry in _entries(root):
+        try:
+            units = {str(unit): (int(answers), int(right)) for unit, (answers, right) in entry["units"].items()}
+            when = datetime.strptime(entry["time"], TIME)
+        except (KeyError, TypeError, ValueError, AttributeError):
+            continue  # one of before this was noted, or changed by hand
+        if entry.get("state") == "finished" and all(0 <= right <= answers for answers, right in units.values()):
+            yield PointInTime(when, units)
 
 
 def interrupted(root: Path) -> int | None:
     """The seed of the last `autograder grade` if it never came to its end, else None."""
-    try:
-        lines = (root / "grading" / NAME).read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return None
-    last: dict[str, str] = {}
-    for line in lines:
-        try:
-            entry = json.loads(line)
-        except ValueError:
-            continue  # the last line of a run that was killed while it wrote
+    last: dict[str, Any] = {}
+    for entry in _entries(root):
         if entry.get("command") == "autograder grade" or (last and entry.get("seed") == last["seed"]):
             last = {**last, **entry}
     return int(last["seed"]) if last.get("state") == "begun" else None
 
 
-def _note(root: Path, entry: dict[str, str]) -> None:
-    entry = {"time": time.strftime("%Y-%m-%dT%H:%M:%S%z"), **entry}
+def _entries(root: Path) -> Iterator[dict[str, Any]]:
+    try:
+        lines = (root / "grading" / NAME).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in lines:
+        try:
+            yield json.loads(line)
+        except ValueError:
+            continue  # the last line of a run that was killed while it wrote
+
+
+def _note(root: Path, entry: dict[str, Any]) -> None:
+    entry = {"time": time.strftime(TIME), **entry}
     with open(root / "grading" / NAME, "a", encoding="utf-8") as file:
         file.write(json.dumps(entry) + "\n")
         file.flush()

@@ -106,7 +106,10 @@ dependencies = [
 ]
 
 [tool.setuptools]
-py-modules = []
+packages = ["attention_figures"]
+
+[tool.setuptools.package-data]
+attention_figures = ["*"]
 """
 
 
@@ -137,6 +140,8 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
     course = _source(root)
     files = {name: course / name for name in FILES}
     files |= {f"tools/{name}": course / "tools" / name for name in TOOLS}
+    figures = course / "attention_figures"
+    files |= {f"{figures.name}/{path.name}": path for path in figures.glob("*.*")}
     settings = course / "tools" / "jupyter"
     files |= {
         f"tools/jupyter/{p.relative_to(settings).as_posix()}": p
