@@ -34,6 +34,7 @@ IMPORTS = {
         "ipykernel",
         "rich",
         "tqdm",
+        "attention_figures",
         "autograder",
     ),
     "grading": ("nbgrader.apps",),

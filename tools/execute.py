@@ -15,6 +15,7 @@ from nbclient import NotebookClient
 
 from autograder.exercises import unit_names
 from folding import fold
+from textbook.live import without_code
 
 ROOT = Path(__file__).resolve().parents[1]
 WIDGET = "application/vnd.jupyter.widget-view+json"
@@ -61,6 +62,7 @@ def execute(path: Path) -> None:
         if cell.cell_type == "code":  # a slider lives with its kernel alone, and has another name in every run
             cell.outputs = [output for output in cell.outputs if WIDGET not in output.get("data", {})]
             count_once(cell)
+            keep_picture(cell)
     notebook.metadata["kernelspec"] = {
         "display_name": "Python 3 (ipykernel)",
         "language": "python",
@@ -69,6 +71,14 @@ def execute(path: Path) -> None:
     notebook.metadata["language_info"] = {"name": "python"}
     fold(notebook)
     nbformat.write(notebook, path)
+
+
+def keep_picture(cell: nbformat.NotebookNode) -> None:
+    """Of a live figure its picture, data and caption stay; whoever runs the cell gets its program anew."""
+    for item in cell.outputs:
+        shown = item.get("data", {}).get("text/html", "")
+        if 'data-live="' in shown:
+            item.data["text/html"] = without_code(shown)
 
 
 def count_once(cell: nbformat.NotebookNode) -> None:

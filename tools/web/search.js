@@ -1,5 +1,6 @@
 // The search of the course: everything is in this folder, nothing is asked of anyone.
 const question = new URLSearchParams(location.search).get("q")?.trim() ?? "";
+const MOST = 30;
 const say = (text) => (document.getElementById("found").textContent = text);
 for (const input of document.querySelectorAll('input[name="q"]')) input.value = question;
 
@@ -11,6 +12,13 @@ const excerpt = (text, terms) => {
   return (from ? "… " : "") + (from + 200 < text.length ? `${part.slice(0, part.lastIndexOf(" "))} …` : part);
 };
 
+// The text cut at what was found in it, which is marked.
+const marked = (text, terms) => {
+  const plain = terms.map((term) => term.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));
+  const parts = text.split(new RegExp(`(${plain.join("|")})`, "gi"));
+  return parts.map((part, i) => (i % 2 ? Object.assign(document.createElement("mark"), { textContent: part }) : part));
+};
+
 if (question) {
   const search = new MiniSearch({
     fields: ["title", "unit", "text"],
@@ -18,15 +26,18 @@ if (question) {
     searchOptions: { boost: { title: 3, unit: 2 }, prefix: true, fuzzy: 0.15, combineWith: "AND" },
   });
   search.addAll(SECTIONS);
-  const results = search.search(question).slice(0, 30);
-  say(`${results.length === 1 ? "One section has" : `${results.length || "No"} sections have`} “${question}”.`);
+  const found = search.search(question);
+  const results = found.slice(0, MOST);
+  const first = found.length > MOST ? ` Here are the ${MOST} that fit best.` : "";
+  say(`${found.length === 1 ? "One section has" : `${found.length || "No"} sections have`} “${question}”.${first}`);
   document.title = `${question} · ${document.title}`;
   const list = document.getElementById("results");
   for (const result of results) {
     const item = document.createElement("li");
     const link = Object.assign(document.createElement("a"), { href: result.id, textContent: result.title });
     const unit = Object.assign(document.createElement("span"), { className: "unit", textContent: result.unit });
-    const text = Object.assign(document.createElement("p"), { textContent: excerpt(result.text, result.terms) });
+    const text = document.createElement("p");
+    text.append(...marked(excerpt(result.text, result.terms), result.terms));
     item.append(link, " ", unit, text);
     list.append(item);
   }

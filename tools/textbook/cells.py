@@ -1,0 +1,126 @@
+"""The cells of a notebook as parts of a page: prose, code, answers, tests, and what the examples displayed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from nbformat import NotebookNode
+
+from autograder.reading.predictions import Asked, asked_in, is_prediction
+from folding import FIGURE, GIVEN, IMPORTS, SLIDER
+
+from .predictions import Revealed, evidence, numbers_in, question, revealed_in, without_guesses
+from .prose import Page, code_block, folded, markdown, output
+
+EXERCISE = re.compile(r"<p>(<strong>Exercise [\d.]+ · <code>(\w+)</code></strong> · )([●○]+)")
+BEGIN, END = '<section class="exercise"', "</section>\n"
+#: What stands over code that JupyterLab folds, by its first line there.
+SUMMARIES = {
+    IMPORTS: "What this unit imports",
+    FIGURE: "The code of this figure",
+    SLIDER: "The code of a slider; it moves in JupyterLab",
+    GIVEN: "Given, for what follows",
+}
+#: The class of folded code that nobody needs on paper: imports, and the drawing of figures.
+SCREEN_ONLY = "fold screen"
+#: Where JupyterLab shows a notebook to whoever has run `make lab`.
+LAB = "http://localhost:8888/lab/tree"
+
+
+@dataclass
+class Notebook:
+    """A unit's two notebooks while they become a page.
+
+    executed: cell of the solutions by its id; only the outputs are ever taken from it.
+    figures: what a cell displayed, by its id, where there is a figure in it.
+    """
+
+    release: NotebookNode
+    executed: Mapping[str, NotebookNode]
+    page: Page
+    figures: dict[str, str] = field(default_factory=dict)
+    asked: dict[str, Asked] = field(init=False)
+    revealed: dict[str, Revealed] = field(init=False)
+
+    def __post_init__(self) -> None:
+        cells = filter(is_prediction, self.release.cells)
+        self.asked = dict(zip((cell.id for cell in cells), asked_in(self.release), strict=True))
+        self.revealed = revealed_in(self.executed.values())
+
+    def html(self) -> str:
+        """All cells. An exercise is a section: from its first line to its answer, or to its test if that comes next."""
+        parts, is_open, is_answered = [], False, False
+        for cell in self.release.cells:
+            marks = cell.metadata.get("nbgrader", {})
+            if is_answered and not marks.get("grade"):
+                parts.append(END)
+                is_open = is_answered = False
+            parts.append(self.cell(cell))
+            is_open |= cell.cell_type == "markdown" and BEGIN in parts[-1]
+            is_answered = is_open and bool(marks)
+        return "".join([*parts, END] if is_open else parts)
+
+    def cell(self, cell: NotebookNode) -> str:
+        """One cell of the release."""
+        page, executed = self.page, self.executed.get(cell.id)
+        page.cell = cell.id
+        if cell.get("attachments") and executed is not None:  # the picture that opens a unit, as it was drawn
+            return self.displayed(cell, executed.outputs)
+        if cell.cell_type == "markdown":
+            return EXERCISE.sub(announced, markdown(cell.source, page))
+        if cell.id in self.asked:
+            return question(self.asked[cell.id], self.revealed)
+        marks = cell.metadata.get("nbgrader", {})
+        if marks.get("solution"):
+            return answer(cell, page.name)
+        if marks:
+            return folded(f"The test of <code>{marks['grade_id'].removeprefix('test_')}</code>", rest_of_code(cell))
+        outputs = [] if executed is None or executed.source != cell.source else executed.outputs
+        shown = self.displayed(cell, outputs)
+        numbers = numbers_in(outputs)
+        if numbers:
+            shown = evidence(cell.id, shown, numbers)
+        first = cell.source.partition("\n")[0]
+        if first in SUMMARIES:
+            kind = "fold" if first == GIVEN else SCREEN_ONLY
+            return folded(SUMMARIES[first], rest_of_code(cell), kind) + shown
+        code = code_block(cell.source)
+        return (folded(SUMMARIES[FIGURE], code, SCREEN_ONLY) if "<figure" in shown else code) + shown
+
+    def displayed(self, cell: NotebookNode, outputs: list[NotebookNode]) -> str:
+        shown = "".join(output(without_guesses(item), self.page) for item in outputs)
+        if "<figure" in shown:
+            self.figures[cell.id] = shown
+        return shown
+
+
+def answer(cell: NotebookNode, unit: str) -> str:
+    """An answer cell, with the way to where it can be answered; JupyterLab knows of no link into a notebook."""
+    return (
+        '<div class="answer">\n<div class="head"><p class="label">Your answer goes here</p>\n'
+        f'<p class="lab"><a href="{lab(unit)}" target="_blank" rel="noopener">Open the unit in JupyterLab</a> '
+        '<a href="#in-jupyterlab">How?<span class="unseen"> What to run for JupyterLab</span></a></p></div>\n'
+        f"{code_block(cell.source)}</div>\n"
+    )
+
+
+def lab(unit: str) -> str:
+    """Where JupyterLab shows the notebook of a unit."""
+    return f"{LAB}/{unit}/{unit}.ipynb"
+
+
+def rest_of_code(cell: NotebookNode) -> str:
+    """The code below the line that stands for the whole while JupyterLab folds it."""
+    return code_block(cell.source.partition("\n")[2].lstrip("\n"))
+
+
+def announced(found: re.Match[str]) -> str:
+    """The first line of an exercise opens its section, which has a name to link to, and gets words for its stars."""
+    words, name, stars = found.groups()
+    level = f'<span role="img" aria-label="level {stars.count("●")} of {len(stars)}">{stars}</span>'
+    return (
+        f'{BEGIN} id="exercise-{name}" aria-labelledby="line-{name}">\n'
+        f'<p class="announced" id="line-{name}">{words}{level}'
+    )

@@ -1,0 +1,37 @@
+"""The front page: a figure with the question that it answers, two short stories, and the map of the course."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from . import SiteFailed
+from .live import names_in
+from .units import Unit
+
+#: The live figure that opens the site.
+OPENING = ("01_projections", "fig-sentence")
+#: The pictures of the two stories in `front.html`.
+STORIES = {"phase": ("08_induction_heads", "training-figure"), "translator": ("06_cross_attention", "second-map")}
+
+
+@dataclass(frozen=True)
+class Front:
+    """What the front page takes out of the units. figures: `opening`, and one for each story. live: names."""
+
+    figures: dict[str, str]
+    live: list[str]
+
+
+def front_of(units: Sequence[Unit]) -> Front:
+    """Find the figures. Raises SiteFailed for one that is not there."""
+    by_name = {unit.name: unit for unit in units}
+
+    def figure(unit: str, cell: str) -> str:
+        if unit not in by_name or cell not in by_name[unit].figures:
+            raise SiteFailed(f"the front page asks for the figure of the cell {cell} of {unit}, which is not there")
+        return by_name[unit].figures[cell]
+
+    figures = {name: figure(*place) for name, place in {"opening": OPENING, **STORIES}.items()}
+    figures["opening"] = figures["opening"].replace(' loading="lazy"', "")  # it is seen at once
+    return Front(figures, names_in("".join(figures.values())))

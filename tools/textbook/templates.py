@@ -1,0 +1,28 @@
+"""The templates of the pages and of their parts, in `tools/web/`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from attention_figures import look
+
+WEB = Path(__file__).resolve().parents[1] / "web"
+ENVIRONMENT = jinja2.Environment(
+    loader=jinja2.FileSystemLoader(WEB), autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True
+)
+ENVIRONMENT.globals["mark"] = Markup(look.mark())
+
+
+def filled(template: str, **values: object) -> str:
+    """A template of `tools/web/` with its values; what is no HTML already is escaped."""
+    return ENVIRONMENT.get_template(template).render(**values)
+
+
+def style() -> str:
+    """The site's CSS: the course's colours and fonts, on paper those for light, then the rules."""
+    on_paper = "".join(f"--{name}:{light};" for name, (light, _) in look.colours().items())
+    rules = (WEB / "style.css").read_text(encoding="utf-8")
+    return f"{look.css()}@media print{{:root{{{on_paper}}}}}\n{rules}"
