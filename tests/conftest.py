@@ -27,7 +27,14 @@ ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
 #: time or of waiting, and tests of that kind in files that are quick otherwise.
 SLOW = (
     *("test_hostile.py", "test_term.py", "test_held_out_answers.py", "test_runs.py", "test_sandbox.py"),
-    *("test_confinement.py", "test_demo.py", "test_hostile_class.py", "test_semester.py", "test_website.py"),
+    *(
+        "test_confinement.py",
+        "test_demo.py",
+        "test_hostile_class.py",
+        "test_semester.py",
+        "test_website.py",
+        "test_textbook.py",
+    ),
     *(
         "test_forked_graders.py",
         "test_check.py",

@@ -35,7 +35,11 @@ def agree(term: Term, anyway: bool = False) -> None:
     said = term.do("report")
     assert "run `autograder grade" not in said, said
 
-    same("gradebook", gradebook(term, names), (counted, whole))
+    try:
+        same("gradebook", gradebook(term, names), (counted, whole))
+    except AssertionError as error:  # what was said tells which case it was
+        partly = [entry for entry in verdicts(term) if 0 < entry["score"] < entry["points"]]
+        raise AssertionError(f"{error}; what earned a part: {partly}") from None
     same("report --json", report(term), (single, None))
     same("scores.csv", scores(term), (single, None))
     same("scores.csv, sums", sums(term), totals(due))
@@ -87,9 +91,12 @@ def gradebook(term: Term, names: Mapping[tuple[str, str], str]) -> tuple[Single,
     return single, whole
 
 
+def verdicts(term: Term) -> list[dict]:
+    return json.loads(term.do("report", "--json").out)["verdicts"]
+
+
 def report(term: Term) -> tuple[Single, None]:
-    found = json.loads(term.do("report", "--json").out)["verdicts"]
-    return {(e["unit"], e["student"], e["function"]): (e["score"], e["points"]) for e in found}, None
+    return {(e["unit"], e["student"], e["function"]): (e["score"], e["points"]) for e in verdicts(term)}, None
 
 
 def table(path: Path) -> list[dict[str, str]]:

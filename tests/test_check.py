@@ -68,6 +68,15 @@ def check(capfd, *words: str) -> str:
     return out
 
 
+def test_a_check_that_was_left_in_the_notebook_is_not_run_again(capfd, mine):
+    path = mine / "01_projections.ipynb"
+    notebook, trace = nbformat.read(path, as_version=4), mine / "was_run"
+    command = f'!touch "{trace}"\n!"{sys.executable}" -m autograder check 1'
+    notebook.cells.insert(8, nbformat.v4.new_code_cell(command))
+    nbformat.write(notebook, path)
+    assert "! " not in check(capfd, str(path)) and not trace.exists()
+
+
 def test_what_is_done_what_is_next_and_how_far_it_is(capfd, mine):
     out = check(capfd)
     lines = out.splitlines()

@@ -46,7 +46,6 @@ def test_the_table_names_only_functions_and_mistakes_that_exist():
             assert verdict in ("right", "wrong", "missing", "crashed", "timeout", "forbidden")
             exercise = find_exercise(function)
             general = {"returns-none", "detached", "input-changed", "never-calls-attend", "materialises"}
-            general |= {"w-gate-and-w-up-swapped"}
             known = general | {known.slug for known in exercise.mistakes}
             assert not mistake or mistake[0] in known or mistake[0] in slugs_of_variants(function)
 

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight())
 
 LIMITS = Limits(
     seconds_per_exercise=3,
-    seconds_per_cell=2,
+    seconds_per_cell=5,
     seconds_per_submission=40,
     wall_clock_factor=4,
     memory_bytes=768 * 2**20,

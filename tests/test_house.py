@@ -13,7 +13,7 @@ import pytest
 from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "autograder"
+PACKAGE, FIGURES = ROOT / "autograder", ROOT / "attention_figures"
 #: The longest chain of imports between files, those inside functions counted.
 FLOORS = 11
 #: Lines of a module, and of an exercise.
@@ -44,7 +44,10 @@ def test_the_house_has_eleven_floors_and_no_circle():
     assert len(longest) <= FLOORS, f"{len(longest)} floors: {' -> '.join(longest)}"
 
 
-@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(PACKAGE)))
+FILES = [*PACKAGE.rglob("*.py"), *(path for path in FIGURES.glob("*.*") if path.suffix in (".py", ".js", ".css"))]
+
+
+@pytest.mark.parametrize("path", sorted(FILES), ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_file_is_short(path):
     lines, cap = len(path.read_text(encoding="utf-8").splitlines()), MODULE
     if "exercises" in path.parts:

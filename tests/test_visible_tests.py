@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import io
 import re
+import sys
 import warnings
 from pathlib import Path
 
@@ -148,3 +150,15 @@ def batch_norm(x, gamma, beta, eps=1e-5):
     flat = x.reshape(-1, x.shape[-1]).T
     return layer_norm(flat, 1, 0, eps).T.reshape(x.shape) * gamma + beta
 """)
+
+
+def test_the_judge_is_named_where_it_is_installed_and_not_elsewhere(monkeypatch):
+    wrong = "def causal_mask(n):\n    return np.tri(n, dtype=bool) if n < 7 else ~np.tri(n, dtype=bool)"
+    run = visible_test("03_masking", "causal_mask")
+    with pytest.raises(AssertionError) as met:
+        run(wrong)
+    assert str(met.value).splitlines()[-1] == f'!"{sys.executable}" -m autograder check 3'
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(AssertionError) as met:
+        run(wrong)
+    assert "autograder" not in str(met.value) and "Wrong for n = 7" in str(met.value)

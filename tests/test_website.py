@@ -16,8 +16,10 @@ import nbformat
 import pytest
 
 import website
+from attention_figures import look
 from autograder.exercises import exercises, unit_names
-from prose import plain_formula
+from textbook import packages
+from textbook.predictions import REVEALED
 
 ROOT = Path(__file__).parents[1]
 BODY = re.compile(r"### BEGIN (SOLUTION|HIDDEN TESTS)\n(.*?)### END \1", re.DOTALL)
@@ -130,32 +132,6 @@ def test_every_page_has_a_language_a_title_one_main_part_and_headings_in_order(s
         assert not re.search(r"⟦|\$[^$\n]{1,80}\$", text), f"{path.name}: a formula was not set"
 
 
-@pytest.mark.parametrize(
-    ("tex", "text"),
-    [
-        (r"(B, h, n, d)", "(B, h, n, d)"),
-        (r"\sqrt{d_{head}} = 8", "√d_head = 8"),
-        (r"\sqrt d", "√d"),
-        (r"W_V^{(r)}", "W_V^(r)"),
-        (r"e^{-\infty} = 0", "e^(-∞) = 0"),
-        (r"d_\text{model} \times \tfrac12", "d_model × 1/2"),
-        (r"q_i^2 \cdot \sigma_q^2", "q_i^2 · σ_q^2"),
-        (r"\ln 3 \approx 1.1", "ln 3 ≈ 1.1"),
-        (r"\lVert J \rVert", "…"),
-        (r"\begin{pmatrix} 0 & 5 \\\\ 2 & 9 \end{pmatrix}", "…"),
-        ("x" * 60, "…"),
-    ],
-)
-def test_a_short_formula_can_be_read_in_what_the_search_shows(tex, text):
-    assert plain_formula(tex) == text
-
-
-def test_the_search_shows_few_formulas_as_dots():
-    unit = website.read_unit("02_scaled_scores")
-    texts = " ".join(section["text"] for section in unit.sections)
-    assert "√d_k" in texts and texts.count(" … ") < len(unit.page.formulas) / 8
-
-
 def test_a_unit_without_sections_has_no_list_of_them(tmp_path, monkeypatch):
     read_unit = website.read_unit
 
@@ -177,17 +153,9 @@ def test_the_map_names_every_unit_and_every_function(site):
             assert f"{unit}.html#exercise-{name}" in links
 
 
-def test_a_link_that_leads_nowhere_is_named():
-    link = website.link_of("01_projections")
-    assert link("../02_scaled_scores/02_scaled_scores.ipynb#top", "intro") == "02_scaled_scores.html#top"
-    assert link("https://example.org", "intro") == "https://example.org"
-    with pytest.raises(website.SiteFailed, match=r"01_projections, cell intro: .*figure\.svg"):
-        link("figure.svg", "intro")
-
-
 def test_without_npm_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(website, "MODULES", tmp_path)
-    monkeypatch.setattr(website.shutil, "which", lambda name: None)
+    monkeypatch.setattr(packages, "MODULES", tmp_path)
+    monkeypatch.setattr(packages.shutil, "which", lambda name: None)
     assert website.main([str(tmp_path / "site")]) == 2
     said = capsys.readouterr().err.splitlines()
     assert len(said) == 1 and "apt-get install nodejs npm" in said[0]
@@ -196,11 +164,11 @@ def test_without_npm_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, ca
 
 def test_without_a_network_there_is_one_line_with_the_remedy(tmp_path, monkeypatch, capsys):
     def fail(command, **options):
-        return website.subprocess.CompletedProcess(command, 1, "", "npm error code ENOTFOUND\nnpm error network")
+        return packages.subprocess.CompletedProcess(command, 1, "", "npm error code ENOTFOUND\nnpm error network")
 
-    monkeypatch.setattr(website, "MODULES", tmp_path)
-    monkeypatch.setattr(website.shutil, "which", lambda name: f"/usr/bin/{name}")
-    monkeypatch.setattr(website.subprocess, "run", fail)
+    monkeypatch.setattr(packages, "MODULES", tmp_path)
+    monkeypatch.setattr(packages.shutil, "which", lambda name: f"/usr/bin/{name}")
+    monkeypatch.setattr(packages.subprocess, "run", fail)
     assert website.main([str(tmp_path / "site")]) == 2
     assert "ENOTFOUND" in capsys.readouterr().err.splitlines()[-1]
 
@@ -223,3 +191,99 @@ def test_only_a_site_of_ours_is_replaced(tmp_path, monkeypatch, capsys):
     assert (target / "index.html").is_file() and not (target / "old.html").exists()
     assert precious.read_text() == aside.read_text() == "years of work"
     assert {path.name for path in tmp_path.iterdir()} == {"mine", "site", "site.part"}
+
+
+def test_a_page_allows_no_script_but_files_beside_it(site):
+    for path in site.glob("*.html"):
+        page, text = Elements(path), path.read_text(encoding="utf-8")
+        policies = [each["content"] for _, each in page.tags if each.get("http-equiv") == "Content-Security-Policy"]
+        assert len(policies) == 1, path.name
+        policy = dict(part.split(" ", 1) for part in policies[0].split("; "))
+        assert policy["default-src"] == "'none'" and policy["script-src"] == policy["font-src"] == "'self'"
+        assert text.index("Content-Security-Policy") < min(text.index("<link"), text.index("<script"))
+        for tag, attributes in page.tags:
+            assert tag != "script" or "src" in attributes or attributes.get("type") == "application/json", path.name
+            assert not any(name.startswith("on") for name in attributes), path.name
+            outside = attributes.get("src") or (attributes.get("href") if tag == "link" else "") or ""
+            assert not re.match(r"\w+:", outside), f"{path.name}: {outside}"
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_each_exercise_is_a_section_with_its_answer_and_the_way_into_jupyterlab(site, unit):
+    parts = (site / f"{unit}.html").read_text(encoding="utf-8").split('<section class="exercise" id="exercise-')[1:]
+    assert [part.partition('"')[0] for part in parts] == list(exercises(unit))
+    for part, name in zip(parts, exercises(unit), strict=True):
+        section = part.partition("</section>")[0]
+        assert f'href="http://localhost:8888/lab/tree/{unit}/{unit}.ipynb"' in section
+        assert f"<code>{name}</code>" in section.partition("</p>")[0]
+        assert section.count('class="answer"') == 1 and 'href="#in-jupyterlab"' in section
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_each_prediction_can_be_made_and_its_measurement_is_folded(site, unit):
+    page = Elements(site / f"{unit}.html")
+    boxes = [attributes for _, attributes in page.tags if attributes.get("class") == "prediction"]
+    folds = {each["id"] for _, each in page.tags if each.get("class") == "fold evidence"}
+    cells = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4).cells
+    sources = [cell.source for cell in cells if "predict" in cell.metadata.get("tags", [])]
+    truths = [re.search(r'predict\(\s*"([\d.]+)",\s*"?([^",)]+)', source).groups() for source in sources]
+    assert boxes and [box["data-number"] for box in boxes] == [number for number, _ in truths]
+    for box, (number, truth) in zip(boxes, truths, strict=True):
+        assert not truth.isalpha() or box["data-truth"] == truth, number
+        assert box["data-place"] in folds, number
+    shown = "".join(page.text)
+    assert not re.search(r"^predict\(", shown, re.MULTILINE), "a prediction is left as code"
+    assert not re.search(r"\d\.\d: (you predict|measured .*you predict)", shown), "a guess of the author's"
+
+
+def test_predictions_are_no_code_and_nothing_measured_is_lost(site):
+    for unit in unit_names():
+        text = "".join(Elements(site / f"{unit}.html").text)
+        for cell in nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4).cells:
+            for item in cell.get("outputs", []):
+                for line in REVEALED.finditer(item.get("text", "")):
+                    assert f"{line['number']}: measured {line['measured']}{line['how'] or ''}." in text
+
+
+def test_the_stories_of_the_front_page_say_what_was_measured(site):
+    said = " ".join("".join(Elements(site / "index.html").text).split())
+    executed = {
+        unit: "\n".join(
+            item.get("text", "")
+            for cell in nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4).cells
+            for item in cell.get("outputs", [])
+        )
+        for unit in ("06_cross_attention", "08_induction_heads")
+    }
+    assert (
+        re.search(r"exact match +1\.00 +1\.00\n", executed["06_cross_attention"]) and "every new sentence right" in said
+    )
+    verbs = re.search(r"verb hidden: verbs right +0\.00 +0\.(\d\d)\n", executed["06_cross_attention"])
+    assert f"{verbs[1]} of 100 verbs" in said
+    late = re.search(r"nine tenths of the fall from [\d.]+ come after step (\d+)", executed["08_induction_heads"])
+    assert int(late[1]) > 100 and "more than a hundred training steps" in said
+
+
+def test_colours_and_fonts_are_those_of_the_course(site):
+    style = (site / "style.css").read_text(encoding="utf-8")
+    assert style.startswith(look.css())
+    rules = style.removeprefix(look.css()).partition("\n")[2]
+    assert set(re.findall(r"var\(--([\w-]+)\)", rules)) <= {*look.colours(), "font", "font-of-code"}
+    assert re.findall(r"#[0-9a-f]{3,6}\b", rules) == ["#fff"], "white behind figures, and no other colour"
+    assert "--" not in re.sub(r"var\(--[\w-]+\)", "", rules), "a variable of its own"
+
+
+def weight(site: Path, name: str) -> int:
+    """Bytes of a page and of all that it loads: pictures, scripts, styles, and what these ask for."""
+    page = Elements(site / name)
+    asked = {target for tag, each in page.tags if tag in ("script", "img") and (target := each.get("src"))}
+    asked |= {each["href"] for tag, each in page.tags if tag == "link"}
+    places = [site / name, *(site / target for target in asked - {"katex/katex.css"})]
+    fonts = 400_000 if "katex/katex.css" in asked else 0  # KaTeX's style and all of its fonts come from npm
+    return sum(place.stat().st_size for place in places) + fonts
+
+
+def test_the_first_page_weighs_under_300_kb_and_a_units_page_under_3_mb(site):
+    assert weight(site, "index.html") < 300_000
+    for unit in unit_names():
+        assert weight(site, f"{unit}.html") < 3_000_000, unit

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
@@ -10,21 +9,17 @@ import pytest
 pytest.importorskip("playwright.sync_api", reason="run `make test-browser`, which installs it")
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from chromium import find_chromium
+from chromium import find_chromium, options
 
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
-    """One Chromium for all tests. It asks nothing of the network by itself."""
+    """One Chromium for all tests."""
     place = find_chromium()
     if place is None:
         pytest.fail("no Chromium here; run `make test-browser`, or name one: CHROMIUM=/path/to/chromium", pytrace=False)
-    # As root, as in a container, Chromium starts only without its own sandbox; the tests open nothing but our pages.
-    options = ["--disable-gpu", "--disable-background-networking", "--disable-dev-shm-usage"]
-    if hasattr(os, "geteuid") and os.geteuid() == 0:
-        options.append("--no-sandbox")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=place, headless=True, args=options)
+        browser = playwright.chromium.launch(executable_path=place, headless=True, args=options())
         yield browser
         browser.close()
 

@@ -229,3 +229,43 @@ ATTACKS += (
     Attack("numbers that are none", "hands in NaN, infinities and a format of minus one", place=big_numbers),
     Attack("two types at once", "names the type of every cell twice", place=doubled_keys),
 )
+
+# ------------------------------------------------------------------------- asked anew, with changes or with its steps noted
+ATTACKS += (
+    Attack("asked anew, it forges", "sends notes and calls of its own when its text is asked anew", "02_scaled_scores",
+           cells={"softmax": FORGE + """
+def softmax(z, axis=-1):
+    if "_noted" in globals():
+        fd = sockets()[-1]
+        number = {"t": "float", "v": "1.5"}
+        for noted in ([[1, number]] * 9_999, [[2**70, number]], [[True, None]], "x" * 10**5, [[1, {"t": "tuple", "items": [number] * 9}]]):
+            frame(fd, {"event": "call", "index": 0, "outcome": "returned", "value": number, "noted": noted, "warnings": []})
+        frame(fd, {"event": "done"})
+        os._exit(0)
+    return z
+"""}, verdicts={"softmax": ("wrong",)}),
+    Attack("asked anew, it never ends", "loops for ever, sleeps and fills its memory when its text is asked anew", "02_scaled_scores",
+           cells={"softmax": """
+import time
+def softmax(z, axis=-1):
+    if "_noted" in globals():
+        kept = []
+        while True:
+            try:
+                kept.append(bytearray(10**7))
+                time.sleep(0.01)
+            except BaseException:
+                pass
+    return z
+"""}, verdicts={"softmax": ("wrong",)}),
+    Attack("asked anew, it replaces", "puts its own in the place of what notes, and of what the next text needs", "02_scaled_scores",
+           cells={"softmax": """
+def softmax(z, axis=-1):
+    if "_noted" in globals():
+        import builtins
+        globals()["_noted"] = lambda number, value: object()
+        builtins.compile = builtins.exec = lambda *a, **k: None
+        np.exp = lambda x: 1 / 0
+    return z
+"""}, verdicts={"softmax": ("wrong",)}),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""What is told of the functions and generators that an answer is handed, and of its inputs afterwards."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from autograder.judging.local import judge_function
+
+SEEDS = range(3)
+
+
+def told(name, answer, seed=1):
+    return judge_function(answer, name, seed, watched=False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_function_that_is_called_once_too_often_is_told_with_both_counts(seed):
+    def timed(extra):
+        def answer(run, synchronize, clock, warmup, repeats):
+            for _ in range(warmup + extra):
+                run()
+            times = []
+            for _ in range(repeats):
+                synchronize()
+                start = clock()
+                run()
+                synchronize()
+                times.append(clock() - start)
+            return sum(times) / len(times)
+
+        return answer
+
+    verdict = told("median_time", timed(1), seed)
+    assert "`run` is called" in verdict.advice and "are due" in verdict.advice, verdict.message
+    assert "`run` is called" not in told("median_time", timed(0), seed).message
+
+
+def leaks_by(change):
+    def answer(attend, Q, K, V):
+        before, n = np.asarray(attend(Q, K, V)), len(Q)
+        for seen in range(1, n):
+            keys, values = np.array(K, dtype=float), np.array(V, dtype=float)
+            change(keys, values, seen)
+            after = np.asarray(attend(Q, keys, values))
+            if np.abs(after - before)[:seen].max() > 1e-9:
+                return True
+        return False
+
+    return answer
+
+
+def last_row(keys, values, seen):
+    keys[-1] += 3
+    values[-1] -= 5
+
+
+def to_zero(keys, values, seen):
+    keys[seen:] = values[seen:] = 0
+
+
+def all_later(keys, values, seen):
+    keys[seen:] += 3
+    values[seen:] -= 5
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [(last_row, "only the last row of K and V is ever changed"), (to_zero, "becomes 0")],
+)
+def test_what_is_handed_on_is_told(change, words, seed):
+    verdict = told("leaks_future", leaks_by(change), seed)
+    assert words in verdict.advice, verdict.message
+    other = told("leaks_future", leaks_by(all_later), seed)
+    assert other.verdict == "wrong" and "ever changed" not in other.message and "becomes 0" not in other.message
+
+
+def statistics_of(draw):
+    def answer(d, n_samples, rng, scaled):
+        q, k = draw(rng, (n_samples, d)), draw(rng, (n_samples, d))
+        scores = (q * k).sum(axis=1) / (math.sqrt(d) if scaled else 1.0)
+        return scores.mean(), scores.var()
+
+    return answer
+
+
+def test_whose_random_numbers_they_are_is_told():
+    globally = told("score_statistics", statistics_of(lambda rng, shape: np.random.standard_normal(shape)))
+    assert "NumPy's global generator" in globally.advice and "`rng`" in globally.advice, globally.message
+    own = told("score_statistics", statistics_of(lambda rng, shape: np.random.default_rng(0).standard_normal(shape)))
+    assert "never draws from `rng`" in own.advice and "global" not in own.message, own.message
+    uniform = told("score_statistics", statistics_of(lambda rng, shape: rng.uniform(-1, 1, shape)))
+    assert uniform.verdict == "wrong" and "never draws" not in uniform.message and "global" not in uniform.message
+
+
+def test_conduct_and_values_are_both_told():
+    def answer(Q, K):
+        Q *= 2
+        return Q @ K.T
+
+    verdict = told("attention_scores", answer)
+    assert "changes its input" in verdict.advice and "doubled" in verdict.advice, verdict.message
+    assert "changes its input" not in told("attention_scores", lambda Q, K: 2 * Q @ K.T).message

@@ -1,0 +1,270 @@
+"""What is said of wrong answers that no small change explains: each sentence of one it is true of, and not of others."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
+from autograder.judging.challenge import pose
+from autograder.judging.judge import judge
+from autograder.judging.local import ask_here, judge_function
+
+SEEDS = range(3)
+
+
+def told(name, answer, seed=1):
+    """By its answers alone: what its text tells is tried elsewhere."""
+    return judge_function(answer, name, seed, watched=False, reread=False)
+
+
+def softmax(scores):
+    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+
+
+def heads_of(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """What each head adds, in the right shape."""
+    split = [(X @ W).unflatten(-1, (n_heads, -1)).transpose(1, 2) for W in (W_Q, W_K, W_V)]
+    scores = split[0] @ split[1].mT / math.sqrt(split[0].shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(-1) @ split[2] @ W_O.unflatten(0, (n_heads, -1))
+
+
+# ------------------------------------------------------------------------------------------------------------- errors
+
+
+def stacked_weights(x, W_Q, W_K, W_V):
+    q, k, v = np.stack([W_Q, W_K, W_V]) @ x
+    return q, k, v
+
+
+def in_thirds(X, W_Q, W_K, W_V):
+    Q, K, V = np.split(X @ np.concatenate([W_Q, W_K, W_V], axis=1), 3, axis=1)
+    return Q, K, V
+
+
+def inverted(keys, values):
+    return np.linalg.inv(keys) @ values
+
+
+def normal_equations(keys, values):
+    return np.linalg.solve(keys.T @ keys, keys.T @ values)
+
+
+def three_axes(x, W_1, b_1, W_2, b_2, activation):
+    return torch.einsum("bnf,fd->bnd", activation(torch.einsum("bnd,df->bnf", x, W_1) + b_1), W_2) + b_2
+
+
+def three_names(X):
+    B, h, n = X.shape
+    return X.transpose(1, 2).reshape(B, n, h)
+
+
+def four_of_five(X):
+    B, h, n, _ = X.shape
+    return X.transpose(1, 2).reshape(B, n, h, h)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("name", "answer", "words", "unsaid"),
+    [
+        ("embed", lambda tokens, E: E.T[tokens + E.shape[1]], "past the end of an axis of vocab", "Two arrays"),
+        ("project_token", stacked_weights, "arrays of different shapes are stacked", "Two arrays"),
+        ("project_qkv", in_thirds, "split into parts whose sizes do not add up", "Two arrays"),
+        ("linear_memory", inverted, "inverted that is not square", "singular"),
+        ("linear_memory", normal_equations, "it is singular here", "not square"),
+        ("feed_forward", three_axes, "taken to have 3 axes, and has", "Two arrays"),
+        ("merge_heads", three_names, "taken apart into 3 names", "Two arrays"),
+        ("merge_heads", four_of_five, "B·h·n·d_head entries is to take the shape (B, n, h, h)", "Two arrays"),
+        ("repeat_kv", lambda K, n_rep: K.expand(-1, K.shape[1] * n_rep, -1, -1), "of g·n_rep meets one of g", "index"),
+    ],
+    ids=["index", "stack", "split", "not square", "singular", "axes", "names", "reshape", "expand"],
+)
+def test_an_exception_is_told_in_the_sizes_that_meet_there(name, answer, words, unsaid, seed):
+    verdict = told(name, answer, seed)
+    assert words.lower() in verdict.advice.lower() and unsaid not in verdict.advice, verdict.message
+
+
+def test_of_an_exception_that_speaks_of_no_arrays_none_is_told():
+    def answer(X):
+        raise RuntimeError("an odd size of the universe")
+
+    assert told("merge_heads", answer).mistake is None
+
+
+# ------------------------------------------------------------------------------------------------------------- shapes
+
+
+def one_below_the_other(X):
+    return torch.cat(list(X.unbind(1)), dim=1)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("name", "answer", "words", "unsaid"),
+    [
+        ("head_contributions", lambda *a: heads_of(*a).sum(1), "It is summed over the heads (h).", "averaged"),
+        ("head_contributions", lambda *a: heads_of(*a).mean(1), "It is averaged over the heads (h).", "summed"),
+        ("head_contributions", lambda *a: heads_of(*a)[:, 0], "Of the heads (h) the first alone is there.", "summed"),
+        ("head_contributions", lambda *a: heads_of(*a).sum(1) ** 2, "The heads (h) got lost.", "summed"),
+        ("merge_heads", lambda X: X.sum(dim=1), "It is summed over the heads (h).", "joined"),
+        ("merge_heads", one_below_the_other, "joined with the axis n, to be joined with the axis d_head", "summed"),
+        ("merge_heads", lambda X: X.transpose(1, 2).flatten(2)[None], "an axis too many or few", "summed"),
+        ("attention", lambda Q, K, V: (softmax(Q @ K.T), softmax(Q @ K.T) @ K), "The shape of the output", "summed"),
+        (
+            "attention",
+            lambda Q, K, V: (Q @ K.T, softmax(Q @ K.T / math.sqrt(Q.shape[1]))),
+            "That is the shape of `scores`",
+            "`Q`",
+        ),
+    ],
+    ids=["sum", "mean", "first", "lost", "factor", "merged", "length 1", "both", "a step"],
+)
+def test_a_wrong_shape_is_told_by_its_axes(name, answer, words, unsaid, seed):
+    verdict = told(name, answer, seed)
+    assert words in verdict.advice and unsaid not in verdict.advice, verdict.message
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("name", "answer", "both"),
+    [
+        ("attention_scores", lambda Q, K: K @ Q.T * 2, ("rows and columns have changed places", "were doubled")),
+        ("attention", lambda Q, K, V: (softmax(Q @ K.T), softmax(Q @ K.T) @ V), ("in another order", "√d_k")),
+    ],
+    ids=["transposed and doubled", "swapped and unscaled"],
+)
+def test_a_slip_behind_another_is_told(name, answer, both, seed):
+    verdict = told(name, answer, seed)
+    assert all(words in verdict.advice for words in both), verdict.message
+
+
+def test_what_is_only_transposed_has_no_second_slip():
+    assert "Beside that" not in told("attention_scores", lambda Q, K: K @ Q.T).advice
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_entries_that_are_read_in_another_order_are_told(seed):
+    def answer(K, n_rep):
+        B, g, n, d = K.shape
+        return K[:, :, :, None].expand(B, g, n, n_rep, d).reshape(B, g * n_rep, n, d)
+
+    verdict = told("repeat_kv", answer, seed)
+    assert "read in the order (B, g, n, n_rep, d) where (B, g, n_rep, n, d) is due" in verdict.advice
+    other = told("repeat_kv", lambda K, n_rep: K.repeat_interleave(n_rep, dim=1).flip(2), seed)
+    assert "read in the order" not in other.advice, other.message
+
+
+# -------------------------------------------------------------------------------------------- where right, where wrong
+
+
+def summed(rng):
+    cases = []
+    for B, n in ((2, 3), (3, 4), (2, 5), (4, 4), (3, 3)):
+        x = rng.standard_normal((B, n, n))
+        cases.append(Case("values", f"B = {B}, n = {n}", (x,), sizes={"B": B, "n": n}))
+    return cases
+
+
+def rows_of(wrong, x):
+    """The running sum of x, with `wrong` added to it."""
+    return np.cumsum(x, axis=1) + wrong(np.sin(np.cumsum(x * x, axis=1)) + 2)
+
+
+def masked_by(part):
+    return lambda extra: np.where(part(extra), extra, 0)
+
+
+EXERCISE = Exercise(
+    "running", "00_test", Leaf("float array"), lambda x: np.cumsum(x, axis=1), summed, {"values": 1.0}, ()
+)
+
+
+def judged(answer, exercise=EXERCISE, seed=3):
+    posed = pose(exercise, seed)
+    return judge(posed, ask_here(answer, posed))
+
+
+def sequence(extra):
+    return np.arange(len(extra))[:, None, None] * np.ones(extra.shape)
+
+
+def position(extra):
+    return np.arange(extra.shape[1])[:, None] * np.ones(extra.shape)
+
+
+def diagonal(extra):
+    return (np.arange(extra.shape[2]) - np.arange(extra.shape[1])[:, None]) * np.ones(extra.shape)
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (lambda e: sequence(e) > 0, "Only the first sequence of each result is right."),
+        (lambda e: sequence(e) == 0, "Right but for the first sequence of each result."),
+        (lambda e: position(e) == e.shape[1] - 1, "Right but for the last position of each result."),
+        (lambda e: position(e) > 0, "Only the first position of each result is right."),
+        (lambda e: diagonal(e) == 0, "Right everywhere but on the diagonal."),
+        (lambda e: diagonal(e) > 0, "Right everywhere but above the diagonal."),
+        (lambda e: diagonal(e) != 0, "Right on the diagonal alone."),
+    ],
+)
+def test_where_in_a_result_it_is_wrong_is_told(part, words):
+    verdict = judged(lambda x: rows_of(masked_by(part), x))
+    assert words in verdict.advice, verdict.message
+    everywhere = judged(lambda x: rows_of(lambda e: e, x))
+    assert words not in everywhere.message, everywhere.message
+
+
+def test_what_sets_right_cases_apart_is_told():
+    def answer(x):
+        return np.cumsum(x, axis=1) + (0 if len(x) == x.shape[1] else np.sin(x))
+
+    verdict = judged(answer)
+    assert "Right wherever B = n, and wrong wherever not." in verdict.advice, verdict.message
+    assert "wherever" not in judged(lambda x: np.cumsum(x, axis=1) + np.sin(x)).message
+
+
+def test_only_ordinary_cases_are_called_ordinary():
+    """The core of `sample` is temperature 0: what is right there is not called ordinary."""
+
+    def answer(next_logits, prompt, end, max_len, temperature, top_p, generator):
+        tokens = list(prompt)
+        while len(tokens) < max_len:
+            tokens.append(int(next_logits(tokens).argmax()))
+            if tokens[-1] == end:
+                break
+        return tokens
+
+    verdict = told("sample", answer)
+    assert "Ordinary cases are right" not in verdict.message, verdict.message
+
+
+def test_each_of_several_results_is_told_by_itself():
+    def answer(X, W_Q, W_K, W_V):
+        return X @ W_Q, 3 * (X @ W_K), np.abs(X @ W_V)
+
+    verdict = told("project_qkv", answer)
+    assert all(words in verdict.advice for words in ("Q: right.", "K:", "V:", "signs")), verdict.message
+
+
+# --------------------------------------------------------------------------------------------------------- two causes
+
+
+def test_two_known_mistakes_that_answer_alike_are_both_named():
+    twins = (
+        Mistake("first", "The first cause.", lambda x: np.cumsum(x, axis=0)),
+        Mistake("second", "The second cause.", lambda x: np.cumsum(x, axis=0) + 0.0),
+        Mistake("other", "Another one.", lambda x: np.cumsum(x, axis=2)),
+    )
+    verdict = judged(lambda x: np.cumsum(x, axis=0), replace(EXERCISE, mistakes=twins))
+    assert "The first cause." in verdict.advice and "The second cause." in verdict.advice, verdict.message
+    other = judged(lambda x: np.cumsum(x, axis=2), replace(EXERCISE, mistakes=twins))
+    assert other.advice.startswith("Another one.") and "cause" not in other.advice
