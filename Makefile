@@ -5,7 +5,7 @@ ARGS ?=
 SETUP := $(PYTHON) tools/bootstrap.py
 BIN := .venv/bin/
 
-.PHONY: help lab demo test test-browser bench lint format notebooks site hooks setup clean
+.PHONY: help lab demo test test-browser bench lint format notebooks site pictures hooks setup clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -49,6 +49,11 @@ notebooks:  ## format and execute solutions/ in place, and make notebooks/ from 
 
 site:  ## the course as a static site in site/
 	@$(SETUP) --extras grading,test --run tools/website.py $(ARGS)
+
+pictures:  ## the pictures of the README, anew; `make demo` comes first (authors)
+	@$(SETUP) --extras browser,grading,test --sandbox
+	@$(BIN)python tools/chromium.py
+	@$(BIN)python tools/pictures.py $(ARGS)
 
 hooks:  ## checks before each commit, and what edits and compares notebooks as text (authors)
 	@$(SETUP) --extras authors,grading,test
