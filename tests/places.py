@@ -39,7 +39,8 @@ def agree(term: Term, anyway: bool = False) -> None:
         same("gradebook", gradebook(term, names), (counted, whole))
     except AssertionError as error:  # what was said tells which case it was
         partly = [entry for entry in verdicts(term) if 0 < entry["score"] < entry["points"]]
-        raise AssertionError(f"{error}; what earned a part: {partly}") from None
+        print(error, "what earned a part:", *partly, sep="\n")
+        raise
     same("report --json", report(term), (single, None))
     same("scores.csv", scores(term), (single, None))
     same("scores.csv, sums", sums(term), totals(due))

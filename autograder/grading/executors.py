@@ -132,6 +132,7 @@ def _begin(parent: int, begin: Callable[[], None]) -> None:
         linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(1)  # it was killed before the kernel was told
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a cell that ran here may have left another: see `_do`
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)  # where the process before the fork used several, the second one would never come
