@@ -7,13 +7,16 @@ import pytest
 import torch
 
 import draws
-from autograder.exercises import exercises, unit_names
+from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.judging.challenge import pose
 from autograder.judging.compare import tolerance
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here
 from autograder.judging.rounding import LOOSEST
+from autograder.running import dialogue
+from autograder.running.dialogue import Request
+from autograder.worker.values import Encoder
 
 NAMES = [name for unit in unit_names() for name in exercises(unit)]
 #: Seeds that no other test draws from.
@@ -30,6 +33,37 @@ def test_the_published_solution_is_right_whatever_is_drawn(name):
 def test_right_answers_in_float32_are_right_whatever_is_drawn(name):
     for answer, tally in draws.put_through(name, range(FIRST, FIRST + 8)).items():
         assert not tally.rejected, (answer, tally.rejected)
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_whatever_is_drawn_the_courses_functions_may_stand_in(unit, monkeypatch):
+    """An answer that uses an earlier one is asked with the course's in its place: no case may be too large for that."""
+    for cap in ("NUMBER_CAP", "ENTRIES_CAP", "PRODUCT_CAP", "TENSOR_ENTRIES_CAP"):
+        monkeypatch.setattr(dialogue, cap, 0.6 * getattr(dialogue, cap))
+    answers = draws.published(unit)
+    refused: set[tuple[str, str, str]] = set()
+    for name, answer in answers.items():
+        for seed in range(FIRST, FIRST + 3):
+            posed = draws.posed_once(name, seed)
+            used = {other: find_exercise(other).reference for other in answers if other != name}
+            request = Request(name, posed.cases, used, posed.exercise.library)
+
+            def asked(other, request=request, name=name):
+                def through_the_host(*args, **kwargs):
+                    encoder = Encoder(request.library)
+                    header = {"id": other, "args": encoder.encode(args), "kwargs": encoder.encode(kwargs)}
+                    reply, _ = request.reply(header, encoder.payload())
+                    if "too large" in reply.get("message", ""):
+                        refused.add((name, other, reply["message"]))
+                    return answers[other](*args, **kwargs)
+
+                return through_the_host
+
+            with monkeypatch.context() as patch:
+                for other in used:
+                    patch.setitem(answer.__globals__, other, asked(other))
+                ask_here(answer, posed)
+    assert not refused
 
 
 # The tolerance of a case -------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ KEPT = 40
 #: What a host function may be handed by a stranger: numbers this large, arrays with this many entries, all together.
 NUMBER_CAP = 4_096
 ENTRIES_CAP = 4_096
-PRODUCT_CAP = 10**7
+PRODUCT_CAP = 3 * 10**7
 REPEATED_CAP = 1_000
 #: Steps of an answer whose values are looked at.
 NOTED_CAP = 1_000
