@@ -223,6 +223,17 @@ def test_a_notebook_as_a_whole_is_ended_by_its_own_processor_time():
             assert [session.cells[0].status, session.cells[-1].status] == ["timeout", "skipped"]
 
 
+def test_other_texts_of_an_answer_are_tried_in_the_first_half_of_a_notebooks_time():
+    """What is tried for the sake of a message leaves the exercises that are still to come the time for their marks."""
+    busy = "import time\ndef f(x):\n    while time.process_time() < 4: pass\n    return x\n" + DOUBLE
+    case = Case("values", "a case", (X,), {})
+    limits = replace(LIMITS, seconds_per_submission=6, seconds_per_exercise=5, wall_clock_factor=40)
+    with open_sandbox(limits) as short, short.session([CellSource("f", "answer", busy)]) as session:
+        asked = [Request("g", [case], sources=[DOUBLE]), Request("f", [case])]
+        asked += [Request("g", [case], sources=[DOUBLE]), Request("g", [case])]
+        assert [session.ask(each).status for each in asked] == ["answered", "answered", "timeout", "answered"]
+
+
 def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
     source = "import numpy as np\ndef f(x):\n    np.multiply = np.add = np.exp = None\n    global g\n    g = None\n"
     source += "    open('left', 'w').close()\n    return 1\n" + DOUBLE

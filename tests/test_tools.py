@@ -141,7 +141,8 @@ def test_what_the_browser_tests_lack_is_installed_by_root_and_else_named(monkeyp
     monkeypatch.delenv("CHROMIUM", raising=False)
     monkeypatch.setattr(chromium.shutil, "which", lambda name: name if name in present else None)
     monkeypatch.setattr(chromium, "become_root", lambda: None)
-    assert chromium.main() == 2
+    monkeypatch.setattr(chromium, "install_packages", lambda: ran.append(["npm"]))
+    assert chromium.main() == 2 and not ran
     assert "sudo apt-get install chromium" in capsys.readouterr().err.splitlines()[0]
 
     def run(command, time_limit=0):
@@ -152,8 +153,8 @@ def test_what_the_browser_tests_lack_is_installed_by_root_and_else_named(monkeyp
     monkeypatch.setattr(chromium, "become_root", lambda: [])
     monkeypatch.setattr(chromium, "run", run)
     assert chromium.main() == 0
-    assert ran[-1][-1] == "chromium" and "nodejs" not in ran[-1]
-    assert chromium.main() == 0 and len(ran) == 2
+    assert ran[-2][-1] == "chromium" and "nodejs" not in ran[-2] and ran[-1] == ["npm"]
+    assert chromium.main() == 0 and len(ran) == 4
 
 
 def test_the_dev_container_and_the_packages_of_the_site_are_valid():

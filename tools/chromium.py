@@ -1,4 +1,4 @@
-"""Sees to what the tests in a browser need of the system: Chromium, and Node.js with npm for the site.
+"""Sees to what the tests in a browser need: Chromium, Node.js with npm for the site, and what comes from npm.
 
 .venv/bin/python tools/chromium.py
 """
@@ -10,6 +10,8 @@ import shutil
 import sys
 
 from bubblewrap import become_root, run
+from textbook import SiteFailed
+from textbook.packages import install_packages
 
 #: Where Debian, Ubuntu, Fedora and others put it. CHROMIUM in the environment names another place.
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
@@ -46,6 +48,11 @@ def main() -> int:
         print(f"browser: {wanted} not found. Debian, Ubuntu: sudo apt-get install {wanted}", file=sys.stderr)
         if "chromium" in packages:
             print("browser: or name a Chromium or Chrome: make test-browser CHROMIUM=/path/to/it", file=sys.stderr)
+        return 2
+    try:
+        install_packages()  # before any test: several processes begin at once
+    except SiteFailed as error:
+        print(f"browser: {error}", file=sys.stderr)
         return 2
     return 0
 

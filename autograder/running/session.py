@@ -30,6 +30,8 @@ LATER = 3
 TOO_LONG = "The notebook as a whole took too long"
 #: The share of a submission's time for cells of the student's own, which may train: the exercises need the rest.
 OWN_CELLS = 1 / 3
+#: The share that must be left before other texts of an answer are tried: that is for a message, not for a mark.
+FOR_MARKS = 1 / 2
 GRACE_SECONDS = 5.0
 HEADER_CAP = 2**20
 OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
@@ -89,8 +91,10 @@ class Session:
         """Processor time that the submission may still use, as far as the keepers of its processes have told."""
         return self._limits.seconds_per_submission - self._cpu_before - (self._cpu_seconds or 0.0)
 
-    def _is_over(self) -> bool:
-        return time.monotonic() > self._ends or self._cpu_left() <= 0
+    def _is_over(self, share: float = 0.0) -> bool:
+        """Whether no more than this share of the submission's time is left."""
+        least = share * self._limits.seconds_per_submission
+        return time.monotonic() + self._of_the_clock(least) > self._ends or self._cpu_left() <= least
 
     def _hang_up(self) -> None:
         """End the submission's process; a closed lifeline ends all that it started, too."""
@@ -177,7 +181,7 @@ class Session:
         return answer
 
     def _ask(self, request: Request) -> Answer:
-        if self._is_over():
+        if self._is_over(FOR_MARKS if request.sources else 0.0):
             return Answer("timeout", f"{TOO_LONG}; this function was not asked any more.")
         if self._channel is None:
             self._run_cells()
