@@ -245,7 +245,7 @@
     const box = el("div", { class: "wide" }, ...children);
     new ResizeObserver(() => {
       const scrolls = box.scrollWidth > box.clientWidth + 1;
-      for (const [name, value] of Object.entries({ tabindex: "0", role: "region", "aria-label": label })) {
+      for (const [name, value] of Object.entries({ tabindex: "0", role: "group", "aria-label": label })) {
         if (scrolls) box.setAttribute(name, value);
         else box.removeAttribute(name);
       }

@@ -72,10 +72,12 @@ def test_a_unit_opens_and_its_first_part_runs(lab: Lab, unit: str, tmp_path: Pat
             errors = [output for output in cell["outputs"] if output["output_type"] == "error"]
             assert not errors, f"{cell['id']}: {said(cell)}"
             assert cell["execution_count"], f"{cell['id']} did not run"
-    figure = lab.go_to(cells[place]["id"]).locator(".jp-OutputArea figure img").first
+    figure = lab.go_to(cells[place]["id"]).locator(".jp-OutputArea figure").first
     figure.scroll_into_view_if_needed()
-    assert figure.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 300
-    assert len(figure.get_attribute("alt") or "") >= 20
+    still = figure.locator("img").first
+    assert still.evaluate("(image) => image.decode().then(() => image.naturalWidth)") > 300
+    assert len(still.get_attribute("alt") or "") >= 20
+    expect(still).to_be_visible(visible=figure.get_attribute("data-is") != "live")
     look_at_the_prose(lab)
     for theme in ("Light", "Dark"):
         lab.command("apputils:change-theme", theme=f"JupyterLab {theme}")

@@ -145,7 +145,7 @@ def test_a_prediction_by_mouse_is_shown_beside_what_was_measured_and_stays(reade
     assert reader.locator(SECOND).get_by_role("status").inner_text().startswith("As you predicted.")
     assert "1.1: measured a, “nearly always” (98%)." in evidence.inner_text()
     reader.reload()
-    assert reader.locator("[aria-pressed=true]").count() == 0, "nothing is kept"
+    assert reader.locator(".prediction [aria-pressed=true]").count() == 0, "nothing is kept"
 
 
 def test_a_prediction_by_keyboard_keeps_the_place(reader: Page, site: Path):
@@ -265,8 +265,8 @@ def test_paper_has_what_is_folded_and_no_buttons_to_go_elsewhere(reader: Page, s
     reader.evaluate("dispatchEvent(new Event('beforeprint'))")
     reader.wait_for_timeout(100)
     assert reader.locator("main details:not([open])").count() == 0
-    assert reader.locator("#measured-fig-masks img").is_visible()
-    for unseen in (".top", ".contents", ".neighbours >> nth=0", ".lab >> nth=0", ".screen >> nth=0"):
+    assert reader.locator("#measured-fig-masks .stage").is_visible()
+    for unseen in ("#measured-fig-masks .controls >> nth=0", ".top", ".contents", ".neighbours >> nth=0", ".lab >> nth=0", ".screen >> nth=0"):
         assert not reader.locator(unseen).is_visible(), unseen
     assert reader.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
     reader.evaluate("dispatchEvent(new Event('afterprint'))")
