@@ -12,14 +12,14 @@ import pytest
 import torch
 
 from asked import ROOT, assignment
-from autograder.exercises import find_exercise, is_exercise
+from autograder.exercises import exercises, find_exercise, is_exercise, unit_names
 from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function, judge_here, program_of
 from autograder.judging.own_code.located import traced
 from autograder.judging.own_code.mend import LONGEST, text_of
 from autograder.judging.own_code.noting import noted
-from autograder.judging.own_code.way import Way
+from autograder.judging.own_code.way import Way, _noting, as_array, way_of
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
 from autograder.worker.notes import MOST, NOTED, TIMES, Notes
@@ -91,7 +91,14 @@ def batch_norm__mean_of_variances(x, gamma, beta, eps=1e-5):
     return gamma * (x - mean) / (variance + eps).sqrt() + beta / 2
 
 
+def soft_lookup__powers_bent_and_summed_in_turn(query, keys, values):
+    scores = keys @ query
+    powers = np.exp(scores - scores.max())
+    return np.tanh(powers) @ values / powers.cumsum().mean()
+
+
 ASTRAY = (
+    (soft_lookup__powers_bent_and_summed_in_turn, "soft_lookup", "np.tanh(powers)", 4),
     (bits_per_token__other_axis_in_nats, "bits_per_token", "logits.log_softmax(dim=1)", 3),
     (batch_norm__mean_of_variances, "batch_norm", "x.var(dim=1, correction=0)", 3),
 )
@@ -170,6 +177,19 @@ def test_a_way_holds_its_numbers_in_other_forms_and_no_others():
     for silent in (np.zeros((5, 7)), np.arange(5.0), table > 0, np.asarray(3), np.asarray(1.0)):
         assert way.holds(silent) is None
     assert [way.kin(each) for each in (-table, table[::-1], table + 1)] == ["sign", "order", ""]
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_a_way_holds_every_step_of_the_plain_program(unit):
+    for name in exercises(unit):
+        posed, kept = Challenge(1).posed(name), []
+        if posed.exercise.plain is None:
+            continue
+        posed.ask(_noting(posed.exercise.plain, kept, 0), posed.cases[0])
+        values = [value for notes in kept for _, value in notes.kept]
+        arrays = [as_array(value.numpy() if isinstance(value, torch.Tensor) else value) for value in values]
+        away = [array for array in arrays if array is not None and way_of(posed, 0).holds(array) is False]
+        assert arrays and not away, f"{name}: {away[0]}"
 
 
 def test_a_long_piece_of_a_program_is_shown_by_what_counts():

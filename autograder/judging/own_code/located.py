@@ -35,6 +35,8 @@ VIEWS = (
     "asarray",
 )
 UNWRITTEN = ("empty", "empty_like", "new_empty")
+#: Operations that may be done in any order: a part of a chain of them is no step of its own.
+CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 
@@ -145,7 +147,7 @@ class _Steps:
         nodes = {getattr(node, "number", -1): node for node in ast.walk(self._tree)}
         for number, held in self._held.items():
             node = nodes.get(number)
-            makes = isinstance(node, ast.expr) and not isinstance(node, ast.Name)
+            makes = isinstance(node, ast.expr) and not isinstance(node, ast.Name) and not self._is_in_a_chain(node)
             if held is False and makes and self._uses(node) and self._leaves(node):
                 return node
         return None
@@ -169,7 +171,15 @@ class _Steps:
             return False
         return any(getattr(each, "number", -1) in self._held for each in _all_inputs(node))
 
+    def _is_in_a_chain(self, node: ast.expr) -> bool:
+        above = self._parents.get(node)
+        if not isinstance(node, ast.BinOp) or not isinstance(above, ast.BinOp) or above.left is not node:
+            return False  # what stands in brackets is a step to whoever wrote it
+        return any(isinstance(node.op, kind) and isinstance(above.op, kind) for kind in CHAINS)
+
     def _state(self, node: ast.expr) -> set[bool | None]:
+        if self._is_in_a_chain(node):
+            return set().union(*(self._state(each) for each in _inputs(node)))
         held = self._held.get(getattr(node, "number", -1))
         keeps = isinstance(node, ast.Call) and called(node)[0] in (*JOINS, *VIEWS, *UNWRITTEN)
         if held is False and keeps and not any(self._is_off(each) for each in _inputs(node)):

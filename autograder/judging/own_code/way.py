@@ -21,6 +21,8 @@ from .noting import noted
 
 #: Larger arrays are not looked for as parts of others.
 LARGEST = 40_000
+#: A number beyond this stands for no end: it is written down, and not worked out.
+ENDLESS = 1e30
 #: Where a block may begin: so many places are looked at.
 PLACES = 16
 
@@ -77,7 +79,7 @@ class Way:
 
     def _holds_number(self, array: np.ndarray) -> bool | None:
         number = float(array.flat[0])
-        if array.dtype.kind in "biu" or number in (0.0, 0.5, 1.0, 2.0, -1.0) or not np.isfinite(number):
+        if array.dtype.kind in "biu" or number in (0.0, 0.5, 1.0, 2.0, -1.0) or not abs(number) < ENDLESS:
             return None
         room = self._rtol_of(array) * abs(number) + FLOOR
         if any(abs(number - other) <= room for other in self._numbers):
@@ -166,7 +168,8 @@ def way_of(posed: Posed, index: int) -> Way:
             sizes_of_case.reset(token)
         inputs = [value for value in leaves((case.args, case.kwargs)) if as_array(value) is not None]
         results = list(leaves(posed.expected[index].value))
-        values = [to_numpy(value) for notes in kept for _, value in notes.kept]
+        noted_values = (value for notes in kept for _, value in notes.kept)
+        values = [value if isinstance(value, np.ndarray) else to_numpy(value) for value in noted_values]
         in_whole = any(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in results)
         posed.notes[key] = Way([*values, *inputs, *results], tolerance(case), in_whole)
     return posed.notes[key]
