@@ -112,6 +112,28 @@ def test_the_first_step_that_leaves_the_way_is_told(answer, name, step, line, se
     assert "the numbers that go in there occur on the course's way to the result, too" in verdict.advice
 
 
+def attention__scores_of_everything(Q, K, V):
+    scores = Q @ K.T / np.sqrt(K.shape[-1])
+    powers = np.exp(scores - scores.max())
+    return powers @ V / powers.sum(axis=1), powers
+
+
+def test_the_step_that_ends_in_an_error_is_told_beside_what_does_not_fit():
+    verdict = told(attention__scores_of_everything, "attention")
+    assert "It stops at `powers @ V / powers.sum(axis=1)` in line 4. An axis of " in verdict.advice, verdict.advice
+    assert verdict.mistake == "shapes-do-not-fit"
+
+
+def kv_cache_bytes__two_slips(n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value):
+    seen = n_tokens * (n_tokens + 3)
+    return 2 * n_layers * n_kv_heads * d_head * seen * batch // bytes_per_value
+
+
+def test_where_one_count_is_due_whole_numbers_are_looked_at():
+    advice = told(kv_cache_bytes__two_slips, "kv_cache_bytes").advice
+    assert "Look at `n_tokens + 3` in line 2 first" in advice, advice
+
+
 @cache
 def right_answers():
     modules = [importlib.import_module(f"answers.unit_{unit}") for unit in ("02", "04", "07")]

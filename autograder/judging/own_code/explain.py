@@ -20,7 +20,7 @@ from ..relations.form import MATERIALISES
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
-from .located import first_nan, making, traced
+from .located import STOPS, first_nan, making, stopping, traced
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
 from .search import find_mend, find_second, told_of, try_mends
@@ -62,7 +62,7 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     if "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"  # the same slip keeps its name, whatever code it is in
     elif before and stands_beside(verdict.mistake, found):
-        text = f"{found.text} {before}"
+        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
     message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
     return replace(verdict, mistake=slug, advice=text, message=message)
 
@@ -100,6 +100,8 @@ def stands_beside(slug: str, found: Finding) -> bool:
     """Whether what was found before is to be told, too: which cases and which results are wrong."""
     if "-and-" in found.slug:  # two slips explain all
         return False
+    if found.slug == STOPS:
+        return True
     return slug.startswith(("fails-", "only-", "generator-unused")) or (
         found.slug == "own-step" and slug.startswith(SHAPES)
     )
@@ -134,7 +136,9 @@ def explain_by_own(
     if halves is not None and halves.sure:
         return halves.finding
     parts = find_one_by_one(posed, first, tried, own, calls, again)
-    return parts or found.finding or (halves.finding if halves is not None else None)
+    told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
+    ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
+    return told or (stopping(posed, ended[0], own) if ended else None)
 
 
 def _size(posed: Posed, index: int) -> int:

@@ -37,16 +37,21 @@ VIEWS = (
 UNWRITTEN = ("empty", "empty_like", "new_empty")
 #: Operations that may be done in any order: a part of a chain of them is no step of its own.
 CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
+STOPS = "stops-there"
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 
 
 @dataclass(frozen=True)
 class Traced:
-    """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way."""
+    """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way.
+
+    sure: whether it is known of what goes in there that it occurs on the way, or numbers that are no counts are due.
+    """
 
     steps: int
     finding: Finding | None = None
+    sure: bool = True
 
 
 def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Traced:
@@ -71,13 +76,14 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     look = f"Look at {text_of(found)} in line {found.lineno} first"
-    if program.vouches_for_inputs(found):
+    vouched = program.vouches_for_inputs(found)
+    if vouched:
         said = "the numbers that go in there occur on the course's way to the result, too; those that come out do not"
     else:
         look += ", and at what goes into it"
         said = "what comes out does not occur on the course's way to the result"
     words = f"{look}: {said}{BESIDE[way.kin(come_out)]}."
-    return Traced(len(values), Finding("own-step", words))
+    return Traced(len(values), Finding("own-step", words), sure=vouched or not way.counts)
 
 
 def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
@@ -106,6 +112,23 @@ def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
         return None
     text = f"In the case “{case.label}” NaN comes from {text_of(node)} in line {node.lineno}; before, there is none."
     return Finding("nan", text)
+
+
+def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
+    """The step at which a case ends with an error: what the last numbers that were noted go into."""
+    call = _run(posed, index, own)
+    if call is None or call.failure is None or not call.noted:
+        return None
+    parents = {child: parent for parent in ast.walk(own.tree) for child in ast.iter_child_nodes(parent)}
+    known = {number for number, _ in call.noted}
+    node = next(node for node in ast.walk(own.tree) if getattr(node, "number", -1) == call.noted[-1][0])
+    while isinstance(node, (ast.expr, ast.keyword)) and (isinstance(node, ast.keyword) or node.number in known):
+        node = parents.get(node)
+    if not isinstance(node, (ast.BinOp, ast.Call, ast.Compare, ast.Subscript, ast.UnaryOp)):
+        return None
+    case = posed.cases[index]
+    where = "It" if case.criterion == posed.exercise.core else f"In the case “{case.label}” it"
+    return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}.")
 
 
 def _has_nan(value: object) -> bool:

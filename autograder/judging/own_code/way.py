@@ -23,6 +23,8 @@ from .noting import noted
 LARGEST = 40_000
 #: A number beyond this stands for no end: it is written down, and not worked out.
 ENDLESS = 1e30
+#: A whole number up to this may be a size, a place or a step of a loop; larger ones are worked out.
+SMALL = 16
 #: Where a block may begin: so many places are looked at.
 PLACES = 16
 
@@ -31,10 +33,11 @@ class Way:
     """All arrays and numbers that the plain program makes in one case, its inputs and its results among them.
 
     in_whole: whether whole numbers and truths are what is asked for; else they stand for places and conditions.
+    counts: whether one whole number is.
     """
 
-    def __init__(self, values: Sequence[Any], rtol: float, in_whole: bool = False) -> None:
-        self._rtol, self._in_whole = rtol, in_whole
+    def __init__(self, values: Sequence[Any], rtol: float, in_whole: bool = False, counts: bool = False) -> None:
+        self._rtol, self._in_whole, self.counts = rtol, in_whole, counts
         self._numbers: set[float] = set()
         found: dict[tuple[tuple[int, ...], bytes], np.ndarray] = {}
         for value in values:
@@ -79,7 +82,9 @@ class Way:
 
     def _holds_number(self, array: np.ndarray) -> bool | None:
         number = float(array.flat[0])
-        if array.dtype.kind in "biu" or number in (0.0, 0.5, 1.0, 2.0, -1.0) or not abs(number) < ENDLESS:
+        if array.dtype.kind in "biu" and not (self.counts and abs(number) > SMALL):
+            return None
+        if number in (0.0, 0.5, 1.0, 2.0, -1.0) or not abs(number) < ENDLESS:
             return None
         room = self._rtol_of(array) * abs(number) + FLOOR
         if any(abs(number - other) <= room for other in self._numbers):
@@ -171,7 +176,8 @@ def way_of(posed: Posed, index: int) -> Way:
         noted_values = (value for notes in kept for _, value in notes.kept)
         values = [value if isinstance(value, np.ndarray) else to_numpy(value) for value in noted_values]
         in_whole = any(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in results)
-        posed.notes[key] = Way([*values, *inputs, *results], tolerance(case), in_whole)
+        counts = type(posed.expected[index].value) is int
+        posed.notes[key] = Way([*values, *inputs, *results], tolerance(case), in_whole, counts)
     return posed.notes[key]
 
 
