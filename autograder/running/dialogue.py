@@ -60,6 +60,8 @@ class Request:
     ) -> None:
         self.function = function
         self.sources = tuple(sources)
+        #: Whether marks hang on the answer: other texts of a function serve the diagnosis alone.
+        self.for_marks = not sources
         self.forbidden = tuple(forbidden)
         self.library = library
         self.stand_ins = tuple(stand_ins or ())

@@ -181,7 +181,7 @@ class Session:
         return answer
 
     def _ask(self, request: Request) -> Answer:
-        if self._is_over(FOR_MARKS if request.sources else 0.0):
+        if self._is_over(0.0 if request.for_marks else FOR_MARKS):
             return Answer("timeout", f"{TOO_LONG}; this function was not asked any more.")
         if self._channel is None:
             self._run_cells()
