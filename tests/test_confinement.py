@@ -99,7 +99,10 @@ def value(sandbox: Sandbox, body: str) -> object:
     return answer.calls[0].value
 
 
-def test_a_normal_session(either: Sandbox) -> None:
+def test_a_normal_session(either: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        either, "limits", replace(LIMITS, seconds_per_cell=30.0)
+    )  # a new machine reads matplotlib first
     cells = [
         CellSource("given", "given", "%matplotlib inline\nimport numpy as np\nimport matplotlib.pyplot as plt"),
         CellSource("twice", "answer", TWICE + "display(twice(2))\ntwice(3)"),
