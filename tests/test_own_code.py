@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import math
 from functools import cache
 
 import nbformat
@@ -112,6 +113,79 @@ def test_the_first_step_that_leaves_the_way_is_told(answer, name, step, line, se
     assert "the numbers that go in there occur on the course's way to the result, too" in verdict.advice
 
 
+def loop_attention__root_of_the_tokens(Q, K, V):
+    B, h, n, _ = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                weights = torch.softmax(K[b, head] @ Q[b, head, i] / n**0.5, dim=0)
+                out[b, head, i] = weights @ V[b, head].tanh()
+    return out
+
+
+def multi_head_attention__keys_kept_by_head(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    def split(x):
+        return x.unflatten(-1, (n_heads, x.shape[-1] // n_heads)).transpose(1, 2)
+
+    def attend(Q, K, V):
+        scores = Q @ K.mT / math.sqrt(K.shape[-1])
+        scores = scores if mask is None else scores.masked_fill(~mask, -1e30)
+        weights = torch.softmax(scores, dim=-2)
+        return weights @ V.tanh()
+
+    heads = attend(split(X @ W_Q), split(X @ W_K), split(X @ W_V))
+    return heads.transpose(1, 2).flatten(2) @ W_O + b_O
+
+
+def layer_norm__one_less_and_eps_outside(x, gamma, beta, eps=1e-5):
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = (centred**2).sum(dim=-1, keepdim=True) / (x.shape[-1] - 1 + 1e-9)
+    return gamma * centred / (variance.sqrt() + eps) + beta
+
+
+def grouped_query_attention__values_in_turn(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    def split(x, count):
+        return x.unflatten(-1, (count, x.shape[-1] // count)).transpose(1, 2)
+
+    Q, K, V = split(X @ W_Q, n_heads), split(X @ W_K, n_kv_heads), split(X @ W_V, n_kv_heads)
+    share = n_heads // n_kv_heads
+    K, V = K.repeat_interleave(share, dim=1), V.repeat(1, share, 1, 1)
+    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(X.dtype).min)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        weights = weights * mask
+    return (weights @ V).transpose(1, 2).flatten(2) @ W_O
+
+
+def padding_mask__counted_from_the_end(lengths, m):
+    mask = np.ones((len(lengths), m), dtype=bool)
+    for row, length in enumerate(lengths):
+        fill = m - int(length)
+        mask[row, -fill:] = 0 > 1
+    return mask
+
+
+#: The piece that is told, its line, and what is left out where numbers hang on it by their form alone, in the first
+#: turn of a loop, in a function within, as one of two results, in another order, or as what an array holds in the end.
+FOLLOWED = (
+    (loop_attention__root_of_the_tokens, "loop_attention", "n ** 0.5", 7),
+    (multi_head_attention__keys_kept_by_head, "multi_head_attention", "torch.softmax(scores, dim=-2)", 8),
+    (layer_norm__one_less_and_eps_outside, "layer_norm", "x.shape[-1] - 1 + 1e-09", 3),
+    (grouped_query_attention__values_in_turn, "grouped_query_attention", "V.repeat(1, share, 1, 1)", 7),
+    (padding_mask__counted_from_the_end, "padding_mask", "mask[row, -fill:] = 0 > 1", 5),
+)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(("answer", "name", "step", "line"), FOLLOWED, ids=[each[1] for each in FOLLOWED])
+def test_numbers_are_followed_as_they_flow(answer, name, step, line, seed):
+    advice = told(answer, name, seed).advice
+    assert step in advice.split("`")[1] and f"in line {line} first" in advice, advice
+
+
 def attention__scores_of_everything(Q, K, V):
     scores = Q @ K.T / np.sqrt(K.shape[-1])
     powers = np.exp(scores - scores.max())
@@ -208,7 +282,7 @@ def test_a_way_holds_every_step_of_the_plain_program(unit):
         if posed.exercise.plain is None:
             continue
         posed.ask(_noting(posed.exercise.plain, kept, 0), posed.cases[0])
-        values = [value for notes in kept for _, value in notes.kept]
+        values = [value for _, notes in kept for _, value in notes.kept]
         arrays = [as_array(value.numpy() if isinstance(value, torch.Tensor) else value) for value in values]
         away = [array for array in arrays if array is not None and way_of(posed, 0).holds(array) is False]
         assert arrays and not away, f"{name}: {away[0]}"

@@ -221,7 +221,7 @@ def _of_probes(posed: Posed, probed: Answer, finding: Finding, ordinary_right: b
     if not any(problems):
         if ordinary_right:  # then no size is taken for another
             return finding
-        where = "Every case in which all sizes are equal is right, others are not."
+        where = "Every case in which all sizes are equal is right; not every other is."
         return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))
     try:
         found = of_values(probes, calls, problems)

@@ -11,8 +11,12 @@ from .values import Encoder
 
 #: Of each step so many values are kept, so many in all; of so many entries each, and so many in all.
 TIMES, MOST, ENTRIES, IN_ALL = 4, 1_000, 50_000, 400_000
+#: So often is an array looked at that is written into, and so large may it be.
+WRITES, WRITTEN = 2_000, 5_000
 #: What the changed text calls to have a value noted.
 NOTED = "_noted"
+#: What it calls of that after an array was written into.
+STORED = "stored"
 
 
 class Notes:
@@ -22,6 +26,7 @@ class Notes:
         self.kept: list[tuple[int, Any]] = []
         self._times: dict[int, int] = {}
         self._left = IN_ALL
+        self._writes = 0
 
     def __call__(self, number: int, value: Any) -> Any:
         times = self._times.get(number, 0)
@@ -32,6 +37,16 @@ class Notes:
                 self._left -= int(np.prod(getattr(copy, "shape", ())))
                 self.kept.append((number, copy))
         return value
+
+    def stored(self, number: int, value: Any) -> None:
+        """Takes down what an array holds after it was written into: the last time counts."""
+        self._writes += 1
+        if number in self._times:
+            self.kept = [each for each in self.kept if each[0] != number]
+            self._left += int(np.prod(getattr(value, "shape", ())))
+        self._times.pop(number, None)
+        if self._writes <= WRITES and int(np.prod(getattr(value, "shape", ()))) <= WRITTEN:
+            self(number, value)
 
     def encoded(self, encoder: Encoder) -> list[Any]:
         """[number, tree] of each value, in the order in which they came."""

@@ -20,7 +20,7 @@ from ..relations.form import MATERIALISES
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
-from .located import STOPS, first_nan, making, stopping, traced
+from .located import GOES_IN, STOPS, first_nan, making, stopping, traced, traced_further
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
 from .search import find_mend, find_second, told_of, try_mends
@@ -35,6 +35,8 @@ LITTLE = (
 )
 #: What is certain of a shape.
 SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
+#: In so many more wrong cases is a step looked for at which the way is left.
+FURTHER = 2
 WORD = re.compile(r"\w+")
 #: What was found at one size alone may be chance.
 AT_ONE_SIZE = "(Seen where sizes are equal.)"
@@ -61,7 +63,7 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     slug, text = found.slug, found.text
     if "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"  # the same slip keeps its name, whatever code it is in
-    elif before and stands_beside(verdict.mistake, found):
+    elif before and stands_beside(verdict.mistake, before, found):
         slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
     message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
     return replace(verdict, mistake=slug, advice=text, message=message)
@@ -96,12 +98,14 @@ def _names_of_ours(posed: Posed) -> set[str]:
     return set(names_in(tree)) - known
 
 
-def stands_beside(slug: str, found: Finding) -> bool:
+def stands_beside(slug: str, before: str, found: Finding) -> bool:
     """Whether what was found before is to be told, too: which cases and which results are wrong."""
     if "-and-" in found.slug:  # two slips explain all
         return False
     if found.slug == STOPS:
         return True
+    if GOES_IN in found.text:
+        return AT_ONE_SIZE not in before
     return slug.startswith(("fails-", "only-", "generator-unused")) or (
         found.slug == "own-step" and slug.startswith(SHAPES)
     )
@@ -136,6 +140,10 @@ def explain_by_own(
     if halves is not None and halves.sure:
         return halves.finding
     parts = find_one_by_one(posed, first, tried, own, calls, again)
+    if problems[first].kind != "raised" and not parts:
+        larger = sorted(ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))
+        further = traced_further(posed, found, [index for index in larger if index != first][:FURTHER], right, own)
+        found = further if further.vouched or halves is None else found
     told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
     ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
     return told or (stopping(posed, ended[0], own) if ended else None)

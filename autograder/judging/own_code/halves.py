@@ -110,7 +110,9 @@ def find_halves(
         shows = not all(same(now, before, rtol) for now, before in zip(results, begun, strict=False))
         if not shows or _nearness(results, expected) < _nearness(begun, expected):
             continue
-        slips = sorted([*known.alike(results), *_steps(posed, first, expected, results)], key=lambda slip: slip.rank)
+        with np.errstate(all="ignore"):
+            steps_behind = list(_steps(posed, first, expected, results))
+        slips = sorted([*known.alike(results), *steps_behind], key=lambda slip: slip.rank)
         slips = [slip for slip in slips if one.mend.edit.rank + slip.rank <= UNLIKELY]
         if slips:
             pairs.append((one.mend.edit.rank + slips[0].rank, place, one, slips))

@@ -198,4 +198,4 @@ def _shifted(node: ast.expr) -> tuple[ast.expr, ...]:
     value = whole(node)
     if value is not None:
         return constant(value + 1), constant(value - 1)
-    return one_off(node)
+    return *one_off(node), constant(1), constant(-1)

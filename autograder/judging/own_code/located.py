@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,33 +11,15 @@ import numpy as np
 from ...data import Call, Finding
 from ...worker.values import leaves
 from ..posed import Posed
-from ..variants.edit import called
+from .flow import Flow, keeps
 from .mend import text_of
 from .noting import noted
 from .program import OwnProgram
 from .way import Way, as_array, way_of
 
-#: What puts arrays together, what shows them in another form, and what makes arrays to be written into.
-JOINS = ("stack", "cat", "concat", "concatenate", "hstack", "vstack", "column_stack", "dstack", "block")
-VIEWS = (
-    "expand",
-    "expand_as",
-    "broadcast_to",
-    "repeat",
-    "tile",
-    "repeat_interleave",
-    "diagonal",
-    "diag",
-    "astype",
-    "clone",
-    "copy",
-    "tensor",
-    "asarray",
-)
-UNWRITTEN = ("empty", "empty_like", "new_empty")
-#: Operations that may be done in any order: a part of a chain of them is no step of its own.
-CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
 STOPS = "stops-there"
+#: What is told where it is not known of all that goes into a step that it is right.
+GOES_IN = ", and at what goes into it"
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 
@@ -46,11 +28,12 @@ BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 class Traced:
     """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way.
 
-    sure: whether it is known of what goes in there that it occurs on the way, or numbers that are no counts are due.
+    vouched: whether it is known of what goes in there that it occurs on the way. sure: that, or no counts are due.
     """
 
     steps: int
     finding: Finding | None = None
+    vouched: bool = False
     sure: bool = True
 
 
@@ -64,26 +47,52 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     if not values or call.failure is not None or posed.exercise.plain is None:
         return Traced(len(values))
     way = way_of(posed, first)
-    held = _held(way, values)
+    events = [(number, _holds(way, value)) for number, value in values]
+    contrasted: set[int] = set()
     if right is not None:
         elsewhere = _held(way_of(posed, right), _values(posed, right, own))
-        held = {number: None if elsewhere.get(number) is False else now for number, now in held.items()}
+        events = [(number, None if elsewhere.get(number) is False else held) for number, held in events]
+        contrasted = {number for number, held in elsewhere.items() if held}
     arrays = {number: array for number, value in values if (array := as_array(value)) is not None}
-    program = _Steps(own.tree, held, {number for number, array in arrays.items() if array.size > 1})
-    found = program.leaving()
+    of_many = {number for number, array in arrays.items() if array.size > 1}
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    off = {number for number, held in events if held is False and keeps(nodes.get(number))}
+    disordered = {number for number in off if way.kin(arrays[number]) == "order"}
+    flow = Flow(own.tree, events, of_many, contrasted, disordered)
+    found = flow.leaving()
     if found is None:
         return Traced(len(values))
+    statement = flow.statement(found)
+    if statement is not None:
+        said = f"behind it there is something else in {text_of(found.value)} than on the course's way"
+        said += "; where the answer is right, there is not"
+        words = f"Look at {text_of(statement)} in line {found.lineno} first: {said}."
+        return Traced(len(values), Finding("own-step", words), vouched=True)
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     look = f"Look at {text_of(found)} in line {found.lineno} first"
-    vouched = program.vouches_for_inputs(found)
+    vouched = flow.vouches_for_inputs(found)
     if vouched:
         said = "the numbers that go in there occur on the course's way to the result, too; those that come out do not"
     else:
-        look += ", and at what goes into it"
+        look += GOES_IN
         said = "what comes out does not occur on the course's way to the result"
     words = f"{look}: {said}{BESIDE[way.kin(come_out)]}."
-    return Traced(len(values), Finding("own-step", words), sure=vouched or not way.counts)
+    return Traced(len(values), Finding("own-step", words), vouched, sure=vouched or not way.counts)
+
+
+def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int | None, own: OwnProgram) -> Traced:
+    """The same in more wrong cases, until it is known where the way is left; found: what one case told of it.
+
+    In a small case numbers may meet by chance, and what is wrong may not show.
+    """
+    for index in cases:
+        if found.vouched:
+            break
+        other = traced(posed, index, right, own)
+        if other.vouched or found.finding is None:
+            found = other
+    return found
 
 
 def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
@@ -147,135 +156,17 @@ def _values(posed: Posed, index: int, own: OwnProgram) -> Sequence[tuple[int, ob
     return call.noted if call is not None else []
 
 
+def _holds(way: Way, value: object) -> bool | None:
+    array = as_array(value)
+    return way.holds(array) if array is not None else None
+
+
 def _held(way: Way, values: Sequence[tuple[int, object]]) -> dict[int, bool | None]:
     """Step -> whether its values occur on the way: False if one does not, None if none says anything."""
     held: dict[int, bool | None] = {}
     for number, value in values:
-        array = as_array(value)
-        now = way.holds(array) if array is not None else None
-        if number not in held or now is False or held[number] is None:
-            held[number] = now if held.get(number) is not False else False
+        now = _holds(way, value)
+        if held.get(number) is not False and now is not None:
+            held[number] = now
+        held.setdefault(number, now)
     return held
-
-
-class _Steps:
-    """A program with what is known of its steps. of_many: those that make more than one number."""
-
-    def __init__(self, tree: ast.FunctionDef, held: dict[int, bool | None], of_many: set[int]) -> None:
-        self._tree, self._held, self._of_many = tree, held, of_many
-        self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-
-    def leaving(self) -> ast.expr | None:
-        """The first step that leaves the way and does not come back to it."""
-        nodes = {getattr(node, "number", -1): node for node in ast.walk(self._tree)}
-        for number, held in self._held.items():
-            node = nodes.get(number)
-            makes = isinstance(node, ast.expr) and not isinstance(node, ast.Name) and not self._is_in_a_chain(node)
-            if held is False and makes and self._uses(node) and self._leaves(node):
-                return node
-        return None
-
-    def _leaves(self, node: ast.expr) -> bool:
-        goes_off = self._is_off(node) and not any(self._is_off(each) for each in _inputs(node))
-        return goes_off and not self._comes_back(node)
-
-    def vouches_for_inputs(self, node: ast.expr) -> bool:
-        """Is it known of every array that goes into a step that it occurs on the way?"""
-        inputs = [each for each in _inputs(node) if not isinstance(each, ast.Constant)]
-        return any(True in self._state(each) for each in inputs) and not any(self._is_unclear(each) for each in inputs)
-
-    def _is_unclear(self, node: ast.expr) -> bool:
-        number = getattr(node, "number", -1)
-        return self._held.get(number, True) is None and number in self._of_many
-
-    def _uses(self, node: ast.expr) -> bool:
-        """Does anything that was worked out go in? A constant, and memory not yet written to, say nothing."""
-        if isinstance(node, ast.Call) and called(node)[0] in UNWRITTEN:
-            return False
-        return any(getattr(each, "number", -1) in self._held for each in _all_inputs(node))
-
-    def _is_in_a_chain(self, node: ast.expr) -> bool:
-        above = self._parents.get(node)
-        if not isinstance(node, ast.BinOp) or not isinstance(above, ast.BinOp) or above.left is not node:
-            return False  # what stands in brackets is a step to whoever wrote it
-        return any(isinstance(node.op, kind) and isinstance(above.op, kind) for kind in CHAINS)
-
-    def _state(self, node: ast.expr) -> set[bool | None]:
-        if self._is_in_a_chain(node):
-            return set().union(*(self._state(each) for each in _inputs(node)))
-        held = self._held.get(getattr(node, "number", -1))
-        keeps = isinstance(node, ast.Call) and called(node)[0] in (*JOINS, *VIEWS, *UNWRITTEN)
-        if held is False and keeps and not any(self._is_off(each) for each in _inputs(node)):
-            return {None}  # what is right may be kept together, and apart on the course's way
-        if held is False and _is_a_part(node) and not self._is_off(node.value):
-            return {None}  # a block of what is held need not occur by itself
-        if getattr(node, "number", -1) in self._held:
-            return {held}
-        return set().union(*(self._state(each) for each in _inputs(node)), {None})
-
-    def _is_off(self, node: ast.expr) -> bool:
-        return False in self._state(node)
-
-    def _comes_back(self, node: ast.expr) -> bool:
-        """Does a step that uses its value hold numbers of the way again? Then it was another way there."""
-        return any(self._held.get(step.number) is True and not isinstance(step, ast.Name) for step in self._later(node))
-
-    def _later(self, node: ast.expr) -> Iterator[ast.expr]:
-        waiting: list[ast.AST] = [node]
-        names: set[str] = set()
-        while waiting:
-            above = self._parents.get(waiting.pop())
-            if isinstance(above, ast.stmt):
-                for name in _written(above) - names:
-                    names.add(name)
-                    loads = (each for each in ast.walk(self._tree) if isinstance(each, ast.Name) and each.id == name)
-                    waiting += [each for each in loads if isinstance(each.ctx, ast.Load) and self._follows(each, above)]
-            elif above is not None:
-                if isinstance(above, ast.expr):
-                    yield above
-                waiting.append(above)
-
-    def _follows(self, node: ast.expr, statement: ast.stmt) -> bool:
-        """May it run after a statement: further below, or in a loop about both?"""
-        if node.lineno > statement.end_lineno:
-            return True
-        above = statement
-        while above in self._parents:
-            above = self._parents[above]
-            if isinstance(above, (ast.For, ast.While)) and above.lineno <= node.lineno <= above.end_lineno:
-                return True
-        return False
-
-
-def _is_a_part(node: ast.expr) -> bool:
-    """Is it a block of neighbours, or a single one, as in K[:, start:stop] and Q[i]?"""
-    if not isinstance(node, ast.Subscript):
-        return False
-    places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return not any(isinstance(place, ast.Slice) and place.step is not None for place in places)
-
-
-def _written(statement: ast.stmt) -> set[str]:
-    """The names that a statement gives a value, or writes into."""
-    targets = getattr(statement, "targets", None) or [getattr(statement, "target", None)]
-    return {
-        each.id for target in targets if target is not None for each in ast.walk(target) if isinstance(each, ast.Name)
-    }
-
-
-def _all_inputs(node: ast.expr) -> Iterator[ast.expr]:
-    for each in _inputs(node):
-        yield each
-        yield from _all_inputs(each)
-
-
-def _inputs(node: ast.expr) -> Iterator[ast.expr]:
-    """What goes into a step."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.keyword):
-            yield child.value
-        elif isinstance(node, ast.Call) and child is node.func:
-            if isinstance(child, ast.Attribute):
-                yield child.value
-        elif isinstance(child, ast.expr):
-            yield child

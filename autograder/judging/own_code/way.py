@@ -17,6 +17,7 @@ from ..compare import FLOOR, RTOL_FLOAT32, tolerance
 from ..posed import Posed
 from ..variants.helpers import sizes_of_case
 from ..variants.programs import called_by, tree_of
+from .inner import steps_within
 from .noting import noted
 
 #: Larger arrays are not looked for as parts of others.
@@ -173,12 +174,17 @@ def way_of(posed: Posed, index: int) -> Way:
             sizes_of_case.reset(token)
         inputs = [value for value in leaves((case.args, case.kwargs)) if as_array(value) is not None]
         results = list(leaves(posed.expected[index].value))
-        noted_values = (value for notes in kept for _, value in notes.kept)
-        values = [value if isinstance(value, np.ndarray) else to_numpy(value) for value in noted_values]
+        made = [(tree, [(number, _in_numpy(value)) for number, value in notes.kept]) for tree, notes in kept]
+        values = [value for _, noted_values in made for _, value in noted_values]
+        values += [value for tree, noted_values in made for value in steps_within(tree, noted_values)]
         in_whole = any(isinstance(each, np.ndarray) and each.dtype.kind in "biu" for each in results)
         counts = type(posed.expected[index].value) is int
         posed.notes[key] = Way([*values, *inputs, *results], tolerance(case), in_whole, counts)
     return posed.notes[key]
+
+
+def _in_numpy(value: Any) -> Any:
+    return value if isinstance(value, np.ndarray) else to_numpy(value)
 
 
 def _is_plain(function: Any) -> bool:
@@ -188,15 +194,15 @@ def _is_plain(function: Any) -> bool:
     return isinstance(tree_of(function), ast.FunctionDef)
 
 
-def _noting(function: FunctionType, kept: list[Notes], depth: int) -> Any:
+def _noting(function: FunctionType, kept: list[tuple[ast.FunctionDef, Notes]], depth: int) -> Any:
     """A function, and those of the course that it is made of, with each step noted; each has notes of its own."""
     parts = {
         name: _noting(part, kept, depth + 1)
         for name, part in called_by(function)
         if part is not function and depth < 3 and _is_plain(part)
     }
-    kept.append(Notes())
-    tree = noted(tree_of(function))
-    space = {**function.__globals__, **parts, NOTED: kept[-1]}
+    notes, tree = Notes(), noted(tree_of(function))
+    kept.append((tree_of(function), notes))
+    space = {**function.__globals__, **parts, NOTED: notes}
     exec(compile(ast.Module([tree], []), "<plain>", "exec", dont_inherit=True), space)
     return space[tree.name]

@@ -101,7 +101,7 @@ def unnormalised(evidence: Evidence) -> Finding | None:
             continue
         live = (expected != 0).any(axis=-1)
         rows, columns = value.sum(axis=-1)[live], value.sum(axis=-2)
-        if np.allclose(rows, 1, atol=1e-4):
+        if np.allclose(rows, 1, atol=1e-4) or not np.isfinite(rows).all():
             continue
         if value.shape[-2] > 1 and np.allclose(columns, 1, atol=1e-4):
             return Finding("softmax-over-queries", "The columns of the weights sum to 1, not the rows.")

@@ -80,8 +80,10 @@ def name_of(lengths: Sequence[tuple[Case, int]]) -> str:
     """The size, or the product of sizes, that is so long in each of the cases; a number if it never changes; or ""."""
     if not lengths:
         return ""
+    once = len({tuple(case.sizes.items()) for case, _ in lengths}) < 2
     for words, value in _candidates(lengths[0][0]):
-        if all(value(case) == length for case, length in lengths):
+        by_chance = once and " " in words  # among so many sums and quotients one fits any length
+        if not by_chance and all(value(case) == length for case, length in lengths):
             return words
     found = {length for _, length in lengths}
     return str(found.pop()) if len(found) == 1 and len(lengths) > 1 else ""
