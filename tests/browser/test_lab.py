@@ -81,7 +81,8 @@ def test_a_unit_opens_and_its_first_part_runs(lab: Lab, unit: str, tmp_path: Pat
     look_at_the_prose(lab)
     for theme in ("Light", "Dark"):
         lab.command("apputils:change-theme", theme=f"JupyterLab {theme}")
-        expect(lab.page.locator("body")).to_have_attribute("data-jp-theme-light", str(theme == "Light").lower())
+        is_light = str(theme == "Light").lower()  # a busy machine takes its time to fetch a theme's style
+        expect(lab.page.locator("body")).to_have_attribute("data-jp-theme-light", is_light, timeout=60_000)
         lab.page.screenshot(path=tmp_path / f"{unit}_{theme}.png")
 
 
