@@ -70,7 +70,7 @@ def test_release_is_what_the_solutions_give(unit):
 @pytest.mark.parametrize("unit", UNITS)
 def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--nbval", "--nbval-current-env"]
-    command += ["--nbval-cell-timeout=120", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"]
+    command += ["--nbval-cell-timeout=900", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
         [*command, str(path_of("solutions", unit))],
@@ -78,7 +78,7 @@ def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
         env=environment,
         capture_output=True,
         text=True,
-        timeout=600,
+        timeout=1800,
     )
     remedy = f"run `make notebooks ARGS={unit}` and read its diff (the numbers of cells below count code cells alone)"
     rejected = re.search(r"AssertionError: (\w+): .*", done.stdout) if "judge_here" in done.stdout else None
