@@ -23,7 +23,7 @@ from autograder.judging.own_code.noting import noted
 from autograder.judging.own_code.way import Way, _noting, as_array, way_of
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
-from autograder.worker.notes import MOST, NOTED, TIMES, Notes
+from autograder.worker.notes import ENTRIES, IN_ALL, MOST, NOTED, TIMES, WRITTEN, Notes
 
 SEEDS = range(3)
 UNIT = "02_scaled_scores"
@@ -250,6 +250,20 @@ def test_notes_are_copies_and_few():
     for number in range(2 * MOST):
         notes(number, 1.5)
     assert len(notes.kept) == MOST
+
+
+def test_of_an_array_that_is_written_into_the_last_counts_and_what_is_not_kept_makes_no_room():
+    notes, array = Notes(), np.zeros(WRITTEN)
+    for turn in range(3):
+        array[turn] = 1
+        notes.stored(1, array)
+    assert [value[:4].tolist() for _, value in notes.kept] == [[1, 1, 1, 0]]
+    for number in range(2, 2 + IN_ALL // WRITTEN):  # as much as there is room for
+        notes(number, np.zeros(WRITTEN))
+    for number in range(500, 500 + 2 * ENTRIES // WRITTEN):
+        notes.stored(499, array)
+        notes(number, np.zeros(ENTRIES))
+    assert sum(value.size for _, value in notes.kept) <= IN_ALL
 
 
 def test_a_way_holds_its_numbers_in_other_forms_and_no_others():

@@ -34,23 +34,29 @@ class Notes:
             self._times[number] = times + 1
             copy = _copied(value, min(ENTRIES, self._left))
             if copy is not None:
-                self._left -= int(np.prod(getattr(copy, "shape", ())))
+                self._left -= _entries(copy)
                 self.kept.append((number, copy))
         return value
 
     def stored(self, number: int, value: Any) -> None:
         """Takes down what an array holds after it was written into: the last time counts."""
         self._writes += 1
-        if number in self._times:
+        if self._times.pop(number, None):
+            self._left += sum(_entries(held) for step, held in self.kept if step == number)
             self.kept = [each for each in self.kept if each[0] != number]
-            self._left += int(np.prod(getattr(value, "shape", ())))
-        self._times.pop(number, None)
-        if self._writes <= WRITES and int(np.prod(getattr(value, "shape", ()))) <= WRITTEN:
+        if self._writes <= WRITES and _entries(value) <= WRITTEN:
             self(number, value)
 
     def encoded(self, encoder: Encoder) -> list[Any]:
         """[number, tree] of each value, in the order in which they came."""
         return [[number, encoder.encode(value)] for number, value in self.kept]
+
+
+def _entries(value: Any) -> int:
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(value, torch.Tensor):
+        return value.numel()
+    return value.size if isinstance(value, np.ndarray) else 1
 
 
 def _copied(value: Any, entries: int) -> Any:
