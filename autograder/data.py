@@ -144,6 +144,7 @@ class HostCall:
     place: int | str
     args: tuple[Any, ...] = ()
     refusal: str = ""
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass

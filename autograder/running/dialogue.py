@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -143,7 +144,7 @@ class Request:
             if not isinstance(args, tuple) or not isinstance(kwargs, dict):
                 raise BadValue("arguments")
             _refuse_excess([*args, *kwargs.values()])
-            self._keep(identity, header.get("number"), tuple(bare(list(args))))
+            self._keep(identity, header.get("number"), tuple(bare(list(args))), kwargs=bare(kwargs))
             encoder = Encoder(self.library)
             with np.errstate(all="ignore"):
                 if "grads" in header:
@@ -160,16 +161,23 @@ class Request:
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
 
-    def _keep(self, identity: str, number: Any, args: tuple[Any, ...], refusal: str = "") -> None:
+    def _keep(
+        self,
+        identity: str,
+        number: Any,
+        args: tuple[Any, ...],
+        refusal: str = "",
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> None:
         """Note a call by the first asking of a case, by its number, which is a stranger's word; no mark hangs on it."""
         index, place = self._places.get(identity, (None, 0))
         if index is None or type(number) is not int or number != index:
             return
         kept = self.questions.setdefault(index, [])
         if refusal and kept and kept[-1].place == place and not kept[-1].refusal:
-            kept[-1] = HostCall(place, kept[-1].args, refusal)
+            kept[-1] = replace(kept[-1], refusal=refusal)
         elif sum(each.place == place for each in kept) < KEPT:
-            kept.append(HostCall(place, args, refusal))
+            kept.append(HostCall(place, args, refusal, kwargs or {}))
 
     @property
     def is_endless(self) -> bool:

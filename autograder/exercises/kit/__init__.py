@@ -90,6 +90,7 @@ from .arguments import Activation, Device, DevicePart, HostFunction, Rng
 from .boxes import black_box, refuse_unlike
 from .cases import Cases
 from .declare import exercise
+from .experiments import Sent, difference
 from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .inputs import (
     Drawn,
@@ -128,9 +129,11 @@ __all__ = [
     "Raises",
     "Rng",
     "Row",
+    "Sent",
     "Symptom",
     "black_box",
     "by_columns",
+    "difference",
     "distinct",
     "every_second_row",
     "exercise",

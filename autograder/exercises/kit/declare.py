@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .cases import Cases
+from .experiments import Sent
 from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .mistakes import Row, read_rows
 from .records import Case, Exercise, Leaf, Symptom
@@ -32,6 +33,7 @@ def exercise(
     plain: Callable[..., Any] | None = None,
     counted: tuple[str, ...] = (),
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
+    experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None,
     examine: Callable[[Case, Any], Symptom | None] | None = None,
 ) -> Exercise:
     """One exercise, named as its reference is, of the unit in whose package the reference stands.
@@ -44,7 +46,7 @@ def exercise(
     sizes, ranges: what sizes are drawn from, and some of them by name.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, contains, plain, counted, made, examine: as in `Exercise`.
+    library, not_from, contains, plain, counted, made, experiment, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -77,6 +79,7 @@ def exercise(
         plain=plain,
         counted=counted,
         made=made,
+        experiment=experiment,
         examine=examine,
     )
 

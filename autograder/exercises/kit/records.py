@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from .experiments import Sent
+
 #: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
 CONDUCT_SHARE = 0.1
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
@@ -112,6 +114,8 @@ class Exercise:
         them: an answer that a small change of it gives as well is told that change.
     counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
+    experiment: for a hunt: of a wrong case, the right answer, the student's and the calls that it made of what it was
+        handed, a sentence on what these calls could show; "" where there is nothing to say.
     examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
         arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
     """
@@ -131,6 +135,7 @@ class Exercise:
     plain: Callable[..., Any] | None = None
     counted: tuple[str, ...] = ()
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
+    experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None
 
     def __post_init__(self) -> None:

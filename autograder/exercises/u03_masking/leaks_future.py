@@ -5,6 +5,7 @@ import numpy as np
 from ..kit import Leaf, by_columns, exercise, normal
 from . import attentions
 from .attentions import asked, in_units
+from .leak_experiment import experiment
 
 
 def leaks_future(attend, Q: normal("n d_k"), K: normal("n d_k"), V: normal("n d_v")) -> Leaf("bool", "the answer"):
@@ -181,4 +182,5 @@ EXERCISE = exercise(
     sizes=range(2, 8),
     ranges={"n": range(4, 8)},
     slipped=detect,
+    experiment=experiment,
 )

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 
 from .. import attention_parts as parts
 from ..kit import Leaf, black_box, exercise
+from .suspect_experiment import told_by
 from .suspects import FORBIDDEN_SCORE, SUSPECTS, WINDOW, check, line_up
 
 CALLS = 1
@@ -187,4 +188,5 @@ EXERCISE = exercise(
     core="right ones and plain bugs",
     library="torch",
     forbidden=("autograder",),
+    experiment=told_by(expected),
 )

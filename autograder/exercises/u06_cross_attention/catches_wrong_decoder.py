@@ -1,10 +1,12 @@
 """catches_wrong_decoder: a test that tells wrong decoder layers from right ones, by asking them."""
 
 import contextlib
+import itertools
 
 import torch
 
 from ..kit import Leaf, black_box, exercise
+from .decoder_experiment import told_by
 from .decoder_inputs import refuse
 from .decoder_layer import decoder_layer
 from .decoder_suspects import suspects
@@ -65,6 +67,17 @@ def made(B, n, m, h, d_self, d_cross, mask, seed):
         params[f"{part}_W_O"] = normal(width, d_model, gain=width**-0.5)
     allowed = MASKS[mask](torch.ones(B, m, dtype=torch.bool), generator)
     return normal(B, n, d_model), normal(B, m, d_source), params, h, allowed
+
+
+def many_kinds():
+    """Inputs of every kind, to be looked through for what shows a decoder."""
+    sizes = ((7, 4, 2), (4, 7, 2), (6, 6, 2), (3, 5, 2), (5, 4, 3), (1, 5, 2), (5, 1, 2), (7, 9, 1))
+    varied = [
+        {"B": B, "n": n, "m": m, "h": h, "d_self": 3, "d_cross": 2, "mask": mask}
+        for (n, m, h), mask, B in itertools.product(sizes, MASKS, (1, 3))
+    ]
+    for seed, trial in enumerate((*TRIALS, *varied)):
+        yield made(**trial, seed=seed)
 
 
 def suite(layer, *, fixed=None, also=None, looks=lambda out: out, off=1e-6, on_error=True, nan=True):
@@ -170,5 +183,6 @@ EXERCISE = exercise(
     },
     core="plain",
     slipped=suite,
+    experiment=told_by(many_kinds),
     library="torch",
 )

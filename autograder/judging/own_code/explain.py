@@ -106,7 +106,7 @@ def stands_beside(slug: str, before: str, found: Finding) -> bool:
         return True
     if GOES_IN in found.text:
         return AT_ONE_SIZE not in before
-    return slug.startswith(("fails-", "only-", "generator-unused")) or (
+    return slug.startswith(("fails-", "only-", "generator-unused", "experiment")) or (
         found.slug == "own-step" and slug.startswith(SHAPES)
     )
 

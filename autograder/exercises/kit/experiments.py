@@ -1,0 +1,53 @@
+"""What a hunt's own calls could show: for exercises that hand over a function to be found out by asking it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+#: A share of the largest number: two outputs that differ by no more agree.
+SHARE = 1e-6
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One call that a student's program made of a function which was handed in, and that was answered."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def difference(found: np.ndarray, other: np.ndarray) -> str:
+    """How an output (..., n, d) differs from another, as the end of a sentence; "" where they agree."""
+    if found.shape != other.shape:
+        return "in shape"
+    gone = np.isfinite(found) != np.isfinite(other)
+    with np.errstate(all="ignore"):
+        gap = np.where(np.isfinite(found) & np.isfinite(other), np.abs(found - other), 0.0)
+        size = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
+    apart = gap > SHARE * size
+    if gone.any():
+        return "in NaN or infinity" if apart.any() else "in NaN or infinity alone"
+    if not apart.any():
+        return ""
+    words = f"by {gap.max() / size:.1g} of its size" if size else "where there should be 0"
+    return f"{words}{_where(apart)}"
+
+
+def _where(apart: np.ndarray) -> str:
+    """Which rows and sequences of (..., n, d) are concerned, if only some are."""
+    if apart.ndim < 2:
+        return ""
+    rows = apart.any(axis=-1).reshape(-1, apart.shape[-2])
+    sequences, tokens = rows.any(axis=1), rows.any(axis=0)
+    parts = []
+    if len(sequences) > 1 and not sequences.all():
+        parts.append(f"in {sequences.sum()} of {len(sequences)} sequences")
+    if len(tokens) > 1 and not tokens[-1]:
+        parts.append("never in the last token")
+    elif len(tokens) > 1 and tokens.sum() == 1:
+        parts.append("in the last token alone")
+    return f", {' and '.join(parts)}" if parts else ""

@@ -1,0 +1,103 @@
+"""What the calls that a `catches_wrong_decoder` made of its box could show."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from ..kit import Case, Sent, difference
+from .decoder_layer import decoder_layer
+
+NAMES = list(inspect.signature(decoder_layer).parameters)
+Inputs = Mapping[str, Any]
+
+
+def told_by(trials: Callable[[], Iterator[Sequence[Any]]]) -> Callable[[Case, Any, Any, Sequence[Sent]], str]:
+    """An `experiment`. trials: inputs of many kinds, as torch takes them: what shows a decoder, and what does not."""
+
+    def experiment(case: Case, wrong: Any, answered: Any, sent: Sequence[Sent]) -> str:
+        if not isinstance(answered, (bool, np.bool_)) or bool(answered) == wrong or not sent:
+            return ""
+        calls = [dict(zip(NAMES, each.args, strict=False)) | dict(each.kwargs) for each in sent]
+        calls = [{"source_mask": None, **inputs} for inputs in calls]
+        gaps = [_gap(case.args[0], inputs) for inputs in calls]
+        if not wrong:
+            return "" if any(gaps) else "To each of your calls this decoder answers as the course's does, to rounding."
+        shown = [(at, gap) for at, gap in enumerate(gaps, start=1) if gap]
+        if shown:
+            at, gap = shown[0]
+            which = f"Call {at} of your {len(calls)} shows" if len(calls) > 1 else "Your call shows"
+            return f"{which} it: the output differs from the right one {gap}. The comparison lets it pass."
+        which = f"None of your {len(calls)} calls shows" if len(calls) > 1 else "Your call does not show"
+        return f"{which} it: this decoder answers there as a right one does.{_lacking(case.args[0], calls, trials())}"
+
+    return experiment
+
+
+def _gap(layer: Any, inputs: Inputs) -> str:
+    """How the box's output differs from the right one; "" where it does not."""
+    right = decoder_layer(**{name: _torch(value) for name, value in inputs.items()}).numpy()
+    try:
+        return difference(np.asarray(layer.device.make()[layer.name](**inputs)), right)
+    except ValueError:
+        return "by an error"
+
+
+def _torch(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _torch(each) for name, each in value.items()}
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value
+
+
+def _numpy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _numpy(each) for name, each in value.items()}
+    return value.numpy() if isinstance(value, torch.Tensor) else value
+
+
+def _lacking(layer: Any, calls: Sequence[Inputs], trials: Iterator[Sequence[Any]]) -> str:
+    """What all inputs have in common that show it, and none of these calls has: one thing, or two together."""
+    tried = [dict(zip(NAMES, map(_numpy, inputs), strict=True)) for inputs in trials]
+    shown = [dict(_features(inputs)) for inputs in tried if _gap(layer, inputs)]
+    other = [dict(_features(inputs)) for inputs in tried if not _gap(layer, inputs)]
+    mine = [dict(_features(inputs)) for inputs in calls]
+    if not shown:
+        return ""
+    common = [words for words in shown[0] if all(each[words] for each in shown)]
+    for count in (1, 2):
+        lacking = [
+            together
+            for together in itertools.combinations(common, count)
+            if not any(all(each[words] for words in together) for each in mine)
+        ]
+        if lacking:
+            best = min(lacking, key=lambda together: sum(all(each[words] for words in together) for each in other))
+            return f" In none of them {' and '.join(best)}."
+    return ""
+
+
+def _features(inputs: Inputs) -> Iterator[tuple[str, bool]]:
+    """What can be said of a call, in the words of the exercise."""
+    X, Y, h, allowed = inputs["X"], inputs["Y"], inputs["n_heads"], inputs["source_mask"]
+    B, n, m = *X.shape[:2], Y.shape[1]
+    yield "source_mask is None", allowed is None
+    masked = allowed is not None and not allowed.all()
+    yield "source_mask forbids anything", masked
+    yield "a source has nothing allowed", masked and not allowed.any(axis=1).all()
+    yield "an allowed source token follows a forbidden one", masked and bool((np.diff(allowed * 1, axis=1) > 0).any())
+    yield "two sequences have different masks", masked and bool((allowed != allowed[:1]).any())
+    for one, other, same in (("n", "m", n == m), ("B", "n", n == B), ("B", "n_heads", h == B)):
+        yield f"{one} is {other}", same
+    yield "n is 1", n == 1
+    yield "m is 1", m == 1
+    yield "B is more than 1", B > 1
+    yield "n_heads is more than 1", h > 1
+    yield "m is larger than n", m > n
+    yield "n is larger than 5", n > 5
+    widths = {name: inputs["params"][f"{name}_W_Q"].shape[1] for name in ("self", "cross")}
+    yield "the heads of the two attentions differ in width", widths["self"] != widths["cross"]
