@@ -23,7 +23,7 @@ from .halves import find_halves
 from .located import GOES_IN, STOPS, first_nan, making, stopping, traced, traced_further
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
-from .search import find_mend, find_second, told_of, try_mends
+from .search import find_mend, find_second, told_of
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
 #: results are told one by one, each is told all that is known of it.
@@ -127,8 +127,7 @@ def explain_by_own(
     fine = [i for i, case in enumerate(posed.cases) if problems[i] is None and case.criterion == core]
     right = max((i for i in fine if posed.cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
     found, alone = traced(posed, first, right, own), posed.part([first])
-    tried = try_mends(alone, own, found.steps)
-    mend = find_mend(posed, alone, tried, own)
+    mend, tried = find_mend(posed, alone, own, found.steps)
     if mend is not None:
         return told_of(mend)
     if all(problems[index].kind == "nan" for index in ordinary):

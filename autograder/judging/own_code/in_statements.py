@@ -5,7 +5,8 @@ from __future__ import annotations
 import ast
 import itertools
 from collections.abc import Iterator
-from copy import deepcopy
+from copy import copy, deepcopy
+from typing import Any
 
 from .mend import POSSIBLE, Mend, Parents, bound_names, mend, text_of
 
@@ -68,7 +69,7 @@ def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:
     for first, second in itertools.permutations(range(begin, len(body)), 2):
         if abs(first - second) > 4 or (second - first == 1):
             continue
-        new = deepcopy(node)
+        new = _with_body(node)
         new.body.insert(second, new.body.pop(first))
         words = f"the place of {text_of(body[first])} among the other lines"
         yield mend(node, new, "order-of-lines", words, POSSIBLE, line=body[first].lineno)
@@ -77,7 +78,7 @@ def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:
         place = above.body.index(node)
         for index in (0, -1):
             if len(body) > 1:
-                new, loop = deepcopy(above), deepcopy(node)
+                new, loop = _with_body(above), _with_body(node)
                 moved = loop.body.pop(index)
                 new.body[place : place + 1] = [moved, loop] if index == 0 else [loop, moved]
                 words = f"{text_of(body[index])} belongs outside of {text_of(node)}"
@@ -85,11 +86,19 @@ def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:
         if isinstance(node, (ast.For, ast.While)):
             for index, at in ((place - 1, 0), (place + 1, len(body))):
                 if begin <= index < len(above.body) and not isinstance(above.body[index], ast.Return):
-                    new = deepcopy(above)
-                    moved = new.body.pop(index)
-                    new.body[place if index > place else place - 1].body.insert(at, moved)
+                    new, loop = _with_body(above), _with_body(node)
+                    loop.body.insert(at, above.body[index])
+                    new.body[place] = loop
+                    del new.body[index]
                     words = f"{text_of(above.body[index])} belongs inside of {text_of(node)}"
                     yield mend(above, new, "belongs-inside", words, line=above.body[index].lineno)
+
+
+def _with_body(node: ast.AST) -> Any:
+    """A copy whose list of statements is its own; the statements are not."""
+    new = copy(node)
+    new.body = list(node.body)
+    return new
 
 
 def _is_text(node: ast.stmt) -> bool:

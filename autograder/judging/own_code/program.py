@@ -6,7 +6,7 @@ import ast
 import re
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ...data import Answer, Call, Finding
 from ..compare import Problem
@@ -45,6 +45,7 @@ class OwnProgram:
     tree: ast.FunctionDef
     decorators: list[ast.expr]
     run: Callable[[Sequence[str], Posed], Answer]
+    _texts: dict[ast.stmt, str] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def read(source: str, name: str, run: Callable[[Sequence[str], Posed], Answer]) -> OwnProgram | None:
@@ -76,14 +77,17 @@ class OwnProgram:
 
     def text_of(self, tree: ast.FunctionDef) -> str:
         """A version of the function, as a text to be run."""
-        whole = ast.FunctionDef(
-            tree.name,
-            tree.args,
-            tree.body or [ast.Pass()],
-            self.decorators,
-            type_params=getattr(tree, "type_params", []),
+        head = ast.FunctionDef(
+            tree.name, tree.args, [], self.decorators, type_params=getattr(tree, "type_params", []), lineno=1
         )
-        return ast.unparse(ast.fix_missing_locations(ast.copy_location(whole, tree)))
+        body = [self._text_of(statement) for statement in tree.body or [ast.Pass()]]
+        return "\n".join((ast.unparse(head), *body))
+
+    def _text_of(self, statement: ast.stmt) -> str:
+        """A statement, indented: most are the same in every version."""
+        if statement not in self._texts:
+            self._texts[statement] = textwrap.indent(ast.unparse(statement), "    ")
+        return self._texts[statement]
 
     def calls(self, texts: Sequence[str], posed: Posed) -> list[list[Call]]:
         """For each text its calls of all the cases; none where the time had run out before."""

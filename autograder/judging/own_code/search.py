@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from ...data import Call, Finding
@@ -14,7 +14,7 @@ from ..problems import all_in_our_terms, problem_of
 from ..variants.edit import edited, numbered
 from .changes import Mend, mends_of
 from .mend import ARTIFICIAL
-from .program import OwnProgram, Tried
+from .program import AT_A_TIME, OwnProgram, Tried
 
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
 TRIED, FULLY = 600, 12
@@ -22,11 +22,16 @@ TRIED, FULLY = 600, 12
 STEPS = 20_000
 
 
-def try_mends(alone: Posed, own: OwnProgram, steps: int) -> list[Tried]:
-    """The likeliest changes, each with what the program then answers. steps: how many it takes there."""
+def try_mends(alone: Posed, own: OwnProgram, steps: int) -> Iterator[list[Tried]]:
+    """The changes, the likeliest first, some at a time, each with what the program then answers in one case.
+
+    alone: that case. steps: how many the program takes there.
+    """
     mends = mends_of(own.tree, _numbers(alone, own))[: min(TRIED, STEPS // max(steps, 1))]
-    texts = [own.text(mend.edit) for mend in mends]
-    return [Tried(*each) for each in zip(mends, texts, own.calls(texts, alone), strict=False)]
+    for start in range(0, len(mends), AT_A_TIME):
+        some = mends[start : start + AT_A_TIME]
+        texts = [own.text(mend.edit) for mend in some]
+        yield [Tried(*each) for each in zip(some, texts, own.calls(texts, alone), strict=False)]
 
 
 def _numbers(alone: Posed, own: OwnProgram) -> list[str]:
@@ -36,11 +41,19 @@ def _numbers(alone: Posed, own: OwnProgram) -> list[str]:
     return [name for name, value in given.items() if name in names and type(value) in (int, float)]
 
 
-def find_mend(posed: Posed, alone: Posed, tried: Sequence[Tried], own: OwnProgram) -> Mend | None:
-    """The likeliest change after which every case is right. alone: the case that was tried first."""
-    hopeful = [one for one in tried if one.calls and is_right(alone, one.calls)]
+def find_mend(posed: Posed, alone: Posed, own: OwnProgram, steps: int) -> tuple[Mend | None, list[Tried]]:
+    """The likeliest change after which every case is right, and all that were tried until it was found."""
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
-    return next((one.mend for one in hopeful[:FULLY] if all(_mends(own, one.text, each) for each in posings)), None)
+    tried: list[Tried] = []
+    left = FULLY
+    for some in try_mends(alone, own, steps):
+        tried += some
+        for one in some:
+            if left and one.calls and is_right(alone, one.calls):
+                left -= 1
+                if all(_mends(own, one.text, each) for each in posings):
+                    return one.mend, tried
+    return None, tried
 
 
 def _mends(own: OwnProgram, text: str, posed: Posed) -> bool:
@@ -67,7 +80,7 @@ def find_second(
         return None
     mended = replace(own, tree=numbered(edited(own.tree, [mend.edit])))
     alone = posed.part([first if first in ordinary else ordinary[0]])
-    other = find_mend(posed, alone, try_mends(alone, mended, steps), mended)
+    other, _ = find_mend(posed, alone, mended, steps)
     if other is None or other.slug in ARTIFICIAL:
         return None
     one, two = sorted((mend, _as_written(other, own)), key=lambda each: each.line)
