@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 from collections.abc import Sequence
@@ -20,7 +21,9 @@ from ..relations.form import MATERIALISES
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
-from .located import GOES_IN, STOPS, first_nan, making, stopping, traced, traced_further
+from .indices import wrapping
+from .located import GOES_IN, STOPS, first_nan, making, returned, stopping, traced, traced_further
+from .named import misnamed
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
 from .search import find_mend, find_second, told_of
@@ -38,6 +41,9 @@ SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-differ
 #: In so many more wrong cases is a step looked for at which the way is left.
 FURTHER = 2
 WORD = re.compile(r"\w+")
+BLANK = re.compile(r"\s+")
+#: How what is found of changed inputs begins.
+OF_INPUTS = "The result is what comes out as if"
 #: What was found at one size alone may be chance.
 AT_ONE_SIZE = "(Seen where sizes are equal.)"
 
@@ -84,8 +90,15 @@ def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tupl
     if slug in {mistake.slug for mistake in posed.exercise.mistakes}:
         return at_one_size, False
     if "as if" in text:
-        return at_one_size or bool(_names_of_ours(posed) & set(WORD.findall(text)) - own.names), at_one_size
+        strange = _names_of_ours(posed) & set(WORD.findall(text)) - own.names or not _is_written(text, own)
+        return at_one_size or text.startswith(OF_INPUTS) or bool(strange), at_one_size
     return True, slug is None or slug.startswith(WEAK) or (slug.startswith(LITTLE) and "-and-" not in slug)
+
+
+def _is_written(text: str, own: OwnProgram) -> bool:
+    """Does all that a text shows of a program stand in the student's, but for what it says is due?"""
+    shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
+    return not shown or any(BLANK.sub("", piece) in written for piece in shown)
 
 
 def _names_of_ours(posed: Posed) -> set[str]:
@@ -134,6 +147,16 @@ def explain_by_own(
         return next((found for index in ordinary if (found := first_nan(posed, index, own))), None)
     if not steps:
         return None
+    wraps = wrapping(posed, ordinary, fine, own)
+    if wraps is not None:
+        return wraps
+    other_size = misnamed(posed, [index for index in ordinary if posed.cases[index].criterion == core], fine, own)
+    if other_size is not None:
+        return other_size
+    if found.finding is None and problems[first].kind == "values":
+        other = returned(posed, ordinary, calls, own)
+        if other is not None:
+            return other
     again = partial(find_second, posed, own, first, found.steps)
     halves = find_halves(posed, first, tried, own, calls, problems, again)
     if halves is not None and halves.sure:

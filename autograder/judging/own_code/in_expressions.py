@@ -102,9 +102,17 @@ def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:
     if abs(value) > 30:
         options |= {math.inf, -math.inf, 10_000.0}
     where = f" in {around}" if isinstance(parent, ast.expr) else ""
+    rank = ODD if _is_asked_for(node, parent) else POSSIBLE
     for option in sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs):
         new = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(option))], []) if math.isinf(option) else None
-        yield mend(node, new or constant(option), "number", f"the number `{ast.unparse(node)}`{where}", POSSIBLE)
+        yield mend(node, new or constant(option), "number", f"the number `{ast.unparse(node)}`{where}", rank)
+
+
+def _is_asked_for(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Is it asked whether something is just this number? With another one it is hardly ever so: that tells nothing."""
+    return (
+        isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Eq, ast.NotEq)) and parent.left is not node
+    )
 
 
 def of_name(node: ast.Name, names: list[str], parents: Parents) -> Iterator[Mend]:

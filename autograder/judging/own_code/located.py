@@ -9,8 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...data import Call, Finding
+from ...exercises.kit.records import Case
 from ...worker.values import leaves
+from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
+from ..relations.sizes import name_of
+from ..variants.compared import listed
 from .flow import Flow, keeps
 from .mend import text_of
 from .noting import noted
@@ -50,7 +54,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     events = [(number, _holds(way, value)) for number, value in values]
     contrasted: set[int] = set()
     if right is not None:
-        elsewhere = _held(way_of(posed, right), _values(posed, right, own))
+        elsewhere = _held(way_of(posed, right), values_of(posed, right, own))
         events = [(number, None if elsewhere.get(number) is False else held) for number, held in events]
         contrasted = {number for number, held in elsewhere.items() if held}
     arrays = {number: array for number, value in values if (array := as_array(value)) is not None}
@@ -98,7 +102,7 @@ def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int
 def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The first step that makes what an answer must do without."""
     nodes, case = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}, posed.cases[index]
-    for number, value in _values(posed, index, own):
+    for number, value in values_of(posed, index, own):
         array, node = as_array(value), nodes.get(number)
         if array is None or isinstance(node, (ast.Name, ast.Attribute)) or posed.exercise.made is None:
             continue
@@ -111,7 +115,7 @@ def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
 
 def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The first step that makes NaN of numbers."""
-    values, case = _values(posed, index, own), posed.cases[index]
+    values, case = values_of(posed, index, own), posed.cases[index]
     if any(_has_nan(value) for value in leaves((case.args, case.kwargs))):
         return None
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
@@ -137,7 +141,25 @@ def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
         return None
     case = posed.cases[index]
     where = "It" if case.criterion == posed.exercise.core else f"In the case “{case.label}” it"
-    return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}.")
+    return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}{_meeting(case, node, call)}.")
+
+
+def _meeting(case: Case, node: ast.expr, call: Call) -> str:
+    """The shapes of the two sides of an operation, in the names of the sizes."""
+    if not isinstance(node, ast.BinOp):
+        return ""
+    latest = {number: array for number, value in call.noted if (array := as_array(value)) is not None}
+    sides = [latest.get(getattr(side, "number", -1)) for side in (node.left, node.right)]
+    if any(side is None or not side.ndim for side in sides):
+        return ""
+    shapes = [_shape(case, side.shape) for side in sides]
+    return f", where {text_of(node.left)} is {shapes[0]} and {text_of(node.right)} is {shapes[1]}"
+
+
+def _shape(case: Case, shape: Sequence[int]) -> str:
+    names = [name_of([(case, length)]) if length > 1 else "" for length in shape]
+    told = [name or str(length) for name, length in zip(names, shape, strict=True)]
+    return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
 
 
 def _has_nan(value: object) -> bool:
@@ -151,9 +173,32 @@ def _run(posed: Posed, index: int, own: OwnProgram) -> Call | None:
     return calls[0] if calls else None
 
 
-def _values(posed: Posed, index: int, own: OwnProgram) -> Sequence[tuple[int, object]]:
+def values_of(posed: Posed, index: int, own: OwnProgram) -> Sequence[tuple[int, object]]:
     call = _run(posed, index, own)
     return call.noted if call is not None else []
+
+
+def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:
+    """A result that is another number or array of the course's way than the one that is due."""
+    count, names = len(posed.exercise.leaves), [leaf.name for leaf in posed.exercise.leaves]
+    values = [node.value for node in own.tree.body if isinstance(node, ast.Return)]
+    parts = values[-1].elts if values and isinstance(values[-1], ast.Tuple) else values[-1:]
+    if len(parts) != count:
+        return None
+    for leaf, part in enumerate(parts):
+        held = []
+        for index in wrong:
+            found, due = (listed(each.value, count) for each in (calls[index], posed.expected[index]))
+            if calls[index].failure is not None or len(found) != count or len(due) != count:
+                continue
+            array = as_array(found[leaf])
+            if array is not None and not same(found[leaf], due[leaf], max(tolerance(posed.cases[index]), RTOL_FLOAT32)):
+                held.append(array.dtype.kind == "f" and way_of(posed, index).holds(array) is True)
+        if len(held) >= 2 and all(held):
+            said = "occurs on the course's way to the result, too: it is another step of it than the one that is due"
+            words = f"What comes back as {names[leaf]}, {text_of(part)} in line {part.lineno}, {said}."
+            return Finding("own-returns-another", words)
+    return None
 
 
 def _holds(way: Way, value: object) -> bool | None:

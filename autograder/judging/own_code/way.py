@@ -58,6 +58,9 @@ class Way:
         if array.size == 1:
             return self._holds_number(array)
         plain = np.squeeze(array.astype(np.float64))
+        if array.dtype.kind == "b" and not self._in_whole:  # a mask: a part of it is a part of many others
+            alike = (other for other in self._arrays if other.size == plain.size)
+            return True if any(_same(plain.ravel(), other.ravel()[None], 0.0) for other in alike) else None
         if any(self._fits(plain, other, self._rtol_of(array)) for other in self._arrays):
             return True
         return None if self._says_nothing(array, plain) else False
@@ -105,7 +108,16 @@ class Way:
             rows = other.reshape(-1, other.shape[-1])
             if len(rows) <= LARGEST // len(array) and all(_same(row, rows, rtol) for row in array):
                 return True
-        return _is_block(array, other, rtol)
+        return _is_block(array, other, rtol) or _is_of_windows(array, other, rtol)
+
+
+def _is_of_windows(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
+    """Is each of its rows a piece of one of another's, as scores of some of the keys are?"""
+    width, whole = array.shape[-1] if array.ndim else 0, other.shape[-1] if other.ndim else 0
+    if not 2 <= width < whole or array.size >= other.size or other.size * (whole - width + 1) > LARGEST:
+        return False
+    windows = np.lib.stride_tricks.sliding_window_view(other, width, axis=-1).reshape(-1, width)
+    return all(_same(row, windows, rtol) for row in array.reshape(-1, width))
 
 
 def _same(row: np.ndarray, rows: np.ndarray, rtol: float) -> bool:

@@ -1,0 +1,52 @@
+"""Indices that count from the other end without being meant to: -1 for the one before the first, [-k:] where k is 0."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ...data import Finding
+from ..posed import Posed
+from .located import values_of
+from .mend import text_of
+from .program import OwnProgram
+from .way import as_array
+
+#: So many cases are run through, of those that are wrong and of those that are right.
+CASES = 3
+
+
+def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnProgram) -> Finding | None:
+    """An index that is negative, or 0 behind a minus, in a wrong case and in none that is right."""
+    fine = [place for index in right[:CASES] for place, _ in _places(posed, index, own)]
+    for index in wrong[:CASES]:
+        for place, words in _places(posed, index, own):
+            if place not in fine:
+                return Finding("own-index-wraps", f"In the case “{posed.cases[index].label}” {words}.")
+    return None
+
+
+def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, str]]:
+    """(place, words) of each index that counts from the other end in one case."""
+    lowest: dict[int, float] = {}
+    for number, value in values_of(posed, index, own):
+        array = as_array(value)
+        if array is not None and array.dtype.kind in "iu" and array.size:
+            lowest[number] = min(lowest.get(number, np.inf), float(array.min()))
+    for node in ast.walk(own.tree):
+        if not isinstance(node, ast.Subscript):
+            continue
+        where = f"of {text_of(node)} in line {node.lineno}"
+        for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            ends = (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,)
+            for end in ends:
+                least = lowest.get(getattr(end, "number", -1))
+                if least is None:
+                    continue
+                if isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub):
+                    if least == 0 and isinstance(part, ast.Slice):
+                        yield end.number, f"{text_of(end)} is 0 in the index {where}: it counts from the front then"
+                elif least < 0:
+                    yield end.number, f"{text_of(end)} is {least:.0f} in the index {where}: that counts from the end"
