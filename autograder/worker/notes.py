@@ -17,6 +17,8 @@ WRITES, WRITTEN = 2_000, 5_000
 NOTED = "_noted"
 #: What it calls of that after an array was written into.
 STORED = "stored"
+#: What it calls of that to have other numbers in the place of a value.
+PUT = "put"
 
 
 class Notes:
@@ -46,6 +48,15 @@ class Notes:
             self.kept = [each for each in self.kept if each[0] != number]
         if self._writes <= WRITES and _entries(value) <= WRITTEN:
             self(number, value)
+
+    def put(self, value: Any, numbers: list[float]) -> Any:
+        """Other numbers, as what a value is."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(value, torch.Tensor):
+            return torch.tensor(numbers, dtype=value.dtype, device=value.device).reshape(value.shape)
+        if isinstance(value, np.ndarray):
+            return np.array(numbers, dtype=value.dtype).reshape(value.shape)
+        return type(value)(numbers[0])
 
     def encoded(self, encoder: Encoder) -> list[Any]:
         """[number, tree] of each value, in the order in which they came."""

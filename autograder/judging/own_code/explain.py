@@ -22,7 +22,7 @@ from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
 from .indices import wrapping
-from .located import GOES_IN, STOPS, first_nan, making, returned, stopping, traced, traced_further
+from .located import GOES_IN, STOPS, first_nan, making, returned, settled, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
@@ -166,6 +166,7 @@ def explain_by_own(
         larger = sorted(ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))
         further = traced_further(posed, found, [index for index in larger if index != first][:FURTHER], right, own)
         found = further if further.vouched or halves is None else found
+        found = settled(posed, found, own)
     told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
     ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
     return told or (stopping(posed, ended[0], own) if ended else None)

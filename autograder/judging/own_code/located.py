@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from .flow import Flow, keeps
 from .mend import text_of
 from .noting import noted
 from .program import OwnProgram
+from .put_right import put_right
 from .way import Way, as_array, way_of
 
 STOPS = "stops-there"
@@ -32,6 +33,7 @@ BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 class Traced:
     """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way.
 
+    noted: the steps, by their numbers, with their values; index: of the case; number: of the step at which it is left.
     vouched: whether it is known of what goes in there that it occurs on the way. sure: that, or no counts are due.
     """
 
@@ -39,6 +41,9 @@ class Traced:
     finding: Finding | None = None
     vouched: bool = False
     sure: bool = True
+    noted: Sequence[tuple[int, object]] = ()
+    index: int = -1
+    number: int = -1
 
 
 def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Traced:
@@ -50,6 +55,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     values = call.noted if call is not None else []
     if not values or call.failure is not None or posed.exercise.plain is None:
         return Traced(len(values))
+    run = Traced(len(values), noted=values, index=first)
     way = way_of(posed, first)
     events = [(number, _holds(way, value)) for number, value in values]
     contrasted: set[int] = set()
@@ -65,13 +71,13 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     flow = Flow(own.tree, events, of_many, contrasted, disordered)
     found = flow.leaving()
     if found is None:
-        return Traced(len(values))
+        return run
     statement = flow.statement(found)
     if statement is not None:
         said = f"behind it there is something else in {text_of(found.value)} than on the course's way"
         said += "; where the answer is right, there is not"
         words = f"Look at {text_of(statement)} in line {found.lineno} first: {said}."
-        return Traced(len(values), Finding("own-step", words), vouched=True)
+        return replace(run, finding=Finding("own-step", words), vouched=True, number=found.number)
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     look = f"Look at {text_of(found)} in line {found.lineno} first"
@@ -82,7 +88,28 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         look += GOES_IN
         said = "what comes out does not occur on the course's way to the result"
     words = f"{look}: {said}{BESIDE[way.kin(come_out)]}."
-    return Traced(len(values), Finding("own-step", words), vouched, sure=vouched or not way.counts)
+    sure = vouched or not way.counts
+    return replace(run, finding=Finding("own-step", words), vouched=vouched, sure=sure, number=found.number)
+
+
+def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
+    """The same where it can be tried that a step is at fault: with numbers of the course's way in its place, all that
+    follows is right."""
+    fits = put_right(posed, found.index, found.noted, own) if found.noted else []
+    if not fits:
+        return found
+    node = fits[0]
+    where = f"{text_of(node)} in line {node.lineno}"
+    order = [number for number, _ in found.noted]
+    if found.finding is not None and order.index(node.number) > order.index(found.number):
+        words = f"{found.finding.text} All that follows {where} is right."
+        return replace(found, finding=Finding("own-step", words), sure=True)
+    if node.number == found.number and found.vouched:
+        words = f"It is {where}: what goes in there is right, what comes out is not, and all that follows is right."
+    else:
+        words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
+        words += f"{GOES_IN}."
+    return replace(found, finding=Finding("own-step", words), vouched=True, sure=True, number=node.number)
 
 
 def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int | None, own: OwnProgram) -> Traced:

@@ -16,6 +16,7 @@ from ...worker.values import leaves
 from ..compare import FLOOR, RTOL_FLOAT32, tolerance
 from ..posed import Posed
 from ..variants.helpers import sizes_of_case
+from ..variants.likeness import near
 from ..variants.programs import called_by, tree_of
 from .inner import steps_within
 from .noting import noted
@@ -76,6 +77,16 @@ class Way:
         ordered = np.sort(plain.ravel())
         return "order" if any(_same(ordered, np.sort(other.ravel())[None], rtol) for other in alike) else ""
 
+    def like(self, array: np.ndarray) -> list[np.ndarray]:
+        """What may be due in its place: all of its size and form, the most alike first."""
+        plain = np.squeeze(array.astype(np.float64))
+        if array.size == 1:
+            found = [np.asarray(number) for number in self._numbers if abs(number) < ENDLESS]
+        else:
+            sized = (other for other in self._arrays if other.size == plain.size)
+            found = [other for other in sized if np.isfinite(other).all() and _regrouped(plain.shape, other.shape)]
+        return sorted(found, key=lambda other: -near(plain.ravel(), other.ravel()))
+
     def _says_nothing(self, array: np.ndarray, plain: np.ndarray) -> bool:
         """Arrays of one number, of two truths, or that count: they stand for nothing that is worked out."""
         if self._in_whole:
@@ -112,12 +123,14 @@ class Way:
 
 
 def _is_of_windows(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
-    """Is each of its rows a piece of one of another's, as scores of some of the keys are?"""
+    """Is it a piece of each of another's rows, as scores of some of the keys are, with the axes before them regrouped?"""
     width, whole = array.shape[-1] if array.ndim else 0, other.shape[-1] if other.ndim else 0
-    if not 2 <= width < whole or array.size >= other.size or other.size * (whole - width + 1) > LARGEST:
+    if not 2 <= width < whole or array.size * whole != other.size * width or other.size > LARGEST:
         return False
-    windows = np.lib.stride_tricks.sliding_window_view(other, width, axis=-1).reshape(-1, width)
-    return all(_same(row, windows, rtol) for row in array.reshape(-1, width))
+    if not _regrouped(array.shape[:-1], other.shape[:-1]):
+        return False
+    rows, pieces = array.reshape(-1, width), other.reshape(-1, whole)
+    return any(_same(rows.ravel(), pieces[:, at : at + width].reshape(1, -1), rtol) for at in range(whole - width + 1))
 
 
 def _same(row: np.ndarray, rows: np.ndarray, rtol: float) -> bool:
