@@ -130,7 +130,7 @@ def _same_inputs(one: Case, other: Case) -> bool:
 
 def _reversed(value: Any) -> Any:
     if isinstance(value, Rng):
-        return Rng(value.seed ^ 1)
+        return replace(value, seed=value.seed ^ 1)
     if isinstance(value, np.ndarray) and value.size > 1:
         return value.ravel()[::-1].reshape(value.shape).copy()
     return value

@@ -30,7 +30,8 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     """Does the function change its inputs, answer differently when asked again, or change an earlier result?"""
     for case, call in zip(posed.cases, calls, strict=False):
         given = leaves((*case.args, *case.kwargs.values()))
-        inputs = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
+        inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
+        inputs += [value for value in (*case.args, *case.kwargs.values()) if _is_list_of_numbers(value)]
         after = call.inputs_after
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
             text = "The function changes its input. Work on a copy, or write the result into a new array."
@@ -58,7 +59,13 @@ def _why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
     return "it keeps something from call to call, or makes a generator of its own."
 
 
-def _unchanged(before: np.ndarray, after: Any) -> bool:
+def _is_list_of_numbers(value: Any) -> bool:
+    return type(value) is list and all(isinstance(each, (bool, int, float)) for each in value)
+
+
+def _unchanged(before: Any, after: Any) -> bool:
+    if isinstance(before, list):
+        return isinstance(after, list) and same(after, before, 0.0)
     return isinstance(after, np.ndarray) and before.shape == after.shape and np.array_equal(before, after)
 
 
@@ -162,7 +169,7 @@ def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int])
         return None
     for index in wrong[:3]:
         case = posed.cases[index]
-        other = replace(case, args=tuple(Rng(v.seed + 1) if isinstance(v, Rng) else v for v in case.args))
+        other = replace(case, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, Rng) else v for v in case.args))
         if same(posed.reference_on(other).value, posed.expected[index].value, 1e-9):
             return None
     return Finding("generator-unused", f"It never draws from `{name}`, which it is handed.")

@@ -15,6 +15,7 @@ import numpy as np
 from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..exercises.kit.records import Case
 from ..running import tensors
+from ..worker.calls import generator
 from ..worker.tensors import Watch, activation
 from ..worker.values import map_leaves
 from .posed import Outcome
@@ -69,7 +70,7 @@ def _outcome_in_torch(function: Callable[..., Any], case: Case, args: list[Any],
 
 def _fresh(value: Any, precise: bool, library: str) -> Any:
     if isinstance(value, Rng):
-        return _generator(value.seed, library)
+        return generator({"seed": value.seed, "used": value.used, "lib": library})
     if isinstance(value, Activation):
         return activation(value.name, value.scale)
     if isinstance(value, HostFunction) and library == "torch":
@@ -78,14 +79,6 @@ def _fresh(value: Any, precise: bool, library: str) -> Any:
         dtype = np.float64 if precise and value.dtype.kind == "f" else value.dtype
         return np.array(value, dtype=dtype, order="K")
     return value
-
-
-def _generator(seed: int, library: str) -> Any:
-    if library == "torch":
-        import torch
-
-        return torch.Generator().manual_seed(seed)
-    return np.random.default_rng(seed)
 
 
 def _takes_tensors(function: Callable[..., Any]) -> Callable[..., Any]:

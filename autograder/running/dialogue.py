@@ -111,7 +111,7 @@ class Request:
 
     def _tree(self, encoder: Encoder, value: Any) -> dict[str, Any]:
         if isinstance(value, Rng):
-            return {"t": "rng", "seed": value.seed, "lib": self.library}
+            return {"t": "rng", "seed": value.seed, "used": value.used, "lib": self.library}
         if isinstance(value, Activation):
             return {"t": "activation", "name": value.name, "scale": value.scale}
         if isinstance(value, (HostFunction, DevicePart)):

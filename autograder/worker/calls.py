@@ -103,11 +103,18 @@ def builders(ask: Callable[[dict[str, Any], bytes], Any] | None, number: int) ->
 
 def generator(node: dict[str, Any]) -> Any:
     """A seeded source of random numbers, of NumPy's kind or of torch's."""
+    seed, used = int(node["seed"]), node.get("used") is True
     if node.get("lib") == "torch":
         import torch
 
-        return torch.Generator().manual_seed(int(node["seed"]))
-    return np.random.default_rng(int(node["seed"]))
+        source = torch.Generator().manual_seed(seed)
+        if used:
+            torch.rand(1, generator=source)
+        return source
+    drawn_from = np.random.default_rng(seed)
+    if used:
+        drawn_from.random()
+    return drawn_from
 
 
 def answer_of_host(reply: dict[str, Any], payload: bytes) -> Any:
@@ -180,9 +187,14 @@ def one_call(
         for item in caught[:WARNINGS_CAP]
     ]
     inputs = [value for value in leaves((*args, *kwargs.values())) if hasattr(value, "ndim") and np.shape(value) != ()]
+    inputs += [value for value in (*args, *kwargs.values()) if type(value) is list and _is_of_numbers(value)]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
     header["made"] = [encoder.encode(array) for array in watch.made] if watch else []
     return header, encoder, result
+
+
+def _is_of_numbers(values: list[Any]) -> bool:
+    return all(isinstance(value, (bool, int, float)) for value in values)
 
 
 def _shaken(value: Any) -> Any:

@@ -9,9 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Rng:
-    """An argument that is a seeded generator, built freshly for every call: NumPy's, or torch's in torch units."""
+    """An argument that is a seeded generator, built freshly for every call: NumPy's, or torch's in torch units.
+
+    used: whether something was drawn from it before, so that its seed does not say what comes next.
+    """
 
     seed: int
+    used: bool = False
 
 
 @dataclass(frozen=True)

@@ -48,6 +48,9 @@ def cases(case):
         drawn = case.draw(n=n, d_k=7)
         drawn["keys"] = even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4]
         yield ask("dependent keys", f"keys that come twice or more, with other values: {words}", **drawn)
+    drawn = case.draw(n=14, d_k=3)
+    drawn["keys"] = even(case.rng, (5, 3), {})[np.repeat(np.arange(5), (1, 2, 3, 3, 5))]
+    yield ask("dependent keys", "more keys than features, some of which come more often", **drawn)
     for n, words in ((range(10, 14), "more pairs than features"), (6, "no more pairs than features (d_k = {d_k})")):
         drawn = case.draw(n=n, d_k=7)
         drawn["keys"] = rounded(case.rng, even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4])

@@ -70,6 +70,9 @@ def cases(case):
     drawn["document_ids"] = drawn["document_ids"].astype(np.int32)
     yield case("values", "32-bit integers", **drawn)
     yield case("values", "ids that are a strided slice", layout=strided)
+    drawn = case.draw()
+    drawn["document_ids"][drawn["document_ids"] == drawn["document_ids"][0, 0]] = 0
+    yield case("values", "one of the ids is 0", **drawn)
     yield case("interrupted documents", "documents that take turns", document_ids=Drawn("B n", interrupted))
     yield case("interrupted documents", "longer rows that take turns", document_ids=Drawn("B n", interrupted), n=17)
     drawn = case.draw()

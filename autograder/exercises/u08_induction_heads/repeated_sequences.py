@@ -2,7 +2,7 @@
 
 import torch
 
-from ..kit import Leaf, exercise, seed, size
+from ..kit import Leaf, Rng, exercise, seed, size
 
 
 def repeated_sequences(
@@ -22,6 +22,12 @@ def cases(case):
     for vocab in (range(11, 30), range(50, 200), range(11, 30)):
         yield case("values", "{B} rows of {repeats} blocks of {period}", vocab=vocab)
     yield case("values", "two repeats", repeats=2, vocab=40)
+    yield case(
+        "values",
+        "a generator that was drawn from before",
+        vocab=60,
+        generator=Rng(int(case.rng.integers(2**31)), used=True),
+    )
     yield case("edge cases", "a single row", B=1, vocab=30)
     yield case("edge cases", "blocks of one token", period=1, vocab=30)
     yield case("edge cases", "each block once", repeats=1, vocab=30)

@@ -51,6 +51,8 @@ def cases(case):
     yield case("decay", "a decay for each token", decay=FADING, by_name="decay")
     yield case("decay", "a decay of 1 is none", decay=Drawn("B h n", lambda rng, shape, sizes: np.ones(shape)))
     yield case("decay", "a strong decay", decay=Drawn("B h n", lambda rng, shape, sizes: rng.uniform(0.02, 0.2, shape)))
+    fast = Drawn("B h n", lambda rng, shape, sizes: rng.uniform(1e-6, 1e-5, shape))
+    yield case("decay", "a very strong decay in a long text", n=range(66, 70), decay=fast, by_name="decay")
     yield case("state", "a state from before", state=BEFORE, by_name="state")
     yield case("state", "a state and a decay", state=BEFORE, decay=FADING)
     yield from halves(case)

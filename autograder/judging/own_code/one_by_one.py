@@ -101,7 +101,9 @@ def _partly(posed: Posed, gain: _Gain, before: Parts) -> Finding | None:
     wrong = [case for case in cases if not _whole(posed, case, before)]
     mended = [case for case in wrong if _whole(posed, case, gain.parts)]
     if 2 * len(mended) > len(wrong) and not gain.mend.slug.startswith("one-"):  # what is left out may have its place
-        left = next(posed.cases[case].label for case in wrong if case not in mended)
+        left = next((posed.cases[case].label for case in wrong if case not in mended), None)
+        if left is None:  # right where sizes differ, and not where they are equal
+            return None
         said = f"{len(mended)} of the {len(wrong)} wrong cases would be right; another slip shows in “{left}”."
         return Finding(f"own-{gain.mend.slug}-in-part", lead + said)
     return None

@@ -123,7 +123,7 @@ class Way:
 
 
 def _is_of_windows(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
-    """Is it a piece of each of another's rows, as scores of some of the keys are, with the axes before them regrouped?"""
+    """Is it a piece of each of another's rows, as scores of some of the keys are? The axes before may be regrouped."""
     width, whole = array.shape[-1] if array.ndim else 0, other.shape[-1] if other.ndim else 0
     if not 2 <= width < whole or array.size * whole != other.size * width or other.size > LARGEST:
         return False
