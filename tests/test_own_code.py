@@ -16,11 +16,12 @@ from asked import ROOT, assignment
 from autograder.exercises import exercises, find_exercise, is_exercise, unit_names
 from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function, judge_here, program_of
-from autograder.judging.own_code.located import traced
+from autograder.judging.local import ask_here, judge_function, judge_here, program_of
+from autograder.judging.own_code.located import returned, settled, traced
 from autograder.judging.own_code.mend import LONGEST, text_of
 from autograder.judging.own_code.noting import noted
 from autograder.judging.own_code.way import Way, _noting, as_array, way_of
+from autograder.judging.problems import all_in_our_terms
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
 from autograder.worker.notes import ENTRIES, IN_ALL, MOST, NOTED, TIMES, WRITTEN, Notes
@@ -109,7 +110,7 @@ ASTRAY = (
 @pytest.mark.parametrize(("answer", "name", "step", "line"), ASTRAY, ids=[each[1] for each in ASTRAY])
 def test_the_first_step_that_leaves_the_way_is_told(answer, name, step, line, seed):
     verdict = told(answer, name, seed)
-    assert f"Look at `{step}` in line {line} first" in verdict.advice, verdict.message
+    assert f"`{step}` in line {line}" in verdict.advice, verdict.message
     assert "the numbers that go in there occur on the course's way to the result, too" in verdict.advice
 
 
@@ -183,7 +184,7 @@ FOLLOWED = (
 @pytest.mark.parametrize(("answer", "name", "step", "line"), FOLLOWED, ids=[each[1] for each in FOLLOWED])
 def test_numbers_are_followed_as_they_flow(answer, name, step, line, seed):
     advice = told(answer, name, seed).advice
-    assert step in advice.split("`")[1] and f"in line {line} first" in advice, advice
+    assert step in advice.split("`")[1] and f"in line {line}" in advice, advice
 
 
 def attention__scores_of_everything(Q, K, V):
@@ -194,7 +195,8 @@ def attention__scores_of_everything(Q, K, V):
 
 def test_the_step_that_ends_in_an_error_is_told_beside_what_does_not_fit():
     verdict = told(attention__scores_of_everything, "attention")
-    assert "It stops at `powers @ V / powers.sum(axis=1)` in line 4. An axis of " in verdict.advice, verdict.advice
+    assert "It stops at `powers @ V / powers.sum(axis=1)` in line 4, where `powers @ V` is (" in verdict.advice
+    assert "An axis of " in verdict.advice
     assert verdict.mistake == "shapes-do-not-fit"
 
 
@@ -380,3 +382,95 @@ def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):
         judge_here(softmax)
     with pytest.raises(RuntimeError, match="kernel"):
         judge_function(softmax, "softmax", 1)
+
+
+# ------------------------------------------------------------------------------------- what is certain of its numbers
+
+
+def padding_mask__cut_from_the_end(lengths, m):
+    mask = np.ones((len(lengths), m), dtype=bool)
+    for row, gone in zip(mask, m - lengths, strict=True):
+        row[-gone:] = False
+    return mask
+
+
+def padding_mask__row_before(lengths, m):
+    triangle = np.arange(m) <= np.arange(m)[:, None]
+    return triangle[lengths - 1]
+
+
+def test_an_index_that_counts_from_the_end_is_told():
+    assert "is -1 in the index of `triangle[lengths - 1]`" in told(padding_mask__row_before, "padding_mask").advice
+    assert "`-gone` is 0 in the index" in told(padding_mask__cut_from_the_end, "padding_mask").advice
+
+
+def grouped_query_attention__width_of_model(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    d_head = X.shape[-1] / n_heads
+    Q = X @ W_Q
+    Q = Q.reshape(*Q.shape[:2], n_heads, -1).transpose(1, 2)
+    K, V = ((X @ W).reshape(*X.shape[:2], n_kv_heads, -1).transpose(1, 2) for W in (W_K, W_V))
+    K, V = (each.repeat_interleave(n_heads // n_kv_heads, dim=1) for each in (K, V))
+    scores = Q @ K.mT / (d_head + 1) ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, torch.finfo(scores.dtype).min)
+    heads = torch.softmax(scores, -1) @ V
+    return heads.transpose(1, 2).flatten(2) @ W_O
+
+
+def test_a_size_by_name_that_is_another_number_is_told():
+    advice = told(grouped_query_attention__width_of_model, "grouped_query_attention").advice
+    assert "In line 2 `d_head = X.shape[-1] / n_heads` makes " in advice, advice
+
+
+def derivation_terms__all_and_twice(q, k):
+    sums = (q * k).sum(axis=1)
+    everything = np.mean(sums**2)
+    return everything, 2 * everything - 3
+
+
+def test_what_comes_back_in_the_place_of_another_step_is_told():
+    posed, own = Challenge(1).posed("derivation_terms"), program_of(derivation_terms__all_and_twice)
+    calls = all_in_our_terms(posed, ask_here(derivation_terms__all_and_twice, posed).calls)
+    text = returned(posed, range(len(calls)), calls, own).text
+    assert "the diagonal part, `everything` in line 4, occurs on the course's way" in text, text
+
+
+def layer_norm__bent(x, gamma, beta, eps=1e-5):
+    mean = x.mean(dim=-1, keepdim=True)
+    centred = x - mean
+    variance = torch.tanh((centred * centred).mean(dim=-1, keepdim=True))
+    scaled = centred / (variance + eps).sqrt()
+    return scaled * gamma + beta
+
+
+def test_a_step_that_is_all_there_is_to_mend_is_told_for_certain():
+    posed, own = Challenge(1).posed("layer_norm"), program_of(layer_norm__bent)
+    found = settled(posed, traced(posed, 0, None, own), own)
+    assert "tanh(" in found.finding.text and "all that follows is right" in found.finding.text, found.finding
+
+
+def test_a_step_is_given_other_numbers_as_what_it_is():
+    notes = Notes()
+    assert notes.put(1.5, [2.0]) == 2.0
+    assert np.array_equal(notes.put(np.zeros((2, 1), np.float32), [1.0, 2.0]), np.array([[1], [2]], np.float32))
+    assert torch.equal(notes.put(torch.zeros(2), [1.0, 2.0]), torch.tensor([1.0, 2.0]))
+
+
+def embed__as_long_as_needed(tokens, E):
+    rows = np.eye(tokens.max() + 1)[tokens]
+    return rows @ E.T
+
+
+def test_the_shapes_that_meet_where_it_stops_are_told():
+    advice = told(embed__as_long_as_needed, "embed").advice
+    assert "it stops at `rows @ E.T` in line 3, where `rows` is (" in advice and "(vocab, d_model)" in advice, advice
+
+
+def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    while len(prompt) < max_len and (len(prompt) < 3 or prompt[-1] != end):
+        prompt.append(int(next_logits(prompt).argmax()))
+    return prompt
+
+
+def test_a_list_that_is_written_into_is_seen():
+    assert told(sample__into_the_prompt, "sample").advice.startswith("The function changes its input.")

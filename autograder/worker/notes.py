@@ -11,6 +11,8 @@ from .values import Encoder
 
 #: Of each step so many values are kept, so many in all; of so many entries each, and so many in all.
 TIMES, MOST, ENTRIES, IN_ALL = 4, 1_000, 50_000, 400_000
+#: The same of whole numbers: places, of which one alone may be odd.
+TIMES_WHOLE = 24
 #: So often is an array looked at that is written into, and so large may it be.
 WRITES, WRITTEN = 2_000, 5_000
 #: What the changed text calls to have a value noted.
@@ -32,7 +34,7 @@ class Notes:
 
     def __call__(self, number: int, value: Any) -> Any:
         times = self._times.get(number, 0)
-        if times < TIMES and len(self.kept) < MOST:
+        if times < (TIMES_WHOLE if isinstance(value, (int, np.integer)) else TIMES) and len(self.kept) < MOST:
             self._times[number] = times + 1
             copy = _copied(value, min(ENTRIES, self._left))
             if copy is not None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
-import numpy as np
-
 from ...data import Finding
 from ..posed import Posed
 from .located import values_of
@@ -30,11 +28,12 @@ def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnP
 
 def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, str]]:
     """(place, words) of each index that counts from the other end in one case."""
-    lowest: dict[int, float] = {}
+    ranges: dict[int, tuple[int, int]] = {}
     for number, value in values_of(posed, index, own):
         array = as_array(value)
         if array is not None and array.dtype.kind in "iu" and array.size:
-            lowest[number] = min(lowest.get(number, np.inf), float(array.min()))
+            low, high = ranges.get(number, (int(array.min()), int(array.max())))
+            ranges[number] = min(low, int(array.min())), max(high, int(array.max()))
     for node in ast.walk(own.tree):
         if not isinstance(node, ast.Subscript):
             continue
@@ -42,11 +41,11 @@ def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, st
         for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
             ends = (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,)
             for end in ends:
-                least = lowest.get(getattr(end, "number", -1))
-                if least is None:
+                low, high = ranges.get(getattr(end, "number", -1), (0, -1))
+                if low > high:
                     continue
                 if isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub):
-                    if least == 0 and isinstance(part, ast.Slice):
+                    if high == 0 and isinstance(part, ast.Slice):
                         yield end.number, f"{text_of(end)} is 0 in the index {where}: it counts from the front then"
-                elif least < 0:
-                    yield end.number, f"{text_of(end)} is {least:.0f} in the index {where}: that counts from the end"
+                elif low < 0:
+                    yield end.number, f"{text_of(end)} is {low} in the index {where}: that counts from the end"
