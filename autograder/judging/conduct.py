@@ -172,7 +172,8 @@ def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int])
         other = replace(case, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, Rng) else v for v in case.args))
         if same(posed.reference_on(other).value, posed.expected[index].value, 1e-9):
             return None
-    return Finding("generator-unused", f"It never draws from `{name}`, which it is handed.")
+    where = "" if len(wrong) > 1 else f"In the case “{posed.cases[wrong[0]].label}” it does not draw"
+    return Finding("generator-unused", f"{where or 'It never draws'} from `{name}`, which it is handed.")
 
 
 Seen = dict[int, list[HostCall]]

@@ -9,7 +9,7 @@ from ..data import Call, Finding
 from .compare import Problem
 from .known import known_mistake, known_of
 from .posed import Evidence, Posed
-from .relations import coverage, errors, form, inputs, numbers, order, places, shapes
+from .relations import bands, coverage, errors, form, inputs, lists, numbers, order, places, shapes
 from .relations.wherever import names_given, set_apart, some_cases_only, where_it_fails
 from .repair import repaired, repairs
 from .variants.explain import explain
@@ -32,7 +32,7 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     leaves = evidence.posed.exercise.leaves
     if len(leaves) < 2 or not evidence.all_of_kind("values"):
         return None
-    wrong = sorted({leaf for _, leaf, _, _ in evidence.wrong_pairs()})
+    wrong = sorted({leaf for _, leaf, _, _ in evidence.wrong_pairs()} | evidence.misshapen())
     found = {leaf: _first_of(OF_ONE_RESULT, replace(evidence, only=leaf)) for leaf in wrong}
     if not any(found.values()):
         return None
@@ -56,6 +56,7 @@ RELATIONS: tuple[Relation, ...] = (
     form.swapped_results,
     form.wrong_container,
     form.wrong_dtype,
+    lists.of_lists,
     shapes.wrong_shape,
     form.only_made,
     form.only_warned,
@@ -63,6 +64,7 @@ RELATIONS: tuple[Relation, ...] = (
     coverage.constant_answer,
     coverage.remembers,
     form.returns_input,
+    numbers.through_a_float,
     numbers.imprecise,
     numbers.constant_factor,
     order.transposed,
@@ -75,6 +77,7 @@ RELATIONS: tuple[Relation, ...] = (
     leaf_by_leaf,
     coverage.entries_missing,
     places.partly_right,
+    bands.ends_of_rows,
     numbers.unnormalised,
     numbers.wrong_temperature,
     numbers.varying_factor,
@@ -260,7 +263,9 @@ def _of_gradients(problem: Problem) -> Finding:
     if problem.kind == "detached" or "numpy() on Tensor" in problem.text:
         text = "The values are right, but gradients do not flow: something on the way leaves the graph, such as "
         return Finding(
-            "detached", text + "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()` or `torch.tensor(…)`."
+            "detached",
+            text
+            + "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or `nn.Parameter(…)`.",
         )
     if problem.slug == "nan-gradient":
         text = "The values are right, but the gradient holds NaN. A NaN or an infinite slope on the way, mended later, "

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from ..attention_parts import UNSTABLE
 from ..kit import NOT_IN_TORCH_UNITS, Leaf, exercise, normal
 
 #: Autograd in all its forms: the exercise is what it would do.
@@ -163,7 +162,8 @@ MISTAKES = (
      "The exponentials are divided by logsumexp, as if it were their sum. It is the logarithm of the sum."),
     ("softmax-of-the-block", {"weights": "block"},
      "Every block of keys gets a softmax of its own. Over all blocks together a row of weights sums to 1."),
-    ("unstable", {"weights": "unstable"}, UNSTABLE),
+    ("unstable", {"weights": "unstable"},
+     "Large scores overflow: an exponential is taken of a score as it is. What can be subtracted from it first?"),
     ("last-block-dropped", {"floor": True}, "A last block of keys that is not whole is left out."),
 )  # fmt: skip
 

@@ -18,15 +18,29 @@ from ..posed import Posed
 from ..problems import all_in_our_terms, problems_of
 from ..recognise import WEAK
 from ..relations.form import MATERIALISES
+from ..relations.shapes import shapes_of_steps
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
 from .indices import wrapping
-from .located import GOES_IN, STOPS, first_nan, making, returned, settled, stopping, traced, traced_further
+from .located import (
+    GOES_IN,
+    STOPS,
+    Traced,
+    first_nan,
+    making,
+    returned,
+    settled,
+    stopping,
+    traced,
+    traced_further,
+    values_of,
+)
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
 from .search import find_mend, find_second, told_of
+from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
 #: results are told one by one, each is told all that is known of it.
@@ -34,7 +48,7 @@ LITTLE = (
     *("off-by-factor", "permuted", "same-numbers", "rows-"),
     *("first-row-only", "first-position-only", "last-position-only", "last-row-only", "single-batch-only", "max-len-"),
     *("entries-missing", "equal-sizes-only", "wrong-shape", "shapes-do-not-fit"),
-    *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-"),
+    *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-", "wrong-where"),
 )
 #: What is certain of a shape.
 SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
@@ -42,6 +56,9 @@ SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-differ
 FURTHER = 2
 WORD = re.compile(r"\w+")
 BLANK = re.compile(r"\s+")
+#: Where a change is told of an earlier function that the plain program is made of.
+PART = re.compile(r"as if in `(\w+)`")
+WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
 #: How what is found of changed inputs begins.
 OF_INPUTS = "The result is what comes out as if"
 #: What was found at one size alone may be chance.
@@ -56,9 +73,11 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
     if not mends:
         return verdict
+    verdict = without_another(verdict, posed, own)
+    quickly = is_sure(verdict.advice, posed, own)
     calls = all_in_our_terms(posed, answer.calls)
     try:
-        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps)
+        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
@@ -67,7 +86,9 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
         return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
-    if "as if" in before and AT_ONE_SIZE not in before:
+    if is_elsewhere(before, own):
+        slug, text = found.slug, found.text
+    elif "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"  # the same slip keeps its name, whatever code it is in
     elif before and stands_beside(verdict.mistake, before, found):
         slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
@@ -90,15 +111,52 @@ def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tupl
     if slug in {mistake.slug for mistake in posed.exercise.mistakes}:
         return at_one_size, False
     if "as if" in text:
-        strange = _names_of_ours(posed) & set(WORD.findall(text)) - own.names or not _is_written(text, own)
-        return at_one_size or text.startswith(OF_INPUTS) or bool(strange), at_one_size
-    return True, slug is None or slug.startswith(WEAK) or (slug.startswith(LITTLE) and "-and-" not in slug)
+        in_edges = text.startswith("Ordinary cases are right.") and OF_INPUTS in text
+        return True, at_one_size or in_edges or is_elsewhere(text, own)
+    return True, slug is None or slug.startswith(WEAK) or (_is_little(slug) and "-and-" not in slug)
 
 
-def _is_written(text: str, own: OwnProgram) -> bool:
-    """Does all that a text shows of a program stand in the student's, but for what it says is due?"""
+def _is_little(slug: str) -> bool:
+    return slug.startswith(LITTLE) or slug.endswith("-only")
+
+
+def without_another(verdict: Verdict, posed: Posed, own: OwnProgram) -> Verdict:
+    """Without the place of a slip, where it is told by a name that stands for something else in the student's."""
+    place = WORKED_OUT.search(verdict.advice)
+    if place is None or place[1] not in own.names or place[1] in given_names(posed):
+        return verdict
+    ours = shapes_of_steps(posed, posed.cases[0]).get(place[1])
+    nodes = {node.number for node in ast.walk(own.tree) if isinstance(node, ast.Name) and node.id == place[1]}
+    arrays = (as_array(value) for number, value in values_of(posed, 0, own) if number in nodes)
+    theirs = next((array.shape for array in arrays if array is not None), None)
+    if ours is None or theirs is None or np.squeeze(np.empty(ours)).shape == np.squeeze(np.empty(theirs)).shape:
+        return verdict
+    advice = verdict.advice.replace(place[0], "", 1)
+    return replace(verdict, advice=advice, message=verdict.message.replace(verdict.advice, advice, 1))
+
+
+def given_names(posed: Posed) -> set[str]:
+    """The names that the docstring gives: arguments, sizes and results."""
+    arguments = (
+        {argument.arg for argument in tree_of(posed.exercise.plain).args.args} if posed.exercise.plain else set()
+    )
+    return arguments | {name for case in posed.cases for name in case.sizes}
+
+
+def is_elsewhere(text: str, own: OwnProgram) -> bool:
+    """Is it told of a function that the student's program calls, and that is the course's own there?"""
+    part = PART.search(text)
+    return part is not None and bool({part[1], f"_{part[1]}"} & own.names)
+
+
+def is_sure(text: str, posed: Posed, own: OwnProgram) -> bool:
+    """Is a change of the plain program told in what the student has, too, and of more than a size that is handed in?"""
+    if "as if" not in text or OF_INPUTS in text or AT_ONE_SIZE in text or is_elsewhere(text, own):
+        return False
     shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
-    return not shown or any(BLANK.sub("", piece) in written for piece in shown)
+    if shown and not any(BLANK.sub("", piece) in written for piece in shown):
+        return False
+    return not _names_of_ours(posed) & set(WORD.findall(text)) - own.names
 
 
 def _names_of_ours(posed: Posed) -> set[str]:
@@ -125,10 +183,15 @@ def stands_beside(slug: str, before: str, found: Finding) -> bool:
 
 
 def explain_by_own(
-    posed: Posed, problems: Sequence[Problem | None], own: OwnProgram, calls: Sequence[Call], steps: bool
+    posed: Posed,
+    problems: Sequence[Problem | None],
+    own: OwnProgram,
+    calls: Sequence[Call],
+    steps: bool,
+    quickly: bool = False,
 ) -> Finding | None:
-    """The change that makes it right; failing that, where `steps` asks for more, two of them, a change with which it
-    answers as a known slip does, or the first step that leaves the way."""
+    """The change that makes it right, of the likeliest alone if `quickly`; failing that, where `steps` asks for more,
+    two of them, a change with which it answers as a known slip does, or the first step that leaves the way."""
     wrong = [index for index, problem in enumerate(problems) if problem is not None]
     ordinary = [index for index in wrong if posed.cases[index].raises is None and not posed.cases[index].gradient]
     if not ordinary:
@@ -139,12 +202,12 @@ def explain_by_own(
     first = min(ordinary, key=lambda i: (posed.cases[i].criterion != core, _size(posed, i), i))
     fine = [i for i, case in enumerate(posed.cases) if problems[i] is None and case.criterion == core]
     right = max((i for i in fine if posed.cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
-    found, alone = traced(posed, first, right, own), posed.part([first])
-    mend, tried = find_mend(posed, alone, own, found.steps)
+    found, alone = Traced(0) if quickly else traced(posed, first, right, own), posed.part([first])
+    mend, tried = find_mend(posed, alone, own, found.steps, quickly)
     if mend is not None:
         return told_of(mend)
     if all(problems[index].kind == "nan" for index in ordinary):
-        return next((found for index in ordinary if (found := first_nan(posed, index, own))), None)
+        return _of_nan(posed, ordinary, right, own)
     if not steps:
         return None
     wraps = wrapping(posed, ordinary, fine, own)
@@ -170,6 +233,16 @@ def explain_by_own(
     told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
     ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
     return told or (stopping(posed, ended[0], own) if ended else None)
+
+
+def _of_nan(posed: Posed, wrong: Sequence[int], right: int | None, own: OwnProgram) -> Finding | None:
+    """Where NaN comes from, and what has left the way there before."""
+    for index in wrong:
+        nan = first_nan(posed, index, own)
+        if nan is not None:
+            before = traced(posed, index, right, own).finding
+            return replace(nan, text=f"{nan.text} {before.text}") if before is not None else nan
+    return None
 
 
 def _size(posed: Posed, index: int) -> int:

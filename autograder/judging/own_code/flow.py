@@ -24,6 +24,8 @@ VIEWS = (
     "tensor",
     "asarray",
 )
+#: What takes some entries of an array.
+CHOICES = ("gather", "index_select", "take_along_dim", "take_along_axis", "masked_select", "take", "compress")
 UNWRITTEN = ("empty", "empty_like", "new_empty")
 #: Operations that may be done in any order: a part of a chain of them is no step of its own.
 CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
@@ -53,7 +55,7 @@ class Flow:
         self._contrasted, self._disordered = contrasted, disordered
         self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
         self._nodes = {getattr(node, "number", -1): node for node in ast.walk(tree)}
-        self._assigned = list(_assigned(tree))
+        self._assigned = list(assigned(tree))
         self._now: dict[int, bool | None] = {}
         self._may_join = True
         self._always = {number for number, held in events if held} - {n for n, held in events if held is False}
@@ -102,6 +104,8 @@ class Flow:
         """Does anything that was worked out go in? A constant, and memory not yet written to, say nothing."""
         if isinstance(node, ast.Call) and called(node)[0] in UNWRITTEN:
             return False
+        if isinstance(node, ast.Call) and called(node)[0] in JOINS:
+            return True
         return any(getattr(each, "number", -1) in self._now for each in self._all_inputs(node))
 
     def _is_in_a_chain(self, node: ast.expr) -> bool:
@@ -114,6 +118,8 @@ class Flow:
         if self._is_in_a_chain(node):
             return set().union(*(self._state(each) for each in self._inputs(node)))
         held = self._now.get(getattr(node, "number", -1))
+        if not any(isinstance(each, ast.Name) for each in ast.walk(node)):
+            return {None}  # a number that is written down
         if held is False and self._is_begun(node) and not any(self._is_off(each) for each in self._inputs(node)):
             return {None}
         if isinstance(node, ast.Name) and held is False and (value := self._value_of(node)) is not None:
@@ -213,6 +219,16 @@ def _is_a_part(node: ast.expr) -> bool:
     return not any(isinstance(place, ast.Slice) and place.step is not None for place in places)
 
 
+def chooses(node: ast.AST | None) -> bool:
+    """Does it take entries by a mask or by their numbers, as in x[mask] and x[order]?"""
+    if isinstance(node, ast.Call):
+        return called(node)[0] in CHOICES
+    if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Store):
+        return False
+    places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    return any(isinstance(place, (ast.Name, ast.UnaryOp, ast.Call, ast.Compare, ast.BinOp)) for place in places)
+
+
 def keeps(node: ast.AST | None) -> bool:
     """Does it put arrays together, or show them in another form, without changing a number?"""
     return isinstance(node, ast.Call) and called(node)[0] in (*JOINS, *VIEWS, *UNWRITTEN)
@@ -224,7 +240,7 @@ def _is_a_square(node: ast.expr) -> bool:
     return isinstance(node, ast.Call) and called(node)[0] == "square"
 
 
-def _assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
     """(name, value) of each place that gives a name a value; None for what is no plain assignment."""
     plain: set[ast.AST] = set()
     for node in ast.walk(tree):

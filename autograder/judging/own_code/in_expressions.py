@@ -100,7 +100,7 @@ def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:
     if value and abs(value) < 1e-2:
         options |= {10.0**power for power in range(-12, -1)} | {1e-5, 0.0}
     if abs(value) > 30:
-        options |= {math.inf, -math.inf, 10_000.0}
+        options |= {math.inf, -math.inf, 10_000.0, 1e30}
     where = f" in {around}" if isinstance(parent, ast.expr) else ""
     rank = ODD if _is_asked_for(node, parent) else POSSIBLE
     for option in sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs):

@@ -15,7 +15,7 @@ from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
 from ..relations.sizes import name_of
 from ..variants.compared import listed
-from .flow import Flow, keeps
+from .flow import Flow, assigned, chooses, keeps
 from .mend import text_of
 from .noting import noted
 from .program import OwnProgram
@@ -57,7 +57,9 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         return Traced(len(values))
     run = Traced(len(values), noted=values, index=first)
     way = way_of(posed, first)
-    events = [(number, _holds(way, value)) for number, value in values]
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    chosen = {name for name, value in assigned(own.tree) if chooses(value)}
+    events = [(number, _held_at(way, nodes.get(number), chosen, value)) for number, value in values]
     contrasted: set[int] = set()
     if right is not None:
         elsewhere = _held(way_of(posed, right), values_of(posed, right, own))
@@ -65,7 +67,6 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         contrasted = {number for number, held in elsewhere.items() if held}
     arrays = {number: array for number, value in values if (array := as_array(value)) is not None}
     of_many = {number for number, array in arrays.items() if array.size > 1}
-    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     off = {number for number, held in events if held is False and keeps(nodes.get(number))}
     disordered = {number for number in off if way.kin(arrays[number]) == "order"}
     flow = Flow(own.tree, events, of_many, contrasted, disordered)
@@ -102,7 +103,12 @@ def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
     where = f"{text_of(node)} in line {node.lineno}"
     order = [number for number, _ in found.noted]
     if found.finding is not None and order.index(node.number) > order.index(found.number):
-        words = f"{found.finding.text} All that follows {where} is right."
+        if not found.vouched:
+            words = f"{found.finding.text} All that follows {where} is right."
+        else:
+            begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
+            words = f"It goes wrong between {text_of(begin)} in line {begin.lineno} and {where}: what goes into the "
+            words += "first is right, what comes out of the second is not, and all that follows is right."
         return replace(found, finding=Finding("own-step", words), sure=True)
     if node.number == found.number and found.vouched:
         words = f"It is {where}: what goes in there is right, what comes out is not, and all that follows is right."
@@ -226,6 +232,15 @@ def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: Own
             words = f"What comes back as {names[leaf]}, {text_of(part)} in line {part.lineno}, {said}."
             return Finding("own-returns-another", words)
     return None
+
+
+def _held_at(way: Way, node: ast.AST | None, chosen: set[str], value: object) -> bool | None:
+    """Whether it occurs on the way; None, too, for a choice of entries, which may be another than is due."""
+    held = _holds(way, value)
+    if held and (chooses(node) or getattr(node, "id", None) in chosen):
+        array = as_array(value)
+        return True if array.size < 2 or way.holds_whole(array) else None
+    return held
 
 
 def _holds(way: Way, value: object) -> bool | None:

@@ -18,6 +18,24 @@ from .program import AT_A_TIME, OwnProgram, Tried
 
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
 TRIED, FULLY = 600, 12
+#: Changes beside which another one may make it right as well, and be what was meant.
+OPEN = frozenset(
+    (
+        *("brackets", "order-of-lines", "sides-turned", "sides", "one-step-too-many", "number", "name", "operation"),
+        *(
+            "comparison",
+            "no-sign",
+            "not-inverted",
+            "condition",
+            "adds",
+            "replaces",
+            "off-by-one",
+            "no-factor",
+            "no-abs",
+        ),
+    )
+)
+OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 20_000
 
@@ -41,19 +59,43 @@ def _numbers(alone: Posed, own: OwnProgram) -> list[str]:
     return [name for name, value in given.items() if name in names and type(value) in (int, float)]
 
 
-def find_mend(posed: Posed, alone: Posed, own: OwnProgram, steps: int) -> tuple[Mend | None, list[Tried]]:
-    """The likeliest change after which every case is right, and all that were tried until it was found."""
+def find_mend(
+    posed: Posed, alone: Posed, own: OwnProgram, steps: int, only_sure: bool = False
+) -> tuple[Mend | None, list[Tried]]:
+    """The likeliest change after which every case is right, and all that were tried until it was found.
+
+    only_sure: whether to look among the likeliest alone, and for none that may be right by accident.
+    """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     tried: list[Tried] = []
+    found: list[Mend] = []
     left = FULLY
     for some in try_mends(alone, own, steps):
         tried += some
         for one in some:
-            if left and one.calls and is_right(alone, one.calls):
+            if only_sure and one.mend.slug in OPEN - {"one-step-too-many"}:
+                continue
+            if left and one.calls and is_right(alone, one.calls) and not _alike(found, one.mend):
                 left -= 1
                 if all(_mends(own, one.text, each) for each in posings):
-                    return one.mend, tried
-    return None, tried
+                    found.append(one.mend)
+                    if one.mend.slug not in OPEN or len(found) == 2:
+                        return _either(found), tried
+        if only_sure:
+            break
+    return (_either(found) if found else None), tried
+
+
+def _alike(found: Sequence[Mend], other: Mend) -> bool:
+    return any(mend.line == other.line and mend.slug == other.slug for mend in found)
+
+
+def _either(found: Sequence[Mend]) -> Mend:
+    """What is told of one change, or of two each of which makes it right: what is likelier meant goes first."""
+    first, *others = sorted(found, key=lambda mend: mend.slug in OPEN)
+    if not others or first.slug not in OPEN:
+        return first
+    return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")
 
 
 def _mends(own: OwnProgram, text: str, posed: Posed) -> bool:
@@ -99,5 +141,8 @@ def _as_written(mend: Mend, own: OwnProgram) -> bool:
 
 def told_of(mend: Mend) -> Finding:
     """What is said of it."""
+    if mend.slug in OPEN:
+        which = "Either of two changes makes" if OR_ELSE in mend.words else "One change makes"
+        return Finding(f"own-{mend.slug}", f"{which} every hidden case right. In line {mend.line}: {mend.words}.")
     text = f"In line {mend.line}: {mend.words}. With that changed, and all else as it is, every hidden case is right."
     return Finding(f"own-{mend.slug}", text)

@@ -66,6 +66,12 @@ class Way:
             return True
         return None if self._says_nothing(array, plain) else False
 
+    def holds_whole(self, array: np.ndarray) -> bool:
+        """Whether these numbers are all of an array of the way: of some of them anything may have been chosen."""
+        plain = np.squeeze(array.astype(np.float64))
+        alike = (other for other in self._arrays if other.size == plain.size)
+        return any(_same(plain.ravel(), other.ravel()[None], self._rtol_of(array)) for other in alike)
+
     def kin(self, array: np.ndarray) -> str:
         """What else is known of numbers that do not occur: "sign", "order" or ""."""
         plain, rtol = np.squeeze(array.astype(np.float64)), self._rtol_of(array)
@@ -115,6 +121,12 @@ class Way:
             return _regrouped(array.shape, other.shape) and _same(array.ravel(), other.ravel()[None], rtol)
         if array.ndim < other.ndim and other.shape[other.ndim - array.ndim :] == array.shape and other.size <= LARGEST:
             return _same(array.ravel(), other.reshape(-1, array.size), rtol)
+        if array.ndim + 1 == other.ndim and array.ndim >= 2 and other.size <= LARGEST:
+            for axis, length in enumerate(other.shape):
+                if other.shape[:axis] + other.shape[axis + 1 :] == array.shape:
+                    apart = np.moveaxis(other, axis, 0).reshape(length, -1)
+                    if _same(array.ravel(), apart, rtol):
+                        return True
         if array.ndim == 2 and other.ndim >= 2 and array.shape[-1] == other.shape[-1] and array.size < other.size:
             rows = other.reshape(-1, other.shape[-1])
             if len(rows) <= LARGEST // len(array) and all(_same(row, rows, rtol) for row in array):

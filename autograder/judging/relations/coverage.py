@@ -98,7 +98,7 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
     leaves = evidence.posed.exercise.leaves
     if len(leaves) < 2 or not evidence.all_of_kind("values"):
         return None
-    wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}
+    wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()} | evidence.misshapen()
     right = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
     if not wrong or not right:
         return None

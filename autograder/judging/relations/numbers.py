@@ -26,6 +26,30 @@ GRIDS = {
 NEAR = 0.3
 
 
+def through_a_float(evidence: Evidence) -> Finding | None:
+    """A count so large that no float holds it, wrong in its last digits."""
+    told = 0
+    for index in evidence.failing():
+        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
+        if type(expected) is not int or not isinstance(value, (int, float)) or abs(expected) <= 2**53:
+            return None
+        if (
+            value in (float("inf"), float("-inf"))
+            or value != value
+            or abs(int(value) - expected) > 1e-14 * abs(expected)
+        ):
+            return None
+        told += 1
+    if not told:
+        return None
+    text = (
+        "Only the last digits of a very large count are wrong: somewhere on the way it is a float, which holds whole "
+    )
+    return Finding(
+        "through-a-float", text + "numbers up to 2**53. A division by `/`, a power of `math` or a mean makes one."
+    )
+
+
 def constant_factor(evidence: Evidence) -> Finding | None:
     """Right up to a factor: one number everywhere, or a power of a named size."""
     wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}

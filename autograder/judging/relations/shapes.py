@@ -188,7 +188,7 @@ def _like_another(evidence: Evidence, found: Sequence[Misshapen]) -> str | None:
     if len({each.value.shape for each in found}) < 2:
         return None
     posed, names = evidence.posed, evidence.parameters()
-    shapes = [_shapes(names, each.case) | _steps(posed, each.case) for each in found]
+    shapes = [_shapes(names, each.case) | shapes_of_steps(posed, each.case) for each in found]
     for name in shapes[0]:
         if all(each.value.shape == known.get(name) for each, known in zip(found, shapes, strict=True)):
             return f"That is the shape of `{name}`."
@@ -200,7 +200,7 @@ def _shapes(names: Sequence[str], case: Case) -> dict[str, tuple[int, ...]]:
     return {name: value.shape for name, value in given if isinstance(value, np.ndarray) and value.ndim}
 
 
-def _steps(posed: Posed, case: Case) -> dict[str, tuple[int, ...]]:
+def shapes_of_steps(posed: Posed, case: Case) -> dict[str, tuple[int, ...]]:
     """The shapes of what the plain program works out on the way, by the names that it has there."""
     program, found = posed.exercise.plain, {}
     if program is None:

@@ -136,14 +136,22 @@ class Compared:
         return [_peak(value) for value in results] if len(results) == self.count else [None] * self.count
 
     def is_told(self) -> bool:
-        """Is there a wrong value, not all zeros, to be explained? Errors and dtypes alone prove nothing."""
+        """Is there a wrong value, not all zeros or NaN, to be explained? Errors and dtypes alone prove nothing."""
         return any(
             self.problems[index] is not None
             and self.calls[index].failure is None
             and _says(self.calls[index].value)
             and not all(self.agrees(index, self.posed.expected[index]))
+            and self._tells_apart(index)
             for index in self.indices
         )
+
+    def _tells_apart(self, index: int) -> bool:
+        """Is anything that is wrong more than 0 or NaN? Whatever underflows or overflows comes to that."""
+        answered, due = (listed(each.value, self.count) for each in (self.calls[index], self.posed.expected[index]))
+        if len(answered) != len(due):
+            return True
+        return any(_differs_tellingly(one, other, self.rtol(index)) for one, other in zip(answered, due, strict=True))
 
     def _right(self) -> list[bool]:
         """For each result whether it is right wherever something came back."""
@@ -198,6 +206,15 @@ def _weight(call: Call) -> int:
 
 def _is_single(value: Any) -> bool:
     return any(isinstance(leaf, np.ndarray) and leaf.dtype == np.float32 for leaf in leaves(value))
+
+
+def _differs_tellingly(value: Any, due: Any, rtol: float) -> bool:
+    arrays = [each for each in (value, due) if isinstance(each, np.ndarray) and each.dtype.kind == "f"]
+    if len(arrays) < 2 or value.shape != due.shape or value.size < 2:
+        return not same(value, due, rtol)
+    with np.errstate(all="ignore"):
+        off = ~(np.abs(value - due) <= rtol * np.abs(due[np.isfinite(due)]).max(initial=0.0) + FLOOR)
+        return bool((np.isfinite(value[off]) & (value[off] != 0)).any())
 
 
 def _says(value: Any) -> bool:

@@ -1,0 +1,78 @@
+"""Lists beside the lists that are due: what they lack, what they have too much, and where they part."""
+
+from __future__ import annotations
+
+from ...data import Finding
+from ..posed import Evidence
+
+Pairs = list[tuple[list, list]]
+
+
+def of_lists(evidence: Evidence) -> Finding | None:
+    """The first thing that holds of every wrong list, of the first result that is wrong."""
+    leaves = evidence.posed.exercise.leaves
+    for leaf, found in _by_leaf(evidence).items():
+        name = leaves[leaf].name
+        told = _of_sets(found) if leaves[leaf].kind == "pair list" else _of_sequences(found)
+        if told is not None:
+            return Finding(told[0], f"{name[:1].upper()}{name[1:]}: {told[1]}")
+    return None
+
+
+def _by_leaf(evidence: Evidence) -> dict[int, Pairs]:
+    by_leaf: dict[int, Pairs] = {}
+    count = len(evidence.posed.exercise.leaves)
+    for index in evidence.failing():
+        call, due = evidence.calls[index], evidence.posed.expected[index]
+        if call.failure is not None or due.failure is not None:
+            return {}
+        values, wanted = (list(v) if count > 1 and isinstance(v, tuple) else [v] for v in (call.value, due.value))
+        if len(values) != len(wanted):
+            return {}
+        for leaf, (value, right) in enumerate(zip(values, wanted, strict=True)):
+            if isinstance(value, list) and isinstance(right, list) and value != right:
+                by_leaf.setdefault(leaf, []).append((value, right))
+    return by_leaf
+
+
+def _is_begun(value: list, right: list) -> bool:
+    return right[: len(value)] == value
+
+
+def _of_sets(found: Pairs) -> tuple[str, str] | None:
+    lacks = all(set(value) < set(right) for value, right in found)
+    if lacks and all(len(value) == 1 for value, _ in found):
+        return "one-alone", "never more than one is named, where several are due. What is done with the others?"
+    if lacks:
+        return "some-missing", "what is named is right, and others that are due are missing. Where do they fall out?"
+    if all(set(value) > set(right) for value, right in found):
+        return "too-many", "all that are due are named, and others beside them. What lets these through?"
+    if all(sorted(value) == sorted(right) for value, right in found):
+        return "list-order", "the right ones, in another order."
+    return None
+
+
+def _of_sequences(found: Pairs) -> tuple[str, str] | None:
+    if all(right[: len(value)] == value for value, right in found):
+        short = {len(right) - len(value) for value, right in found}
+        much = f"{short.pop()} short" if len(short) == 1 else "short by more in one case than in another"
+        return "stops-too-early", f"what is there is right, but the list stops too early: it is {much}."
+    if all(value[: len(right)] == right for value, right in found):
+        long = {tuple(value[len(right) :]) for value, right in found}
+        ends = {len(more) for more in long}
+        much = f"{ends.pop()} too long" if len(ends) == 1 else "too long by more in one case than in another"
+        return "goes-on", f"the right list stands there, and then it goes on: it is {much}. What ends it?"
+    if all(_is_begun(value, right) or _is_begun(right, value) for value, right in found):
+        text = "all entries are right as far as they go, but the list stops too early in some cases and goes on too long in "
+        return "ends-elsewhere", f"{text}others."
+    if all(len(value) == len(right) and value[:-1] == right[:-1] for value, right in found):
+        return "last-entry-wrong", "all entries are right but the last one. What comes there, and when?"
+    if all(value and right[-len(value) :] == value for value, right in found):
+        return "begins-too-late", "the end of the right list stands there, and its beginning is missing."
+    if all(len(value) == len(right) for value, right in found):
+        places = {
+            next(i for i, (a, b) in enumerate(zip(value, right, strict=True)) if a != b) for value, right in found
+        }
+        if len(places) == 1:
+            return "one-place", f"the lists part at place {places.pop()} (counted from 0), in every case that is wrong."
+    return None
