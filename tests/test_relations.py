@@ -268,3 +268,75 @@ def test_two_known_mistakes_that_answer_alike_are_both_named():
     assert "The first cause." in verdict.advice and "The second cause." in verdict.advice, verdict.message
     other = judged(lambda x: np.cumsum(x, axis=2), replace(EXERCISE, mistakes=twins))
     assert other.advice.startswith("Another one.") and "cause" not in other.advice
+
+
+# ------------------------------------------------------------------------------------------------- lists, masks, counts
+
+
+def with_lowest_of_first(n_new, n_total, window):
+    first = n_total - n_new
+    i, j = torch.arange(first, n_total)[:, None], torch.arange(n_total)
+    return (j <= i) & (j > max(first - window, -1))
+
+
+def all_but_the_first(patterns, tokens):
+    from autograder.exercises.u08_induction_heads.find_heads import find_heads
+
+    return tuple(each[1:] if len(each) > 1 else each for each in find_heads(patterns, tokens))
+
+
+def end_at_the_end(next_logits, start, end, max_len):
+    tokens = [start]
+    while len(tokens) < max_len and (len(tokens) < 2 or tokens[-1] != end):
+        tokens.append(int(next_logits(tokens).argmax()))
+    return [*tokens[:-1], end] if len(tokens) > 1 else tokens
+
+
+def never_ended(next_logits, start, end, max_len):
+    tokens = [start]
+    while len(tokens) <= max_len and (len(tokens) < 2 or tokens[-1] != end):
+        tokens.append(int(next_logits(tokens).argmax()))
+    return tokens[:-1] if tokens[-1] == end else tokens
+
+
+def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    return int(math.prod(map(float, (2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value))))
+
+
+@pytest.mark.parametrize(
+    ("name", "answer", "words"),
+    [
+        ("sliding_window_mask", with_lowest_of_first, "the first one is not: it is the same in all rows"),
+        ("find_heads", all_but_the_first, "what is named is right, and others that are due are missing"),
+        ("greedy_decode", end_at_the_end, "all entries are right but the last one"),
+        ("greedy_decode", never_ended, "stops too early in some cases, in others too late"),
+        ("kv_cache_bytes", by_a_float, "somewhere on the way it is a float"),
+    ],
+)
+def test_lists_masks_and_counts_are_told_by_how_they_differ(name, answer, words):
+    verdict = told(name, answer)
+    assert words in verdict.advice, verdict.message
+
+
+def greedy_with_a_draw(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    from autograder.exercises.u07_transformer_block.sample import sample
+
+    if temperature == 0:
+        torch.rand(1, generator=generator)
+    return sample(next_logits, prompt, end, max_len, temperature, top_p, generator)
+
+
+def test_a_draw_where_nothing_is_left_to_chance_is_told():
+    verdict = told("sample", greedy_with_a_draw)
+    assert verdict.mistake == "draws-needlessly" and "it draws from `generator`" in verdict.advice, verdict.message
+
+
+def window_kept(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    from autograder.exercises.u05_mqa_gqa.decode_step import decode_step
+
+    kept = tuple(each[:, :, -3:] for each in cache)
+    return decode_step(x, kept, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads)
+
+
+def test_a_result_of_another_shape_is_not_called_right():
+    assert "cached keys and the cached values: right" not in told("decode_step", window_kept).advice

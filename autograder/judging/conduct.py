@@ -45,7 +45,44 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
             text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
             return Finding("earlier-result-changed", text)
+    return _draws_needlessly(posed, calls) if _generator(posed) else None
+
+
+def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from the generator that it is handed where nothing is left to chance."""
+    for index, call in enumerate(calls):
+        if call.drew and call.failure is None and not _is_drawn_from(posed, index):
+            text = (
+                f"In the case “{posed.cases[index].label}” it draws from `{_generator(posed)}`, where nothing is left "
+            )
+            return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
     return None
+
+
+def _is_drawn_from(posed: Posed, index: int) -> bool:
+    """Whether the reference draws from a generator that a case hands over."""
+    key = ("draws", index)
+    if key not in posed.notes:
+        moved: list[bool] = []
+
+        def reference(*args: Any, **kwargs: Any) -> Any:
+            sources = [
+                each
+                for each in (*args, *kwargs.values())
+                if hasattr(each, "get_state") or hasattr(each, "bit_generator")
+            ]
+            before = [_state(each) for each in sources]
+            value = posed.exercise.reference(*args, **kwargs)
+            moved.append([_state(each) for each in sources] != before)
+            return value
+
+        posed.ask(reference, posed.cases[index])
+        posed.notes[key] = any(moved) or not moved
+    return posed.notes[key]
+
+
+def _state(source: Any) -> str:
+    return str(source.get_state().tolist() if hasattr(source, "get_state") else source.bit_generator.state)
 
 
 def _why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:

@@ -102,7 +102,10 @@ NUMERIC: tuple[Relation, ...] = (
     inputs.changed_inputs,
 )
 #: How the names of findings begin that tell where it is wrong, and not why.
-WEAK = ("fails-", "only-", "not-general", "generator-unused", "wrong-names")
+WEAK = (
+    *("fails-", "only-", "not-general", "generator-unused", "wrong-names"),
+    *("one-place", "last-entry-wrong", "ends-elsewhere"),
+)
 #: How the slugs of relations begin that name a symptom: two slips that explain the answer in full say more.
 SYMPTOMS = (
     *WEAK,

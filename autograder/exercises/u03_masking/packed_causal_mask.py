@@ -73,6 +73,9 @@ def cases(case):
     drawn = case.draw()
     drawn["document_ids"][drawn["document_ids"] == drawn["document_ids"][0, 0]] = 0
     yield case("values", "one of the ids is 0", **drawn)
+    drawn = case.draw()
+    drawn["document_ids"] += 10**15
+    yield case("values", "ids of sixteen digits", **drawn)
     yield case("interrupted documents", "documents that take turns", document_ids=Drawn("B n", interrupted))
     yield case("interrupted documents", "longer rows that take turns", document_ids=Drawn("B n", interrupted), n=17)
     drawn = case.draw()

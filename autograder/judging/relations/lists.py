@@ -63,8 +63,10 @@ def _of_sequences(found: Pairs) -> tuple[str, str] | None:
         much = f"{ends.pop()} too long" if len(ends) == 1 else "too long by more in one case than in another"
         return "goes-on", f"the right list stands there, and then it goes on: it is {much}. What ends it?"
     if all(_is_begun(value, right) or _is_begun(right, value) for value, right in found):
-        text = "all entries are right as far as they go, but the list stops too early in some cases and goes on too long in "
-        return "ends-elsewhere", f"{text}others."
+        text = (
+            "all entries are right as far as they go, but the list stops too early in some cases, in others too late."
+        )
+        return "ends-elsewhere", text
     if all(len(value) == len(right) and value[:-1] == right[:-1] for value, right in found):
         return "last-entry-wrong", "all entries are right but the last one. What comes there, and when?"
     if all(value and right[-len(value) :] == value for value, right in found):
