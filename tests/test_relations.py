@@ -307,7 +307,7 @@ def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=
     ("name", "answer", "words"),
     [
         ("sliding_window_mask", with_lowest_of_first, "the first one is not: it is the same in all rows"),
-        ("find_heads", all_but_the_first, "what is named is right, and others that are due are missing"),
+        ("find_heads", all_but_the_first, "never more than one is named"),
         ("greedy_decode", end_at_the_end, "all entries are right but the last one"),
         ("greedy_decode", never_ended, "stops too early in some cases, in others too late"),
         ("kv_cache_bytes", by_a_float, "somewhere on the way it is a float"),

@@ -13,7 +13,8 @@ def of_lists(evidence: Evidence) -> Finding | None:
     leaves = evidence.posed.exercise.leaves
     for leaf, found in _by_leaf(evidence).items():
         name = leaves[leaf].name
-        told = _of_sets(found) if leaves[leaf].kind == "pair list" else _of_sequences(found)
+        most = max(len(each) for each in _answered(evidence, leaf))
+        told = _of_sets(found, most) if leaves[leaf].kind == "pair list" else _of_sequences(found)
         if told is not None:
             return Finding(told[0], f"{name[:1].upper()}{name[1:]}: {told[1]}")
     return None
@@ -35,13 +36,21 @@ def _by_leaf(evidence: Evidence) -> dict[int, Pairs]:
     return by_leaf
 
 
+def _answered(evidence: Evidence, leaf: int) -> list[list]:
+    """All lists that came back as this result."""
+    values = [call.value for call in evidence.calls if call.failure is None]
+    if len(evidence.posed.exercise.leaves) > 1:
+        values = [value[leaf] for value in values if isinstance(value, tuple) and len(value) > leaf]
+    return [value for value in values if isinstance(value, list)]
+
+
 def _is_begun(value: list, right: list) -> bool:
     return right[: len(value)] == value
 
 
-def _of_sets(found: Pairs) -> tuple[str, str] | None:
+def _of_sets(found: Pairs, most: int) -> tuple[str, str] | None:
     lacks = all(set(value) < set(right) for value, right in found)
-    if lacks and all(len(value) == 1 for value, _ in found):
+    if lacks and most == 1:
         return "one-alone", "never more than one is named, where several are due. What is done with the others?"
     if lacks:
         return "some-missing", "what is named is right, and others that are due are missing. Where do they fall out?"
