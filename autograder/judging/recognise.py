@@ -20,7 +20,14 @@ __all__ = ["Finding", "recognise"]
 Relation = Callable[[Evidence], Finding | None]
 #: What is looked for in each of several results by itself.
 OF_ONE_RESULT: tuple[Relation, ...] = (
-    *(numbers.constant_factor, order.transposed, numbers.inverted, coverage.masked_rows, order.permuted),
+    *(
+        numbers.imprecise,
+        numbers.constant_factor,
+        order.transposed,
+        numbers.inverted,
+        coverage.masked_rows,
+        order.permuted,
+    ),
     *(order.read_in_another_order, numbers.simple_function, coverage.entries_missing, numbers.unnormalised),
     *(numbers.wrong_temperature, numbers.varying_factor, numbers.added_constant, numbers.rows_related),
     *(coverage.same_row_everywhere, order.same_numbers, places.partly_right),

@@ -163,7 +163,7 @@ MISTAKES = (
     ("too-tolerant", {"off": 0.02}, "Decoders that are off by less than a hundredth slip through."),
     ("nan-passes", {"nan": False}, "NaN slips through: no comparison with NaN holds, not even that it is larger."),
     ("error-escapes", {"on_error": None}, "What a decoder raises ends the test. That is an answer too."),
-    ("numbers-unknown", properties, "Causality and batches are looked at, the numbers not: gross faults slip through."),
+    ("numbers-unknown", properties, "The numbers themselves are held against nothing: gross faults slip through."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -39,7 +39,7 @@ from .located import (
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
-from .search import find_mend, find_second, told_of
+from .search import BY_ACCIDENT, FAR_FETCHED, find_mend, find_second, told_of
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
@@ -49,6 +49,7 @@ LITTLE = (
     *("first-row-only", "first-position-only", "last-position-only", "last-row-only", "single-batch-only", "max-len-"),
     *("entries-missing", "equal-sizes-only", "wrong-shape", "shapes-do-not-fit"),
     *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-", "wrong-where"),
+    *("some-missing", "too-many", "list-order", "goes-on", "stops-too-early", "begins-too-late"),
 )
 #: What is certain of a shape.
 SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
@@ -86,7 +87,7 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
         return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
-    if is_elsewhere(before, own):
+    if is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own)):
         slug, text = found.slug, found.text
     elif "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"  # the same slip keeps its name, whatever code it is in
@@ -112,7 +113,7 @@ def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tupl
         return at_one_size, False
     if "as if" in text:
         in_edges = text.startswith("Ordinary cases are right.") and OF_INPUTS in text
-        return True, at_one_size or in_edges or is_elsewhere(text, own)
+        return True, at_one_size or in_edges or is_elsewhere(text, own) or is_strange(text, posed, own)
     return True, slug is None or slug.startswith(WEAK) or (_is_little(slug) and "-and-" not in slug)
 
 
@@ -153,10 +154,17 @@ def is_sure(text: str, posed: Posed, own: OwnProgram) -> bool:
     """Is a change of the plain program told in what the student has, too, and of more than a size that is handed in?"""
     if "as if" not in text or OF_INPUTS in text or AT_ONE_SIZE in text or is_elsewhere(text, own):
         return False
+    return not is_strange(text, posed, own)
+
+
+def is_strange(text: str, posed: Posed, own: OwnProgram) -> bool:
+    """Is it told in what the plain program has, and the student's has not?"""
+    if "as if" not in text or OF_INPUTS in text:
+        return False
     shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
     if shown and not any(BLANK.sub("", piece) in written for piece in shown):
-        return False
-    return not _names_of_ours(posed) & set(WORD.findall(text)) - own.names
+        return True
+    return bool(_names_of_ours(posed) & set(WORD.findall(text)) - own.names)
 
 
 def _names_of_ours(posed: Posed) -> set[str]:
@@ -204,10 +212,15 @@ def explain_by_own(
     right = max((i for i in fine if posed.cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
     found, alone = Traced(0) if quickly else traced(posed, first, right, own), posed.part([first])
     mend, tried = find_mend(posed, alone, own, found.steps, quickly)
-    if mend is not None:
+    in_core = any(posed.cases[index].criterion == core for index in ordinary)
+    doubtful = FAR_FETCHED if in_core else BY_ACCIDENT
+    if mend is not None and (quickly or mend.slug not in doubtful):
         return told_of(mend)
     if all(problems[index].kind == "nan" for index in ordinary):
         return _of_nan(posed, ordinary, right, own)
+    if mend is not None:
+        sure = settled(posed, found, own)
+        return sure.finding if sure.vouched else told_of(mend)
     if not steps:
         return None
     wraps = wrapping(posed, ordinary, fine, own)

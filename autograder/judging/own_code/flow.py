@@ -26,6 +26,8 @@ VIEWS = (
 )
 #: What takes some entries of an array.
 CHOICES = ("gather", "index_select", "take_along_dim", "take_along_axis", "masked_select", "take", "compress")
+#: What names entries in an index, as a slice does not.
+PLACES = (ast.Name, ast.UnaryOp, ast.Call, ast.Compare, ast.BinOp, ast.Constant)
 UNWRITTEN = ("empty", "empty_like", "new_empty")
 #: Operations that may be done in any order: a part of a chain of them is no step of its own.
 CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
@@ -226,7 +228,7 @@ def chooses(node: ast.AST | None) -> bool:
     if not isinstance(node, ast.Subscript) or isinstance(node.ctx, ast.Store):
         return False
     places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-    return any(isinstance(place, (ast.Name, ast.UnaryOp, ast.Call, ast.Compare, ast.BinOp)) for place in places)
+    return any(isinstance(place, PLACES) and getattr(place, "value", 0) is not None for place in places)
 
 
 def keeps(node: ast.AST | None) -> bool:

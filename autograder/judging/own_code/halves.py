@@ -41,7 +41,7 @@ KINDS = {
     "a condition": (ast.BitAnd, ast.BitOr),
 }
 #: Pairs that agree in one case and are tried in all, the likeliest first; and those for which a second change is tried.
-FULLY, AGAIN = 12, 2
+FULLY, AGAIN = 12, 1
 
 Confirm = Callable[[Compared], Finding | None]
 

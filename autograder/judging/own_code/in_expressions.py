@@ -79,9 +79,12 @@ def of_comparison(node: ast.Compare) -> Iterator[Mend]:
             new = ast.Compare(node.left, [other()], node.comparators)
             edge = "the edge of the comparison" if rank == LIKELY else "the comparison"
             yield mend(node, new, "comparison", f"{edge} {here}", rank)
+    asks = op in (ast.Eq, ast.NotEq)
+    rank = ODD if asks and isinstance(node.comparators[0], ast.Constant) else POSSIBLE
     for other in one_off(node.comparators[0]):
         new = ast.Compare(node.left, node.ops, [other])
-        yield mend(node, new, "comparison-off-by-one", f"the edge of the comparison {here}", POSSIBLE)
+        words = f"{'the comparison' if asks else 'the edge of the comparison'} {here}"
+        yield mend(node, new, "comparison-off-by-one", words, rank)
 
 
 def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:

@@ -60,6 +60,9 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     chosen = {name for name, value in assigned(own.tree) if chooses(value)}
     events = [(number, _held_at(way, nodes.get(number), chosen, value)) for number, value in values]
+    if way.counts:  # a difference is rarely what is counted: most stand for places
+        less = {number for number, node in nodes.items() if isinstance(getattr(node, "op", None), ast.Sub)}
+        events = [(number, None if number in less else held) for number, held in events]
     contrasted: set[int] = set()
     if right is not None:
         elsewhere = _held(way_of(posed, right), values_of(posed, right, own))
@@ -108,10 +111,14 @@ def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
         else:
             begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
             words = f"It goes wrong between {text_of(begin)} in line {begin.lineno} and {where}: what goes into the "
-            words += "first is right, what comes out of the second is not, and all that follows is right."
+            words += (
+                "first occurs on the course's way to the result, what comes out does not, and all that follows the "
+            )
+            words += "second is right."
         return replace(found, finding=Finding("own-step", words), sure=True)
     if node.number == found.number and found.vouched:
-        words = f"It is {where}: what goes in there is right, what comes out is not, and all that follows is right."
+        words = f"It is {where}: what goes in there occurs on the course's way to the result, what comes out does not, "
+        words += "and all that follows is right."
     else:
         words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
         words += f"{GOES_IN}."

@@ -15,7 +15,7 @@ from .mend import ARTIFICIAL, Mend
 from .program import Again, OwnProgram, Tried
 
 #: Changes that are tried on all cases, and those after which a second one is looked for.
-FULLY, AGAIN = 12, 2
+FULLY, AGAIN = 12, 1
 
 #: (case, result) pairs that are right.
 Parts = frozenset[tuple[int, int]]

@@ -19,22 +19,15 @@ from .program import AT_A_TIME, OwnProgram, Tried
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
 TRIED, FULLY = 600, 12
 #: Changes beside which another one may make it right as well, and be what was meant.
-OPEN = frozenset(
+OPEN = ARTIFICIAL | frozenset(
     (
         *("brackets", "order-of-lines", "sides-turned", "sides", "one-step-too-many", "number", "name", "operation"),
-        *(
-            "comparison",
-            "no-sign",
-            "not-inverted",
-            "condition",
-            "adds",
-            "replaces",
-            "off-by-one",
-            "no-factor",
-            "no-abs",
-        ),
+        *("comparison", "no-sign", "condition", "adds", "replaces", "no-factor"),
     )
 )
+#: Changes that hardly anybody forgot, and those that may make right by accident what fails in edge cases alone.
+FAR_FETCHED = frozenset(("brackets", "order-of-lines", "sides-turned"))
+BY_ACCIDENT = ARTIFICIAL | FAR_FETCHED | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor"}
 OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 20_000
@@ -91,8 +84,8 @@ def _alike(found: Sequence[Mend], other: Mend) -> bool:
 
 
 def _either(found: Sequence[Mend]) -> Mend:
-    """What is told of one change, or of two each of which makes it right: what is likelier meant goes first."""
-    first, *others = sorted(found, key=lambda mend: mend.slug in OPEN)
+    """What is told of one change, or of two each of which makes it right, the likelier first."""
+    first, *others = found
     if not others or first.slug not in OPEN:
         return first
     return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")

@@ -153,7 +153,8 @@ def imprecise(evidence: Evidence) -> Finding | None:
         and evidence.all_of_kind("values")
         and all(value.dtype.kind == "f" and close(value, expected, 2e-3) for _, _, value, expected in pairs)
     ):
-        text = "Close, but less exact than the inputs allow: is there an epsilon, a rounding or a float32 on the way?"
+        text = "Close, but less exact than the inputs allow: is there an epsilon, a rounding, a "
+        text += "quotient of differences or a float32 on the way?"
         return Finding("imprecise", text)
     return None
 
