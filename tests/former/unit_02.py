@@ -8,16 +8,19 @@ def _softmax(z, axis=-1):
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-# attention_scores
+def attention_scores__wrong_reshaped_keys(Q, K):
+    """The keys are reshaped to (d_k, m) in place of transposed, so that entries of several keys are mixed."""
+    n_keys, width = K.shape
+    return Q @ K.reshape(width, n_keys)
 
 
-def attention_scores__wrong_scaled(Q, K):
-    """Divides the scores by √d_k, though plain ones are asked for."""
-    return Q @ K.T / np.sqrt(Q.shape[1])
+def attention_scores__wrong_features_summed_first(Q, K):
+    """The features of a query and of a key are added up before they are multiplied with each other."""
+    return np.outer(Q.sum(axis=1), K.sum(axis=1))
 
 
-def attention_scores__wrong_as_many_keys(Q, K):
-    """Takes for granted that there are as many keys as queries: keys are left out, or an index runs beyond them."""
+def attention_scores__wrong_square_table(Q, K):
+    """The table has as many columns as there are queries, as if there were one key per query."""
     n = len(Q)
     scores = np.zeros((n, n))
     for i in range(n):
@@ -26,284 +29,220 @@ def attention_scores__wrong_as_many_keys(Q, K):
     return scores
 
 
-def attention_scores__wrong_not_transposed(Q, K):
-    """Multiplies Q by K itself, so rows of Q meet columns of K, which fits only if m = d_k."""
-    return Q @ K
-
-
-def attention_scores__wrong_cosine(Q, K):
-    """Divides by the lengths of query and key: cosines in place of dot products."""
-    q = Q / np.linalg.norm(Q, axis=1, keepdims=True)
-    k = K / np.linalg.norm(K, axis=1, keepdims=True)
-    return q @ k.T
-
-
-def attention_scores__wrong_mean(Q, K):
-    """Averages the products over the features in place of adding them up."""
+def attention_scores__wrong_mean_over_features(Q, K):
+    """The products are averaged over the features in place of added up, which divides all scores by d_k."""
     return (Q[:, None, :] * K[None, :, :]).mean(axis=-1)
 
 
-def attention_scores__wrong_keys_as_rows_scaled(Q, K):
-    """Two slips: a row per key and a column per query, (m, n), and divided by the root of the number of keys."""
-    return K @ Q.T / np.sqrt(len(K))
-
-
-def attention_scores__right_inner(Q, K):
-    """Calls np.inner, which sums over the last axis of both."""
-    return np.inner(Q, K)
+def attention_scores__wrong_unit_queries_keys_down(Q, K):
+    """Queries are brought to length 1 first, and the table has a row per key and a column per query."""
+    lengths = np.sqrt((Q**2).sum(axis=1, keepdims=True))
+    return K @ (Q / lengths).T
 
 
 def attention_scores__right_feature_by_feature(Q, K):
-    """Adds up one outer product per feature in a loop."""
-    scores = np.zeros((Q.shape[0], K.shape[0]))
-    for c in range(Q.shape[1]):
+    """Adds up one outer product for each feature, the last feature first."""
+    scores = np.zeros((len(Q), len(K)))
+    for c in range(Q.shape[1] - 1, -1, -1):
         scores += np.multiply.outer(Q[:, c], K[:, c])
     return scores
 
 
-# softmax
-
-
-def softmax__wrong_axis_ignored(z, axis=-1):
-    """Always runs along the last axis, whatever `axis` says."""
-    powers = np.exp(z - z.max(axis=-1, keepdims=True))
+def softmax__wrong_not_turned_back(z, axis=-1):
+    """The axis is swapped to the end for the softmax and is not swapped back afterwards."""
+    last = np.swapaxes(z, axis, -1)
+    powers = np.exp(last - last.max(axis=-1, keepdims=True))
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def softmax__wrong_sum_of_everything(z, axis=-1):
-    """Divides by the sum of all exponentials of the array in place of the sum along the axis."""
-    powers = np.exp(z - z.max(axis=axis, keepdims=True))
-    return powers / powers.sum()
-
-
-def softmax__wrong_axis_lost(z, axis=-1):
-    """Leaves out keepdims in the sum, so it does not fit the array or is lined up with another axis."""
-    powers = np.exp(z - z.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis)
-
-
-def softmax__wrong_sign(z, axis=-1):
-    """Subtracts the entries from the smallest, so that the smallest entry gets the largest weight."""
-    powers = np.exp(z.min(axis=axis, keepdims=True) - z)
+def softmax__wrong_clipped(z, axis=-1):
+    """Against overflow the entries are clipped to ±700 in place of shifted, so large ones become equal."""
+    powers = np.exp(np.clip(z, -700, 700))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_in_place(z, axis=-1):
-    """Subtracts the largest entry in place and so changes the caller's array."""
-    z -= z.max(axis=axis, keepdims=True)
+def softmax__wrong_sum_along_last(z, axis=-1):
+    """The largest entry is taken along `axis`, but the sum always runs along the last axis."""
+    powers = np.exp(z - np.max(z, axis=axis, keepdims=True))
+    return powers / np.sum(powers, axis=-1, keepdims=True)
+
+
+def softmax__wrong_scaled_by_count(z, axis=-1):
+    """The entries are divided by the square root of their number along the axis before the exponential."""
+    z = z / z.shape[axis] ** 0.5
+    powers = np.exp(z - z.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def softmax__wrong_in_place_and_rows_only(z, axis=-1):
+    """The shift is written into the caller's array, and maximum and sum run along the last axis whatever `axis` is."""
+    z -= z.max(axis=-1)[..., None]
     powers = np.exp(z)
-    return powers / powers.sum(axis=axis, keepdims=True)
+    return powers / powers.sum(axis=-1)[..., None]
 
 
-def softmax__wrong_powers_of_two_length_one(z, axis=-1):
-    """Two slips: powers of 2 in place of e, and divided by their Euclidean length in place of their sum."""
-    powers = np.exp2(z - z.max(axis=axis, keepdims=True))
-    return powers / np.sqrt((powers**2).sum(axis=axis, keepdims=True))
+def softmax__right_by_logarithm(z, axis=-1):
+    """Takes the exponential of each entry less the logarithm of the sum of all exponentials, the axis moved last."""
+    last = np.moveaxis(np.asarray(z), axis, -1)
+    shifted = last - np.max(last, axis=-1, keepdims=True)
+    logarithm = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
+    return np.moveaxis(np.exp(shifted - logarithm), -1, axis)
 
 
-def softmax__right_log_sum(z, axis=-1):
-    """Subtracts the logarithm of the sum, from logaddexp.reduce, and takes one exponential without a division."""
-    total = np.expand_dims(np.logaddexp.reduce(z, axis=axis), axis)
-    return np.exp(z - total)
+def derivation_terms__wrong_mean_of_product_split(q, k):
+    """In the diagonal the mean of q_i² k_i² is taken for the mean of q_i² times that of k_i²."""
+    diagonal = ((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum()
+    total = ((q * k).sum(axis=1) ** 2).mean()
+    return diagonal, total - diagonal
 
 
-def softmax__right_row_by_row(z, axis=-1):
-    """Moves the axis to the end and fills the weights row by row in a loop."""
-    rows = np.moveaxis(z, axis, -1)
-    weights = np.empty(rows.shape, dtype=z.dtype)
-    for place in np.ndindex(rows.shape[:-1]):
-        powers = np.exp(rows[place] - max(rows[place]))
-        weights[place] = powers / sum(powers)
-    return np.moveaxis(weights, -1, axis)
-
-
-# derivation_terms
-
-
-def derivation_terms__wrong_pairs_once(q, k):
-    """Counts each pair i < j once in the cross part, which is half of what all ordered pairs give."""
+def derivation_terms__wrong_neighbours_only(q, k):
+    """Only pairs of features next to each other count as cross terms, not all pairs."""
     t = q * k
     diagonal = (t**2).sum(axis=1).mean()
-    d = t.shape[1]
+    cross = 2 * (t[:, :-1] * t[:, 1:]).sum(axis=1).mean()
+    return diagonal, cross
+
+
+def derivation_terms__wrong_cross_expected_zero(q, k):
+    """The whole mean of s² is returned as the diagonal and 0 as cross, as step 3 expects it of independent features."""
+    s = (q * k).sum(axis=1)
+    return (s**2).mean(), 0.0
+
+
+def derivation_terms__wrong_diagonal_in_triangle(q, k):
+    """Cross is twice the sum over a triangle that includes the diagonal, so i = j is counted twice."""
+    t = q * k
+    table = t[:, :, None] * t[:, None, :]
+    diagonal = np.trace(table, axis1=1, axis2=2).mean()
+    cross = 2 * np.triu(table).sum(axis=(1, 2)).mean()
+    return diagonal, cross
+
+
+def derivation_terms__wrong_half_pairs_and_one_less(q, k):
+    """Each pair of features counts once and not twice, and both sums are divided by the number of samples less 1."""
+    samples, width = q.shape
+    t = q * k
+    diagonal = (t**2).sum() / max(samples - 1, 1)
     cross = 0.0
-    for i in range(d):
-        for j in range(i + 1, d):
-            cross += (t[:, i] * t[:, j]).mean()
-    return diagonal, cross
+    for i in range(width):
+        for j in range(i + 1, width):
+            cross += (t[:, i] * t[:, j]).sum()
+    return diagonal, cross / max(samples - 1, 1)
 
 
-def derivation_terms__wrong_from_variance(q, k):
-    """Makes the cross part from the variance of the scores in place of the mean of their squares."""
+def derivation_terms__right_feature_table(q, k):
+    """Makes the d × d table of means of t_i t_j as one product over the samples and splits it at its diagonal."""
     t = q * k
-    diagonal = (t**2).sum(axis=1).mean()
-    cross = t.sum(axis=1).var() - diagonal
-    return diagonal, cross
-
-
-def derivation_terms__wrong_averaged_first(q, k):
-    """Averages the terms over the samples before they meet in the cross part."""
-    t = q * k
-    diagonal = (t**2).sum(axis=1).mean()
-    middle = t.mean(axis=0)
-    cross = middle.sum() ** 2 - (middle**2).sum()
-    return diagonal, cross
-
-
-def derivation_terms__wrong_mean_over_features(q, k):
-    """Averages the squares over the features, too, so the diagonal is d times too small."""
-    t = q * k
-    diagonal = (t**2).mean()
-    cross = (t.sum(axis=1) ** 2 - (t**2).sum(axis=1)).mean()
-    return diagonal, cross
-
-
-def derivation_terms__wrong_all_meet(q, k):
-    """Lets every query meet every key in the cross part, in place of row r of q and row r of k."""
-    diagonal = ((q * k) ** 2).sum(axis=1).mean()
-    scores = q @ k.T
-    cross = (scores**2).mean() - diagonal
-    return diagonal, cross
-
-
-def derivation_terms__wrong_swapped_and_unbiased(q, k):
-    """Two slips: returns (cross, diagonal), and divides by the number of samples minus 1."""
-    t = q * k
-    count = len(t) - 1
-    diagonal = (t**2).sum() / count
-    cross = ((t.sum(axis=1) ** 2).sum() - (t**2).sum()) / count
-    return cross, diagonal
-
-
-def derivation_terms__right_table(q, k):
-    """Averages the whole table of products of two terms over the samples, and splits it into trace and the rest."""
-    t = q * k
-    table = np.einsum("ri,rj->ij", t, t) / len(t)
-    outside = ~np.eye(len(table), dtype=bool)
-    return np.trace(table), table[outside].sum()
-
-
-def derivation_terms__right_rolled(q, k):
-    """Makes the ordered pairs by rolling the features by 1 … d-1 places and adds up the products."""
-    t = q * k
-    samples, d = t.shape
-    diagonal = np.vdot(t, t) / samples
-    cross = sum((np.vdot(t, np.roll(t, shift, axis=1)) for shift in range(1, d)), 0.0) / samples
-    return float(diagonal), float(cross)
-
-
-# dot_product_moments
-
-
-def dot_product_moments__wrong_standard_deviation(d, var_q=1.0, var_k=1.0):
-    """Returns the standard deviation in place of the variance."""
-    return 0.0, (d * var_q * var_k) ** 0.5
-
-
-def dot_product_moments__wrong_d_squared(d, var_q=1.0, var_k=1.0):
-    """Takes the cross terms as if they counted like the squares: d² in place of d."""
-    return 0.0, d**2 * var_q * var_k
-
-
-def dot_product_moments__wrong_variances_squared(d, var_q=1.0, var_k=1.0):
-    """Squares the two variances once more, as if they were standard deviations."""
-    return 0.0, d * var_q**2 * var_k**2
-
-
-def dot_product_moments__wrong_mean_d(d, var_q=1.0, var_k=1.0):
-    """Gives the mean of a vector's dot product with itself, d, in place of 0."""
-    return d * (var_q * var_k) ** 0.5, d * var_q * var_k
+    table = t.T @ t / len(t)
+    return np.trace(table), table[~np.eye(len(table), dtype=bool)].sum()
 
 
 def dot_product_moments__wrong_variances_added(d, var_q=1.0, var_k=1.0):
-    """Adds the variances of the factors in place of multiplying them."""
+    """The variances of query and key are added in each term in place of multiplied."""
     return 0.0, d * (var_q + var_k)
 
 
-def dot_product_moments__wrong_scaled_without_var_k(d, var_q=1.0, var_k=1.0):
-    """Two slips: gives the variance of the scores divided by √d, and leaves out var_k."""
-    variance = d * var_q
-    return 0.0, variance / np.sqrt(d) ** 2
+def dot_product_moments__wrong_keys_like_queries(d, var_q=1.0, var_k=1.0):
+    """The keys are taken to have the variance of the queries, and var_k is not used."""
+    return 0.0, d * var_q * var_q
 
 
-def dot_product_moments__right_covariance_tables(d, var_q=1.0, var_k=1.0):
-    """Sums the products of the entries of two d × d covariance tables, both diagonal."""
-    of_q, of_k = var_q * np.eye(d), var_k * np.eye(d)
-    return 0.0, (of_q * of_k).sum()
+def dot_product_moments__wrong_measured(d, var_q=1.0, var_k=1.0):
+    """Mean and variance are measured on 20,000 random draws in place of taken from the formula."""
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((20_000, d)) * var_q**0.5
+    k = rng.standard_normal((20_000, d)) * var_k**0.5
+    s = (q * k).sum(axis=1)
+    return s.mean(), s.var()
+
+
+def dot_product_moments__wrong_of_scaled_score(d, var_q=1.0, var_k=1.0):
+    """The variance is that of the score divided by the root of d, in which d no longer stands."""
+    return 0.0, d * var_q * var_k / d
+
+
+def dot_product_moments__wrong_self_product_and_deviation(d, var_q=1.0, var_k=1.0):
+    """The mean is d as for a vector with itself, and the second result is the standard deviation."""
+    return float(d), (d * var_q * var_k) ** 0.5
 
 
 def dot_product_moments__right_term_by_term(d, var_q=1.0, var_k=1.0):
-    """Adds up mean and variance of one term after the other."""
-    mean, variance = 0.0, 0.0
+    """Adds mean and variance of one term of the dot product after the other."""
+    mean = variance = 0.0
     for _ in range(d):
         mean += 0.0 * 0.0
-        variance += var_q * var_k
+        variance += float(var_q) * float(var_k)
     return mean, variance
 
 
-# scaled_scores
+def scaled_scores__wrong_both_factors_rooted(Q, K):
+    """Queries and keys are each divided by the root of d_k, so a score is divided by d_k."""
+    root = Q.shape[1] ** 0.5
+    return (Q / root) @ (K / root).T
 
 
-def scaled_scores__wrong_by_d(Q, K):
-    """Divides by d_k in place of its root."""
-    d_k = Q.shape[-1]
-    return Q @ K.T / d_k
+def scaled_scores__wrong_measured_spread(Q, K):
+    """The scores are divided by the standard deviation that they happen to have, not by the root of d_k."""
+    scores = Q @ K.T
+    spread = scores.std()
+    return scores / (spread if spread > 0 else 1)
 
 
-def scaled_scores__wrong_root_of_queries(Q, K):
-    """Divides by the root of the number of queries, the first axis, in place of the width."""
-    return Q @ K.T / np.sqrt(len(Q))
+def scaled_scores__wrong_whole_root(Q, K):
+    """The root of d_k is cut to a whole number, which is right for widths such as 4 and 64 alone."""
+    root = int(np.sqrt(Q.shape[1]))
+    return Q @ K.T / root
 
 
-def scaled_scores__wrong_fixed_eight(Q, K):
-    """Divides by 8, the root of a width of 64, whatever the width is."""
-    return Q @ K.T / 8.0
+def scaled_scores__wrong_number_of_keys(Q, K):
+    """The divisor is the root of the number of keys and not of their width."""
+    return Q @ K.T / np.sqrt(len(K))
 
 
-def scaled_scores__wrong_power_precedence(Q, K):
-    """Writes the root as `** 1 / 2`, which divides by d_k and then by 2."""
-    d_k = Q.shape[1]
-    return Q @ K.T / d_k**1 / 2
+def scaled_scores__wrong_times_root_turned(Q, K):
+    """The scores are multiplied by the root of d_k, and the rows of the table belong to the keys."""
+    return K @ Q.T * np.sqrt(Q.shape[1])
 
 
-def scaled_scores__wrong_reshaped(Q, K):
-    """Reshapes K to (d_k, m) in place of transposing it, so the features of different keys are mixed up."""
-    m, d_k = K.shape
-    return Q @ K.reshape(d_k, m) / np.sqrt(d_k)
+def scaled_scores__right_mean_times_root(Q, K):
+    """Averages the products over the features and multiplies the mean by the root of d_k."""
+    products = np.expand_dims(Q, 1) * np.expand_dims(K, 0)
+    return products.mean(axis=2) * Q.shape[1] ** 0.5
 
 
-def scaled_scores__wrong_multiplied_keys_as_rows(Q, K):
-    """Two slips: multiplies by the root in place of dividing, and gives a row per key, (m, n)."""
-    return K @ Q.T * np.sqrt(K.shape[1])
-
-
-def scaled_scores__right_fourth_roots(Q, K):
-    """Divides queries and keys each by the fourth root of d_k before they meet."""
-    d_k = Q.shape[1]
-    return np.einsum("nd,md->nm", Q * d_k**-0.25, K * d_k**-0.25)
-
-
-def scaled_scores__right_query_by_query(Q, K):
-    """Computes one row per query in a loop, with queries that were divided first."""
-    root = K.shape[1] ** 0.5
-    return np.stack([(K * (query / root)).sum(axis=1) for query in Q])
-
-
-# score_statistics
-
-
-def score_statistics__wrong_own_generator(d, n_samples, rng, scaled):
-    """Draws from a generator of its own with a fixed seed in place of the one it is handed."""
-    rng = np.random.default_rng(0)
+def score_statistics__wrong_variance_by_root(d, n_samples, rng, scaled):
+    """With `scaled` the measured variance is divided by the root of d like the mean, and not by d."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
+    s = (q * k).sum(axis=1)
+    root = d**0.5 if scaled else 1.0
+    return s.mean() / root, s.var() / root
+
+
+def score_statistics__wrong_new_generator(d, n_samples, rng, scaled):
+    """A seed is drawn from the generator, and queries and keys come from a new one made with it."""
+    own = np.random.default_rng(rng.integers(2**32))
+    q = own.standard_normal((n_samples, d))
+    k = own.standard_normal((n_samples, d))
     s = (q * k).sum(axis=1)
     if scaled:
         s = s / np.sqrt(d)
     return s.mean(), s.var()
 
 
+def score_statistics__wrong_mean_taken_as_zero(d, n_samples, rng, scaled):
+    """The mean of the squares is returned as the variance, as if the measured mean were exactly 0."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = np.einsum("rd,rd->r", q, k)
+    if scaled:
+        s = s / np.sqrt(d)
+    return s.mean(), (s**2).mean()
+
+
 def score_statistics__wrong_pair_by_pair(d, n_samples, rng, scaled):
-    """Draws a query and a key in turn, pair by pair, in place of all queries first."""
+    """A query and its key are drawn in turn, sample by sample, not all queries before all keys."""
     s = np.zeros(n_samples)
     for r in range(n_samples):
         q = rng.standard_normal(d)
@@ -314,269 +253,180 @@ def score_statistics__wrong_pair_by_pair(d, n_samples, rng, scaled):
     return s.mean(), s.var()
 
 
-def score_statistics__wrong_unbiased(d, n_samples, rng, scaled):
-    """Divides the variance by n_samples - 1 (ddof=1)."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    s = np.einsum("rd,rd->r", q, k)
-    if scaled:
-        s = s / d**0.5
-    return s.mean(), s.var(ddof=1)
-
-
-def score_statistics__wrong_root_of_variance(d, n_samples, rng, scaled):
-    """Divides mean and variance afterwards, both by √d, though the variance should be divided by d."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    s = (q * k).sum(axis=1)
-    mean, variance = s.mean(), s.var()
-    if scaled:
-        mean, variance = mean / np.sqrt(d), variance / np.sqrt(d)
-    return mean, variance
-
-
-def score_statistics__wrong_all_meet(d, n_samples, rng, scaled):
-    """Takes mean and variance over all n_samples² scores of every query with every key."""
+def score_statistics__wrong_all_pairs_one_less(d, n_samples, rng, scaled):
+    """Every query meets every key, and the variance is divided by the number of scores less 1."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
     s = q @ k.T
     if scaled:
         s = s / np.sqrt(d)
-    return s.mean(), s.var()
+    return s.mean(), s.var(ddof=1) if s.size > 1 else 0.0
 
 
-def score_statistics__wrong_drawn_across_and_deviation(d, n_samples, rng, scaled):
-    """Two slips: draws arrays of shape (d, n_samples), and returns the standard deviation in place of the variance."""
-    q = rng.standard_normal((d, n_samples))
-    k = rng.standard_normal((d, n_samples))
-    s = (q * k).sum(axis=0)
-    if scaled:
-        s = s / np.sqrt(d)
-    return s.mean(), s.std()
-
-
-def score_statistics__right_running(d, n_samples, rng, scaled):
-    """Goes through the scores one by one with a running mean and a running sum of squared distances."""
+def score_statistics__right_trace_and_loop(d, n_samples, rng, scaled):
+    """Scales the queries before the products, and averages score and squared distance one sample at a time."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    divisor = d**0.5 if scaled else 1.0
-    mean, squares = 0.0, 0.0
-    for r in range(n_samples):
-        s = float(q[r] @ k[r]) / divisor
-        step = s - mean
-        mean += step / (r + 1)
-        squares += step * (s - mean)
-    return mean, squares / n_samples
+    if scaled:
+        q = q / d**0.5
+    scores = [float(np.dot(one, other)) for one, other in zip(q, k)]
+    mean = sum(scores) / n_samples
+    return mean, sum((s - mean) ** 2 for s in scores) / n_samples
 
 
-def score_statistics__right_einsum_scaled_after(d, n_samples, rng, scaled):
-    """Pairs the rows by einsum and divides mean and variance afterwards, by √d and by d."""
-    q = rng.standard_normal(size=(n_samples, d))
-    k = rng.standard_normal(size=(n_samples, d))
-    s = np.einsum("rc,rc->r", q, k)
-    mean = np.average(s)
-    variance = np.average((s - mean) ** 2)
-    return (mean / d**0.5, variance / d) if scaled else (mean, variance)
-
-
-# attention
-
-
-def attention__wrong_softmax_over_queries(Q, K, V):
-    """Runs the softmax along the queries, so the columns of the weights sum to 1."""
-    weights = _softmax(Q @ K.T / np.sqrt(K.shape[1]), axis=0)
+def attention__wrong_future_hidden(Q, K, V):
+    """A causal mask hides the keys behind each query's own place, though no mask is asked for."""
+    scores = Q @ K.T / K.shape[1] ** 0.5
+    scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
+    weights = _softmax(scores)
     return weights @ V, weights
 
 
-def attention__wrong_root_of_d_v(Q, K, V):
-    """Divides the scores by the root of d_v, the width of the values, in place of d_k."""
-    weights = _softmax(Q @ K.T / np.sqrt(V.shape[1]))
+def attention__wrong_sum_runs_on(Q, K, V):
+    """The sum below the softmax is not set back for the next query, so later rows sum to less than 1."""
+    weights = np.zeros((len(Q), len(K)))
+    total = 0.0
+    for i, query in enumerate(Q):
+        scores = K @ query / K.shape[1] ** 0.5
+        powers = np.exp(scores - scores.max())
+        total = total + powers.sum()
+        weights[i] = powers / total
     return weights @ V, weights
 
 
-def attention__wrong_swapped_results(Q, K, V):
-    """Returns (weights, output) in place of (output, weights)."""
-    weights = _softmax(Q @ K.T / np.sqrt(Q.shape[1]))
-    output = weights @ V
-    return weights, output
-
-
-def attention__wrong_scaled_after(Q, K, V):
-    """Divides the weights by √d_k after a softmax of the plain scores, so they do not sum to 1."""
-    weights = _softmax(Q @ K.T) / np.sqrt(Q.shape[1])
-    return weights @ V, weights
-
-
-def attention__wrong_weights_transposed(Q, K, V):
-    """Mixes the values with the transposed weights, which fits only if there are as many queries as keys."""
-    weights = _softmax(Q @ K.T / np.sqrt(Q.shape[1]))
-    return weights.T @ V, weights
-
-
-def attention__wrong_plain_and_averaged(Q, K, V):
-    """Two slips: does not scale the scores, and averages the weighted values in place of adding them up."""
+def attention__wrong_queries_divided_in_place(Q, K, V):
+    """The root of d_k is divided out of the caller's queries in place, so they are changed."""
+    Q /= K.shape[1] ** 0.5
     weights = _softmax(Q @ K.T)
-    output = (weights[:, :, None] * V).mean(axis=1)
+    return weights @ V, weights
+
+
+def attention__wrong_width_of_values(Q, K, V):
+    """The scores are divided by the root of the width of the values, not of the keys."""
+    weights = _softmax(Q @ K.T / V.shape[1] ** 0.5)
+    return weights @ V, weights
+
+
+def attention__wrong_shared_by_queries_and_d(Q, K, V):
+    """The softmax runs along the queries, so that columns sum to 1, and the scores are divided by d_k itself."""
+    weights = _softmax(Q @ K.T / K.shape[1], axis=0)
+    return weights @ V, weights
+
+
+def attention__right_keys_stacked(Q, K, V):
+    """Goes through the keys: fills one column of scores per key, and adds one weighted value at a time."""
+    scores = np.stack([(Q * key).sum(axis=1) for key in K], axis=1) / float(K.shape[1]) ** 0.5
+    highest = np.max(scores, axis=1)
+    powers = np.exp((scores.T - highest).T)
+    weights = powers / np.add.reduce(powers, axis=1)[:, None]
+    output = np.zeros((len(Q), V.shape[1]))
+    for j in range(len(K)):
+        output += np.outer(weights[:, j], V[j])
     return output, weights
 
 
-def attention__right_streaming_keys(Q, K, V):
-    """Goes through the keys one by one with a running largest score per query, and makes the weights at the end."""
-    root = K.shape[1] ** 0.5
-    largest = np.full(len(Q), -np.inf)
-    total = np.zeros(len(Q))
-    mixture = np.zeros((len(Q), V.shape[1]))
-    for key, value in zip(K, V):
-        scores = Q @ key / root
-        new_largest = np.maximum(largest, scores)
-        old, new = np.exp(largest - new_largest), np.exp(scores - new_largest)
-        total = total * old + new
-        mixture = mixture * old[:, None] + new[:, None] * value
-        largest = new_largest
-    weights = np.exp(Q @ K.T / root - largest[:, None]) / total[:, None]
-    return mixture / total[:, None], weights
+def softmax_jacobian__wrong_vector_by_itself(p):
+    """For a vector p @ p.T is one number, the sum of the squares, and it is subtracted everywhere."""
+    return np.diag(p) - p @ p.T
 
 
-def attention__right_columns(Q, K, V):
-    """Works with queries as columns throughout and transposes both results at the end."""
-    scores = np.einsum("md,nd->mn", K, Q) / K.shape[1] ** 0.5
-    weights = np.exp(scores - np.logaddexp.reduce(scores, axis=0))
-    return (V.T @ weights).T, weights.T
-
-
-# softmax_jacobian
-
-
-def softmax_jacobian__wrong_sign(p):
-    """Subtracts the diagonal from the products, so every entry has the wrong sign."""
-    return np.outer(p, p) - np.diag(p)
-
-
-def softmax_jacobian__wrong_own_scores_only(p):
-    """Holds only the derivatives by the own score, with zeros beside the diagonal."""
-    return np.diag(p * (1 - p))
-
-
-def softmax_jacobian__wrong_of_the_logarithm(p):
-    """Gives the derivatives of the logarithms of the weights, 1 - p_j and -p_j: the factor p_i is missing."""
-    return np.eye(len(p)) - p
-
-
-def softmax_jacobian__wrong_softmax_again(p):
-    """Takes p for scores and puts it through a softmax once more."""
+def softmax_jacobian__wrong_weights_as_scores(p):
+    """The weights are taken for scores and go through a softmax once more before the formula."""
     a = _softmax(p)
     return np.diag(a) - np.outer(a, a)
 
 
-def softmax_jacobian__wrong_same_index(p):
-    """Uses p_i twice, -p_i p_i in place of -p_i p_j: both factors run down the rows."""
-    column = p[:, None]
-    return column * (np.eye(len(p)) - column)
+def softmax_jacobian__wrong_of_logarithm(p):
+    """These are the derivatives of the logarithms of the weights, 1 less p_j on the diagonal and -p_j beside it."""
+    return np.eye(len(p)) - p[None, :].repeat(len(p), axis=0)
 
 
-def softmax_jacobian__wrong_positive_and_bare_diagonal(p):
-    """Two slips: the products of different weights have a plus sign, and p_i stands on the diagonal without -p_i²."""
-    J = np.outer(p, p)
-    np.fill_diagonal(J, p)
-    return J
-
-
-def softmax_jacobian__right_two_cases(p):
-    """Fills the table by two nested loops with the two cases of the derivation."""
+def softmax_jacobian__wrong_one_triangle(p):
+    """The inner loop begins at i, so the entries below the diagonal stay 0."""
     m = len(p)
     J = np.zeros((m, m))
     for i in range(m):
-        for j in range(m):
+        for j in range(i, m):
             J[i, j] = p[i] * (1 - p[i]) if i == j else -p[i] * p[j]
     return J
 
 
-def softmax_jacobian__right_roots(p):
-    """Writes the table symmetrically with the roots of the weights: the identity minus a projection, scaled twice."""
-    root = np.sqrt(p)
-    inner = np.identity(p.size) - root[:, None] * root
-    return root[:, None] * inner * root
+def softmax_jacobian__wrong_no_square_own_weight(p):
+    """The diagonal lacks -p_i², and beside it stands the square of the row's own weight in place of p_i p_j."""
+    m = len(p)
+    J = -(p[:, None] ** 2) * np.ones((m, m))
+    J[np.arange(m), np.arange(m)] = p
+    return J
 
 
-# attention_backward
+def softmax_jacobian__right_projection(p):
+    """Scales the rows of the identity less a table with p in each row by the weights."""
+    m = len(p)
+    centre = np.identity(m) - np.broadcast_to(p, (m, m))
+    return np.einsum("i,ij->ij", p, centre)
 
 
-def attention_backward__wrong_keys_not_scaled(Q, K, V, d_output):
-    """Leaves out the division by √d_k in dK, while dQ has it."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T / root)
-    dA = d_output @ V.T
-    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True))
-    return dS @ K / root, dS.T @ Q, A.T @ d_output
+def attention_backward__wrong_own_score_only(Q, K, V, d_output):
+    """Of the softmax's derivative only the diagonal p (1 - p) is used: a score moves no other weight."""
+    root = K.shape[1] ** 0.5
+    weights = _softmax(Q @ K.T / root)
+    d_weights = d_output @ V.T
+    d_scores = weights * (1 - weights) * d_weights / root
+    return d_scores @ K, d_scores.T @ Q, weights.T @ d_output
 
 
-def attention_backward__wrong_plain_sum_loss(Q, K, V, d_output):
-    """Takes the plain sum of the output as the loss: puts ones in place of d_output."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T / root)
-    ones = np.ones((len(Q), V.shape[1]))
-    dA = ones @ V.T
-    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True))
-    return dS @ K / root, dS.T @ Q / root, A.T @ ones
+def attention_backward__wrong_plain_mean(Q, K, V, d_output):
+    """From the slopes of the weights their plain mean over the keys is subtracted, not the one by the weights."""
+    root = K.shape[1] ** 0.5
+    weights = _softmax(Q @ K.T / root)
+    d_weights = d_output @ V.T
+    d_scores = weights * (d_weights - d_weights.mean(axis=1, keepdims=True)) / root
+    return d_scores @ K, d_scores.T @ Q, weights.T @ d_output
 
 
-def attention_backward__wrong_sum_over_queries(Q, K, V, d_output):
-    """Sums over the queries in place of the keys in the derivative of the softmax."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T / root)
-    dA = d_output @ V.T
-    dS = A * (dA - (A * dA).sum(axis=0, keepdims=True))
-    return dS @ K / root, dS.T @ Q / root, A.T @ d_output
+def attention_backward__wrong_root_for_queries_only(Q, K, V, d_output):
+    """The root of d_k is divided out of dQ but not out of dK."""
+    root = K.shape[1] ** 0.5
+    weights = _softmax(Q @ K.T / root)
+    d_weights = d_output @ V.T
+    d_scores = weights * (d_weights - (weights * d_weights).sum(axis=1, keepdims=True))
+    return d_scores @ K / root, d_scores.T @ Q, weights.T @ d_output
 
 
-def attention_backward__wrong_values_not_transposed(Q, K, V, d_output):
-    """Multiplies d_output by the weights without transposing them in dV, which fits only if n = m."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T / root)
-    dA = d_output @ V.T
-    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True))
-    return dS @ K / root, dS.T @ Q / root, A @ d_output
-
-
-def attention_backward__wrong_own_scores_only(Q, K, V, d_output):
-    """Lets each score move its own weight only: a(1 - a), without what the other weights lose."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T / root)
-    dA = d_output @ V.T
-    dS = A * (1 - A) * dA
-    return dS @ K / root, dS.T @ Q / root, A.T @ d_output
-
-
-def attention_backward__wrong_plain_forward_and_swapped(Q, K, V, d_output):
-    """Two slips: makes the weights from plain scores in the forward pass, and returns (dK, dQ, dV)."""
-    root = np.sqrt(K.shape[1])
-    A = _softmax(Q @ K.T)
-    dA = d_output @ V.T
-    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True))
-    dQ, dK = dS @ K / root, dS.T @ Q / root
-    return dK, dQ, A.T @ d_output
-
-
-def attention_backward__right_query_by_query(Q, K, V, d_output):
-    """Goes through the queries one by one with the whole Jacobian of each and collects what keys and values get."""
+def attention_backward__wrong_last_query_stays(Q, K, V, d_output):
+    """In the loop over the queries the slopes of keys and values are overwritten, so only the last query counts."""
     root = K.shape[1] ** 0.5
     dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
-    for i, (query, slope) in enumerate(zip(Q, d_output)):
-        a = _softmax(K @ query / root)
-        d_score = (np.diag(a) - np.outer(a, a)) @ (V @ slope) / root
-        dQ[i] = d_score @ K
-        dK += np.outer(d_score, query)
-        dV += np.outer(a, slope)
+    for i in range(len(Q)):
+        weights = _softmax(K @ Q[i] / root)
+        d_weights = V @ d_output[i]
+        d_scores = weights * (d_weights - weights @ d_weights) / root
+        dQ[i] = d_scores @ K
+        dK = np.outer(d_scores, Q[i])
+        dV = np.outer(weights, d_output[i])
     return dQ, dK, dV
 
 
-def attention_backward__right_from_output(Q, K, V, d_output):
-    """Mixes the values' distances from the output, one per pair, by einsum, so that no sum has to cancel."""
-    scale = K.shape[1] ** -0.5
-    A = _softmax(np.einsum("nd,md->nm", Q, K) * scale)
-    away = V[None, :, :] - (A @ V)[:, None, :]
-    dS = A * np.einsum("nv,nmv->nm", d_output, away) * scale
-    dQ = np.einsum("nm,md->nd", dS, K)
-    dK = np.einsum("nm,nd->md", dS, Q)
-    dV = np.einsum("nm,nv->mv", A, d_output)
+def attention_backward__wrong_over_queries_and_root_twice(Q, K, V, d_output):
+    """The weighted mean is taken over the queries and not over the keys, and the root of d_k is divided out twice."""
+    root = K.shape[1] ** 0.5
+    weights = _softmax(Q @ K.T / root)
+    d_weights = d_output @ V.T
+    d_scores = weights * (d_weights - (weights * d_weights).sum(axis=0, keepdims=True)) / root
+    return d_scores @ K / root, d_scores.T @ Q / root, weights.T @ d_output
+
+
+def attention_backward__right_pairs_of_keys(Q, K, V, d_output):
+    """Moves weight between pairs of keys: a score gains by each difference of two values' slopes, query by query."""
+    root = float(K.shape[1]) ** 0.5
+    dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
+    for query, slope, row in zip(Q, d_output, dQ):
+        scores = K @ query / root
+        powers = np.exp(scores - scores.max())
+        a = powers / powers.sum()
+        gains = (V[:, None, :] - V[None, :, :]) @ slope
+        d_scores = np.einsum("i,j,ij->i", a, a, gains) / root
+        row += d_scores @ K
+        dK += d_scores[:, None] * query
+        dV += a[:, None] * slope
     return dQ, dK, dV

@@ -2,485 +2,397 @@
 
 import numpy as np
 
+_TABLE = np.tri(8, dtype=bool)
+
 
 def _softmax(z, axis=-1):
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def _masked_softmax(scores, mask):
-    shown = np.where(mask, scores, -np.inf)
-    largest = shown.max(axis=-1, keepdims=True)
-    powers = np.exp(shown - np.where(np.isfinite(largest), largest, 0))
+def _masked(scores, mask):
+    full = np.broadcast_to(mask, scores.shape)
+    kept = np.where(full, scores, -np.inf)
+    largest = np.where(full.any(axis=-1, keepdims=True), kept.max(axis=-1, keepdims=True), 0.0)
+    powers = np.exp(kept - largest)
     total = powers.sum(axis=-1, keepdims=True)
-    return powers / np.where(total > 0, total, 1)
+    return powers / np.where(total > 0, total, 1.0)
 
 
-# causal_mask
-
-
-def causal_mask__wrong_transposed(n):
-    """Swaps queries and keys: the upper triangle, so each token sees itself and the future."""
+def causal_mask__wrong_own_and_previous(n):
+    """Only the token itself and the one just before it are allowed, not all of the past."""
     places = np.arange(n)
-    return places[:, None] <= places
+    gap = places[:, None] - places
+    return (gap == 0) | (gap == 1)
 
 
-def causal_mask__wrong_true_is_hidden(n):
-    """Marks what is hidden: True stands exactly where a query may not look."""
-    places = np.arange(n)
-    return places > places[:, None]
+def causal_mask__wrong_other_diagonal(n):
+    """The sum of the two positions is compared with n, so the staircase runs along the other diagonal."""
+    return np.fromfunction(lambda i, j: i + j < n, (n, n))
 
 
-def causal_mask__wrong_without_itself(n):
-    """Leaves out the diagonal, so no token sees itself and row 0 is empty."""
-    places = np.arange(n)
-    return places < places[:, None]
+def causal_mask__wrong_two_rows_compared(n):
+    """Queries and keys both lie along a row, so each position is compared with itself alone and n booleans come out."""
+    queries, keys = np.arange(n), np.arange(n)
+    return keys <= queries
 
 
-def causal_mask__wrong_five_tokens(n):
-    """Makes the mask of the example's five tokens, whatever n is."""
-    return np.tri(5, dtype=bool)
+def causal_mask__wrong_cut_from_a_table(n):
+    """The mask is cut from a table made for 8 tokens, so it stays 8 by 8 for longer sentences."""
+    return _TABLE[:n, :n].copy()
 
 
-def causal_mask__wrong_minus_infinity(n):
-    """Returns numbers to add to the scores, 0 and -inf, in place of booleans."""
-    return np.where(np.tri(n) > 0, 0.0, -np.inf)
-
-
-def causal_mask__wrong_step_ahead_numbers(n):
-    """Two slips: one diagonal too many, so each token sees the next one, and integers 0 and 1 in place of booleans."""
-    return np.tril(np.ones((n, n), dtype=int), k=1)
-
-
-def causal_mask__right_accumulated(n):
-    """Passes the identity on from row to row: what one query may see, all later ones may see."""
-    return np.logical_or.accumulate(np.eye(n, dtype=bool), axis=0)
-
-
-def causal_mask__right_row_by_row(n):
-    """Fills the rows in a loop with growing slices."""
-    mask = np.zeros((n, n), dtype=bool)
+def causal_mask__wrong_numbers_without_self(n):
+    """The inner loop ends before the token itself, and the table holds the numbers 0.0 and 1.0, not booleans."""
+    mask = np.zeros((n, n))
     for i in range(n):
-        mask[i, : i + 1] = True
+        for j in range(i):
+            mask[i, j] = True
     return mask
 
 
-# padding_mask
+def causal_mask__right_running_or(n):
+    """Starts from the identity and carries each True along its column to all later queries."""
+    return np.logical_or.accumulate(np.identity(n, dtype=bool), axis=0)
 
 
-def padding_mask__wrong_one_too_many(lengths, m):
-    """Compares by `<=`, so the first filler of each sequence counts as real."""
-    return np.arange(m) <= lengths[:, None]
-
-
-def padding_mask__wrong_true_is_filler(lengths, m):
-    """Marks the filler: True where the key is not real."""
-    return np.arange(m) >= lengths[:, None]
-
-
-def padding_mask__wrong_longest_width(lengths, m):
-    """Makes the mask as wide as the longest sequence in place of m."""
-    return np.arange(lengths.max()) < lengths[:, None]
-
-
-def padding_mask__wrong_both_along_a_row(lengths, m):
-    """Compares the key numbers with the lengths along one row: that fits only if B is m or 1, and an axis is lost."""
-    return np.arange(m) < lengths
-
-
-def padding_mask__wrong_filler_first(lengths, m):
-    """Puts the filler on the left: the last tokens of each row count as real in place of the first."""
+def padding_mask__wrong_pads_in_front(lengths, m):
+    """The real tokens are taken to stand at the end of each row, with the filler before them."""
     return np.arange(m) >= m - lengths[:, None]
 
 
-def padding_mask__wrong_first_length_numbers(lengths, m):
-    """Two slips: uses the length of the first sequence for all of them, and returns integers in place of booleans."""
-    mask = np.zeros((len(lengths), m), dtype=int)
-    mask[:, : lengths[0]] = 1
+def padding_mask__wrong_minus_zero(lengths, m):
+    """The filler is hidden by a slice that counts from the end, which for no filler at all hides the whole row."""
+    mask = np.ones((len(lengths), m), dtype=bool)
+    for b, length in enumerate(lengths):
+        mask[b, -(m - length) :] = False
     return mask
 
 
-def padding_mask__right_rows_of_a_triangle(lengths, m):
-    """Picks row number `length` of a strict lower triangle for each sequence."""
-    return np.tri(m + 1, m, k=-1, dtype=bool)[lengths]
+def padding_mask__wrong_last_row_for_empty(lengths, m):
+    """Row length - 1 of a triangle is picked, so a length of 0 picks the last row, in which all is allowed."""
+    return np.tri(m, dtype=bool)[lengths - 1]
 
 
-def padding_mask__right_stretched_lists(lengths, m):
-    """Joins as many True and False as each sequence needs to one list per row, without any comparison."""
-    rows = [[True] * int(length) + [False] * (m - int(length)) for length in lengths]
-    return np.array(rows, dtype=bool).reshape(len(lengths), m)
+def padding_mask__wrong_lengths_lowered(lengths, m):
+    """The lengths are lowered by 1 in the caller's array to get the last real places."""
+    lengths -= 1
+    return np.arange(m)[None, :] <= lengths[:, None]
 
 
-# masked_softmax
+def padding_mask__wrong_widest_and_one_more(lengths, m):
+    """The mask is as wide as the longest sequence in place of m, and the first filler token is allowed too."""
+    return np.arange(lengths.max()) <= lengths[:, None]
 
 
-def masked_softmax__wrong_score_zero(scores, mask):
-    """Sets hidden scores to 0 before the softmax, so hidden keys still get weight."""
-    return _softmax(scores * mask)
+def padding_mask__right_counted_down(lengths, m):
+    """Adds a one to a row of zeros for each real token, all rows in one step per column."""
+    left = np.array(lengths, dtype=np.int64)
+    columns = []
+    for _ in range(m):
+        columns.append(left > 0)
+        left = left - 1
+    return np.stack(columns, axis=1)
 
 
-def masked_softmax__wrong_after_softmax(scores, mask):
-    """Sets the hidden weights to 0 after the softmax and does not rescale, so rows do not sum to 1."""
-    return _softmax(scores) * mask
+def masked_softmax__wrong_zero_marks_hidden(scores, mask):
+    """After the shift a 0 is taken for hidden, but the largest allowed score of each row is 0 as well."""
+    full = np.broadcast_to(mask, scores.shape)
+    largest = np.where(full, scores, -np.inf).max(axis=-1, keepdims=True)
+    largest = np.where(np.isfinite(largest), largest, 0.0)
+    shifted = np.where(full, scores - largest, 0.0)
+    powers = np.where(shifted == 0, 0.0, np.exp(shifted))
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total == 0, 1.0, total)
 
 
-def masked_softmax__wrong_true_is_hidden(scores, mask):
-    """Reads True as hidden: the allowed keys get no weight and the hidden ones all of it."""
-    return _masked_softmax(scores, ~mask)
+def masked_softmax__wrong_only_if_all_empty(scores, mask):
+    """Empty rows are looked for in the mask as a whole, so one empty row beside others still becomes NaN."""
+    if not np.any(mask):
+        return np.zeros(scores.shape)
+    kept = np.where(mask, scores, -np.inf)
+    powers = np.exp(kept - kept.max(axis=-1, keepdims=True))
+    return powers / powers.sum(axis=-1, keepdims=True)
 
 
-def masked_softmax__wrong_uniform_when_empty(scores, mask):
-    """Sets hidden scores to -1e9 and leaves it at that, so a row with nothing allowed gets equal weights, not zeros."""
-    return _softmax(np.where(mask, scores, -1e9))
+def masked_softmax__wrong_lowest_score(scores, mask):
+    """Hidden scores are replaced by the lowest score there is, which still gets weight."""
+    full = np.broadcast_to(mask, scores.shape)
+    weights = _softmax(np.where(full, scores, scores.min()))
+    return np.where(full.any(axis=-1, keepdims=True), weights, 0.0)
 
 
-def masked_softmax__wrong_sum_over_queries(scores, mask):
-    """Divides by the sums along the queries, the last axis but one, so the rows do not sum to 1."""
-    shown = np.where(mask, scores, -np.inf)
-    largest = shown.max(axis=-1, keepdims=True)
-    powers = np.exp(shown - np.where(np.isfinite(largest), largest, 0))
-    total = powers.sum(axis=-2, keepdims=True)
-    return powers / np.where(total > 0, total, 1)
+def masked_softmax__wrong_axis_one(scores, mask):
+    """Largest score and sum run along axis 1, which is the last axis only if there are two."""
+    full = np.broadcast_to(mask, scores.shape)
+    kept = np.where(full, scores, -np.inf)
+    largest = kept.max(axis=1, keepdims=True)
+    powers = np.exp(kept - np.where(np.isfinite(largest), largest, 0.0))
+    total = powers.sum(axis=1, keepdims=True)
+    return powers / np.where(total == 0, 1.0, total)
 
 
-def masked_softmax__wrong_in_place_and_nan(scores, mask):
-    """Two slips: writes -inf into the caller's scores, and gives NaN in a row with nothing allowed."""
-    np.copyto(scores, -np.inf, where=~mask)
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+def masked_softmax__wrong_shared_shift_and_even_rows(scores, mask):
+    """All rows are shifted by the largest allowed score of all, and rows with nothing allowed get even weights."""
+    full = np.broadcast_to(mask, scores.shape)
+    largest = scores[full].max() if full.any() else 0.0
+    powers = np.where(full, np.exp(np.where(full, scores - largest, 0.0)), 0.0)
+    powers = np.where(full.any(axis=-1, keepdims=True), powers, 1.0)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
 def masked_softmax__right_row_by_row(scores, mask):
-    """Goes through the rows in a loop and computes with the allowed entries alone, cut out of the row."""
-    mask = np.broadcast_to(mask, scores.shape)
-    weights = np.zeros(scores.shape)
-    for place in np.ndindex(scores.shape[:-1]):
-        allowed = np.flatnonzero(mask[place])
-        if allowed.size:
-            powers = np.exp(scores[place][allowed] - scores[place][allowed].max())
-            weights[place][allowed] = powers / powers.sum()
+    """Goes through all rows and writes a softmax of the allowed scores alone into a table of zeros."""
+    weights = np.zeros(scores.shape, dtype=scores.dtype)
+    full = np.broadcast_to(mask, scores.shape)
+    for place in np.ndindex(*scores.shape[:-1]):
+        seen = np.flatnonzero(full[place])
+        if seen.size == 0:
+            continue
+        some = scores[place][seen]
+        powers = np.exp(some - some.max())
+        weights[place + (seen,)] = powers / powers.sum()
     return weights
 
 
-def masked_softmax__right_log_sum(scores, mask):
-    """Subtracts the logarithm of the sum over the allowed keys, with 0 in its place where nothing is allowed."""
-    shown = np.where(mask, scores, -np.inf)
-    total = np.logaddexp.reduce(shown, axis=-1)[..., None]
-    return np.exp(shown - np.where(np.isneginf(total), 0, total))
-
-
-# masked_attention
-
-
-def masked_attention__wrong_all_axes_turned(Q, K, V, mask):
-    """Writes K.T, which reverses all axes, so it is right only without leading axes."""
-    scores = Q @ K.T / np.sqrt(Q.shape[-1])
-    weights = _masked_softmax(scores, mask)
+def masked_attention__wrong_hidden_keys_zeroed(Q, K, V, mask):
+    """Hidden keys are hidden by a product with the mask, which gives them a score of 0 and so a weight."""
+    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
+    full = np.broadcast_to(mask, scores.shape)
+    weights = _softmax(scores * full)
+    weights = np.where(full.any(axis=-1, keepdims=True), weights, 0.0)
     return weights @ V, weights
 
 
 def masked_attention__wrong_root_of_axis_one(Q, K, V, mask):
-    """Divides by the root of the size of axis 1 of Q, which is d_k for one sequence and n in a batch."""
+    """The width is read from axis 1 of Q, which with a batch is the number of queries or heads."""
     scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[1])
-    weights = _masked_softmax(scores, mask)
+    weights = _masked(scores, mask)
     return weights @ V, weights
 
 
-def masked_attention__wrong_weights_masked(Q, K, V, mask):
-    """Masks the weights after the softmax and not the scores before it, so hidden keys still take their share."""
-    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
-    weights = np.where(mask, _softmax(scores), 0.0)
+def masked_attention__wrong_keys_reshaped(Q, K, V, mask):
+    """The last two axes of the keys are swapped by a reshape, which mixes the entries of different keys."""
+    turned = K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2])
+    weights = _masked(Q @ turned / np.sqrt(Q.shape[-1]), mask)
     return weights @ V, weights
 
 
-def masked_attention__wrong_true_is_hidden(Q, K, V, mask):
-    """Reads True as hidden, as nn.MultiheadAttention does."""
-    scores = np.einsum("...nd,...md->...nm", Q, K) / Q.shape[-1] ** 0.5
-    weights = _masked_softmax(scores, np.logical_not(mask))
-    return weights @ V, weights
-
-
-def masked_attention__wrong_first_mask(Q, K, V, mask):
-    """Takes the mask of the first sequence for all sequences of a batch."""
-    while mask.ndim > 2:
-        mask = mask[0]
-    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(K.shape[-1])
-    weights = _masked_softmax(scores, mask)
-    return weights @ V, weights
-
-
-def masked_attention__wrong_plain_and_swapped(Q, K, V, mask):
-    """Two slips: does not scale the scores, and returns (weights, output)."""
-    weights = _masked_softmax(Q @ np.swapaxes(K, -1, -2), mask)
-    return weights, weights @ V
-
-
-def masked_attention__right_sequence_by_sequence(Q, K, V, mask):
-    """Goes through the leading axes in a loop and computes one sequence at a time."""
-    lead, n, m = Q.shape[:-2], Q.shape[-2], K.shape[-2]
-    mask = np.broadcast_to(mask, (*lead, n, m))
-    output, weights = np.zeros((*lead, n, V.shape[-1])), np.zeros((*lead, n, m))
-    for place in np.ndindex(lead):
-        scores = Q[place] @ K[place].T / K.shape[-1] ** 0.5
-        weights[place] = _masked_softmax(scores, mask[place])
-        output[place] = weights[place] @ V[place]
+def masked_attention__wrong_weights_without_mask(Q, K, V, mask):
+    """The output is right, but the weights that are returned with it are those before the mask."""
+    scores = np.einsum("...id,...jd->...ij", Q, K) / np.sqrt(Q.shape[-1])
+    weights = _softmax(scores)
+    output = _masked(scores, mask) @ V
     return output, weights
 
 
-def masked_attention__right_division_last(Q, K, V, mask):
-    """Adds up values and powers by einsum first and divides both at the end, by 1 where nothing is allowed."""
-    scores = np.einsum("...nd,...md->...nm", Q * Q.shape[-1] ** -0.5, K)
-    mask = np.broadcast_to(mask, scores.shape)
-    largest = np.max(scores, axis=-1, keepdims=True, where=mask, initial=-np.inf)
-    largest = np.where(mask.any(axis=-1, keepdims=True), largest, 0)
-    powers = np.exp(scores - largest, where=mask, out=np.zeros_like(scores))
-    total = np.maximum(powers.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
-    return np.einsum("...nm,...mv->...nv", powers, V) / total, powers / total
+def masked_attention__wrong_weights_cut_root_of_keys(Q, K, V, mask):
+    """The mask cuts weights after the softmax, which then do not sum to 1, and the divisor is the root of m."""
+    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(K.shape[-2])
+    weights = _softmax(scores) * mask
+    return weights @ V, weights
 
 
-# next_token_pairs
+def masked_attention__right_one_query_at_a_time(Q, K, V, mask):
+    """Goes through every query of every leading place and lets it meet its allowed keys alone."""
+    lead, n, m = Q.shape[:-2], Q.shape[-2], K.shape[-2]
+    full = np.broadcast_to(mask, (*lead, n, m))
+    weights = np.zeros((*lead, n, m))
+    output = np.zeros((*lead, n, V.shape[-1]))
+    for place in np.ndindex(*lead, n):
+        sequence, seen = place[:-1], full[place]
+        if seen.any():
+            scores = K[sequence][seen] @ (Q[place] / Q.shape[-1] ** 0.5)
+            powers = np.exp(scores - scores.max())
+            weights[place][seen] = powers / powers.sum()
+            output[place] = weights[place][seen] @ V[sequence][seen]
+    return output, weights
 
 
-def next_token_pairs__wrong_swapped(tokens):
-    """Returns the targets first and the inputs second."""
-    return tokens[:, 1:], tokens[:, :-1]
+def next_token_pairs__wrong_written_over(tokens):
+    """The targets are shifted inside the caller's array, so tokens and with them the inputs change."""
+    targets = tokens
+    targets[:, :-1] = tokens[:, 1:].copy()
+    return tokens[:, :-1], targets[:, :-1]
 
 
-def next_token_pairs__wrong_along_the_batch(tokens):
-    """Shifts along the batch: the next sequence in place of the next token."""
-    return tokens[:-1], tokens[1:]
+def next_token_pairs__wrong_disjoint_pairs(tokens):
+    """The tokens are dealt out in disjoint pairs, first and second, third and fourth, not one pair per place."""
+    return tokens[:, 0::2], tokens[:, 1::2]
 
 
-def next_token_pairs__wrong_rolled(tokens):
-    """Keeps all n columns and rolls the targets, so the last token is asked to predict the first of its row."""
-    return tokens.copy(), np.roll(tokens, -1, axis=1)
+def next_token_pairs__wrong_pads_taken_out(tokens):
+    """Targets that are number 4, the pad of the notebook's vocabulary, are replaced by -1 already here."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    return inputs, np.where(targets == 4, -1, targets)
 
 
-def next_token_pairs__wrong_two_ahead(tokens):
-    """Leaves out two columns, so each target is the token after the next."""
-    return tokens[:, :-2], tokens[:, 2:]
+def next_token_pairs__wrong_five_words(tokens):
+    """The slices are made for sentences of five tokens, so what comes later in a longer one is left out."""
+    return tokens[:, :4], tokens[:, 1:5]
 
 
-def next_token_pairs__wrong_pads_marked(tokens):
-    """Replaces the targets that are `<pad>`, number 4 in the example, by -100, though pads stay where they are."""
-    targets = tokens[:, 1:].copy()
-    targets[targets == 4] = -100
-    return tokens[:, :-1], targets
-
-
-def next_token_pairs__wrong_one_long_row_of_floats(tokens):
-    """Two slips: joins all rows to one, so the last token of one predicts the first of the next, and returns floats."""
-    flat = tokens.reshape(-1).astype(float)
-    return flat[:-1], flat[1:]
+def next_token_pairs__wrong_one_stream_swapped(tokens):
+    """All rows are read as one text, so a row's last token predicts the next, and inputs and targets are swapped."""
+    stream = tokens.reshape(1, -1)
+    return stream[:, 1:], stream[:, :-1]
 
 
 def next_token_pairs__right_windows(tokens):
-    """Lays a sliding window of two tokens over each row and takes the two ends of all windows."""
+    """Makes all windows of two tokens and takes their first and second entries."""
     windows = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)
-    return windows[..., 0].copy(), windows[..., 1].copy()
+    inputs, targets = np.moveaxis(windows, -1, 0)
+    return inputs.copy(), targets.copy()
 
 
-def next_token_pairs__right_deleted_columns(tokens):
-    """Deletes the last and the first column by np.delete."""
-    last = tokens.shape[1] - 1
-    return np.delete(tokens, last, axis=1), np.delete(tokens, 0, axis=1)
-
-
-# leaks_future
-
-
-def leaks_future__wrong_last_position_only(attend, Q, K, V):
-    """Changes key and value of the last position alone, so a leak from any other later position is missed."""
-    if len(Q) == 1:
-        return False
+def leaks_future__wrong_later_rows_shuffled(attend, Q, K, V):
+    """The later keys and values only change places, which moves no sum over them and does nothing to the last one."""
     rng = np.random.default_rng(0)
-    before = attend(Q, K, V)
-    K_new, V_new = K.copy(), V.copy()
-    K_new[-1] += rng.standard_normal(K.shape[1])
-    V_new[-1] += rng.standard_normal(V.shape[1])
-    after = attend(Q, K_new, V_new)
-    return bool(np.abs(after - before)[:-1].max() > 1e-6)
-
-
-def leaks_future__wrong_values_only(attend, Q, K, V):
-    """Changes later values and never a key, so a leak through the keys alone is missed."""
-    rng = np.random.default_rng(0)
-    before = attend(Q, K, V)
-    for split in range(1, len(Q)):
-        V_new = V.copy()
-        V_new[split:] = rng.standard_normal(V[split:].shape)
-        after = attend(Q, K, V_new)
-        if np.abs(after - before)[:split].max() > 1e-6:
-            return True
-    return False
-
-
-def leaks_future__wrong_coarse_tolerance(attend, Q, K, V):
-    """Tolerates changes up to 0.1, so a leak of some thousandths is missed."""
-    rng = np.random.default_rng(0)
-    before = attend(Q, K, V)
-    for split in range(1, len(Q)):
-        K_new, V_new = K.copy(), V.copy()
-        K_new[split:] = rng.standard_normal(K[split:].shape)
-        V_new[split:] = rng.standard_normal(V[split:].shape)
-        after = attend(Q, K_new, V_new)
-        if not np.allclose(after[:split], before[:split], rtol=0, atol=0.1):
-            return True
-    return False
-
-
-def leaks_future__wrong_watches_changed_row(attend, Q, K, V):
-    """Looks at the changed position, too, so every position that sees itself raises a false alarm."""
-    rng = np.random.default_rng(0)
-    before = attend(Q, K, V)
-    for j in range(1, len(Q)):
-        K_new, V_new = K.copy(), V.copy()
-        K_new[j] += rng.standard_normal(K.shape[1])
-        V_new[j] += rng.standard_normal(V.shape[1])
-        after = attend(Q, K_new, V_new)
-        if np.abs(after - before)[: j + 1].max() > 1e-6:
-            return True
-    return False
-
-
-def leaks_future__wrong_changes_inputs(attend, Q, K, V):
-    """Writes the experiments into the caller's K and V in place of copies, and leaves them changed."""
-    rng = np.random.default_rng(0)
-    before = attend(Q, K, V)
-    for split in range(len(Q) - 1, 0, -1):
-        K[split:] += rng.standard_normal(K[split:].shape)
-        V[split:] += rng.standard_normal(V[split:].shape)
-        after = attend(Q, K, V)
-        if np.abs(after[:split] - before[:split]).max() > 1e-6:
-            return True
-    return False
-
-
-def leaks_future__wrong_first_row_set_to_zero(attend, Q, K, V):
-    """Two slips: watches the output of position 0 alone, and sets later keys and values to 0, which they may be."""
-    K_new, V_new = K.copy(), V.copy()
-    K_new[1:] = 0
-    V_new[1:] = 0
-    moved = np.abs(attend(Q, K_new, V_new) - attend(Q, K, V))
-    return bool(moved[0].max() > 1e-6)
-
-
-def leaks_future__right_every_split_several_draws(attend, Q, K, V):
-    """At every split draws later keys alone, later values alone and both anew, several times, with a seed."""
-    rng = np.random.default_rng(7)
-    before = np.array(attend(Q.copy(), K.copy(), V.copy()))
-    for split in range(1, len(Q)):
-        for round_number in range(9):
-            K_new, V_new = K.copy(), V.copy()
-            if round_number % 3 != 1:
-                K_new[split:] += rng.standard_normal(K[split:].shape)
-            if round_number % 3 != 0:
-                V_new[split:] += rng.standard_normal(V[split:].shape)
-            after = np.asarray(attend(Q.copy(), K_new, V_new))
-            if np.abs(after[:split] - before[:split]).max() > 1e-7:
-                return True
-    return False
-
-
-def leaks_future__right_one_position_at_a_time(attend, Q, K, V):
-    """Nudges one position at a time up and down by fixed uneven numbers, and draws nothing at all."""
     n = len(Q)
-    moved = np.zeros((n, n))  # row: whose output, column: whose key or value
-    before = np.array(attend(Q, K, V))
-    for j in range(n):
-        for sign in (1, -1):
-            for which in ("key", "value", "both"):
-                K_new, V_new = K.copy(), V.copy()
-                if which != "value":
-                    K_new[j] += sign * (1 + 0.3 * np.cos(np.arange(K.shape[1])))
-                if which != "key":
-                    V_new[j] += sign * (1 + 0.3 * np.sin(np.arange(V.shape[1])))
-                size = np.abs(attend(Q, K_new, V_new) - before).max(axis=1)
-                moved[:, j] = np.maximum(moved[:, j], size)
-    return bool((np.triu(moved, k=1) > 1e-7).any())
+    before = attend(Q, K, V)
+    for t in range(1, n):
+        order = np.arange(n)
+        order[t:] = t + rng.permutation(n - t)
+        after = attend(Q, K[order], V[order])
+        size = np.abs(before[:t]).max(axis=1, keepdims=True) + 1e-300
+        if (np.abs(after[:t] - before[:t]) / size > 3e-5).any():
+            return True
+    return False
 
 
-# packed_causal_mask
+def leaks_future__wrong_own_row_counts(attend, Q, K, V):
+    """The row of the first changed position is compared too, though a position may depend on itself."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    before = attend(Q, K, V)
+    for t in range(1, n):
+        K_t, V_t = K.copy(), V.copy()
+        K_t[t:] += rng.standard_normal(K[t:].shape)
+        V_t[t:] += rng.standard_normal(V[t:].shape)
+        after = attend(Q, K_t, V_t)
+        size = np.abs(before[: t + 1]).max(axis=1, keepdims=True) + 1e-300
+        if (np.abs(after[: t + 1] - before[: t + 1]) / size > 3e-5).any():
+            return True
+    return False
 
 
-def packed_causal_mask__wrong_interrupted_is_new(document_ids):
-    """Takes every change of the id as a new document, so a document that was interrupted starts again."""
-    B, n = document_ids.shape
-    starts = np.zeros((B, n), dtype=int)
-    starts[:, 1:] = document_ids[:, 1:] != document_ids[:, :-1]
-    number = starts.cumsum(axis=1)
-    mask = (number[:, :, None] == number[:, None, :]) & np.tri(n, dtype=bool)
-    return mask, mask.sum(axis=-1) - 1
+def leaks_future__wrong_size_of_the_largest_row(attend, Q, K, V):
+    """A row's move is measured by the largest entry of the whole output, so leaks in rows of small size are missed."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    before = attend(Q, K, V)
+    size = np.abs(before).max() + 1e-300
+    for t in range(1, n):
+        K_t, V_t = K.copy(), V.copy()
+        K_t[t:] += rng.standard_normal(K[t:].shape)
+        V_t[t:] += rng.standard_normal(V[t:].shape)
+        after = attend(Q, K_t, V_t)
+        if np.abs(after[:t] - before[:t]).max() > 3e-5 * size:
+            return True
+    return False
 
 
-def packed_causal_mask__wrong_ids_by_size(document_ids):
-    """Compares ids by size, so a token also sees earlier tokens of documents with a smaller id."""
+def leaks_future__wrong_sum_of_the_row(attend, Q, K, V):
+    """The features of each output row are added up before they are compared, so moves up and down may cancel."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    before = attend(Q, K, V)
+    for t in range(1, n):
+        K_t, V_t = K.copy(), V.copy()
+        K_t[t:] += rng.standard_normal(K[t:].shape)
+        V_t[t:] += rng.standard_normal(V[t:].shape)
+        moved = np.abs((attend(Q, K_t, V_t)[:t] - before[:t]).sum(axis=1))
+        size = np.abs(before[:t]).max(axis=1) + 1e-300
+        if (moved / size > 3e-5).any():
+            return True
+    return False
+
+
+def leaks_future__wrong_values_only_default_tolerance(attend, Q, K, V):
+    """Only the values are changed and no key, and outputs are compared with an absolute tolerance of 1e-8."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    before = attend(Q, K, V)
+    for t in range(1, n):
+        V_t = V.copy()
+        V_t[t:] = rng.standard_normal(V[t:].shape)
+        if np.abs(attend(Q, K, V_t)[:t] - before[:t]).max() > 1e-8:
+            return True
+    return False
+
+
+def leaks_future__right_spread_of_all_calls(attend, Q, K, V):
+    """Makes all experiments first, and then asks for each row how far the calls that left its past alone are apart."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    outputs = [np.array(attend(Q.copy(), K.copy(), V.copy()), dtype=float)]
+    for t in range(1, n):
+        changed = []
+        for X in (K, V):
+            step = rng.uniform(1, 2, X.shape) * rng.choice([-1.0, 1.0], X.shape)
+            step[:t] = 0
+            changed.append(X + step)
+        outputs.append(np.array(attend(Q.copy(), *changed), dtype=float))
+    for i in range(n - 1):
+        rows = np.stack([outputs[0][i], *(outputs[t][i] for t in range(i + 1, n))])
+        if np.ptp(rows, axis=0).max() > 1e-5 * np.abs(rows).max():
+            return True
+    return False
+
+
+def packed_causal_mask__wrong_runs_are_documents(document_ids):
+    """Each run of equal ids is taken for a document, so one that is interrupted begins anew."""
+    runs = np.zeros(document_ids.shape, dtype=int)
+    runs[:, 1:] = np.cumsum(document_ids[:, 1:] != document_ids[:, :-1], axis=1)
     n = document_ids.shape[1]
-    past = np.tri(n, dtype=bool)
+    mask = (runs[:, :, None] == runs[:, None, :]) & np.tri(n, dtype=bool)
+    return mask, mask.sum(axis=2) - 1
+
+
+def packed_causal_mask__wrong_distance_from_first(document_ids):
+    """The position is the distance from the document's first token, so tokens of an interruption are counted too."""
+    n = document_ids.shape[1]
+    mask = (document_ids[:, :, None] == document_ids[:, None, :]) & np.tri(n, dtype=bool)
+    return mask, np.arange(n) - mask.argmax(axis=2)
+
+
+def packed_causal_mask__wrong_zero_is_filler(document_ids):
+    """The id 0 is taken for padding, and its tokens are hidden from everybody."""
+    n = document_ids.shape[1]
     same = document_ids[:, :, None] == document_ids[:, None, :]
-    mask = (document_ids[:, :, None] >= document_ids[:, None, :]) & past
-    positions = (same & past).sum(axis=2) - 1
-    return mask, positions
+    real = (document_ids != 0)[:, None, :]
+    positions = (same & np.tri(n, dtype=bool)).sum(axis=2) - 1
+    return same & real & np.tri(n, dtype=bool), positions
 
 
-def packed_causal_mask__wrong_positions_of_the_row(document_ids):
-    """Counts the positions along the row in place of within each document."""
-    B, n = document_ids.shape
-    same = document_ids[:, :, None] == document_ids[:, None, :]
-    mask = same & np.tri(n, dtype=bool)
-    positions = np.tile(np.arange(n), (B, 1))
-    return mask, positions
+def packed_causal_mask__wrong_counting_goes_on(document_ids):
+    """The positions are counted through the whole batch, so an id that occurs in a row before does not begin at 0."""
+    batch, n = document_ids.shape
+    mask = (document_ids[:, :, None] == document_ids[:, None, :]) & np.tri(n, dtype=bool)
+    flat = document_ids.reshape(-1)
+    positions = np.zeros(flat.shape, dtype=int)
+    for name in np.unique(flat):
+        own = flat == name
+        positions[own] = np.arange(own.sum())
+    return mask, positions.reshape(batch, n)
 
 
-def packed_causal_mask__wrong_batch_axis(document_ids):
-    """Puts the new axis before the tokens only, so ids of different rows of the batch meet: (B, B, n) in place of
-    (B, n, n)."""
+def packed_causal_mask__wrong_larger_ids_count_over_queries(document_ids):
+    """Ids are compared by size, so later documents see earlier ones, and positions are counted along the queries."""
     n = document_ids.shape[1]
-    same = document_ids[:, None] == document_ids
-    mask = same & np.tri(n, dtype=bool)
-    return mask, mask.sum(axis=-1) - 1
+    mask = (document_ids[:, :, None] >= document_ids[:, None, :]) & np.tri(n, dtype=bool)
+    return mask, mask.sum(axis=1) - 1
 
 
-def packed_causal_mask__wrong_counts_columns(document_ids):
-    """Sums the mask over the queries in place of the keys, so the positions count from the end of each document."""
-    n = document_ids.shape[1]
-    same = document_ids[:, :, None] == document_ids[:, None, :]
-    mask = same & np.tri(n, dtype=bool)
-    positions = mask.sum(axis=1) - 1
+def packed_causal_mask__right_sorted_by_document(document_ids):
+    """Sorts each row by document, keeping the order, and numbers the tokens from where their document begins."""
+    batch, n = document_ids.shape
+    mask = np.zeros((batch, n, n), dtype=bool)
+    positions = np.zeros((batch, n), dtype=np.int64)
+    for b in range(batch):
+        order = np.argsort(document_ids[b], kind="stable")
+        ordered = document_ids[b][order]
+        begins = np.searchsorted(ordered, ordered, side="left")
+        positions[b, order] = np.arange(n) - begins
+        mask[b] = np.tril(np.equal.outer(document_ids[b], document_ids[b]))
     return mask, positions
-
-
-def packed_causal_mask__wrong_not_causal_from_one(document_ids):
-    """Two slips: the mask lets a token see later tokens of its document, too, and the positions count from 1."""
-    n = document_ids.shape[1]
-    mask = document_ids[:, :, None] == document_ids[:, None, :]
-    positions = (mask & np.tri(n, dtype=bool)).sum(axis=2)
-    return mask, positions
-
-
-def packed_causal_mask__right_document_by_document(document_ids):
-    """Loops over rows and documents: finds the places of each and fills mask and positions there."""
-    B, n = document_ids.shape
-    mask = np.zeros((B, n, n), dtype=bool)
-    positions = np.zeros((B, n), dtype=int)
-    for b in range(B):
-        for name in np.unique(document_ids[b]):
-            places = np.flatnonzero(document_ids[b] == name)
-            mask[b][np.ix_(places, places)] = np.tri(len(places), dtype=bool)
-            positions[b, places] = np.arange(len(places))
-    return mask, positions
-
-
-def packed_causal_mask__right_sorted(document_ids):
-    """Sorts each row stably by id and counts the positions from the start of each run; the mask forbids the rest."""
-    B, n = document_ids.shape
-    order = np.argsort(document_ids, axis=1, kind="stable")
-    ranked = np.take_along_axis(document_ids, order, axis=1)
-    begins = np.ones((B, n), dtype=bool)
-    begins[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    start = np.maximum.accumulate(np.where(begins, np.arange(n), 0), axis=1)
-    positions = np.empty((B, n), dtype=int)
-    np.put_along_axis(positions, order, np.arange(n) - start, axis=1)
-    other = np.not_equal(document_ids[:, :, None], document_ids[:, None, :])
-    ahead = np.triu(np.ones((n, n), dtype=bool), k=1)
-    return ~(other | ahead), positions

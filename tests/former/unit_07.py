@@ -1,29 +1,37 @@
 """Answers to unit 07's functions, written from the notebook alone."""
 
 import math
-from itertools import accumulate
 
 import torch
 import torch.nn.functional as F
 
 
-def _attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """The attention that the notebook gives."""
+def _attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None, asks=None):
+    """Multi-head self-attention; the queries come from `asks` where it is given."""
     batch, n, _ = X.shape
-    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
-    if mask is not None:
-        mask = mask.expand(batch, n_heads, n, n)
-        some = mask.any(dim=-1, keepdim=True)
-        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~some) * some
+    asks = X if asks is None else asks
+    Q, K, V = (
+        (side @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for side, W in ((asks, W_Q), (X, W_K), (X, W_V))
+    )
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
     else:
-        heads = F.scaled_dot_product_attention(Q, K, V)
-    return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+        lowest = torch.finfo(scores.dtype).min
+        weights = torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) * mask
+    return (weights @ V).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+
+
+def _attend(x, params, n_heads, mask=None, asks=None):
+    """The attention of a block's params."""
+    names = ("W_Q", "W_K", "W_V", "W_O", "b_O")
+    return _attention(x, *(params[name] for name in names), n_heads, mask, asks)
 
 
 def _norm(x, gamma, beta, eps=1e-5):
-    """Layer norm, as asked for."""
+    """Layer norm."""
     z = x - x.mean(dim=-1, keepdim=True)
-    return gamma * z / torch.sqrt((z**2).mean(dim=-1, keepdim=True) + eps) + beta
+    return gamma * z / torch.sqrt((z * z).mean(dim=-1, keepdim=True) + eps) + beta
 
 
 def _gelu(x):
@@ -31,707 +39,557 @@ def _gelu(x):
     return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
 
 
-def _ffn(x, W_1, b_1, W_2, b_2, activation):
-    """The feed-forward network, as asked for."""
-    return activation(x @ W_1 + b_1) @ W_2 + b_2
+def _ffn(x, params):
+    """The feed-forward network of a block's params."""
+    return _gelu(x @ params["W_1"] + params["b_1"]) @ params["W_2"] + params["b_2"]
 
 
-def _pre_norm_block(x, p, n_heads, mask=None):
-    """The pre-norm block, as asked for."""
-    n = _norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _attention(n, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    n = _norm(y, p["gamma_2"], p["beta_2"])
-    return y + _ffn(n, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+def _norm_1(x, params):
+    """The norm of attention."""
+    return _norm(x, params["gamma_1"], params["beta_1"])
+
+
+def _norm_2(x, params):
+    """The norm of the feed-forward network."""
+    return _norm(x, params["gamma_2"], params["beta_2"])
+
+
+def _pre_norm(x, params, n_heads, mask=None):
+    """A block in the order of GPT-2."""
+    y = x + _attend(_norm_1(x, params), params, n_heads, mask)
+    return y + _ffn(_norm_2(y, params), params)
 
 
 # layer_norm
 
 
-def layer_norm__wrong_unbiased(x, gamma, beta, eps=1e-5):
-    """The variance is torch.var's default, divided by d - 1 in place of d."""
+def layer_norm__wrong_eps_as_floor(x, gamma, beta, eps=1e-5):
+    """Lifts the variance to eps where it is smaller, in place of adding eps to it."""
     mean = x.mean(dim=-1, keepdim=True)
-    variance = x.var(dim=-1, keepdim=True)
-    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
+    variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
+    return gamma * (x - mean) / torch.sqrt(variance.clamp(min=eps)) + beta
 
 
-def layer_norm__wrong_eps_beside_the_root(x, gamma, beta, eps=1e-5):
-    """eps is added to the standard deviation, after the root, in place of to the variance under it."""
+def layer_norm__wrong_gamma_times_beta(x, gamma, beta, eps=1e-5):
+    """Multiplies beta by gamma as well, since the brackets stand around the shifted token."""
     mean = x.mean(dim=-1, keepdim=True)
-    sigma = torch.sqrt(((x - mean) ** 2).mean(dim=-1, keepdim=True))
-    return gamma * (x - mean) / (sigma + eps) + beta
-
-
-def layer_norm__wrong_whole_sequence(x, gamma, beta, eps=1e-5):
-    """Mean and variance are taken over the tokens and the features of a sequence together, not for each token."""
-    axes = (-2, -1) if x.ndim > 1 else (-1,)
-    mean = x.mean(dim=axes, keepdim=True)
-    variance = ((x - mean) ** 2).mean(dim=axes, keepdim=True)
-    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
+    variance = x.var(dim=-1, keepdim=True, correction=0)
+    return gamma * ((x - mean) / torch.sqrt(variance + eps) + beta)
 
 
 def layer_norm__wrong_third_axis(x, gamma, beta, eps=1e-5):
-    """The averaged axis is number 2 counted from the front, which is the features for inputs of three axes only."""
+    """Averages over axis 2, the features of (B, n, d) only, which is another axis or none for other shapes."""
     mean = x.mean(dim=2, keepdim=True)
-    variance = x.var(dim=2, correction=0, keepdim=True)
+    variance = x.var(dim=2, keepdim=True, unbiased=False)
+    return gamma * (x - mean) / (variance + eps).sqrt() + beta
+
+
+def layer_norm__wrong_mean_of_squares_less_square(x, gamma, beta, eps=1e-5):
+    """Computes the variance as the mean of x² less mean², which for large numbers is lost in rounding, or negative."""
+    mean = x.mean(-1, keepdim=True)
+    variance = (x**2).mean(-1, keepdim=True) - mean**2
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def layer_norm__wrong_shift_before_scale(x, gamma, beta, eps=1e-5):
-    """beta is added before the multiplication with gamma, so that gamma scales the shift as well."""
-    mean = x.mean(dim=-1, keepdim=True)
-    variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
-    return gamma * ((x - mean) / (variance + eps).sqrt() + beta)
-
-
-def layer_norm__wrong_two_mean_square_and_scale(x, gamma, beta, eps=1e-5):
-    """The mean of x squared, not centred, stands for the variance, and the factor is 1 + gamma in place of gamma."""
-    mean = x.mean(dim=-1, keepdim=True)
-    variance = (x**2).mean(dim=-1, keepdim=True)
-    return (1 + gamma) * (x - mean) / torch.sqrt(variance + eps) + beta
-
-
-def layer_norm__right_token_by_token(x, gamma, beta, eps=1e-5):
-    """A Python loop over all tokens, which are flattened into rows at first and stacked at the end."""
-    done = []
-    for token in x.reshape(-1, x.shape[-1]):
-        away = token - token.sum() / len(token)
-        done.append(gamma * away / (away.square().mean() + eps).sqrt() + beta)
-    return torch.stack(done).reshape(x.shape)
-
-
-def layer_norm__right_einsum(x, gamma, beta, eps=1e-5):
-    """The sum of squares is an einsum of the centred token with itself, and d goes under the root of the numerator."""
+def layer_norm__wrong_std_of_torch_plus_eps(x, gamma, beta, eps=1e-5):
+    """Divides the squares by d - 1, and adds eps to the root in place of what stands under it."""
+    mean = torch.mean(x, dim=-1, keepdim=True)
     d = x.shape[-1]
-    away = x - torch.mean(x, -1).unsqueeze(-1)
-    squares = torch.einsum("...c,...c->...", away, away).unsqueeze(-1)
-    return torch.addcmul(beta, gamma, away * math.sqrt(d) * torch.rsqrt(squares + d * eps))
+    variance = ((x - mean) ** 2).sum(dim=-1, keepdim=True) / max(d - 1, 1)
+    safe = torch.where(variance > 0, variance, torch.ones_like(variance))
+    sigma = torch.where(variance > 0, safe.sqrt(), torch.zeros_like(variance))
+    return gamma * (x - mean) / (sigma + eps) + beta
+
+
+def layer_norm__right_length_of_deviation(x, gamma, beta, eps=1e-5):
+    """Takes the root from the length of the deviation and eps as the two sides of a right-angled triangle."""
+    deviation = x - x.mean(dim=-1, keepdim=True)
+    sigma = torch.linalg.vector_norm(deviation, dim=-1, keepdim=True) / math.sqrt(x.shape[-1])
+    return torch.addcmul(beta, deviation / torch.hypot(sigma, torch.full_like(sigma, eps**0.5)), gamma)
 
 
 # batch_norm
 
-_running = {}
+_remembered = {}
 
 
-def batch_norm__wrong_batch_axis_only(x, gamma, beta, eps=1e-5):
-    """The statistics run over the batch axis only, so that every position of the text has its own."""
-    mean = x.mean(dim=0, keepdim=True)
-    variance = ((x - mean) ** 2).mean(dim=0, keepdim=True)
+def batch_norm__wrong_running_averages(x, gamma, beta, eps=1e-5):
+    """Keeps running averages of mean and variance from call to call, and normalises with these."""
+    d = x.shape[-1]
+    mean, variance = x.mean(dim=(0, 1)), x.var(dim=(0, 1), correction=0)
+    if d in _remembered:
+        old_mean, old_variance = _remembered[d]
+        mean = 0.9 * old_mean.to(x.dtype) + 0.1 * mean
+        variance = 0.9 * old_variance.to(x.dtype) + 0.1 * variance
+    _remembered[d] = mean.detach(), variance.detach()
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
 def batch_norm__wrong_mean_of_variances(x, gamma, beta, eps=1e-5):
-    """The variance is the mean of the variances within the sequences, which leaves out how their means differ."""
-    mean = x.mean(dim=(0, 1))
-    variance = x.var(dim=1, correction=0).mean(dim=0)
+    """Takes the variance within each sequence, around its own mean, and averages these over the batch."""
+    mean = x.mean(dim=1).mean(dim=0)
+    variance = x.var(dim=1, unbiased=False).mean(dim=0)
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def batch_norm__wrong_reshaped_features(x, gamma, beta, eps=1e-5):
-    """x is reshaped to (d, B*n) in place of being transposed, so that each row mixes features of some tokens."""
-    rows = x.reshape(x.shape[-1], -1)
-    mean, variance = rows.mean(dim=1), rows.var(dim=1, correction=0)
+def batch_norm__wrong_reshaped_to_rows(x, gamma, beta, eps=1e-5):
+    """Reshapes x to d rows in place of moving its axes, so that a row mixes the features of some tokens."""
+    B, n, d = x.shape
+    rows = x.reshape(d, B * n)
+    mean = rows.mean(dim=1, keepdim=True)
+    variance = ((rows - mean) ** 2).mean(dim=1, keepdim=True)
+    normed = (rows - mean) / torch.sqrt(variance + eps)
+    return gamma * normed.reshape(B, n, d) + beta
+
+
+def batch_norm__wrong_divided_by_batch(x, gamma, beta, eps=1e-5):
+    """Sums the squares over all tokens of the batch, but divides them by the number of sequences alone."""
+    B = x.shape[0]
+    mean = x.mean(dim=(0, 1), keepdim=True)
+    variance = ((x - mean) ** 2).sum(dim=(0, 1), keepdim=True) / B
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def batch_norm__wrong_running_averages(x, gamma, beta, eps=1e-5):
-    """It normalises with running averages that are kept from call to call, not with the statistics of this batch."""
-    d = x.shape[-1]
-    mean, variance = _running.get(d, (torch.zeros(d, dtype=x.dtype), torch.ones(d, dtype=x.dtype)))
-    mean = 0.9 * mean + 0.1 * x.mean(dim=(0, 1))
-    variance = 0.9 * variance + 0.1 * x.var(dim=(0, 1), correction=0)
-    _running[d] = mean.detach(), variance.detach()
-    return (gamma * (x - mean) / torch.sqrt(variance + eps) + beta).to(x.dtype)
-
-
-def batch_norm__wrong_first_sequence(x, gamma, beta, eps=1e-5):
-    """Mean and variance are those of the first sequence, and the others are normalised with them."""
-    mean = x[0].mean(dim=0)
-    variance = x[0].var(dim=0, correction=0)
-    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
-
-
-def batch_norm__wrong_two_one_mean_and_shift(x, gamma, beta, eps=1e-5):
-    """All features share one mean and one variance, and beta is added before gamma multiplies."""
-    mean = x.mean()
-    variance = ((x - mean) ** 2).mean()
-    return gamma * ((x - mean) / torch.sqrt(variance + eps) + beta)
+def batch_norm__wrong_place_by_place(x, gamma, beta, eps=1e-5):
+    """Averages over the batch alone, each position by itself, and multiplies x + beta by gamma at the end."""
+    mean = x.mean(dim=0, keepdim=True)
+    variance = ((x - mean) ** 2).mean(dim=0, keepdim=True)
+    normed = (x - mean) / torch.sqrt(variance + eps)
+    return (normed + beta) * gamma
 
 
 def batch_norm__right_feature_by_feature(x, gamma, beta, eps=1e-5):
-    """A Python loop over the features, each a column of numbers normalised by itself and stacked at the end."""
+    """Goes through the features in a loop and stacks the columns behind one another."""
     columns = []
-    for c in range(x.shape[-1]):
-        column = x[:, :, c]
-        away = column - column.mean()
-        columns.append(gamma[c] * away / (away.pow(2).mean() + eps) ** 0.5 + beta[c])
+    for column, scale, shift in zip(x.unbind(-1), gamma, beta, strict=True):
+        deviation = column - column.mean()
+        columns.append(deviation * torch.rsqrt(deviation.square().mean() + eps) * scale + shift)
     return torch.stack(columns, dim=-1)
-
-
-def batch_norm__right_covariance(x, gamma, beta, eps=1e-5):
-    """The variances are the diagonal of torch.cov over all tokens as observations, without correction."""
-    rows = x.flatten(0, 1)
-    d = rows.shape[1]
-    variance = torch.cov(rows.T, correction=0).reshape(d, d).diagonal()
-    scale = gamma * (variance + eps).rsqrt()
-    return ((rows - rows.mean(0)) * scale + beta).unflatten(0, x.shape[:2])
 
 
 # gelu
 
 
-def gelu__wrong_tanh(x):
-    """It is the approximation with tanh, not the exact form with erf."""
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+def gelu__wrong_standardised_first(x):
+    """Subtracts the mean of all entries and divides by their deviation, to make x a standard normal variable."""
+    z = (x - x.mean()) / (x.std(correction=0) + 1e-5)
+    return x * 0.5 * (1 + torch.erf(z / math.sqrt(2)))
 
 
-def gelu__wrong_sigmoid(x):
-    """The probability is approximated by sigmoid(1.702 x) in place of the exact normal distribution."""
-    return x * torch.sigmoid(1.702 * x)
-
-
-def gelu__wrong_bracket(x):
-    """The root of 2 divides the result of erf in place of its argument."""
+def gelu__wrong_root_outside(x):
+    """Divides the value of erf by the root of 2, and not what goes into it."""
     return x / 2 * (1 + torch.erf(x) / math.sqrt(2))
 
 
-def gelu__wrong_density(x):
-    """x is multiplied by the density of the normal distribution in place of its cumulative probability."""
-    return x * torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+def gelu__wrong_single_numbers(x):
+    """Takes erf of single Python numbers and makes a new float32 tensor of them: digits and gradient are lost."""
+    values = [math.erf(value / math.sqrt(2)) for value in x.flatten().tolist()]
+    phi = (1 + torch.tensor(values).reshape(x.shape)) / 2
+    return x * phi
 
 
-def gelu__wrong_other_tail(x):
-    """The sign before erf is a minus, so x is multiplied by the probability of being larger than x."""
-    return x / 2 * (1 - torch.erf(x / math.sqrt(2)))
+def gelu__wrong_negatives_to_zero(x):
+    """Sets the result to 0 for negative numbers as ReLU does, though GELU lets a part of them through."""
+    phi = 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+    return torch.clamp(x, min=0) * phi
 
 
-def gelu__wrong_two_root_and_half(x):
-    """erf's argument is multiplied by the root of 2 in place of divided, and the factor one half is missing."""
-    return x * (1 + torch.erf(x * math.sqrt(2)))
+def gelu__wrong_density_and_width(x):
+    """Multiplies x by the bell curve's height and not by the area to the left, with exp(-x²) in place of exp(-x²/2)."""
+    height = torch.exp(-(x**2)) / math.sqrt(2 * math.pi)
+    return x * height
 
 
 def gelu__right_complement(x):
-    """The complementary error function erfc of -x replaces 1 + erf."""
-    return torch.erfc(-x * math.sqrt(0.5)) * x * 0.5
-
-
-def gelu__right_ndtr(x):
-    """The normal distribution function itself, torch.special.ndtr, gives the probability."""
-    return torch.special.ndtr(x).mul(x)
+    """Uses erfc, the complement of the error function, on the mirrored argument."""
+    return torch.erfc(x * -math.sqrt(0.5)).mul(x).mul(0.5)
 
 
 # feed_forward
 
 
-def feed_forward__wrong_activation_last(x, W_1, b_1, W_2, b_2, activation):
-    """The activation is applied to the result of the second map in place of between the two maps."""
-    return activation((x @ W_1 + b_1) @ W_2 + b_2)
-
-
-def feed_forward__wrong_late_bias(x, W_1, b_1, W_2, b_2, activation):
-    """b_1 is added after the activation, so the activation decides without the bias."""
+def feed_forward__wrong_bias_after_activation(x, W_1, b_1, W_2, b_2, activation):
+    """Adds the first bias after the activation in place of before."""
     hidden = activation(x @ W_1) + b_1
     return hidden @ W_2 + b_2
 
 
-def feed_forward__wrong_always_relu(x, W_1, b_1, W_2, b_2, activation):
-    """ReLU is built in and the handed activation is never called."""
-    hidden = torch.relu(x @ W_1 + b_1)
-    return hidden @ W_2 + b_2
-
-
-def feed_forward__wrong_linear_layout(x, W_1, b_1, W_2, b_2, activation):
-    """F.linear gets the matrices as they are though it multiplies with their transpose, so it fits for d_ff = d_model
-    only, and is then wrong."""
-    return F.linear(activation(F.linear(x, W_1, b_1)), W_2, b_2)
+def feed_forward__wrong_bent_twice(x, W_1, b_1, W_2, b_2, activation):
+    """Applies the activation to the hidden features twice, which shows with all but those like ReLU."""
+    hidden = activation(x @ W_1 + b_1)
+    return activation(hidden) @ W_2 + b_2
 
 
 def feed_forward__wrong_three_axes(x, W_1, b_1, W_2, b_2, activation):
-    """The einsum names exactly three axes, so that a single token, (n, d) or (B, h, n, d) fails."""
-    hidden = activation(torch.einsum("bnd,df->bnf", x, W_1) + b_1)
-    return torch.einsum("bnf,fd->bnd", hidden, W_2) + b_2
+    """Takes B, n and d_model from the shape of x, so that only tokens with exactly three axes get through."""
+    B, n, d_model = x.shape
+    hidden = activation(x.reshape(B * n, d_model) @ W_1 + b_1)
+    return (hidden @ W_2 + b_2).reshape(B, n, d_model)
 
 
-def feed_forward__wrong_two_residual_no_bias(x, W_1, b_1, W_2, b_2, activation):
-    """The token itself is added as a residual, and b_2 is forgotten."""
-    return x + activation(x @ W_1 + b_1) @ W_2
+def feed_forward__wrong_always_relu(x, W_1, b_1, W_2, b_2, activation):
+    """Uses ReLU whatever activation is handed over."""
+    return F.relu(x @ W_1 + b_1) @ W_2 + b_2
 
 
-def feed_forward__right_unit_by_unit(x, W_1, b_1, W_2, b_2, activation):
-    """A Python loop over the hidden units, each of which adds its row of W_2."""
-    out = b_2.expand(x.shape)
-    for question, demand, answer in zip(W_1.T, b_1, W_2, strict=True):
-        decision = activation((x * question).sum(dim=-1) + demand)
-        out = out + decision[..., None] * answer
-    return out
+def feed_forward__wrong_way_back_and_bypass(x, W_1, b_1, W_2, b_2, activation):
+    """Goes back through the transpose of W_1 in place of W_2, and adds x to the result."""
+    hidden = activation(F.linear(x, W_1.T, b_1))
+    return x + F.linear(hidden, W_1, b_2)
 
 
-def feed_forward__right_transposed_linear(x, W_1, b_1, W_2, b_2, activation):
-    """F.linear with the transposed matrices for the first map, and an einsum for the second."""
-    hidden = activation(F.linear(x, W_1.mT, b_1))
-    return b_2 + torch.einsum("...f,fd->...d", hidden, W_2)
+def feed_forward__right_bias_as_a_row(x, W_1, b_1, W_2, b_2, activation):
+    """Appends a 1 to each token and the bias as a last row to each matrix."""
+
+    def affine(tokens, W, b):
+        ones = torch.ones_like(tokens[..., :1])
+        return torch.cat([tokens, ones], dim=-1) @ torch.cat([W, b.unsqueeze(0)])
+
+    return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
 # post_norm_block
 
 
-def post_norm_block__wrong_norm_before_add(x, params, n_heads, mask=None):
-    """What a sublayer returns is normed before it is added, so the sums themselves are never normed."""
-    p = params
-    a = _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    y = x + _norm(a, p["gamma_1"], p["beta_1"])
-    f = _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return y + _norm(f, p["gamma_2"], p["beta_2"])
+def post_norm_block__wrong_sublayers_normed(x, params, n_heads, mask=None):
+    """Norms what each sublayer returns and then adds it, so that the sum itself is not normed."""
+    y = x + _norm_1(_attend(x, params, n_heads, mask), params)
+    return y + _norm_2(_ffn(y, params), params)
 
 
-def post_norm_block__wrong_second_residual(x, params, n_heads, mask=None):
-    """The second residual adds the block's input x in place of y, the result of the first half."""
-    p = params
-    a = _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    y = _norm(x + a, p["gamma_1"], p["beta_1"])
-    f = _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _norm(x + f, p["gamma_2"], p["beta_2"])
+def post_norm_block__wrong_bias_twice(x, params, n_heads, mask=None):
+    """Adds b_O once more to the result of the attention, which holds it already."""
+    attended = _attend(x, params, n_heads, mask) + params["b_O"]
+    y = _norm_1(x + attended, params)
+    return _norm_2(y + _ffn(y, params), params)
 
 
-def post_norm_block__wrong_one_norm_twice(x, params, n_heads, mask=None):
-    """Both norms use gamma_1 and beta_1, and those of the second norm are never read."""
-    p = params
-
-    def norm(t):
-        return _norm(t, p["gamma_1"], p["beta_1"])
-
-    y = norm(x + _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask))
-    return norm(y + _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu))
-
-
-def post_norm_block__wrong_inverted_mask(x, params, n_heads, mask=None):
-    """The mask is turned round before it is handed over, as if True meant "may not attend"."""
-    p = params
-    hidden = None if mask is None else ~mask
-    a = _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, hidden)
-    y = _norm(x + a, p["gamma_1"], p["beta_1"])
-    f = _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _norm(y + f, p["gamma_2"], p["beta_2"])
-
-
-def post_norm_block__wrong_no_first_residual(x, params, n_heads, mask=None):
-    """The residual around the attention is missing: its output is normed alone."""
-    p = params
-    a = _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    y = _norm(a, p["gamma_1"], p["beta_1"])
-    f = _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _norm(y + f, p["gamma_2"], p["beta_2"])
-
-
-def post_norm_block__wrong_two_ffn_of_x_with_relu(x, params, n_heads, mask=None):
-    """The FFN reads x in place of y, and its activation is ReLU in place of the exact GELU."""
-    p = params
-    a = _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    y = _norm(x + a, p["gamma_1"], p["beta_1"])
-    f = _ffn(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], F.relu)
-    return _norm(y + f, p["gamma_2"], p["beta_2"])
-
-
-def post_norm_block__right_one_sequence_at_a_time(x, params, n_heads, mask=None):
-    """A Python loop over the sequences of the batch, each run by itself with its own slice of the expanded mask."""
-    p = params
-    batch, n, _ = x.shape
+def post_norm_block__wrong_mask_turned_round(x, params, n_heads, mask=None):
+    """Turns the mask round before the attention gets it, as if True meant “may not attend”."""
     if mask is not None:
-        mask = mask.expand(batch, n_heads, n, n)
-    done = []
-    for b in range(batch):
-        one = x[b : b + 1]
-        own = None if mask is None else mask[b : b + 1]
-        one = one + _attention(one, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, own)
-        one = _norm(one, p["gamma_1"], p["beta_1"])
-        one = one + _ffn(one, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-        done.append(_norm(one, p["gamma_2"], p["beta_2"]))
-    return torch.cat(done)
+        mask = ~mask
+    y = _norm_1(x + _attend(x, params, n_heads, mask), params)
+    return _norm_2(y + _ffn(y, params), params)
 
 
-def post_norm_block__right_heads_summed(x, params, n_heads, mask=None):
-    """Attention is written out as a sum of the heads' contributions, each with its own stretch of W_O, by einsum."""
-    p = params
-    batch, n, _ = x.shape
-    d_head = p["W_Q"].shape[1] // n_heads
-    total = x + p["b_O"]
-    allowed = torch.ones(n, n, dtype=torch.bool) if mask is None else mask
-    allowed = allowed.to(x.device).expand(batch, n_heads, n, n)
-    for h in range(n_heads):
-        part = slice(h * d_head, (h + 1) * d_head)
-        q, k, v = (x @ p[name][:, part] for name in ("W_Q", "W_K", "W_V"))
-        scores = torch.einsum("bid,bjd->bij", q, k) / math.sqrt(d_head)
-        may = allowed[:, h]
-        weights = scores.masked_fill(~may, torch.finfo(x.dtype).min).softmax(dim=-1) * may
-        total = total + torch.einsum("bij,bjd,dm->bim", weights, v, p["W_O"][part])
-    y = _norm(total, p["gamma_1"], p["beta_1"])
-    hidden = torch.special.ndtr(y @ p["W_1"] + p["b_1"]) * (y @ p["W_1"] + p["b_1"])
-    return _norm(y + p["b_2"] + hidden @ p["W_2"], p["gamma_2"], p["beta_2"])
+def post_norm_block__wrong_ffn_before_the_norm(x, params, n_heads, mask=None):
+    """Feeds the network with the sum as it is before the first norm, and adds that to the normed tokens."""
+    total = x + _attend(x, params, n_heads, mask)
+    y = _norm_1(total, params)
+    return _norm_2(y + _ffn(total, params), params)
+
+
+def post_norm_block__wrong_first_norm_and_first_x(x, params, n_heads, mask=None):
+    """Uses gamma_1 and beta_1 in both norms, and adds x in place of y in the second residual."""
+    gamma, beta = params["gamma_1"], params["beta_1"]
+    y = _norm(x + _attend(x, params, n_heads, mask), gamma, beta)
+    return _norm(x + _ffn(y, params), gamma, beta)
+
+
+def post_norm_block__right_all_in_einsum(x, params, n_heads, mask=None):
+    """Writes everything out: heads as an axis of the weights, the softmax by logsumexp, the norms by rsqrt."""
+    B, n, _ = x.shape
+    W_Q, W_K, W_V = (params[name].unflatten(1, (n_heads, -1)) for name in ("W_Q", "W_K", "W_V"))
+    Q, K, V = (torch.einsum("bic,chd->hbid", x, W) for W in (W_Q, W_K, W_V))
+    scores = torch.einsum("hbid,hbjd->hbij", Q, K) * W_Q.shape[-1] ** -0.5
+    if mask is not None:
+        allowed = mask.broadcast_to(B, n_heads, n, n).transpose(0, 1)
+        nothing = ~allowed.any(dim=-1, keepdim=True)
+        scores = scores.masked_fill(~(allowed | nothing), -torch.inf)
+    A = torch.exp(scores - scores.logsumexp(dim=-1, keepdim=True))
+    if mask is not None:
+        A = A.masked_fill(nothing, 0)
+    attended = torch.einsum("hbij,hbjd,hdc->bic", A, V, params["W_O"].unflatten(0, (n_heads, -1))) + params["b_O"]
+
+    def normed(tokens, number):
+        z = tokens - tokens.mean(dim=-1, keepdim=True)
+        scale = torch.rsqrt(z.square().mean(dim=-1, keepdim=True) + 1e-5)
+        return torch.addcmul(params[f"beta_{number}"], z * scale, params[f"gamma_{number}"])
+
+    y = normed(x + attended, 1)
+    hidden = F.linear(y, params["W_1"].T, params["b_1"])
+    hidden = hidden * torch.special.ndtr(hidden)
+    return normed(y + F.linear(hidden, params["W_2"].T, params["b_2"]), 2)
 
 
 # pre_norm_block
 
 
-def pre_norm_block__wrong_normed_bypass(x, params, n_heads, mask=None):
-    """The residuals add the normed tokens in place of the tokens as they are."""
-    p = params
-    x = _norm(x, p["gamma_1"], p["beta_1"])
-    x = x + _attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    x = _norm(x, p["gamma_2"], p["beta_2"])
-    return x + _ffn(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+def pre_norm_block__wrong_adds_into_x(x, params, n_heads, mask=None):
+    """Adds what the sublayers find into the tensor x that was handed over, which changes the caller's tokens."""
+    x += _attend(_norm_1(x, params), params, n_heads, mask)
+    x += _ffn(_norm_2(x, params), params)
+    return x
 
 
-def pre_norm_block__wrong_ffn_unnormed(x, params, n_heads, mask=None):
-    """The FFN reads the stream without the second norm, so gamma_2 and beta_2 are never used."""
-    p = params
-    normed = _norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    return y + _ffn(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+def pre_norm_block__wrong_only_queries_normed(x, params, n_heads, mask=None):
+    """Makes the queries from the normed tokens, but keys and values from the tokens as they are."""
+    y = x + _attend(x, params, n_heads, mask, asks=_norm_1(x, params))
+    return y + _ffn(_norm_2(y, params), params)
 
 
-def pre_norm_block__wrong_causal_without_mask(x, params, n_heads, mask=None):
-    """Where no mask is given it makes a causal one, though None means that every token may attend to all."""
-    p = params
+def pre_norm_block__wrong_dropout(x, params, n_heads, mask=None):
+    """Sets one in ten entries of each sublayer's output to 0 at random, though nothing may be drawn."""
+    y = x + F.dropout(_attend(_norm_1(x, params), params, n_heads, mask), p=0.1)
+    return y + F.dropout(_ffn(_norm_2(y, params), params), p=0.1)
+
+
+def pre_norm_block__wrong_one_norm_for_both(x, params, n_heads, mask=None):
+    """Norms x once and hands that to both sublayers, so that the network does not see what attention brought."""
+    normed = _norm_1(x, params)
+    y = x + _attend(normed, params, n_heads, mask)
+    return y + _ffn(normed, params)
+
+
+def pre_norm_block__wrong_no_mask_norm_behind(x, params, n_heads, mask=None):
+    """Does not hand the mask on, and norms what the network returns in place of what it reads."""
+    y = x + _attend(_norm_1(x, params), params, n_heads)
+    return y + _norm_2(_ffn(y, params), params)
+
+
+def pre_norm_block__right_sequences_and_heads_in_loops(x, params, n_heads, mask=None):
+    """Adds up, in loops over sequences and heads, what each head writes into the stream through its rows of W_O."""
+    B, n, _ = x.shape
     if mask is None:
-        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool).tril()
-    normed = _norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    normed = _norm(y, p["gamma_2"], p["beta_2"])
-    return y + _ffn(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-
-
-def pre_norm_block__wrong_parallel(x, params, n_heads, mask=None):
-    """Both sublayers read x side by side, so the FFN does not see what attention has brought."""
-    p = params
-    first = _norm(x, p["gamma_1"], p["beta_1"])
-    second = _norm(x, p["gamma_2"], p["beta_2"])
-    a = _attention(first, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    return x + a + _ffn(second, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-
-
-def pre_norm_block__wrong_writes_into_x(x, params, n_heads, mask=None):
-    """The sublayers are added with += into x itself, so the caller's tensor changes."""
-    p = params
-    normed = _norm(x, p["gamma_1"], p["beta_1"])
-    x += _attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    normed = _norm(x, p["gamma_2"], p["beta_2"])
-    x += _ffn(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return x
-
-
-def pre_norm_block__wrong_two_query_key_and_activation(x, params, n_heads, mask=None):
-    """W_Q and W_K have changed places in the call of the attention, and the FFN uses SiLU in place of GELU."""
-    p = params
-    normed = _norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _attention(normed, p["W_K"], p["W_Q"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    normed = _norm(y, p["gamma_2"], p["beta_2"])
-    return y + _ffn(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], F.silu)
-
-
-def pre_norm_block__right_loop_over_sublayers(x, params, n_heads, mask=None):
-    """The two halves are one loop over pairs of a norm's number and a sublayer, a lambda."""
-    p = params
-    sublayers = {
-        "1": lambda t: _attention(t, *(p[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O")), n_heads, mask),
-        "2": lambda t: _ffn(t, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu),
-    }
-    for number, sublayer in sublayers.items():
-        x = sublayer(_norm(x, p[f"gamma_{number}"], p[f"beta_{number}"])) + x
-    return x
-
-
-def pre_norm_block__right_query_by_query(x, params, n_heads, mask=None):
-    """Attention is written out with a loop over the queries, and the FFN token by token in the same loop."""
-    p = params
-    batch, n, _ = x.shape
-    normed = _norm(x, p["gamma_1"], p["beta_1"])
-    Q, K, V = ((normed @ p[k]).unflatten(-1, (n_heads, -1)) for k in ("W_Q", "W_K", "W_V"))
-    may = torch.ones(n, n, dtype=torch.bool) if mask is None else mask
-    may = may.expand(batch, n_heads, n, n)
-    tokens = []
-    for i in range(n):
-        scores = torch.einsum("bhd,bjhd->bhj", Q[:, i], K) / Q.shape[-1] ** 0.5
-        weights = scores.masked_fill(~may[:, :, i], torch.finfo(x.dtype).min).softmax(-1) * may[:, :, i]
-        heads = torch.einsum("bhj,bjhd->bhd", weights, V).flatten(1)
-        y = x[:, i] + (heads @ p["W_O"] + p["b_O"])
-        z = _norm(y, p["gamma_2"], p["beta_2"])
-        tokens.append(y + _ffn(z, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu))
-    return torch.stack(tokens, dim=1)
+        mask = torch.ones(n, n, dtype=torch.bool)
+    mask = mask.broadcast_to(B, n_heads, n, n)
+    width = params["W_Q"].shape[1] // n_heads
+    W = {name: params[name].split(width, dim=1) for name in ("W_Q", "W_K", "W_V")}
+    stream = []
+    for tokens, allowed in zip(x, mask, strict=True):
+        normed, y = _norm_1(tokens, params), tokens + params["b_O"]
+        for a, rows in enumerate(params["W_O"].split(width)):
+            scores = (normed @ W["W_Q"][a]) @ (normed @ W["W_K"][a]).T / math.sqrt(width)
+            some = allowed[a].any(dim=-1, keepdim=True)
+            weights = scores.masked_fill(~(allowed[a] | ~some), -torch.inf).softmax(dim=-1) * some
+            y = y + weights @ (normed @ W["W_V"][a] @ rows)
+        stream.append(y + _ffn(_norm_2(y, params), params))
+    return torch.stack(stream)
 
 
 # transformer_logits
 
 
-def transformer_logits__wrong_full_length_only(tokens, params, n_heads):
-    """All rows of W_pos are added, not the first n, so a text shorter than n_ctx does not fit."""
+def transformer_logits__wrong_last_positions(tokens, params, n_heads):
+    """Adds the last n rows of W_pos in place of the first n."""
     n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    x = params["W_E"][tokens] + params["W_pos"][-n:]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
+        x = _pre_norm(x, block, n_heads, causal)
     return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
-
-
-def transformer_logits__wrong_tied(tokens, params, n_heads):
-    """It unembeds with the transpose of W_E, as with tied embeddings, and never uses W_U."""
-    n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
-    for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
-    return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_E"].T
 
 
 def transformer_logits__wrong_scaled_embedding(tokens, params, n_heads):
-    """The token embeddings are multiplied by the root of d_model, as in 2017, before the positions are added."""
+    """Multiplies the embeddings of the tokens by the root of d_model before the positions are added."""
     n = tokens.shape[1]
-    d_model = params["W_E"].shape[1]
-    x = params["W_E"][tokens] * math.sqrt(d_model) + params["W_pos"][:n]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    x = params["W_E"][tokens] * math.sqrt(params["W_E"].shape[1])
+    x = x + params["W_pos"][:n]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
+        x = _pre_norm(x, block, n_heads, causal)
     return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_final_norm_in_loop(tokens, params, n_heads):
-    """The final norm stands inside the loop, so the stream is normed after every block."""
+def transformer_logits__wrong_positions_in_every_block(tokens, params, n_heads):
+    """Adds the positions anew before every block, so that they count once for each block."""
+    n = tokens.shape[1]
+    x, positions = params["W_E"][tokens], params["W_pos"][:n]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    for block in params["blocks"]:
+        x = _pre_norm(x + positions, block, n_heads, causal)
+    return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__wrong_positions_by_id(tokens, params, n_heads):
+    """Looks the positions up by the ids of the tokens, which also fails where an id is n_ctx or more."""
+    n = tokens.shape[1]
+    x = F.embedding(tokens, params["W_E"]) + F.embedding(tokens, params["W_pos"])
+    causal = torch.ones(n, n).tril().bool()
+    for block in params["blocks"]:
+        x = _pre_norm(x, block, n_heads, causal)
+    return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__wrong_normed_in_the_loop(tokens, params, n_heads):
+    """Applies the final norm after every block, and gives the causal mask to the first block alone."""
     n = tokens.shape[1]
     x = params["W_E"][tokens] + params["W_pos"][:n]
     mask = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
-        x = _norm(x, params["gamma_f"], params["beta_f"])
+        x = _norm(_pre_norm(x, block, n_heads, mask), params["gamma_f"], params["beta_f"])
+        mask = None
     return x @ params["W_U"]
 
 
-def transformer_logits__wrong_not_itself(tokens, params, n_heads):
-    """The triangle of the causal mask begins below the diagonal, so a token does not see itself."""
-    n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.ones(n, n, dtype=torch.bool).tril(diagonal=-1)
-    for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
-    return _norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
-
-
-def transformer_logits__wrong_two_first_block_and_softmax(tokens, params, n_heads):
-    """Every round of the loop uses the first block's weights, and softmax turns the logits into probabilities."""
-    n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
-    for _ in params["blocks"]:
-        x = _pre_norm_block(x, params["blocks"][0], n_heads, mask)
-    return (_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]).softmax(dim=-1)
-
-
-def transformer_logits__right_one_hot(tokens, params, n_heads):
-    """The embedding is a product with one-hot rows, and the mask compares positions."""
-    n, vocab = tokens.shape[1], params["W_E"].shape[0]
-    chosen = F.one_hot(tokens, vocab).to(params["W_E"].dtype)
-    x = torch.einsum("bnv,vd->bnd", chosen, params["W_E"]) + params["W_pos"].narrow(0, 0, n)
-    place = torch.arange(n)
-    past = place.unsqueeze(1).ge(place)
-    for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, past[None, None])
-    x = _norm(x, params["gamma_f"], params["beta_f"])
-    return torch.einsum("bnd,dv->bnv", x, params["W_U"])
-
-
-def transformer_logits__right_prefix_by_prefix(tokens, params, n_heads):
-    """Each position's logits come from a run of their own over the text up to there, of which the last is kept."""
-    last = []
-    for end in range(1, tokens.shape[1] + 1):
-        x = F.embedding(tokens[:, :end], params["W_E"]) + params["W_pos"][:end]
-        for block in params["blocks"]:
-            x = _pre_norm_block(x, block, n_heads, ~torch.ones(end, end, dtype=torch.bool).triu(1))
-        last.append(_norm(x[:, -1], params["gamma_f"], params["beta_f"]) @ params["W_U"])
-    return torch.stack(last, dim=1)
+def transformer_logits__right_written_with_a_cache(tokens, params, n_heads):
+    """Sends the tokens through one position after the other, with kept keys and values and without any mask."""
+    ids = F.one_hot(tokens, len(params["W_E"])).to(params["W_E"].dtype)
+    kept = [([], []) for _ in params["blocks"]]
+    logits = []
+    for i in range(tokens.shape[1]):
+        x = ids[:, i] @ params["W_E"] + params["W_pos"][i]
+        for p, (keys, values) in zip(params["blocks"], kept, strict=True):
+            a = _norm_1(x, p)
+            query, key, value = ((a @ p[name]).unflatten(1, (n_heads, -1)) for name in ("W_Q", "W_K", "W_V"))
+            keys.append(key)
+            values.append(value)
+            scores = torch.stack([(query * old).sum(-1) for old in keys]) * query.shape[-1] ** -0.5
+            weights = scores.softmax(dim=0).unsqueeze(-1)
+            heads = (weights * torch.stack(values)).sum(0)
+            x = x + heads.flatten(1) @ p["W_O"] + p["b_O"]
+            x = x + _ffn(_norm_2(x, p), p)
+        logits.append(_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"])
+    return torch.stack(logits, dim=1)
 
 
 # bits_per_token
 
 
-def bits_per_token__wrong_mean_of_texts(logits, targets, mask):
-    """It takes the mean of each text and then the mean of the texts, so a short text weighs as much as a long one."""
-    safe = targets.masked_fill(~mask, 0)
-    cost = -logits.log_softmax(dim=-1).gather(-1, safe[..., None])[..., 0] / math.log(2)
-    count = mask.sum(dim=1)
-    each = (cost * mask).sum(dim=1) / count.clamp(min=1)
-    return each.sum() / (count > 0).sum().clamp(min=1)
-
-
-def bits_per_token__wrong_divided_by_all(logits, targets, mask):
-    """The sum over the tokens that count is divided by the number of all places, filler included."""
-    safe = torch.where(mask, targets, 0)
-    cost = -logits.log_softmax(dim=-1).gather(-1, safe.unsqueeze(-1)).squeeze(-1) / math.log(2)
-    return (cost * mask).mean()
-
-
 def bits_per_token__wrong_log_of_softmax(logits, targets, mask):
-    """It takes log2 of the finished softmax, where a probability too small for a float is 0 and costs infinity."""
-    if not mask.any():
-        return logits.sum() * 0
-    probabilities = logits[mask].softmax(dim=-1)
-    chosen = probabilities.gather(1, targets[mask][:, None])
-    return -torch.log2(chosen).mean()
+    """Takes the logarithm of the probability plus 1e-9, so that no token ever costs more than 30 bits."""
+    logits, targets = logits[mask], targets[mask]
+    probabilities = torch.softmax(logits, dim=-1)
+    given = probabilities[torch.arange(len(targets)), targets]
+    costs = -torch.log2(given + 1e-9)
+    return costs.sum() / max(len(targets), 1)
 
 
-def bits_per_token__wrong_shifted(logits, targets, mask):
-    """The targets are moved by one place though targets[:, i] already belongs to the logits of place i."""
-    counts = mask[:, 1:]
-    scores, wanted = logits[:, :-1][counts], targets[:, 1:][counts]
-    cost = torch.logsumexp(scores, dim=-1) - scores.gather(1, wanted[:, None])[:, 0]
-    return cost.sum() / math.log(2) / max(1, int(counts.sum()))
+def bits_per_token__wrong_filler_thrown_out_late(logits, targets, mask):
+    """Computes the cost of the filler too and drops it with where, so that NaN there makes its gradient NaN."""
+    safe = targets.clamp(0, logits.shape[-1] - 1)
+    log_p = torch.log_softmax(logits, dim=-1).gather(-1, safe.unsqueeze(-1)).squeeze(-1)
+    costs = torch.where(mask, -log_p / math.log(2), torch.zeros_like(log_p))
+    return costs.sum() / mask.sum().clamp(min=1)
 
 
-def bits_per_token__wrong_only_minus_100(logits, targets, mask):
-    """Only -100 is taken for filler before the targets are looked up, so any other number outside the vocabulary
-    fails."""
-    safe = torch.where(targets == -100, 0, targets)
-    cost = -logits.log_softmax(dim=-1).gather(-1, safe[..., None])[..., 0] / math.log(2)
-    return (cost * mask).sum() / mask.sum().clamp(min=1)
+def bits_per_token__wrong_shifted_once_more(logits, targets, mask):
+    """Moves the targets by one place against the logits, though place i of the logits scores targets[:, i]."""
+    logits, targets, mask = logits[:, :-1], targets[:, 1:], mask[:, 1:]
+    log_p = torch.log_softmax(logits[mask], dim=-1)
+    costs = -log_p.gather(1, targets[mask][:, None]) / math.log(2)
+    return costs.sum() / mask.sum().clamp(min=1)
 
 
-def bits_per_token__wrong_two_axis_and_nats(logits, targets, mask):
-    """The softmax runs over the places in place of the vocabulary, and the result is in nats, not bits."""
-    safe = targets.masked_fill(~mask, 0)
-    cost = -logits.log_softmax(dim=1).gather(-1, safe[..., None])[..., 0]
-    return cost[mask].sum() / mask.sum().clamp(min=1)
+def bits_per_token__wrong_entropy(logits, targets, mask):
+    """Averages the entropy of the model's own probabilities, and takes no notice of which token came."""
+    log_p = torch.log_softmax(logits[mask], dim=-1)
+    p = log_p.exp()
+    surprise = torch.where(p > 0, -log_p, torch.zeros_like(p)) / math.log(2)
+    return (p * surprise).sum() / mask.sum().clamp(min=1)
 
 
-def bits_per_token__right_differences(logits, targets, mask):
-    """The filler is cut out first, and the cost is the log of the sum of exp of the differences to the target."""
-    kept = logits[mask]
-    own = kept.take_along_dim(targets[mask].unsqueeze(1), dim=1)
-    nats = torch.logsumexp(kept - own, dim=1)
-    return nats.sum() / (math.log(2) * max(len(kept), 1))
+def bits_per_token__wrong_mean_of_texts_in_nats(logits, targets, mask):
+    """Averages within each sequence first and then over the sequences, and counts in nats in place of bits."""
+    means = []
+    for row, wanted, counts in zip(logits, targets, mask, strict=True):
+        if counts.any():
+            log_p = torch.log_softmax(row[counts], dim=-1)
+            means.append(-log_p.gather(1, wanted[counts].unsqueeze(1)).mean())
+    if not means:
+        return logits[mask].sum()
+    return torch.stack(means).mean()
 
 
-def bits_per_token__right_place_by_place(logits, targets, mask):
-    """A Python loop over all places that sums the cost of those that count."""
-    total, count = (logits[mask] * 0).sum(), 0
-    for b, i in mask.nonzero().tolist():
-        row = logits[b, i]
-        total = total + torch.logsumexp(row, 0) / math.log(2) - row[int(targets[b, i])] * math.log2(math.e)
-        count += 1
-    return total / count if count else total
+def bits_per_token__right_word_by_word(logits, targets, mask):
+    """Picks out the places that count in a loop, and takes logsumexp less the target's logit."""
+    counted = logits[mask]
+    costs = [torch.logsumexp(row, dim=0) - row[t] for row, t in zip(counted, targets[mask].tolist(), strict=True)]
+    if not costs:
+        return counted.sum()
+    return torch.stack(costs).mean() * (1 / math.log(2))
 
 
 # adamw_step
 
 
-def adamw_step__wrong_v_with_beta1(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """v is corrected for its start with beta1 in place of beta2."""
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta1**step)
+def adamw_step__wrong_averages_in_place(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Writes the new averages into the tensors m and v that were handed over, and returns these."""
+    m.mul_(beta1).add_(grad, alpha=1 - beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
     return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
 
 
-def adamw_step__wrong_decay_in_gradient(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """The decay is added to the gradient and so goes through both averages, which is Adam with L2, not AdamW."""
-    grad = grad + weight_decay * w
+def adamw_step__wrong_correction_times_step(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Corrects by (1 - beta) times the number of the step in place of 1 - beta to its power: right at step 1 only."""
     m = beta1 * m + (1 - beta1) * grad
     v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta2**step)
-    return w - lr * m_hat / (v_hat.sqrt() + eps), m, v
-
-
-def adamw_step__wrong_returns_corrected(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """The corrected averages are returned in place of the uncorrected ones."""
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m = m / (1 - beta1**step)
-    v = v / (1 - beta2**step)
-    w = w - lr * (m / (torch.sqrt(v) + eps) + weight_decay * w)
+    m_hat = m / ((1 - beta1) * step)
+    v_hat = v / ((1 - beta2) * step)
+    w = w - lr * (m_hat / (torch.sqrt(v_hat) + eps) + weight_decay * w)
     return w, m, v
 
 
-def adamw_step__wrong_in_place(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """m and v are updated in place and returned, so the caller's tensors change and nothing new is made."""
-    m.mul_(beta1).add_(grad, alpha=1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta2**step)
+def adamw_step__wrong_decay_without_lr(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Lets w lose the whole share weight_decay at every step, not multiplied by the learning rate."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad * grad
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
+    w = w * (1 - weight_decay) - lr * m_hat / (v_hat.sqrt() + eps)
+    return w, m, v
+
+
+def adamw_step__wrong_one_v_for_all(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Takes the mean square of the whole gradient into v, one number for all weights, and not each its own square."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad.square().mean()
+    m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
     return w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w), m, v
 
 
-def adamw_step__wrong_decay_without_lr(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """The decay is subtracted as a whole, without the factor lr."""
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta2**step)
-    return w - weight_decay * w - lr * m_hat / (v_hat.sqrt() + eps), m, v
-
-
-def adamw_step__wrong_two_no_m_correction_eps_in_root(
+def adamw_step__wrong_one_step_late_eps_under_root(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """m goes into the move without correction, and eps stands under the root in place of beside it."""
+    """Corrects with step + 1 as if steps were counted from 0, and puts eps under the root."""
     m = beta1 * m + (1 - beta1) * grad
     v = beta2 * v + (1 - beta2) * grad**2
-    v_hat = v / (1 - beta2**step)
-    return w - lr * (m / torch.sqrt(v_hat + eps) + weight_decay * w), m, v
+    t = step + 1
+    m_hat = m / (1 - beta1**t)
+    v_hat = v / (1 - beta2**t)
+    return w - lr * (m_hat / torch.sqrt(v_hat + eps) + weight_decay * w), m, v
 
 
-def adamw_step__right_library_form(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """The weight decays first, lerp makes the averages, and the corrections sit in the step size and the divisor."""
-    with torch.no_grad():
-        m = torch.lerp(m, grad, 1 - beta1)
-        v = torch.lerp(v, grad.square(), 1 - beta2)
-        divisor = v.sqrt() / math.sqrt(1 - beta2**step) + eps
-        shrunk = w * (1 - lr * weight_decay)
-        return torch.addcdiv(shrunk, m, divisor, value=-lr / (1 - beta1**step)), m, v
-
-
-def adamw_step__right_number_by_number(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
-    """A Python loop over the single numbers, as plain floats that are put back into tensors at the end."""
-    rows = []
-    for wi, gi, mi, vi in zip(*(t.flatten().tolist() for t in (w, grad, m, v)), strict=True):
-        mi += (1 - beta1) * (gi - mi)
-        vi += (1 - beta2) * (gi * gi - vi)
-        move = mi / (1 - beta1**step) / (math.sqrt(vi / (1 - beta2**step)) + eps)
-        rows.append((wi - lr * move - lr * weight_decay * wi, mi, vi))
-    columns = torch.tensor(rows, dtype=w.dtype).reshape(-1, 3).T
-    return tuple(column.reshape(w.shape).clone() for column in columns)
+def adamw_step__right_shrink_then_move(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    """Shrinks the old weight first, and leaves the corrections to the length of the step and to the root of v."""
+    m = torch.lerp(m, grad, 1 - beta1)
+    v = torch.addcmul(v * beta2, grad, grad, value=1 - beta2)
+    root = v.sqrt() / math.sqrt(1 - beta2**step)
+    return torch.addcdiv(w * (1 - lr * weight_decay), m, root + eps, value=-lr / (1 - beta1**step)), m, v
 
 
 # sample
 
 
-def sample__wrong_nucleus_one_short(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """A token is kept only while the sum with it is at most top_p, so the one that reaches top_p is cut off."""
-    tokens = list(prompt)
+def _nucleus(p, top_p):
+    """p with 0 for all but the fewest most likely ids that have top_p together."""
+    order = p.argsort(descending=True, stable=True)
+    before = p[order].cumsum(0) - p[order]
+    kept = (before < top_p) | (top_p >= 1)
+    kept[0] = True
+    out = torch.zeros_like(p)
+    out[order[kept]] = p[order[kept]]
+    return out
+
+
+def _tempered(logits, temperature):
+    """softmax(logits / temperature), also for a temperature near 0."""
+    gap = logits - logits.max()
+    return torch.softmax(torch.where(gap == 0, gap, gap / temperature), dim=-1)
+
+
+def sample__wrong_writes_into_the_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Appends the new tokens to the list of the prompt itself, which the caller finds changed."""
+    tokens = prompt
     while len(tokens) < max_len:
         logits = next_logits(tokens)
         if temperature == 0:
             token = int(logits.argmax())
         else:
-            p = (logits / temperature).softmax(dim=-1)
-            ordered, ids = p.sort(descending=True)
-            keep = ordered.cumsum(0) <= top_p
-            keep[0] = True
-            p = torch.zeros_like(p).scatter(0, ids, ordered * keep)
+            p = _nucleus(_tempered(logits, temperature), top_p)
             token = int(torch.multinomial(p, 1, generator=generator))
-        tokens.append(token)
-        if token == end:
-            break
-    return tokens
-
-
-def sample__wrong_draws_sorted(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """It draws from the probabilities in sorted order and looks the id up afterwards, not in the order of the ids."""
-    tokens = list(prompt)
-    while len(tokens) < max_len:
-        logits = next_logits(tokens)
-        if temperature == 0:
-            token = int(logits.argmax())
-        else:
-            p, ids = (logits / temperature).softmax(dim=-1).sort(descending=True)
-            p = torch.where(p.cumsum(0) - p < top_p, p, 0)
-            token = int(ids[torch.multinomial(p, 1, generator=generator)])
         tokens.append(token)
         if token == end:
             break
@@ -739,17 +597,50 @@ def sample__wrong_draws_sorted(next_logits, prompt, end, max_len, temperature, t
 
 
 def sample__wrong_nucleus_before_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Which tokens are kept is decided by the probabilities before the temperature in place of after it."""
+    """Chooses the ids for top_p by the probabilities at temperature 1, and applies the temperature afterwards."""
     tokens = list(prompt)
     while len(tokens) < max_len:
-        logits = next_logits(tokens)
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            token = logits.argmax().item()
+        else:
+            kept = _nucleus(torch.softmax(logits, dim=-1), top_p) > 0
+            p = _tempered(logits.masked_fill(~kept, -torch.inf), temperature)
+            token = torch.multinomial(p, 1, generator=generator).item()
+        tokens.append(token)
+        if token == end:
+            break
+    return tokens
+
+
+def sample__wrong_draws_from_the_sorted(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Draws a rank from the sorted probabilities and looks up its id, so that a generator draws other tokens."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(list(tokens))
         if temperature == 0:
             token = int(logits.argmax())
         else:
-            plain, ids = logits.softmax(dim=-1).sort(descending=True)
-            out = ids[plain.cumsum(0) - plain >= top_p]
-            p = (logits / temperature).softmax(dim=-1)
-            p[out] = 0
+            p, order = _tempered(logits, temperature).sort(descending=True, stable=True)
+            p = _nucleus(p, top_p)
+            token = int(order[torch.multinomial(p, 1, generator=generator)])
+        tokens.append(token)
+        if token == end:
+            break
+    return tokens
+
+
+def sample__wrong_threshold(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Reads top_p as a bound for single tokens: keeps each whose own probability is 1 - top_p or more."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(list(tokens))
+        token = int(logits.argmax())
+        if temperature != 0:
+            p = _tempered(logits, temperature)
+            kept = p >= 1 - top_p
+            kept[token] = True
+            p = torch.where(kept, p, torch.zeros_like(p))
             token = int(torch.multinomial(p, 1, generator=generator))
         tokens.append(token)
         if token == end:
@@ -757,95 +648,33 @@ def sample__wrong_nucleus_before_temperature(next_logits, prompt, end, max_len, 
     return tokens
 
 
-def sample__wrong_end_in_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """It stops as soon as the end stands anywhere in the list, so a prompt that holds it is never continued."""
+def sample__wrong_end_in_prompt_times_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Writes nothing where the prompt's last token is end, and multiplies the logits by the temperature."""
     tokens = list(prompt)
-    while end not in tokens and len(tokens) < max_len:
-        logits = next_logits(tokens)
+    while len(tokens) < max_len and tokens[-1] != end:
+        logits = next_logits(list(tokens))
         if temperature == 0:
             tokens.append(int(logits.argmax()))
             continue
-        p = (logits / temperature).softmax(dim=-1)
-        ordered, ids = p.sort(descending=True)
-        p = torch.zeros_like(p).scatter(0, ids, ordered * (ordered.cumsum(0) - ordered < top_p))
+        p = _nucleus(torch.softmax(logits * temperature, dim=-1), top_p)
         tokens.append(int(torch.multinomial(p, 1, generator=generator)))
     return tokens
 
 
-def sample__wrong_last_token_only(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """The model is handed only the last token in place of all ids so far."""
-    tokens = list(prompt)
-    while len(tokens) < max_len:
-        logits = next_logits([tokens[-1]])
+def sample__right_without_sorting(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Sorts nothing: sums for each id, in a table of all pairs, what the likelier ids have together."""
+    written = []
+    while len(prompt) + len(written) < max_len and written[-1:] != [end]:
+        logits = next_logits([*prompt, *written])
+        best = int(logits.argmax())
         if temperature == 0:
-            token = int(logits.argmax())
-        else:
-            p = (logits / temperature).softmax(dim=-1)
-            ordered, ids = p.sort(descending=True)
-            p = torch.zeros_like(p).scatter(0, ids, ordered * (ordered.cumsum(0) - ordered < top_p))
-            token = int(torch.multinomial(p, 1, generator=generator))
-        tokens.append(token)
-        if token == end:
-            break
-    return tokens
-
-
-def sample__wrong_two_new_tokens_and_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """max_len counts the new tokens without the prompt, and the new tokens are appended to the caller's prompt."""
-    for _ in range(max_len):
-        logits = next_logits(prompt)
-        if temperature == 0:
-            token = int(logits.argmax())
-        else:
-            p = (logits / temperature).softmax(dim=-1)
-            ordered, ids = p.sort(descending=True)
-            p = torch.zeros_like(p).scatter(0, ids, ordered * (ordered.cumsum(0) - ordered < top_p))
-            token = int(torch.multinomial(p, 1, generator=generator))
-        prompt.append(token)
-        if token == end:
-            break
-    return prompt
-
-
-def sample__right_python_sorting(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """The nucleus is found with Python's sorted and a running sum, and a recursion goes on from the longer prompt."""
-    written = [int(token) for token in prompt]
-    if len(written) >= max_len:
-        return written
-    logits = next_logits(list(written))
-    if temperature == 0:
-        token = max(range(len(logits)), key=logits.tolist().__getitem__)
-    else:
-        p = torch.softmax(logits / temperature, 0)
-        values = p.tolist()
-        order = sorted(range(len(values)), key=lambda i: -values[i])
-        sums = accumulate(values[i] for i in order)
-        size = 1 + sum(total < top_p for total in sums)
-        kept = torch.zeros_like(p)
-        kept[order[:size]] = p[order[:size]]
-        token = torch.multinomial(kept, 1, generator=generator).item()
-    if token == end:
-        return [*written, token]
-    return sample__right_python_sorting(next_logits, [*written, token], end, max_len, temperature, top_p, generator)
-
-
-def sample__right_ascending(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """It sorts upwards, cuts the tail by what stands above each token, and brings the rest back to a sum of 1."""
-    text = [*prompt]
-    for _ in range(max_len - len(prompt)):
-        logits = next_logits(text[:])
-        if temperature == 0:
-            token = logits.topk(1).indices.item()
-        else:
-            p = (logits / temperature).log_softmax(0).exp()
-            order = p.argsort()
-            above = p[order].flip(0).cumsum(0).roll(1)
-            above[0] = 0
-            below_cut = torch.empty_like(p, dtype=torch.bool)
-            below_cut[order.flip(0)] = (above >= top_p) & (torch.arange(len(p)) > 0)
-            p = p.masked_fill(below_cut, 0)
-            token = torch.multinomial(p / p.sum(), 1, generator=generator).item()
-        text += [token]
-        if token == end:
-            return text
-    return text
+            written.append(best)
+            continue
+        gap = logits - logits[best]
+        p = torch.softmax(torch.where(gap == 0, torch.zeros_like(gap), gap / temperature), dim=-1)
+        ids = torch.arange(len(p))
+        likelier = (p > p[:, None]) | ((p == p[:, None]) & (ids < ids[:, None]))
+        before = (likelier * p).sum(dim=1)
+        kept = (before < top_p) | (ids == best) if top_p < 1 else ids >= 0
+        written.append(int(torch.multinomial(p * kept, 1, generator=generator)))
+    return [int(token) for token in [*prompt, *written]]

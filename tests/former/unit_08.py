@@ -3,991 +3,755 @@
 import math
 
 import torch
-import torch.nn.functional as F
+
+
+def _run_attention_only(tokens, weights):
+    n = tokens.shape[1]
+    may_attend = torch.ones(n, n, dtype=torch.bool).tril()
+    x = weights["W_E"][tokens] + weights["W_pos"][:n]
+    patterns = []
+    for block in weights["blocks"]:
+        scores = (x @ block["W_Q"]) @ (x @ block["W_K"]).mT
+        scores = scores / math.sqrt(block["W_Q"].shape[1])
+        A = scores.masked_fill(~may_attend, -torch.inf).softmax(dim=-1)
+        x = x + A @ x @ block["W_V"] @ block["W_O"]
+        patterns.append(A)
+    return x @ weights["W_U"], patterns
+
+
+def _causal_pattern(queries, keys, d_head):
+    n = queries.shape[-2]
+    may_attend = torch.ones(n, n, dtype=torch.bool).tril()
+    scores = queries @ keys.mT / math.sqrt(d_head)
+    return scores.masked_fill(~may_attend, -torch.inf).softmax(dim=-1)
+
 
 # repeated_sequences
 
 
-def repeated_sequences__wrong_each_token_repeated(batch, period, repeats, vocab_size, generator):
-    """repeat_interleave repeats each token, a a b b c c, in place of the block, a b c a b c."""
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block.repeat_interleave(repeats, dim=1)
-
-
 def repeated_sequences__wrong_one_block_for_all(batch, period, repeats, vocab_size, generator):
-    """A single block is drawn, and every row of the batch gets the same one."""
-    block = torch.randint(vocab_size, (1, period), generator=generator)
+    """Draws a single block and gives it to all rows, where every row should have a block of its own."""
+    block = torch.randint(vocab_size, (period,), generator=generator)
     return block.repeat(batch, repeats)
 
 
-def repeated_sequences__wrong_distinct_tokens(batch, period, repeats, vocab_size, generator):
-    """The tokens of a block are drawn without putting back, as in the distinct blocks of section 5, not by randint."""
-    order = torch.rand(batch, vocab_size, generator=generator).argsort(dim=1)
-    return order[:, :period].repeat(1, repeats)
-
-
-def repeated_sequences__wrong_global_randomness(batch, period, repeats, vocab_size, generator):
-    """The generator is not handed on, so the draw comes from PyTorch's global randomness."""
-    block = torch.randint(vocab_size, (batch, period))
+def repeated_sequences__wrong_drawn_sideways(batch, period, repeats, vocab_size, generator):
+    """Draws (period, batch) and transposes, so that the blocks are not those of the documented draw."""
+    block = torch.randint(vocab_size, (period, batch), generator=generator).T
     return block.repeat(1, repeats)
 
 
-def repeated_sequences__wrong_drawn_as_columns(batch, period, repeats, vocab_size, generator):
-    """The draw has the shape (period, batch) and is transposed, so the tokens are not in the places asked for."""
-    block = torch.randint(vocab_size, (period, batch), generator=generator).T
+def repeated_sequences__wrong_distinct_tokens(batch, period, repeats, vocab_size, generator):
+    """Takes the first tokens of a random order, so that no token stands twice in a block: not independent draws."""
+    order = torch.rand(batch, vocab_size, generator=generator).argsort(dim=1)
+    return torch.tile(order[:, :period], (1, repeats))
+
+
+def repeated_sequences__wrong_starts_over(batch, period, repeats, vocab_size, generator):
+    """Draws from a new generator with the seed of the one handed in, so that every call gives the same tokens."""
+    fresh = torch.Generator().manual_seed(generator.initial_seed())
+    block = torch.randint(vocab_size, (batch, period), generator=fresh)
     return torch.cat([block] * repeats, dim=1)
 
 
-def repeated_sequences__wrong_two_vocabulary_and_copies(batch, period, repeats, vocab_size, generator):
-    """The last token of the vocabulary is never drawn, and the block stands once more than `repeats` says."""
-    block = torch.randint(vocab_size - 1, (batch, period), generator=generator)
-    rows = block
-    for _ in range(repeats):
-        rows = torch.cat([rows, block], dim=1)
-    return rows
+def repeated_sequences__wrong_below_and_one_short(batch, period, repeats, vocab_size, generator):
+    """Repeats the blocks below one another before a reshape, which mixes the rows, and never draws the last id."""
+    block = torch.randint(0, vocab_size - 1, (batch, period), generator=generator)
+    return block.repeat(repeats, 1).reshape(batch, period * repeats)
 
 
-def repeated_sequences__right_modulo_index(batch, period, repeats, vocab_size, generator):
-    """The row is picked out of the block by an index, position modulo period."""
+def repeated_sequences__right_column_by_column(batch, period, repeats, vocab_size, generator):
+    """Puts the row together column by column, each column picked with the remainder of its position."""
     block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block[:, torch.arange(period * repeats) % period]
-
-
-def repeated_sequences__right_expanded(batch, period, repeats, vocab_size, generator):
-    """A new axis for the copies is expanded and then flattened away."""
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block.unsqueeze(1).expand(batch, repeats, period).flatten(1)
+    return torch.stack([block[:, i % period] for i in range(period * repeats)], dim=1)
 
 
 # previous_token_score
 
 
-def previous_token_score__wrong_divided_by_n(weights):
-    """The sum is divided by n though only n - 1 positions have a previous token."""
-    line = torch.diagonal(weights, offset=-1, dim1=-2, dim2=-1)
-    return line.sum(dim=-1) / weights.shape[-1]
-
-
-def previous_token_score__wrong_next_token(weights):
-    """The diagonal above the main one is taken, which is the weight on the next token."""
-    line = torch.diagonal(weights, offset=1, dim1=-2, dim2=-1)
-    return line.sum(dim=-1) / max(weights.shape[-1] - 1, 1)
-
-
-def previous_token_score__wrong_share_of_rows(weights):
-    """It counts in how many rows the previous token has the largest weight in place of averaging the weights."""
+def previous_token_score__wrong_moved_twice(weights):
+    """Leaves out row 0 and then takes the diagonal below the main one all the same, so that it looks two back."""
     n = weights.shape[-1]
     if n == 1:
         return weights.new_zeros(weights.shape[:-2])
-    largest = weights[..., 1:, :].argmax(dim=-1)
-    return (largest == torch.arange(n - 1)).to(weights.dtype).mean(dim=-1)
+    later = weights[..., 1:, :]
+    return later.diagonal(offset=-1, dim1=-2, dim2=-1).sum(dim=-1) / (n - 1)
 
 
-def previous_token_score__wrong_nan_for_one(weights):
-    """For n = 1 it takes the mean of nothing, which is NaN in place of 0."""
-    return weights.diagonal(-1, -2, -1).mean(dim=-1)
-
-
-def previous_token_score__wrong_first_axes(weights):
-    """torch.diagonal is left with its first two axes, which are query and key only for a pattern without batch."""
-    if weights.shape[-1] == 1:
-        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
-    return weights.diagonal(-1).mean(dim=-1)
-
-
-def previous_token_score__wrong_two_itself_and_one_number(weights):
-    """It takes the weight of each token on itself, and averages over all patterns into one number."""
-    return weights.diagonal(dim1=-2, dim2=-1).mean()
-
-
-def previous_token_score__right_masked_sum(weights):
-    """The weights are multiplied with a matrix that has ones below the diagonal, and summed over both axes."""
+def previous_token_score__wrong_counts_largest(weights):
+    """Gives the share of positions whose largest weight is on the previous token, not the mean of these weights."""
     n = weights.shape[-1]
-    wanted = torch.eye(n, dtype=weights.dtype)[:-1]
-    wanted = torch.cat([torch.zeros(1, n, dtype=weights.dtype), wanted])
+    if n == 1:
+        return weights.new_zeros(weights.shape[:-2])
+    places = weights[..., 1:, :].argmax(dim=-1)
+    return (places == torch.arange(n - 1)).to(weights.dtype).mean(dim=-1)
+
+
+def previous_token_score__wrong_made_causal(weights):
+    """Sets the weights of later tokens to zero and renormalises the rows first, though nothing may be assumed."""
+    n = weights.shape[-1]
+    if n == 1:
+        return weights.new_zeros(weights.shape[:-2])
+    causal = weights.tril()
+    causal = causal / causal.sum(dim=-1, keepdim=True)
+    return causal.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
+
+
+def previous_token_score__wrong_all_pairs(weights):
+    """Averages every weight from the rows 1 ... n-1 to the columns 0 ... n-2, not row i with column i - 1 alone."""
+    n = weights.shape[-1]
+    if n == 1:
+        return weights.new_zeros(weights.shape[:-2])
+    i = torch.arange(1, n)
+    return weights[..., i, :][..., :, i - 1].mean(dim=(-2, -1))
+
+
+def previous_token_score__wrong_next_and_n(weights):
+    """Takes the diagonal above the main one, that of the next token, and divides its sum by n and not by n - 1."""
+    n = weights.shape[-1]
+    return weights.diagonal(offset=1, dim1=-2, dim2=-1).sum(dim=-1) / n
+
+
+def previous_token_score__right_stencil(weights):
+    """Multiplies with a 0/1 table of the wanted places by einsum, and divides by their number."""
+    n = weights.shape[-1]
+    wanted = torch.diag(torch.ones(n - 1, dtype=weights.dtype), -1)
     return torch.einsum("...ij,ij->...", weights, wanted) / max(n - 1, 1)
-
-
-def previous_token_score__right_position_loop(weights):
-    """A Python loop over the positions adds up one weight after another."""
-    n = weights.shape[-1]
-    total = weights[..., 0, 0] * 0
-    for i in range(1, n):
-        total = total + weights[..., i, i - 1] / (n - 1)
-    return total
 
 
 # prefix_matching_score
 
 
-def prefix_matching_score__wrong_one_period_back(weights, period):
-    """It takes the weight on i - period, where the same token stands, in place of the one after it."""
-    n = weights.shape[-1]
-    line = torch.diagonal(weights, offset=-period, dim1=-2, dim2=-1)
-    return line.sum(dim=-1) / max(n - period, 1)
-
-
-def prefix_matching_score__wrong_one_row_early(weights, period):
-    """The whole diagonal counts, also the row period - 1, the last of the first block."""
-    if weights.shape[-1] <= period:
-        return weights.new_zeros(weights.shape[:-2])
-    return torch.diagonal(weights, offset=1 - period, dim1=-2, dim2=-1).mean(dim=-1)
-
-
-def prefix_matching_score__wrong_second_block_only(weights, period):
-    """Only the rows of the second block are averaged, so later repeats don't count."""
+def prefix_matching_score__wrong_all_copies(weights, period):
+    """Adds up the weight on what followed in all earlier copies of the block, not one period ago alone."""
     n = weights.shape[-1]
     if n <= period:
         return weights.new_zeros(weights.shape[:-2])
-    rows = torch.arange(period, min(2 * period, n))
-    return weights[..., rows, rows - period + 1].mean(dim=-1)
+    total = 0
+    for i in range(period, n):
+        places = list(range(i - (period - 1), 0, -period))
+        total = total + weights[..., i, places].sum(dim=-1)
+    return total / (n - period)
 
 
-def prefix_matching_score__wrong_row_and_column(weights, period):
-    """Row and column have changed places: it reads the weight from i - (period - 1) to i."""
+def prefix_matching_score__wrong_from_key_to_query(weights, period):
+    """Reads row i - (period - 1) and column i, as if rows were keys and columns queries."""
     n = weights.shape[-1]
     if n <= period:
         return weights.new_zeros(weights.shape[:-2])
-    rows = torch.arange(period, n)
-    return weights[..., rows - (period - 1), rows].mean(dim=-1)
+    i = torch.arange(period, n)
+    return weights[..., i - (period - 1), i].mean(dim=-1)
 
 
-def prefix_matching_score__wrong_nan_for_short(weights, period):
-    """A text without any repeat gives the mean of nothing, NaN in place of 0."""
-    rows = torch.arange(period, max(weights.shape[-1], period))
-    return weights[..., rows, rows - (period - 1)].mean(dim=-1)
-
-
-def prefix_matching_score__wrong_two_before_and_divided_by_n(weights, period):
-    """It looks at i - (period + 1), the token before in place of after, and divides by n in place of n - period."""
+def prefix_matching_score__wrong_last_block(weights, period):
+    """Averages the last `period` rows only, which are all the rows that count only where n is two periods."""
     n = weights.shape[-1]
-    line = torch.diagonal(weights, offset=-(period + 1), dim1=-2, dim2=-1)
-    return line.sum(dim=-1) / n
+    if n <= period:
+        return weights.new_zeros(weights.shape[:-2])
+    i = torch.arange(max(n - period, period), n)
+    return weights[..., i, i - (period - 1)].mean(dim=-1)
+
+
+def prefix_matching_score__wrong_diagonal_by_row(weights, period):
+    """Cuts `period` entries off the diagonal, as if its entries were numbered by row, where only one must go."""
+    line = weights.diagonal(offset=-(period - 1), dim1=-2, dim2=-1)[..., period:]
+    if line.shape[-1] == 0:
+        return weights.new_zeros(weights.shape[:-2])
+    return line.mean(dim=-1)
+
+
+def prefix_matching_score__wrong_same_token_per_period(weights, period):
+    """Looks one whole period back, at the same token, and divides the sum by the period, not the number of rows."""
+    line = weights.diagonal(offset=-period, dim1=-2, dim2=-1)
+    return line.sum(dim=-1) / period
 
 
 def prefix_matching_score__right_gather(weights, period):
-    """The wanted column of each row that counts is gathered along the key axis."""
+    """Gathers one entry from each row that counts, with a column index for every row."""
     n = weights.shape[-1]
-    if period >= n:
-        return weights.sum(dim=(-2, -1)) * 0
     rows = weights[..., period:, :]
-    place = torch.arange(1, n - period + 1).unsqueeze(-1).expand(rows.shape[:-1] + (1,))
-    return rows.gather(-1, place).squeeze(-1).sum(-1) / (n - period)
-
-
-def prefix_matching_score__right_distance_mask(weights, period):
-    """A boolean table compares distance and row number, and the weights elsewhere are put to 0 before summing."""
-    place = torch.arange(weights.shape[-1])
-    wanted = (place[:, None] - place == period - 1) & (place[:, None] >= period)
-    count = int(wanted.sum())
-    return torch.where(wanted, weights, 0).sum(-1).sum(-1) / (count or 1)
+    columns = torch.arange(1, max(n - period, 0) + 1)[:, None]
+    picked = rows.gather(-1, columns.expand(*rows.shape[:-1], 1))
+    return picked.sum(dim=(-2, -1)) / max(n - period, 1)
 
 
 # ov_circuit
 
 
-def ov_circuit__wrong_result_transposed(W_E, W_V, W_O, W_U):
-    """The result is transposed: its columns, not its rows, are the tokens attended to."""
-    return (W_E @ W_V @ W_O @ W_U).T
+def ov_circuit__wrong_tied(W_E, W_V, W_O, W_U):
+    """Reads the logits off with the transposed embedding, as in a model with tied weights, and ignores W_U."""
+    return W_E @ W_V @ W_O @ W_E.T
 
 
-def ov_circuit__wrong_scaled(W_E, W_V, W_O, W_U):
-    """The product is divided by the root of the head's width, as scores are."""
-    return W_E @ W_V @ W_O @ W_U / math.sqrt(W_V.shape[1])
+def ov_circuit__wrong_with_stream(W_E, W_V, W_O, W_U):
+    """Adds the embedding's own way to the logits, past the head, to what the head adds."""
+    stream = W_E + W_E @ W_V @ W_O
+    return stream @ W_U
 
 
-def ov_circuit__wrong_column_convention(W_E, W_V, W_O, W_U):
-    """W_O and W_V stand in the order for tokens as columns, each transposed so that the shapes fit."""
-    return W_E @ (W_O.T @ W_V.T) @ W_U
+def ov_circuit__wrong_roles(W_E, W_V, W_O, W_U):
+    """Uses the transposed W_O for the values and the transposed W_V for the output, which fits but swaps the roles."""
+    values = W_E @ W_O.T
+    return values @ W_V.T @ W_U
 
 
-def ov_circuit__wrong_direct_path_added(W_E, W_V, W_O, W_U):
-    """The token's own embedding is kept as a residual, so the direct path to the logits is added to the head's."""
-    return (W_E + W_E @ W_V @ W_O) @ W_U
+def ov_circuit__wrong_order(W_E, W_V, W_O, W_U):
+    """Multiplies W_O before W_V, as the letters OV stand, which fits only where d_v is d_model."""
+    return W_E @ (W_O @ W_V) @ W_U
 
 
-def ov_circuit__wrong_unembedding_transposed(W_E, W_V, W_O, W_U):
-    """W_U is transposed as if its rows were tokens, which fits only where vocab equals d_model."""
-    return W_E @ W_V @ W_O @ W_U.T
+def ov_circuit__wrong_columns_and_scale(W_E, W_V, W_O, W_U):
+    """Gives a table with the token attended to as column, and divides it by the root of d_model."""
+    d_model = W_E.shape[1]
+    return W_U.T @ W_O.T @ W_V.T @ W_E.T / math.sqrt(d_model)
 
 
-def ov_circuit__wrong_two_tied_and_softmax(W_E, W_V, W_O, W_U):
-    """It unembeds with the transpose of W_E in place of W_U, and takes a softmax of each row."""
-    return (W_E @ W_V @ W_O @ W_E.T).softmax(dim=-1)
-
-
-def ov_circuit__right_einsum(W_E, W_V, W_O, W_U):
-    """The whole path is one einsum over its three inner axes."""
-    return torch.einsum("td,dv,vm,mu->tu", W_E, W_V, W_O, W_U)
-
-
-def ov_circuit__right_row_by_row(W_E, W_V, W_O, W_U):
-    """A Python loop follows each token's path by itself, with the last two matrices multiplied beforehand."""
-    to_logits = W_O @ W_U
-    return torch.stack([(row @ W_V) @ to_logits for row in W_E])
+def ov_circuit__right_outer_products(W_E, W_V, W_O, W_U):
+    """Adds up one outer product for each of the d_v columns of the values."""
+    total = 0
+    for k in range(W_V.shape[1]):
+        fetched = W_E @ W_V[:, k]
+        written = W_O[k] @ W_U
+        total = total + torch.outer(fetched, written)
+    return total
 
 
 # copying_score
 
 
-def copying_score__wrong_columns(ov):
-    """The largest entry is sought in each column in place of each row."""
-    return (ov.argmax(dim=0) == torch.arange(len(ov))).to(ov.dtype).mean()
-
-
-def copying_score__wrong_positive_only(ov):
-    """A row counts only if its diagonal entry is positive as well as the largest."""
-    diagonal = ov.diagonal()
-    return ((diagonal == ov.amax(dim=1)) & (diagonal > 0)).to(ov.dtype).mean()
-
-
 def copying_score__wrong_eigenvalues(ov):
-    """It is the eigenvalue measure of Elhage et al., the sum of the eigenvalues over the sum of their sizes."""
+    """Gives the eigenvalue score of Elhage et al., the sum of eigenvalues over the sum of their sizes."""
     values = torch.linalg.eigvals(ov)
-    return values.real.sum() / values.abs().sum()
+    return values.sum().real / values.abs().sum()
 
 
-def copying_score__wrong_mean_probability(ov):
-    """It is the mean probability that a softmax of the row gives to the token, not the share of rows."""
-    return ov.softmax(dim=-1).diagonal().mean()
+def copying_score__wrong_later_only(ov):
+    """Compares the diagonal entry only with those to its right in the row, since the inner loop begins behind it."""
+    vocab = len(ov)
+    copied = 0
+    for t in range(vocab):
+        wins = True
+        for u in range(t + 1, vocab):
+            if ov[t, u] >= ov[t, t]:
+                wins = False
+        copied += wins
+    return torch.tensor(copied / vocab, dtype=ov.dtype)
 
 
-def copying_score__wrong_above_the_mean(ov):
-    """A row counts if its diagonal entry is above the row's mean, where it should be above every other entry."""
-    return (ov.diagonal() > ov.mean(dim=1)).to(ov.dtype).mean()
+def copying_score__wrong_overwrites_view(ov):
+    """Fills the diagonal of the input with -inf to find the best other logit; the diagonal kept before is a view."""
+    own = ov.diagonal()
+    others = ov.fill_diagonal_(-torch.inf)
+    return (own > others.max(dim=1).values).to(ov.dtype).mean()
 
 
-def copying_score__wrong_two_size_and_count(ov):
-    """The entries are compared by their absolute values, and the rows are counted in place of taking their share."""
-    return (ov.abs().argmax(dim=1) == torch.arange(len(ov))).to(ov.dtype).sum()
+def copying_score__wrong_all_others_together(ov):
+    """Asks whether the diagonal entry is larger than the sum of all other entries of the row, not than each."""
+    own = ov.diagonal()
+    return (own > ov.sum(dim=1) - own).to(ov.dtype).mean()
 
 
-def copying_score__right_pairwise(ov):
-    """Each diagonal entry is compared with all entries of its row, and it must be beaten by none."""
-    beaten = (ov > ov.diagonal().unsqueeze(1)).any(dim=1)
-    return 1 - beaten.to(ov.dtype).mean()
+def copying_score__wrong_columns_of_sizes(ov):
+    """Seeks the largest entry of each column and not of each row, and compares the sizes without their signs."""
+    best = ov.abs().argmax(dim=0)
+    return (best == torch.arange(len(ov))).to(ov.dtype).mean()
 
 
-def copying_score__right_python_rows(ov):
-    """Plain Python over lists: the index of each row's maximum is compared with the row's number."""
-    rows = ov.tolist()
-    hits = [row.index(max(row)) == t for t, row in enumerate(rows)]
-    return torch.tensor(sum(hits) / len(hits), dtype=ov.dtype)
+def copying_score__right_ranks(ov):
+    """Counts how many entries of the row are at least as large as the diagonal one: it wins if that is itself alone."""
+    own = ov.diagonal()[:, None]
+    at_least = (ov >= own).sum(dim=1)
+    return (at_least == 1).sum().to(ov.dtype) / len(ov)
 
 
 # composition_score
 
 
-def composition_score__wrong_not_transposed(W_QK, W_OV):
-    """W_OV is not transposed, so the earlier head's reading side meets the keys in place of its writing side."""
-    sizes = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
-    return torch.linalg.matrix_norm(W_QK @ W_OV) / sizes if sizes > 0 else sizes * 0
-
-
-def composition_score__wrong_query_side(W_QK, W_OV):
-    """It is the composition on the query side, W_OV W_QK, in place of the key side."""
-    sizes = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
-    return torch.linalg.matrix_norm(W_OV @ W_QK) / sizes if sizes > 0 else sizes * 0
-
-
-def composition_score__wrong_spectral_norm(W_QK, W_OV):
-    """The norms are the largest singular values (ord=2) in place of Frobenius norms."""
-    sizes = torch.linalg.matrix_norm(W_QK, ord=2) * torch.linalg.matrix_norm(W_OV, ord=2)
-    return torch.linalg.matrix_norm(W_QK @ W_OV.T, ord=2) / sizes if sizes > 0 else sizes * 0
-
-
-def composition_score__wrong_nan_for_zero(W_QK, W_OV):
-    """A circuit of zeros gives 0/0, NaN in place of 0."""
-    norm = torch.linalg.matrix_norm
-    return norm(W_QK @ W_OV.T) / (norm(W_QK) * norm(W_OV))
-
-
 def composition_score__wrong_cosine_of_entries(W_QK, W_OV):
-    """The two matrices are multiplied entry by entry, as in the cosine of two long vectors, not as matrices."""
-    sizes = W_QK.norm() * W_OV.norm()
-    return (W_QK * W_OV).sum().abs() / sizes if sizes > 0 else sizes * 0
+    """Takes the cosine between the two matrices as long vectors, entry times entry, in place of their product."""
+    size = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
+    if size == 0:
+        return size
+    return (W_QK * W_OV).sum().abs() / size
 
 
-def composition_score__wrong_two_transpose_and_size(W_QK, W_OV):
-    """W_QK is transposed as well, and the product is divided by the norm of W_QK alone."""
-    size = torch.linalg.matrix_norm(W_QK)
-    if size == 0 or W_OV.count_nonzero() == 0:
-        return size * 0
-    return torch.linalg.matrix_norm(W_QK.T @ W_OV.T) / size
+def composition_score__wrong_times_chance(W_QK, W_OV):
+    """Divides the score by what random circuits get, one over the root of d_model, so that it exceeds 1."""
+    size = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
+    if size == 0:
+        return size
+    score = torch.linalg.matrix_norm(W_QK @ W_OV.T) / size
+    chance = 1 / math.sqrt(W_QK.shape[0])
+    return score / chance
 
 
-def composition_score__right_trace(W_QK, W_OV):
-    """The squared norm of the product is a trace of two Gram matrices, and one root is taken at the end."""
-    read, written = W_QK.T @ W_QK, W_OV.T @ W_OV
-    below = read.trace() * written.trace()
-    if not below > 0:
-        return (W_QK * 0).sum()
-    return torch.sqrt((read * written).sum() / below)
+def composition_score__wrong_any_zero(W_QK, W_OV):
+    """Returns 0 as soon as one entry of a matrix is zero, where the whole matrix has to be zero."""
+    if (W_QK == 0).any() or (W_OV == 0).any():
+        return W_QK.new_zeros(())
+    size = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
+    return torch.linalg.matrix_norm(W_QK @ W_OV.T) / size
 
 
-def composition_score__right_normalised_first(W_QK, W_OV):
-    """Both matrices are brought to norm 1 before the product, which is an einsum, and zeros return early."""
-    if not (W_QK.any() and W_OV.any()):
-        return W_QK.sum() * 0 + W_OV.sum() * 0
-    later = W_QK / W_QK.square().sum().sqrt()
-    earlier = W_OV / W_OV.square().sum().sqrt()
-    return torch.einsum("ak,bk->ab", later, earlier).pow(2).sum() ** 0.5
+def composition_score__wrong_mean_of_rows(W_QK, W_OV):
+    """Takes the mean length of the rows for each of the three norms in place of the Frobenius norm."""
+
+    def size(W):
+        return torch.linalg.vector_norm(W, dim=1).mean()
+
+    both = size(W_QK) * size(W_OV)
+    if both == 0:
+        return both
+    return size(W_QK @ W_OV.T) / both
+
+
+def composition_score__wrong_query_side_squared(W_QK, W_OV):
+    """Transposes W_QK, so that the query side meets the note, and never takes the roots of the sums of squares."""
+    size = W_QK.square().sum() * W_OV.square().sum()
+    if size == 0:
+        return size
+    return (W_QK.T @ W_OV.T).square().sum() / size
+
+
+def composition_score__right_grams(W_QK, W_OV):
+    """Finds the norm of the product from the two matrices of dot products of their columns, without the product."""
+    keys, notes = W_QK.T @ W_QK, W_OV.T @ W_OV
+    sizes = keys.trace() * notes.trace()
+    if sizes == 0:
+        return sizes
+    return ((keys * notes).sum().clamp(min=0) / sizes).sqrt()
 
 
 # ablate_head
 
 
-def ablate_head__wrong_position_axis(head_outputs, head):
-    """The head's number is used on the axis of the positions, so one position is silenced in all heads."""
-    result = head_outputs.clone()
-    result[:, :, head] = 0
-    return result
-
-
-def ablate_head__wrong_in_place(head_outputs, head):
-    """The zeros are written into the input itself."""
-    head_outputs[:, head] = 0
-    return head_outputs
+def ablate_head__wrong_columns(head_outputs, head):
+    """Sets a block of d_model / h columns to zero, as if the heads stood side by side in the last axis."""
+    width = head_outputs.shape[-1] // head_outputs.shape[1]
+    kept = head_outputs.clone()
+    kept[..., head * width : (head + 1) * width] = 0
+    return kept
 
 
 def ablate_head__wrong_mean(head_outputs, head):
-    """The head's contribution is replaced by its mean over the batch in place of zeros."""
-    result = head_outputs.clone()
-    result[:, head] = head_outputs[:, head].mean(dim=0)
-    return result
+    """Puts the mean over the batch in the head's place, which is another kind of ablation, and not zeros."""
+    kept = head_outputs.clone()
+    kept[:, head] = head_outputs[:, head].mean(dim=0)
+    return kept
 
 
-def ablate_head__wrong_rescaled(head_outputs, head):
-    """The other heads are scaled up to make up for the one that is missing."""
-    h = head_outputs.shape[1]
-    keep = torch.ones(h, dtype=head_outputs.dtype)
-    keep[head] = 0
-    return head_outputs * (keep * h / max(h - 1, 1))[:, None, None]
+def ablate_head__wrong_mask_unshaped(head_outputs, head):
+    """Multiplies with a mask (h,) that meets the last axis and not the heads, so that it hardly ever fits."""
+    keep = torch.arange(head_outputs.shape[1]) != head
+    return head_outputs * keep
 
 
-def ablate_head__wrong_first_sequence(head_outputs, head):
-    """The head is silenced in the first row of the batch only."""
-    result = head_outputs.clone()
-    result[0, head] = 0
-    return result
+def ablate_head__wrong_dropped(head_outputs, head):
+    """Leaves the head out of the tensor, so that only h - 1 heads come back, where zeros are asked for."""
+    return torch.cat([head_outputs[:, :head], head_outputs[:, head + 1 :]], dim=1)
 
 
-def ablate_head__wrong_two_from_one_and_last_position(head_outputs, head):
-    """Heads are counted from 1, and only the last position is silenced."""
-    result = head_outputs.clone()
-    result[:, head - 1, -1] = 0
-    return result
+def ablate_head__wrong_one_text_in_place(head_outputs, head):
+    """Writes the zeros into the input itself, and only for the first sequence of the batch."""
+    head_outputs[0, head] = 0
+    return head_outputs
 
 
 def ablate_head__right_stacked(head_outputs, head):
-    """The heads are taken apart and stacked again, with zeros in one place."""
+    """Takes the heads apart and stacks them again, with a tensor of zeros in the place of one."""
     heads = list(head_outputs.unbind(dim=1))
     heads[head] = torch.zeros_like(heads[head])
     return torch.stack(heads, dim=1)
 
 
-def ablate_head__right_where(head_outputs, head):
-    """torch.where chooses between the input and 0 by the number of the head."""
-    number = torch.arange(head_outputs.shape[1]).view(-1, 1, 1)
-    return torch.where(number == head, 0, head_outputs)
-
-
 # in_context_learning_score
 
 
+def in_context_learning_score__wrong_perplexity(losses, early, late):
+    """Subtracts the perplexities, the exponentials of the mean losses, and not the mean losses themselves."""
+    return losses[:, late].mean().exp() - losses[:, early].mean().exp()
+
+
+def in_context_learning_score__wrong_sorted_positions(losses, early, late):
+    """Takes the smaller of the two positions for the early one, though they may come in any order."""
+    first, last = sorted((early, late))
+    return (losses[:, last] - losses[:, first]).mean()
+
+
 def in_context_learning_score__wrong_rows(losses, early, late):
-    """early and late pick rows, which are texts, in place of columns."""
+    """Picks two rows, that is two texts, and averages over the positions."""
     return losses[late].mean() - losses[early].mean()
 
 
-def in_context_learning_score__wrong_means_up_to(losses, early, late):
-    """It averages all losses up to each of the two positions in place of those at the positions alone."""
-    return losses[:, : late + 1].mean() - losses[:, : early + 1].mean()
+def in_context_learning_score__wrong_stretches(losses, early, late):
+    """Averages all positions up to `early` and all from `late` on, not these two positions alone."""
+    return losses[:, late:].mean() - losses[:, : early + 1].mean()
 
 
-def in_context_learning_score__wrong_sorted(losses, early, late):
-    """The smaller position is always taken for the early one, also when the call says otherwise."""
-    first, last = sorted((early, late))
-    return losses[:, last].mean() - losses[:, first].mean()
+def in_context_learning_score__wrong_from_one_and_sign(losses, early, late):
+    """Counts the positions from 1, so that it takes the columns before, and subtracts late from early."""
+    return losses[:, early - 1].mean() - losses[:, late - 1].mean()
 
 
-def in_context_learning_score__wrong_first_text(losses, early, late):
-    """Only the first text of the batch is looked at."""
-    return losses[0, late] - losses[0, early]
-
-
-def in_context_learning_score__wrong_relative(losses, early, late):
-    """The difference is divided by the early loss, so it is a relative change."""
-    before = losses[:, early].mean()
-    return (losses[:, late].mean() - before) / before
-
-
-def in_context_learning_score__wrong_two_sign_and_sum(losses, early, late):
-    """It is early minus late, and the texts are summed, not averaged."""
-    return losses[:, early].sum() - losses[:, late].sum()
-
-
-def in_context_learning_score__right_product(losses, early, late):
-    """The losses are multiplied with a vector that is 1 at the late and -1 at the early position."""
-    sign = torch.zeros(losses.shape[1], dtype=losses.dtype)
-    sign[late] += 1
-    sign[early] -= 1
-    return (losses @ sign).mean()
-
-
-def in_context_learning_score__right_text_by_text(losses, early, late):
-    """A Python loop adds up each text's difference."""
-    total = 0
-    for row in losses:
-        total = total + (row[late] - row[early]) / len(losses)
-    return total
+def in_context_learning_score__right_contrast(losses, early, late):
+    """Multiplies each text with a vector that holds 1 at `late` and -1 at `early`, and averages."""
+    contrast = torch.zeros(losses.shape[1], dtype=losses.dtype)
+    contrast[late] += 1
+    contrast[early] -= 1
+    return (losses @ contrast).mean()
 
 
 # build_induction_circuit
 
 
-def build_induction_circuit__wrong_no_slope(vocab_size, n_ctx):
-    """There is no slope, so that several matches share the weight in place of the latest one getting it."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, vocab_size + n_ctx)
-    note = slice(vocab_size + n_ctx, 2 * vocab_size + n_ctx)
-    prediction = slice(2 * vocab_size + n_ctx, 3 * vocab_size + n_ctx)
-    d_model = 3 * vocab_size + n_ctx
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 30 * math.sqrt(n_ctx) * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_Q, W_K = torch.zeros(d_model, vocab_size), torch.zeros(d_model, vocab_size)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[token] = 30 * math.sqrt(vocab_size) * words
-    W_K[note] = words
-    W_V[token], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__wrong_numbers_of_table(vocab_size, n_ctx):
+    """Takes match 60 and slope 12 from the table for seven tokens, too small a match for longer texts."""
+    V, N = vocab_size, n_ctx
+    token, place, note, said = slice(0, V), slice(V, V + N), slice(V + N, 2 * V + N), slice(2 * V + N, 3 * V + N)
+    d = 3 * V + N
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[said] = torch.eye(V), torch.eye(N), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(N) * torch.diag(torch.ones(N - 1), -1)
+    first["W_K"][place] = torch.eye(N)
+    first["W_V"][token], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    second = {"W_Q": torch.zeros(d, V + 1), "W_K": torch.zeros(d, V + 1)}
+    second |= {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    root = math.sqrt(V + 1)
+    second["W_Q"][token, :V] = 60 * root * torch.eye(V)
+    second["W_Q"][place, V] = 12 * root
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_K"][place, V] = torch.arange(N).float()
+    second["W_V"][token], second["W_O"][:, said] = torch.eye(V), torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_fixed_match(vocab_size, n_ctx):
-    """The match has a fixed size of 25 that does not grow with n_ctx, so over a longer text the slope outweighs it."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, vocab_size + n_ctx)
-    note = slice(vocab_size + n_ctx, 2 * vocab_size + n_ctx)
-    prediction = slice(2 * vocab_size + n_ctx, 3 * vocab_size + n_ctx)
-    d_model = 3 * vocab_size + n_ctx
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 30 * math.sqrt(n_ctx) * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    root = math.sqrt(vocab_size + 1)
-    W_Q, W_K = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[token, :vocab_size] = 25 * root * words
-    W_K[note, :vocab_size] = words
-    W_Q[position, vocab_size] = root
-    W_K[position, vocab_size] = 6 * torch.arange(n_ctx).float()
-    W_V[token], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__wrong_copies_the_note(vocab_size, n_ctx):
+    """Lets the second layer's value read the note, so that it fetches the current token and not the next one."""
+    V, N = vocab_size, n_ctx
+    token, place, note, said = slice(0, V), slice(V, V + N), slice(V + N, 2 * V + N), slice(2 * V + N, 3 * V + N)
+    d = 3 * V + N
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[said] = torch.eye(V), torch.eye(N), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(N) * torch.diag(torch.ones(N - 1), -1)
+    first["W_K"][place] = torch.eye(N)
+    first["W_V"][token], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    second = {"W_Q": torch.zeros(d, V + 1), "W_K": torch.zeros(d, V + 1)}
+    second |= {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    root = math.sqrt(V + 1)
+    second["W_Q"][token, :V] = (12 * N + 20) * root * torch.eye(V)
+    second["W_Q"][place, V] = 12 * root
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_K"][place, V] = torch.arange(N).float()
+    second["W_V"][note], second["W_O"][:, said] = torch.eye(V), torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_roles_exchanged(vocab_size, n_ctx):
-    """In the second layer the query reads the note and the key reads the token, the roles exchanged."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, vocab_size + n_ctx)
-    note = slice(vocab_size + n_ctx, 2 * vocab_size + n_ctx)
-    prediction = slice(2 * vocab_size + n_ctx, 3 * vocab_size + n_ctx)
-    d_model = 3 * vocab_size + n_ctx
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 30 * math.sqrt(n_ctx) * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    root = math.sqrt(vocab_size + 1)
-    W_Q, W_K = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[note, :vocab_size] = (6 * n_ctx + 20) * root * words
-    W_K[token, :vocab_size] = words
-    W_Q[position, vocab_size] = root
-    W_K[position, vocab_size] = 6 * torch.arange(n_ctx).float()
-    W_V[token], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__wrong_slope_in_the_query(vocab_size, n_ctx):
+    """Lets the slope's number grow with the query and stay constant in the keys, so that the softmax cancels it."""
+    V, N = vocab_size, n_ctx
+    token, place, note, said = slice(0, V), slice(V, V + N), slice(V + N, 2 * V + N), slice(2 * V + N, 3 * V + N)
+    d = 3 * V + N
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[said] = torch.eye(V), torch.eye(N), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(N) * torch.diag(torch.ones(N - 1), -1)
+    first["W_K"][place] = torch.eye(N)
+    first["W_V"][token], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    second = {"W_Q": torch.zeros(d, V + 1), "W_K": torch.zeros(d, V + 1)}
+    second |= {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    root = math.sqrt(V + 1)
+    second["W_Q"][token, :V] = (12 * N + 20) * root * torch.eye(V)
+    second["W_Q"][place, V] = 12 * root * torch.arange(N)
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_K"][place, V] = 1
+    second["W_V"][token], second["W_O"][:, said] = torch.eye(V), torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_root_forgotten(vocab_size, n_ctx):
-    """The division by the root of d_head is not made up for, so that all scores shrink as the sizes grow."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, vocab_size + n_ctx)
-    note = slice(vocab_size + n_ctx, 2 * vocab_size + n_ctx)
-    prediction = slice(2 * vocab_size + n_ctx, 3 * vocab_size + n_ctx)
-    d_model = 3 * vocab_size + n_ctx
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 12 * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_Q, W_K = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[token, :vocab_size] = (6 * n_ctx + 20) * words
-    W_K[note, :vocab_size] = words
-    W_Q[position, vocab_size] = 1
-    W_K[position, vocab_size] = 6 * torch.arange(n_ctx).float()
-    W_V[token], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__wrong_fields_overlap(vocab_size, n_ctx):
+    """Begins the note after 2 * vocab_size columns, as if the position field were vocab_size wide: fields overlap."""
+    V, N = vocab_size, n_ctx
+    token, place, note, said = slice(0, V), slice(V, V + N), slice(2 * V, 3 * V), slice(3 * V, 4 * V)
+    d = 4 * V
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[said] = torch.eye(V), torch.eye(N), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(N) * torch.diag(torch.ones(N - 1), -1)
+    first["W_K"][place] = torch.eye(N)
+    first["W_V"][token], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    second = {"W_Q": torch.zeros(d, V + 1), "W_K": torch.zeros(d, V + 1)}
+    second |= {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    root = math.sqrt(V + 1)
+    second["W_Q"][token, :V] = (12 * N + 20) * root * torch.eye(V)
+    second["W_Q"][place, V] = 12 * root
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_K"][place, V] = torch.arange(N).float()
+    second["W_V"][token], second["W_O"][:, said] = torch.eye(V), torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_position_as_wide_as_vocabulary(vocab_size, n_ctx):
-    """The position field is vocab_size wide, so the positions fit into it only where n_ctx equals vocab_size."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, 2 * vocab_size)
-    note = slice(2 * vocab_size, 3 * vocab_size)
-    prediction = slice(3 * vocab_size, 4 * vocab_size)
-    d_model = 4 * vocab_size
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 30 * math.sqrt(n_ctx) * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    root = math.sqrt(vocab_size + 1)
-    W_Q, W_K = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[token, :vocab_size] = (6 * n_ctx + 20) * root * words
-    W_K[note, :vocab_size] = words
-    W_Q[position, vocab_size] = root
-    W_K[position, vocab_size] = 6 * torch.arange(n_ctx).float()
-    W_V[token], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__wrong_flat_and_no_field(vocab_size, n_ctx):
+    """Has no slope at all, and writes the prediction into the token field, where the current token stands as well."""
+    V, N = vocab_size, n_ctx
+    token, place, note = slice(0, V), slice(V, V + N), slice(V + N, 2 * V + N)
+    d = 2 * V + N
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[token] = torch.eye(V), torch.eye(N), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(N) * torch.diag(torch.ones(N - 1), -1)
+    first["W_K"][place] = torch.eye(N)
+    first["W_V"][token], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    second = {name: torch.zeros(d, V) for name in ("W_Q", "W_K", "W_V")}
+    second["W_Q"][token] = 30 * math.sqrt(V) * torch.eye(V)
+    second["W_K"][note] = torch.eye(V)
+    second["W_V"][token] = torch.eye(V)
+    second["W_O"] = torch.zeros(V, d)
+    second["W_O"][:, token] = torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_two_copies_note_and_earliest(vocab_size, n_ctx):
-    """The second layer's value is the note in place of the token, and its slope falls, so the earliest match wins."""
-    token = slice(0, vocab_size)
-    position = slice(vocab_size, vocab_size + n_ctx)
-    note = slice(vocab_size + n_ctx, 2 * vocab_size + n_ctx)
-    prediction = slice(2 * vocab_size + n_ctx, 3 * vocab_size + n_ctx)
-    d_model = 3 * vocab_size + n_ctx
-    words, places = torch.eye(vocab_size), torch.eye(n_ctx)
-
-    W_E, W_pos = torch.zeros(vocab_size, d_model), torch.zeros(n_ctx, d_model)
-    W_E[:, token], W_pos[:, position] = words, places
-
-    W_Q, W_K = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[position] = 30 * math.sqrt(n_ctx) * torch.diag(torch.ones(n_ctx - 1), -1)
-    W_K[position] = places
-    W_V[token], W_O[:, note] = words, words
-    first = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    root = math.sqrt(vocab_size + 1)
-    W_Q, W_K = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    W_V, W_O = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    W_Q[token, :vocab_size] = (6 * n_ctx + 20) * root * words
-    W_K[note, :vocab_size] = words
-    W_Q[position, vocab_size] = root
-    W_K[position, vocab_size] = -6 * torch.arange(n_ctx).float()
-    W_V[note], W_O[:, prediction] = words, words
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": W_V, "W_O": W_O}
-
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[prediction] = words
+def build_induction_circuit__right_parabola(vocab_size, n_ctx):
+    """Has no one-hot positions but columns 1, j, j*j: the first layer's score is a parabola with its top at i - 1."""
+    V, N, beta, slope = vocab_size, n_ctx, 20.0, 12.0
+    one, j, square = 3 * V, 3 * V + 1, 3 * V + 2
+    d = 3 * V + 3
+    eye, places = torch.eye(V), torch.arange(N).float()
+    W_E = torch.cat([eye, torch.zeros(V, d - V)], dim=1)
+    W_pos = torch.zeros(N, d)
+    W_pos[:, one], W_pos[:, j], W_pos[:, square] = 1, places, places**2
+    # The score of i and j is -beta (j - (i - 1))**2, but for a term that all j share: 2 beta (i - 1) j - beta j**2.
+    query, key = torch.zeros(d, 2), torch.zeros(d, 2)
+    query[j, 0], query[one, 0], query[one, 1] = 2 * beta, -2 * beta, -beta
+    key[j, 0], key[square, 1] = 1, 1
+    value, output = torch.zeros(d, V), torch.zeros(V, d)
+    value[:V], output[:, V : 2 * V] = eye, eye
+    first = {"W_Q": query * math.sqrt(2), "W_K": key, "W_V": value, "W_O": output}
+    query, key = torch.zeros(d, V + 1), torch.zeros(d, V + 1)
+    query[:V, :V], query[one, V] = (slope * N + 20) * eye, slope
+    key[V : 2 * V, :V], key[j, V] = eye, 1
+    output = torch.zeros(V, d)
+    output[:, 2 * V : 3 * V] = eye
+    second = {"W_Q": query * math.sqrt(V + 1), "W_K": key, "W_V": value.clone(), "W_O": output}
+    W_U = torch.zeros(d, V)
+    W_U[2 * V : 3 * V] = eye
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
-
-
-def build_induction_circuit__right_three_fields(vocab_size, n_ctx):
-    """Entry by entry in loops and with three fields only: the prediction is written over the token, five times as
-    large."""
-    width = 2 * vocab_size + n_ctx
-    places = range(vocab_size, vocab_size + n_ctx)
-    weights = {"W_E": torch.zeros(vocab_size, width), "W_pos": torch.zeros(n_ctx, width)}
-    weights |= {"W_U": torch.zeros(width, vocab_size), "blocks": []}
-    for d_head in (n_ctx, vocab_size + 1):
-        block = {name: torch.zeros(width, d_head) for name in ("W_Q", "W_K")}
-        block |= {"W_V": torch.zeros(width, vocab_size), "W_O": torch.zeros(vocab_size, width)}
-        weights["blocks"].append(block)
-    first, second = weights["blocks"]
-    match = 5 * n_ctx + 20
-    for t in range(vocab_size):
-        note = vocab_size + n_ctx + t
-        weights["W_E"][t, t] = weights["W_U"][t, t] = 1
-        first["W_V"][t, t] = first["W_O"][t, note] = 1
-        second["W_Q"][t, t] = match * (vocab_size + 1) ** 0.5
-        second["W_K"][note, t] = second["W_V"][t, t] = 1
-        second["W_O"][t, t] = 5
-    for i, row in enumerate(places):
-        weights["W_pos"][i, row] = first["W_K"][row, i] = 1
-        if i > 0:
-            first["W_Q"][row, i - 1] = 40 * n_ctx**0.5
-        second["W_Q"][row, vocab_size] = (vocab_size + 1) ** 0.5
-        second["W_K"][row, vocab_size] = 5.5 * i - 5 * n_ctx
-    return weights
-
-
-def build_induction_circuit__right_turned_stream(vocab_size, n_ctx):
-    """The four fields are directions of a random orthogonal basis of the stream, in place of stretches of it."""
-    d_model = 3 * vocab_size + n_ctx
-    random = torch.randn(d_model, d_model, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    basis = torch.linalg.qr(random)[0]
-    token, place, note, prediction = basis.split([vocab_size, n_ctx, vocab_size, vocab_size])
-    count = torch.arange(n_ctx, dtype=torch.float64)[:, None]
-    root, match = math.sqrt(vocab_size + 1), 6.0 * n_ctx + 30
-    first = {
-        "W_Q": place[1:].T @ F.pad(torch.eye(n_ctx - 1), (0, 1)).double() * 50 * math.sqrt(n_ctx),
-        "W_K": place.T,
-        "W_V": token.T,
-        "W_O": note,
-    }
-    second = {
-        "W_Q": torch.cat([match * token.T, place.sum(dim=0)[:, None]], dim=1) * root,
-        "W_K": torch.cat([note.T, 6 * place.T @ count], dim=1),
-        "W_V": token.T,
-        "W_O": prediction,
-    }
-    blocks = [{name: W.float() for name, W in block.items()} for block in (first, second)]
-    ends = {"W_E": token, "W_pos": place, "W_U": prediction.T}
-    return {name: W.float() for name, W in ends.items()} | {"blocks": blocks}
 
 
 # find_heads
 
 
-def _places(tokens):
-    """For every row the columns that followed an earlier occurrence of its token, as a boolean table."""
-    n = len(tokens)
-    wanted = torch.zeros(n, n, dtype=torch.bool)
-    wanted[:, 1:] = tokens[:, None] == tokens[:-1]
-    return wanted.tril()
-
-
-def find_heads__wrong_fixed_half(patterns, tokens):
-    """A head counts if its score is above 0.5, whatever chance gives in this text."""
-    n = len(tokens)
-    place = torch.arange(n)
+def find_heads__wrong_latest_match(patterns, tokens):
+    """Counts only the weight on what followed the latest earlier occurrence, not on that of any of them."""
+    layers, heads, n, _ = patterns.shape
+    previous = [(i, i - 1) for i in range(1, n)]
+    induction = []
+    for i in range(1, n):
+        places = [k + 1 for k in range(i) if tokens[k] == tokens[i]]
+        if places:
+            induction.append((i, places[-1]))
     found = []
-    for wanted in (place[:, None] - 1 == place, _places(tokens)):
-        rows = wanted.any(dim=1)
+    for pairs in (previous, induction):
+        names = []
+        for layer in range(layers):
+            for head in range(heads):
+                if not pairs:
+                    continue
+                A = patterns[layer, head]
+                score = sum(float(A[i, j]) for i, j in pairs) / len(pairs)
+                chance = sum(1 / (i + 1) for i, _ in pairs) / len(pairs)
+                if score > (1 + chance) / 2:
+                    names.append((layer, head))
+        found.append(names)
+    return tuple(found)
+
+
+def find_heads__wrong_lead_of_a_half(patterns, tokens):
+    """Asks that the score lies 0.5 above chance, and not more than half of the way from chance to 1."""
+    n = len(tokens)
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    followed[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    found = []
+    for wanted in (j == i - 1, followed & (j <= i)):
+        rows = wanted.any(dim=-1)
         if not rows.any():
             found.append([])
             continue
-        scores = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
-        found.append([tuple(pair) for pair in (scores > 0.5).nonzero().tolist()])
-    return found[0], found[1]
+        score = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
+        chance = (wanted.sum(dim=-1) / (torch.arange(n) + 1))[rows].mean()
+        found.append([tuple(pair) for pair in (score - chance > 0.5).nonzero().tolist()])
+    return tuple(found)
 
 
-def find_heads__wrong_latest_only(patterns, tokens):
-    """Of several places that followed an earlier occurrence only the latest one counts."""
+def find_heads__wrong_mean_per_place(patterns, tokens):
+    """Takes the mean weight of a wanted place, where a row's places together should count once."""
     n = len(tokens)
-    place = torch.arange(n)
-    latest = torch.zeros(n, n, dtype=torch.bool)
-    for i, row in enumerate(_places(tokens)):
-        if row.any():
-            latest[i, row.nonzero().max()] = True
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    followed[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    even = torch.ones(n, n, dtype=patterns.dtype).tril() / torch.arange(1, n + 1)[:, None]
     found = []
-    for wanted in (place[:, None] - 1 == place, latest):
-        rows = wanted.any(dim=1)
-        if not rows.any():
-            found.append([])
-            continue
-        scores = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
-        chance = (wanted.sum(dim=1) / (place + 1))[rows].mean()
-        found.append([tuple(pair) for pair in (scores > (1 + chance) / 2).nonzero().tolist()])
-    return found[0], found[1]
-
-
-def find_heads__wrong_same_token(patterns, tokens):
-    """For induction it looks at the earlier places of the token itself in place of what followed there."""
-    n = len(tokens)
-    place = torch.arange(n)
-    earlier = (tokens[:, None] == tokens) & (place < place[:, None])
-    found = []
-    for wanted in (place[:, None] - 1 == place, earlier):
-        rows = wanted.any(dim=1)
-        if not rows.any():
-            found.append([])
-            continue
-        scores = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
-        chance = (wanted.sum(dim=1) / (place + 1))[rows].mean()
-        found.append([tuple(pair) for pair in (scores > (1 + chance) / 2).nonzero().tolist()])
-    return found[0], found[1]
-
-
-def find_heads__wrong_half_above_chance(patterns, tokens):
-    """A head must be 0.5 above chance in place of more than halfway between chance and 1."""
-    n = len(tokens)
-    place = torch.arange(n)
-    found = []
-    for wanted in (place[:, None] - 1 == place, _places(tokens)):
-        rows = wanted.any(dim=1)
-        if not rows.any():
-            found.append([])
-            continue
-        scores = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
-        chance = (wanted.sum(dim=1) / (place + 1))[rows].mean()
-        found.append([tuple(pair) for pair in (scores > chance + 0.5).nonzero().tolist()])
-    return found[0], found[1]
-
-
-def find_heads__wrong_head_before_layer(patterns, tokens):
-    """The pairs are (head, layer) in place of (layer, head)."""
-    n = len(tokens)
-    place = torch.arange(n)
-    found = []
-    for wanted in (place[:, None] - 1 == place, _places(tokens)):
-        rows = wanted.any(dim=1)
-        if not rows.any():
-            found.append([])
-            continue
-        scores = (patterns * wanted).sum(dim=-1)[..., rows].mean(dim=-1)
-        chance = (wanted.sum(dim=1) / (place + 1))[rows].mean()
-        found.append([tuple(pair) for pair in (scores > (1 + chance) / 2).T.nonzero().tolist()])
-    return found[0], found[1]
-
-
-def find_heads__wrong_two_all_rows_and_all_keys(patterns, tokens):
-    """Rows without such a place are averaged in as zeros, and chance is taken over all n keys, not those it may see."""
-    n = len(tokens)
-    place = torch.arange(n)
-    found = []
-    for wanted in (place[:, None] - 1 == place, _places(tokens)):
+    for wanted in (j == i - 1, followed & (j <= i)):
         if not wanted.any():
             found.append([])
             continue
-        scores = (patterns * wanted).sum(dim=-1).mean(dim=-1)
-        chance = (wanted.sum(dim=1) / n).mean()
-        found.append([tuple(pair) for pair in (scores > (1 + chance) / 2).nonzero().tolist()])
-    return found[0], found[1]
+        score = patterns[..., wanted].mean(dim=-1)
+        chance = even[wanted].mean()
+        found.append([tuple(pair) for pair in (score > (1 + chance) / 2).nonzero().tolist()])
+    return tuple(found)
 
 
-def find_heads__right_plain_loops(patterns, tokens):
-    """Plain Python loops over layers, heads, rows and columns, with lists of places for each row."""
-    text = tokens.tolist()
-    n = len(text)
-    before = {i: [i - 1] for i in range(1, n)}
-    after = {i: [j for j in range(1, i + 1) if text[j - 1] == text[i]] for i in range(n)}
-    after = {i: places for i, places in after.items() if places}
-    answer = []
-    for wanted in (before, after):
-        heads = []
-        for layer, of_layer in enumerate(patterns.tolist()):
-            for head, rows in enumerate(of_layer):
-                score = sum(rows[i][j] for i, places in wanted.items() for j in places)
-                chance = sum(len(places) / (i + 1) for i, places in wanted.items())
-                if wanted and score / len(wanted) > (1 + chance / len(wanted)) / 2:
-                    heads.append((layer, head))
-        answer.append(heads)
-    return tuple(answer)
-
-
-def find_heads__right_even_head(patterns, tokens):
-    """An even head is put beside the others as one more pattern, and its score, by einsum, is the chance."""
+def find_heads__wrong_head_first(patterns, tokens):
+    """Names the heads as (head, layer), in the other order, and sorts them so."""
     n = len(tokens)
-    layers, heads = patterns.shape[:2]
-    even = torch.ones(n, n, dtype=patterns.dtype).tril()
-    even = even / even.sum(dim=1, keepdim=True)
-    all_of_them = torch.cat([patterns.flatten(0, 1), even[None]])
-    one_hot = (tokens[:, None] == tokens.unique()).to(patterns.dtype)
-    followed = F.pad((one_hot @ one_hot.T)[:, :-1], (1, 0)).tril()
-    line = torch.diag(torch.ones(n, dtype=patterns.dtype)[1:], -1)
-    names = []
-    for wanted in (line, followed):
-        count = (wanted.sum(dim=1) > 0).sum()
-        scores = torch.einsum("hij,ij->h", all_of_them, wanted) / count.clamp(min=1)
-        way = (scores[:-1] - scores[-1]) / (1 - scores[-1])
-        names.append([divmod(k, heads) for k in range(layers * heads) if count > 0 and way[k] > 0.5])
-    return names[0], names[1]
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    followed[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    found = []
+    for wanted in (j == i - 1, followed & (j <= i)):
+        rows = wanted.any(dim=-1)
+        names = []
+        if rows.any():
+            chance = (wanted.sum(dim=-1) / (torch.arange(n) + 1))[rows].mean()
+            for head in range(patterns.shape[1]):
+                for layer in range(patterns.shape[0]):
+                    score = (patterns[layer, head] * wanted)[rows].sum(dim=-1).mean()
+                    if score > (1 + chance) / 2:
+                        names.append((head, layer))
+        found.append(names)
+    return tuple(found)
+
+
+def find_heads__wrong_all_rows_and_one_chance(patterns, tokens):
+    """Divides by all n rows, also those without a wanted place, and takes 1/n for chance whatever the text."""
+    n = len(tokens)
+    i, j = torch.arange(n)[:, None], torch.arange(n)
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    followed[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    found = []
+    for wanted in (j == i - 1, followed & (j <= i)):
+        score = (patterns * wanted).sum(dim=(-2, -1)) / n
+        found.append([tuple(pair) for pair in (score > (1 + 1 / n) / 2).nonzero().tolist()])
+    return tuple(found)
+
+
+def find_heads__right_dictionary(patterns, tokens):
+    """Reads the text once with a dictionary of what followed each token, and adds weights in plain Python."""
+    layers, heads, n, _ = patterns.shape
+    places = {"previous": {}, "induction": {}}
+    followers = {}
+    text = tokens.tolist()
+    for i, token in enumerate(text):
+        if i:
+            places["previous"][i] = [i - 1]
+            followers.setdefault(text[i - 1], []).append(i)
+        if followers.get(token):
+            places["induction"][i] = list(followers[token])
+    answers = {}
+    for kind, rows in places.items():
+        answers[kind] = []
+        if not rows:
+            continue
+        chance = sum(len(columns) / (i + 1) for i, columns in rows.items())
+        for layer in range(layers):
+            for head in range(heads):
+                A = patterns[layer, head].tolist()
+                weight = sum(A[i][j] for i, columns in rows.items() for j in columns)
+                if weight - chance > len(rows) - weight:
+                    answers[kind].append((layer, head))
+    return answers["previous"], answers["induction"]
 
 
 # ablate_path
 
 
-def ablate_path__wrong_added_to_old_stream(tokens, weights, into):
-    """The second layer's output is added to the stream before the first layer, so the note is lost to the logits."""
+def ablate_path__wrong_hidden_from_logits_too(tokens, weights, into):
+    """Adds the second layer's output to the stream before the first layer, so that the logits lose the note as well."""
     n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    first, second = weights["blocks"]
     before = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    scores = (before @ one["W_Q"]) @ (before @ one["W_K"]).mT / math.sqrt(one["W_Q"].shape[1])
-    A = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    after = before + A @ before @ one["W_V"] @ one["W_O"]
-    q, k, v = (before if into == name else after for name in ("query", "key", "value"))
-    scores = (q @ two["W_Q"]) @ (k @ two["W_K"]).mT / math.sqrt(two["W_Q"].shape[1])
-    B = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = before + B @ v @ two["W_V"] @ two["W_O"]
+    A = _causal_pattern(before @ first["W_Q"], before @ first["W_K"], first["W_Q"].shape[1])
+    after = before + A @ before @ first["W_V"] @ first["W_O"]
+    reads = {name: before if name == into else after for name in ("query", "key", "value")}
+    B = _causal_pattern(reads["query"] @ second["W_Q"], reads["key"] @ second["W_K"], second["W_Q"].shape[1])
+    x = before + B @ reads["value"] @ second["W_V"] @ second["W_O"]
     return x @ weights["W_U"], [A, B]
 
 
-def ablate_path__wrong_other_two_cut(tokens, weights, into):
-    """The two readers that are not named get the stream from before, and the named one the full stream."""
+def ablate_path__wrong_shown_to_one(tokens, weights, into):
+    """Shows the note to the reader named and hides it from the two others, the wrong way round."""
     n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    first, second = weights["blocks"]
     before = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    scores = (before @ one["W_Q"]) @ (before @ one["W_K"]).mT / math.sqrt(one["W_Q"].shape[1])
-    A = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    after = before + A @ before @ one["W_V"] @ one["W_O"]
-    q, k, v = (after if into == name else before for name in ("query", "key", "value"))
-    scores = (q @ two["W_Q"]) @ (k @ two["W_K"]).mT / math.sqrt(two["W_Q"].shape[1])
-    B = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = after + B @ v @ two["W_V"] @ two["W_O"]
+    A = _causal_pattern(before @ first["W_Q"], before @ first["W_K"], first["W_Q"].shape[1])
+    after = before + A @ before @ first["W_V"] @ first["W_O"]
+    reads = {"query": before, "key": before, "value": before}
+    reads[into] = after
+    B = _causal_pattern(reads["query"] @ second["W_Q"], reads["key"] @ second["W_K"], second["W_Q"].shape[1])
+    x = after + B @ reads["value"] @ second["W_V"] @ second["W_O"]
     return x @ weights["W_U"], [A, B]
 
 
-def ablate_path__wrong_note_alone(tokens, weights, into):
-    """The named reader gets what the first layer wrote and nothing else, where that is just what it should lack."""
+def ablate_path__wrong_keys_with_values(tokens, weights, into):
+    """Cuts keys and values together, as in cross-attention, where both are made from one memory."""
     n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
-    x = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    scores = (x @ one["W_Q"]) @ (x @ one["W_K"]).mT / math.sqrt(one["W_Q"].shape[1])
-    A = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    note = A @ x @ one["W_V"] @ one["W_O"]
-    x = x + note
-    q, k, v = (note if into == name else x for name in ("query", "key", "value"))
-    scores = (q @ two["W_Q"]) @ (k @ two["W_K"]).mT / math.sqrt(two["W_Q"].shape[1])
-    B = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = x + B @ v @ two["W_V"] @ two["W_O"]
-    return x @ weights["W_U"], [A, B]
-
-
-def ablate_path__wrong_one_root(tokens, weights, into):
-    """Both layers' scores are divided by the root of the first layer's d_head, right only if the widths are equal."""
-    n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    first, second = weights["blocks"]
     before = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    root = math.sqrt(one["W_Q"].shape[1])
-    A = ((before @ one["W_Q"]) @ (before @ one["W_K"]).mT / root).masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    after = before + A @ before @ one["W_V"] @ one["W_O"]
-    q, k, v = (before if into == name else after for name in ("query", "key", "value"))
-    B = ((q @ two["W_Q"]) @ (k @ two["W_K"]).mT / root).masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = after + B @ v @ two["W_V"] @ two["W_O"]
+    A = _causal_pattern(before @ first["W_Q"], before @ first["W_K"], first["W_Q"].shape[1])
+    after = before + A @ before @ first["W_V"] @ first["W_O"]
+    asks = before if into == "query" else after
+    memory = before if into in ("key", "value") else after
+    B = _causal_pattern(asks @ second["W_Q"], memory @ second["W_K"], second["W_Q"].shape[1])
+    x = after + B @ memory @ second["W_V"] @ second["W_O"]
     return x @ weights["W_U"], [A, B]
 
 
-def ablate_path__wrong_positions_hidden_too(tokens, weights, into):
-    """The named reader gets the token embeddings alone, so that it lacks the positions as well as the note."""
+def ablate_path__wrong_scale_of_first(tokens, weights, into):
+    """Divides the second layer's scores by the root of the first layer's d_head."""
     n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    first, second = weights["blocks"]
+    before = weights["W_E"][tokens] + weights["W_pos"][:n]
+    d_head = first["W_Q"].shape[1]
+    A = _causal_pattern(before @ first["W_Q"], before @ first["W_K"], d_head)
+    after = before + A @ before @ first["W_V"] @ first["W_O"]
+    queries = (before if into == "query" else after) @ second["W_Q"]
+    keys = (before if into == "key" else after) @ second["W_K"]
+    values = (before if into == "value" else after) @ second["W_V"]
+    B = _causal_pattern(queries, keys, d_head)
+    return (after + B @ values @ second["W_O"]) @ weights["W_U"], [A, B]
+
+
+def ablate_path__wrong_no_place_and_order(tokens, weights, into):
+    """Hides the positions together with the note, and returns the second layer's pattern before the first's."""
+    n = tokens.shape[1]
+    first, second = weights["blocks"]
     embedded = weights["W_E"][tokens]
     x = embedded + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    scores = (x @ one["W_Q"]) @ (x @ one["W_K"]).mT / math.sqrt(one["W_Q"].shape[1])
-    A = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = x + A @ x @ one["W_V"] @ one["W_O"]
-    q, k, v = (embedded if into == name else x for name in ("query", "key", "value"))
-    scores = (q @ two["W_Q"]) @ (k @ two["W_K"]).mT / math.sqrt(two["W_Q"].shape[1])
-    B = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    x = x + B @ v @ two["W_V"] @ two["W_O"]
-    return x @ weights["W_U"], [A, B]
+    A = _causal_pattern(x @ first["W_Q"], x @ first["W_K"], first["W_Q"].shape[1])
+    x = x + A @ x @ first["W_V"] @ first["W_O"]
+    queries = (embedded if into == "query" else x) @ second["W_Q"]
+    keys = (embedded if into == "key" else x) @ second["W_K"]
+    values = (embedded if into == "value" else x) @ second["W_V"]
+    B = _causal_pattern(queries, keys, second["W_Q"].shape[1])
+    return (x + B @ values @ second["W_O"]) @ weights["W_U"], [B, A]
 
 
-def ablate_path__wrong_two_key_for_query_and_no_mask(tokens, weights, into):
-    """The words "query" and "key" have changed places, and the second layer has no causal mask."""
-    n = tokens.shape[1]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
-    before = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    scores = (before @ one["W_Q"]) @ (before @ one["W_K"]).mT / math.sqrt(one["W_Q"].shape[1])
-    A = scores.masked_fill(~mask, -torch.inf).softmax(dim=-1)
-    after = before + A @ before @ one["W_V"] @ one["W_O"]
-    k, q, v = (before if into == name else after for name in ("query", "key", "value"))
-    scores = (q @ two["W_Q"]) @ (k @ two["W_K"]).mT / math.sqrt(two["W_Q"].shape[1])
-    B = scores.softmax(dim=-1)
-    x = after + B @ v @ two["W_V"] @ two["W_O"]
-    return x @ weights["W_U"], [A, B]
-
-
-def ablate_path__right_gates(tokens, weights, into):
-    """The note is kept apart and comes back to each reader times a gate of 0 or 1, all products as einsums."""
-    n = tokens.shape[1]
-    x = torch.nn.functional.embedding(tokens, weights["W_E"]) + weights["W_pos"][:n]
-    note, patterns = torch.zeros_like(x), []
-    for layer, p in enumerate(weights["blocks"]):
-        gates = [0 if layer == 1 and into == name else 1 for name in ("query", "key", "value")]
-        q, k, v = (
-            torch.einsum("bnd,dh->bnh", x + gate * note, p[name])
-            for gate, name in zip(gates, ("W_Q", "W_K", "W_V"), strict=True)
-        )
-        scores = torch.einsum("bih,bjh->bij", q, k) / q.shape[-1] ** 0.5
-        later = torch.ones(n, n, dtype=torch.bool).triu(1)
-        patterns.append(torch.where(later, -torch.inf, scores).softmax(-1))
-        out = torch.einsum("bij,bjv,vd->bid", patterns[-1], v, p["W_O"])
-        x, note = (x, out) if layer == 0 else (x + note + out, None)
-    return x @ weights["W_U"], patterns
-
-
-def ablate_path__right_query_by_query(tokens, weights, into):
-    """Loops over the sequences and the positions, where each position sees a cut-off list of what came before it."""
+def ablate_path__right_wider_stream(tokens, weights, into):
+    """Runs the given model with a stream twice as wide, where the note has a half of its own that one reader skips."""
     first, second = weights["blocks"]
-
-    def head(p, asks, offers, holds):
-        rows, mixed = [], []
-        for i in range(len(asks)):
-            scores = (offers[: i + 1] @ p["W_K"]) @ (asks[i] @ p["W_Q"]) / p["W_Q"].shape[1] ** 0.5
-            row = scores.softmax(0)
-            mixed.append(row @ holds[: i + 1] @ p["W_V"] @ p["W_O"])
-            rows.append(F.pad(row, (0, len(asks) - i - 1)))
-        return torch.stack(mixed), torch.stack(rows)
-
-    results = []
-    for line in tokens:
-        old = weights["W_E"][line] + weights["W_pos"][: len(line)]
-        wrote, A = head(first, old, old, old)
-        full = old + wrote
-        streams = {"query": full, "key": full, "value": full} | {into: old}
-        wrote, B = head(second, streams["query"], streams["key"], streams["value"])
-        results.append(((full + wrote) @ weights["W_U"], A, B))
-    logits, A, B = (torch.stack(parts) for parts in zip(*results, strict=True))
-    return logits, [A, B]
+    below = {name: torch.zeros_like(W) for name, W in (first | {"E": weights["W_E"], "pos": weights["W_pos"]}).items()}
+    wide_first = {name: torch.cat([first[name], below[name]]) for name in ("W_Q", "W_K", "W_V")}
+    wide_first["W_O"] = torch.cat([below["W_O"], first["W_O"]], dim=1)
+    wide_second = {"W_O": torch.cat([second["W_O"], torch.zeros_like(second["W_O"])], dim=1)}
+    for reader, name in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V")):
+        W = second[name]
+        wide_second[name] = torch.cat([W, torch.zeros_like(W) if reader == into else W])
+    wide = {
+        "W_E": torch.cat([weights["W_E"], below["E"]], dim=1),
+        "W_pos": torch.cat([weights["W_pos"], below["pos"]], dim=1),
+        "W_U": torch.cat([weights["W_U"], weights["W_U"]]),
+        "blocks": [wide_first, wide_second],
+    }
+    return _run_attention_only(tokens, wide)

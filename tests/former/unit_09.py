@@ -1,522 +1,375 @@
 """Answers to unit 09's functions, written from the notebook alone."""
 
 import bisect
-import itertools
 import math
 import statistics
+import time
 
 import torch
 
 # loop_attention
 
 
-def loop_attention__wrong_no_maximum(Q, K, V):
-    """The softmax is written as exp over sum without subtracting the largest score, so large scores give NaN."""
+def loop_attention__wrong_keys_of_first_head(Q, K, V):
+    """Lets every head read the keys and values of head 0, as in multi-query attention, where each has its own."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
-        for a in range(h):
+        keys, values = K[b, 0], V[b, 0]
+        for head in range(h):
             for i in range(n):
-                terms = torch.exp(K[b, a] @ Q[b, a, i] / math.sqrt(d))
-                out[b, a, i] = terms @ V[b, a] / terms.sum()
+                scores = keys @ Q[b, head, i] / math.sqrt(d)
+                out[b, head, i] = torch.softmax(scores, dim=0) @ values
     return out
 
 
-def loop_attention__wrong_heads_axis(Q, K, V):
-    """All heads are served at once, and the softmax runs over the heads in place of the keys."""
+def loop_attention__wrong_scaled_weights(Q, K, V):
+    """Divides by the root of d behind the softmax and not before, so that the weights do not sum to 1."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
-        for i in range(n):
-            scores = (K[b] @ Q[b, :, i, :, None])[..., 0] / math.sqrt(d)
-            weights = torch.softmax(scores, dim=0)
-            out[b, :, i] = (weights[:, None] @ V[b])[:, 0]
-    return out
-
-
-def loop_attention__wrong_causal(Q, K, V):
-    """Query i meets the keys 0 to i only, a causal mask that nobody asked for."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
-        for a in range(h):
+        for head in range(h):
             for i in range(n):
-                scores = K[b, a, : i + 1] @ Q[b, a, i] / math.sqrt(d)
-                out[b, a, i] = torch.softmax(scores, dim=0) @ V[b, a, : i + 1]
+                weights = torch.softmax(K[b, head] @ Q[b, head, i], dim=0) / d**0.5
+                out[b, head, i] = weights @ V[b, head]
     return out
 
 
-def loop_attention__wrong_always_float32(Q, K, V):
-    """The result is made by torch.zeros without a dtype, so it is float32 whatever the inputs are."""
+def loop_attention__wrong_keys_so_far(Q, K, V):
+    """Hands each query only the keys up to its own place, a causal mask where none is asked for."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                keys, values = K[b, head, : i + 1], V[b, head, : i + 1]
+                weights = torch.softmax(keys @ Q[b, head, i] / d**0.5, dim=0)
+                out[b, head, i] = weights @ values
+    return out
+
+
+def loop_attention__wrong_default_zeros(Q, K, V):
+    """Writes into torch.zeros of the default dtype, so that float64 inputs come out rounded to float32."""
     B, h, n, d = Q.shape
     out = torch.zeros(B, h, n, d)
     for b in range(B):
-        for a in range(h):
+        for head in range(h):
             for i in range(n):
-                scores = K[b, a] @ Q[b, a, i] / math.sqrt(d)
-                out[b, a, i] = torch.softmax(scores, dim=0) @ V[b, a]
+                weights = torch.softmax(K[b, head] @ Q[b, head, i] / d**0.5, dim=0)
+                out[b, head, i] = weights @ V[b, head]
     return out
 
 
-def loop_attention__wrong_first_sequence(Q, K, V):
-    """The keys and values of the first sequence serve all sequences of the batch."""
-    B, h, n, d = Q.shape
+def loop_attention__wrong_length_and_keys(Q, K, V):
+    """Divides the scores by the root of the number of tokens, and mixes the keys in place of the values."""
+    B, h, n, _ = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
-        for a in range(h):
+        for head in range(h):
             for i in range(n):
-                scores = K[0, a] @ Q[b, a, i] / math.sqrt(d)
-                out[b, a, i] = torch.softmax(scores, dim=0) @ V[0, a]
+                weights = torch.softmax(K[b, head] @ Q[b, head, i] / n**0.5, dim=0)
+                out[b, head, i] = weights @ K[b, head]
     return out
 
 
-def loop_attention__wrong_two_root_of_n_and_first_head(Q, K, V):
-    """The scores are divided by the root of n in place of d, and the values are always those of head 0."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
-        for a in range(h):
-            for i in range(n):
-                scores = K[b, a] @ Q[b, a, i] / math.sqrt(n)
-                out[b, a, i] = torch.softmax(scores, dim=0) @ V[b, 0]
-    return out
-
-
-def loop_attention__right_pair_by_pair(Q, K, V):
-    """Even the scores and the mix of the values are made key by key, with a Python sum."""
-    B, h, n, d = Q.shape
+def loop_attention__right_rows_collected(Q, K, V):
+    """Collects the rows in one list without any tensor to write into, with weights from the logsumexp."""
     rows = []
-    for b, a, i in itertools.product(range(B), range(h), range(n)):
-        scores = torch.stack([(Q[b, a, i] * K[b, a, j]).sum() / d**0.5 for j in range(n)])
-        terms = (scores - scores.max()).exp()
-        mix = sum(terms[j] * V[b, a, j] for j in range(n))
-        rows.append(mix / terms.sum())
-    return torch.stack(rows).view(B, h, n, d)
-
-
-def loop_attention__right_query_einsum(Q, K, V):
-    """Nested lists of heads unbound from the tensors, one einsum for each query, stacked level by level."""
-    sequences = []
-    for q_b, k_b, v_b in zip(Q, K, V, strict=True):
-        heads = []
-        for q_h, k_h, v_h in zip(q_b, k_b, v_b, strict=True):
-            scaled = k_h / math.sqrt(k_h.shape[1])
-            outputs = [torch.einsum("j,jd->d", (scaled @ q).log_softmax(0).exp(), v_h) for q in q_h]
-            heads.append(torch.stack(outputs))
-        sequences.append(torch.stack(heads))
-    return torch.stack(sequences)
+    for queries, keys, values in zip(Q.flatten(0, 1), K.flatten(0, 1), V.flatten(0, 1), strict=True):
+        for query in queries:
+            scores = (keys * query).sum(dim=-1) / math.sqrt(Q.shape[-1])
+            weights = (scores - scores.logsumexp(dim=0)).exp()
+            rows.append((weights[:, None] * values).sum(dim=0))
+    return torch.stack(rows).reshape(Q.shape)
 
 
 # batched_attention
 
 
-def batched_attention__wrong_softmax_over_queries(Q, K, V, causal=False):
-    """The softmax runs along the queries, dim=-2, in place of the keys."""
+def batched_attention__wrong_heads_as_tokens(Q, K, V, causal=False):
+    """Swaps the axes of heads and tokens first, so that the heads of one token attend to each other."""
+    Q, K, V = (x.transpose(1, 2) for x in (Q, K, V))
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    if causal:
+        n = Q.shape[1]
+        later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1)
+        scores = scores.masked_fill(later, -torch.inf)
+    return (torch.softmax(scores, dim=-1) @ V).transpose(1, 2)
+
+
+def batched_attention__wrong_zero_times_infinity(Q, K, V, causal=False):
+    """Adds a triangle of ones times -inf, which holds 0 * inf = NaN where it should hold 0."""
     n, d = Q.shape[-2:]
-    scores = Q @ K.transpose(-2, -1) / math.sqrt(d)
+    scores = Q @ K.mT / math.sqrt(d)
+    if causal:
+        later = torch.ones(n, n, dtype=Q.dtype, device=Q.device).triu(1)
+        scores = scores + later * -math.inf
+    return torch.softmax(scores, dim=-1) @ V
+
+
+def batched_attention__wrong_both_scaled(Q, K, V, causal=False):
+    """Divides the queries and the keys by the root of d, so that the scores are divided by d."""
+    n, d = Q.shape[-2:]
+    scores = (Q / math.sqrt(d)) @ (K / math.sqrt(d)).mT
     if causal:
         later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1)
-        scores = scores.masked_fill(later, -math.inf)
+        scores = scores.masked_fill(later, -torch.inf)
+    return torch.softmax(scores, dim=-1) @ V
+
+
+def batched_attention__wrong_always_masked(Q, K, V, causal=False):
+    """Asks whether `causal` is given at all, not whether it is True, so that it always masks."""
+    n, d = Q.shape[-2:]
+    mask = None
+    if causal is not None:
+        mask = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(diagonal=1)
+    scores = torch.matmul(Q, K.transpose(-2, -1)) / d**0.5
+    if mask is not None:
+        scores = scores.masked_fill(mask, -torch.inf)
+    return torch.matmul(torch.softmax(scores, dim=-1), V)
+
+
+def batched_attention__wrong_over_queries_one_ahead(Q, K, V, causal=False):
+    """Takes the softmax over the queries and not the keys, and lets the mask leave one later token visible."""
+    n, d = Q.shape[-2:]
+    scores = Q @ K.mT / d**0.5
+    if causal:
+        later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(2)
+        scores = scores.masked_fill(later, -torch.inf)
     return torch.softmax(scores, dim=-2) @ V
 
 
-def batched_attention__wrong_weights_cut_afterwards(Q, K, V, causal=False):
-    """The causal mask is applied after the softmax, so the weights of a row no longer sum to 1."""
-    n, d = Q.shape[-2:]
-    weights = torch.softmax(Q @ K.mT / math.sqrt(d), dim=-1)
+def batched_attention__right_einsum(Q, K, V, causal=False):
+    """Names the axes in two einsums, and makes the weights from the logsumexp, with a mask of compared positions."""
+    scores = torch.einsum("bhid,bhjd->bhij", Q, K) * Q.shape[-1] ** -0.5
     if causal:
-        weights = weights.tril()
-    return weights @ V
-
-
-def batched_attention__wrong_zero_scores(Q, K, V, causal=False):
-    """The scores of later keys are set to 0 in place of minus infinity, so these keys keep a weight."""
-    n, d = Q.shape[-2:]
-    scores = Q @ K.mT / math.sqrt(d)
-    if causal:
-        scores = torch.tril(scores)
-    return torch.softmax(scores, dim=-1) @ V
-
-
-def batched_attention__wrong_reshaped_keys(Q, K, V, causal=False):
-    """K gets its shape (B, h, d, n) by a reshape in place of a transpose, which mixes up keys and features."""
-    B, h, n, d = Q.shape
-    scores = Q @ K.reshape(B, h, d, n) / math.sqrt(d)
-    if causal:
-        later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(diagonal=1)
-        scores = scores.masked_fill(later, -math.inf)
-    return torch.softmax(scores, dim=-1) @ V
-
-
-def batched_attention__wrong_mask_of_width(Q, K, V, causal=False):
-    """The causal mask is d by d in place of n by n, so it fits only where both are equal."""
-    d = Q.shape[-1]
-    scores = Q @ K.mT / math.sqrt(d)
-    if causal:
-        past = torch.ones(d, d, dtype=torch.bool, device=Q.device).tril()
-        scores = scores.masked_fill(~past, -math.inf)
-    return scores.softmax(dim=-1) @ V
-
-
-def batched_attention__wrong_two_scale_and_past_hidden(Q, K, V, causal=False):
-    """The scores are divided by d in place of its root, and the mask hides the earlier keys, not the later ones."""
-    n, d = Q.shape[-2:]
-    scores = Q @ K.mT / d
-    if causal:
-        mask = torch.ones(n, n, dtype=torch.bool, device=Q.device).tril(-1)
-        scores = scores.masked_fill(mask, -math.inf)
-    return torch.softmax(scores, dim=-1) @ V
-
-
-def batched_attention__right_keys_first(Q, K, V, causal=False):
-    """The table of scores is made with the keys as rows, and an einsum takes it with the values."""
-    n, d = Q.shape[-2:]
-    scores = torch.einsum("bhjd,bhid->bhji", K, Q * d**-0.5)
-    if causal:
-        place = torch.arange(n, device=Q.device)
-        scores = torch.where(place[:, None] <= place, scores, -math.inf)
-    terms = torch.exp(scores - scores.amax(dim=-2, keepdim=True))
-    return torch.einsum("bhji,bhjd->bhid", terms / terms.sum(dim=-2, keepdim=True), V)
-
-
-def batched_attention__right_flat_bmm(Q, K, V, causal=False):
-    """Batch and heads are flattened into one axis, and baddbmm adds a bias of 0 or minus infinity to the products."""
-    n, d = Q.shape[-2:]
-    q, k, v = (t.flatten(0, 1) for t in (Q, K, V))
-    bias = torch.zeros(n, n, dtype=Q.dtype, device=Q.device)
-    if causal:
-        bias = torch.full_like(bias, -math.inf).triu(1)
-    scores = torch.baddbmm(bias, q, k.permute(0, 2, 1), alpha=1 / math.sqrt(d))
-    return torch.bmm(scores.log_softmax(2).exp(), v).unflatten(0, Q.shape[:2])
+        place = torch.arange(Q.shape[-2], device=Q.device)
+        scores = torch.where(place[:, None] >= place, scores, -torch.inf)
+    weights = torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
+    return torch.einsum("bhij,bhjd->bhid", weights, V)
 
 
 # tiled_attention
 
 
-def tiled_attention__wrong_sum_not_mended(Q, K, V, block_size):
-    """Only o is multiplied with the factor when the maximum grows; the sum of the terms is not."""
+def tiled_attention__wrong_padded_with_zeros(Q, K, V, block_size):
+    """Fills keys and values up with zeros to whole blocks, and counts these keys, of score 0, in the softmax."""
     n, d = Q.shape[-2:]
-    m = torch.full_like(Q[..., :1], -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
+    missing = -n % block_size
+    K, V = (torch.cat([x, x.new_zeros(*x.shape[:2], missing, d)], dim=2) for x in (K, V))
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
     for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        scores = Q @ k.mT / math.sqrt(d)
+        keys, values = (x[:, :, start : start + block_size] for x in (K, V))
+        scores = Q @ keys.mT / math.sqrt(d)
         new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - new)
+        factor, terms = torch.exp(m - new), torch.exp(scores - new)
+        total = factor * total + terms.sum(dim=-1, keepdim=True)
+        mix = factor * mix + terms @ values
+        m = new
+    return mix / total
+
+
+def tiled_attention__wrong_tiles_on_the_diagonal(Q, K, V, block_size):
+    """Cuts the queries like the keys and lets each block of queries meet its own block of keys alone."""
+    outs = []
+    for q, k, v in zip(*(x.split(block_size, dim=2) for x in (Q, K, V)), strict=True):
+        scores = q @ k.mT / math.sqrt(Q.shape[-1])
+        m = scores.amax(dim=-1, keepdim=True)
+        terms = torch.exp(scores - m)
+        outs.append(terms @ v / terms.sum(dim=-1, keepdim=True))
+    return torch.cat(outs, dim=2)
+
+
+def tiled_attention__wrong_blocks_by_maximum(Q, K, V, block_size):
+    """Mixes the outputs of the blocks by the exponential of each block's maximum, and not of its whole sum."""
+    d = Q.shape[-1]
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, out = torch.zeros_like(m), torch.zeros_like(Q)
+    for start in range(0, K.shape[2], block_size):
+        scores = Q @ K[:, :, start : start + block_size].mT / math.sqrt(d)
+        best = scores.amax(dim=-1, keepdim=True)
+        new = torch.maximum(m, best)
+        factor, share = torch.exp(m - new), torch.exp(best - new)
+        of_block = torch.softmax(scores, dim=-1) @ V[:, :, start : start + block_size]
+        total = factor * total + share
+        out = factor * out + share * of_block
+        m = new
+    return out / total
+
+
+def tiled_attention__wrong_root_of_block(Q, K, V, block_size):
+    """Takes the width for the scale from the transposed block of keys, so that it divides by the root of its length."""
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
+    for keys, values in zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True):
+        keys = keys.transpose(-2, -1)
+        scores = Q @ keys / math.sqrt(keys.shape[-1])
+        new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
+        factor, terms = torch.exp(m - new), torch.exp(scores - new)
+        total = factor * total + terms.sum(dim=-1, keepdim=True)
+        mix = factor * mix + terms @ values
+        m = new
+    return mix / total
+
+
+def tiled_attention__wrong_whole_blocks_and_sum_unmended(Q, K, V, block_size):
+    """Leaves out a last block that is short, and multiplies only the mix by the factor, not the sum of the terms."""
+    n, d = Q.shape[-2:]
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
+    block_size = min(block_size, n)
+    for block in range(n // block_size):
+        keys = K[:, :, block * block_size : (block + 1) * block_size]
+        values = V[:, :, block * block_size : (block + 1) * block_size]
+        scores = Q @ keys.mT / d**0.5
+        new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
         terms = torch.exp(scores - new)
         total = total + terms.sum(dim=-1, keepdim=True)
-        o = o * factor + terms @ v
+        mix = torch.exp(m - new) * mix + terms @ values
         m = new
-    return o / total
+    return mix / total
 
 
-def tiled_attention__wrong_short_block_left_out(Q, K, V, block_size):
-    """The loop runs over n // block_size blocks, so a shorter last block of keys is never met."""
-    n, d = Q.shape[-2:]
-    m = torch.full_like(Q[..., :1], -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
-    for block in range(n // block_size):
-        part = slice(block * block_size, (block + 1) * block_size)
-        scores = Q @ K[:, :, part].mT / math.sqrt(d)
-        new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - new)
-        terms = torch.exp(scores - new)
-        total = total * factor + terms.sum(dim=-1, keepdim=True)
-        o = o * factor + terms @ V[:, :, part]
-        m = new
-    return o / total
-
-
-def tiled_attention__wrong_blocks_averaged(Q, K, V, block_size):
-    """Each block has a softmax of its own, and the outputs of the blocks are averaged."""
-    n, d = Q.shape[-2:]
-    o, blocks = torch.zeros_like(Q), 0
-    for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        o = o + torch.softmax(Q @ k.mT / math.sqrt(d), dim=-1) @ v
-        blocks += 1
-    return o / blocks
-
-
-def tiled_attention__wrong_all_scores_first(Q, K, V, block_size):
-    """All n by n scores are made before the loop, which then only cuts them into blocks."""
-    n, d = Q.shape[-2:]
-    scores = Q @ K.mT / math.sqrt(d)
-    m = torch.full_like(Q[..., :1], -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        block = scores[..., start : start + block_size]
-        new = torch.maximum(m, block.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - new)
-        terms = torch.exp(block - new)
-        total = total * factor + terms.sum(dim=-1, keepdim=True)
-        o = o * factor + terms @ V[:, :, start : start + block_size]
-        m = new
-    return o / total
-
-
-def tiled_attention__wrong_factor_too_late(Q, K, V, block_size):
-    """m is already overwritten with the new maximum when the factor is computed from it, so the factor is always 1."""
-    n, d = Q.shape[-2:]
-    m = torch.full_like(Q[..., :1], -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        scores = Q @ k.mT / math.sqrt(d)
-        new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-        m = new
-        factor = torch.exp(m - new)
-        terms = torch.exp(scores - m)
-        total = total * factor + terms.sum(dim=-1, keepdim=True)
-        o = o * factor + terms @ v
-    return o / total
-
-
-def tiled_attention__wrong_two_root_of_block_and_early_division(Q, K, V, block_size):
-    """The scores are divided by the root of the block's size in place of d, and o is divided by the sum after each
-    block."""
-    n = Q.shape[-2]
-    m = torch.full_like(Q[..., :1], -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        scores = Q @ k.mT / math.sqrt(k.shape[-2])
-        new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - new)
-        terms = torch.exp(scores - new)
-        total = total * factor + terms.sum(dim=-1, keepdim=True)
-        o = (o * factor + terms @ v) / total
-        m = new
-    return o
-
-
-def tiled_attention__right_logsumexp(Q, K, V, block_size):
-    """The state is a finished output and its logsumexp, and each block's own softmax output is blended in."""
-    out, seen = torch.zeros_like(Q), torch.full_like(Q[..., :1], -math.inf)
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True):
-        scores = torch.einsum("bhid,bhjd->bhij", Q, k) * Q.shape[-1] ** -0.5
-        here = torch.logsumexp(scores, dim=-1, keepdim=True)
-        both = torch.logaddexp(seen, here)
-        out = out * (seen - both).exp() + (scores - both).exp() @ v
-        seen = both
+def tiled_attention__right_running_logsumexp(Q, K, V, block_size):
+    """Carries a finished output and its logsumexp, the two of which a block's terms join, and never divides."""
+    d = Q.shape[-1]
+    seen, out = None, None
+    for start in range(0, K.shape[2], block_size):
+        keys, values = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
+        scores = Q @ keys.mT * d**-0.5
+        here = scores.logsumexp(dim=-1, keepdim=True)
+        if seen is None:
+            seen, out = here, torch.exp(scores - here) @ values
+        else:
+            both = torch.logaddexp(seen, here)
+            out = torch.exp(seen - both) * out + torch.exp(scores - both) @ values
+            seen = both
     return out
-
-
-def tiled_attention__right_queries_cut_too(Q, K, V, block_size):
-    """The queries are cut into blocks as well, the blocks of keys come from the last to the first, and sum and mix
-    are one product with a column of ones beside the values."""
-    n, d = Q.shape[-2:]
-    starts = range(0, n, block_size)
-    outputs = []
-    for first in starts:
-        q = Q[:, :, first : first + block_size] / math.sqrt(d)
-        top = state = None
-        for start in reversed(starts):
-            k, v = (t[:, :, start : start + block_size] for t in (K, V))
-            scores = q @ k.mT
-            high = scores.amax(-1, keepdim=True)
-            high = high if top is None else high.maximum(top)
-            new = (scores - high).exp() @ torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
-            state = new if top is None else state * (top - high).exp() + new
-            top = high
-        outputs.append(state[..., :d] / state[..., d:])
-    return torch.cat(outputs, dim=2)
 
 
 # attention_flops
 
 
-def attention_flops__wrong_one_product(batch, n_heads, n, d_head):
-    """Only the product Q K^T is counted; A V is left out."""
-    return 2 * batch * n_heads * n * n * d_head
-
-
-def attention_flops__wrong_additions_one_fewer(batch, n_heads, n, d_head):
-    """Each sum is counted with one addition fewer than multiplications, where a multiply and an add count as two."""
+def attention_flops__wrong_one_addition_less(batch, n_heads, n, d_head):
+    """Counts one addition fewer than multiplications in every entry, where by custom both count alike."""
     scores = n * n * (2 * d_head - 1)
-    mix = n * d_head * (2 * n - 1)
-    return batch * n_heads * (scores + mix)
+    outputs = n * d_head * (2 * n - 1)
+    return batch * n_heads * (scores + outputs)
 
 
-def attention_flops__wrong_width_squared(batch, n_heads, n, d_head):
-    """n and d_head have changed places: the width is squared in place of the length."""
-    return 4 * batch * n_heads * n * d_head**2
+def attention_flops__wrong_triangle(batch, n_heads, n, d_head):
+    """Counts only the n (n + 1) / 2 pairs that a causal mask leaves, though nothing is saved by one."""
+    pairs = n * (n + 1) // 2
+    return batch * n_heads * 4 * pairs * d_head
 
 
-def attention_flops__wrong_softmax_counted(batch, n_heads, n, d_head):
-    """Three operations of the softmax are added for each score, where only the two products count."""
-    return batch * n_heads * (4 * n**2 * d_head + 3 * n**2)
+def attention_flops__wrong_inner_sizes(batch, n_heads, n, d_head):
+    """Takes (n, d) times (d, d) for the second product, where weights (n, n) meet values (n, d)."""
+    scores = 2 * n * d_head * n
+    outputs = 2 * n * d_head * d_head
+    return batch * n_heads * (scores + outputs)
 
 
-def attention_flops__wrong_heads_twice(batch, n_heads, n, d_head):
-    """The products are counted with d_model = n_heads * d_head as width and once more for each head."""
-    d_model = n_heads * d_head
-    return batch * n_heads * 4 * n * n * d_model
+def attention_flops__wrong_width_shared_out(batch, n_heads, n, d_head):
+    """Divides d_head by the number of heads, as if it were the width of all heads together."""
+    width = d_head // n_heads
+    return 4 * batch * n_heads * n**2 * width
 
 
-def attention_flops__wrong_two_one_sequence_and_fused(batch, n_heads, n, d_head):
-    """The batch is left out, and a multiply and an add count as one operation."""
-    return 2 * n_heads * n * n * d_head
+def attention_flops__wrong_softmax_and_batch(batch, n_heads, n, d_head):
+    """Adds three operations a score for the softmax, which is left out here, and counts one sequence only."""
+    products = 4 * n * n * d_head
+    softmax = 3 * n * n
+    return n_heads * (products + softmax)
 
 
 def attention_flops__right_two_products(batch, n_heads, n, d_head):
-    """A local function 2abc is called once for each product, and the heads are summed up in a loop."""
-
-    def product(a, b, c):
-        return 2 * a * b * c
-
-    return sum(product(n, d_head, n) + product(n, n, d_head) for _ in range(batch * n_heads))
-
-
-def attention_flops__right_pairs(batch, n_heads, n, d_head):
-    """It counts pairs of query and key, by math.prod, and 4 d_head operations for each pair."""
-    pairs = math.prod((batch, n_heads, n, n))
-    return pairs * d_head << 2
+    """Counts each of the two matrix products by its own sizes, with a product over a tuple."""
+    sizes = (n, d_head, n), (n, n, d_head)
+    return sum(2 * math.prod((batch, n_heads, *product)) for product in sizes)
 
 
 # score_matrix_bytes
 
 
-def score_matrix_bytes__wrong_always_two(batch, n_heads, n, bytes_per_value=2):
-    """Every number counts 2 bytes; the argument is not used."""
-    return batch * n_heads * n * n * 2
+def score_matrix_bytes__wrong_scores_and_weights(batch, n_heads, n, bytes_per_value=2):
+    """Counts the scores and the weights, two tables of this size, where they are materialised once."""
+    return 2 * batch * n_heads * n * n * bytes_per_value
 
 
-def score_matrix_bytes__wrong_triangle(batch, n_heads, n, bytes_per_value=2):
-    """Only the scores with keys up to the query are counted, as with a causal mask."""
-    return batch * n_heads * (n * (n + 1) // 2) * bytes_per_value
+def score_matrix_bytes__wrong_one_big_table(batch, n_heads, n, bytes_per_value=2):
+    """Squares the number of heads together with the tokens, as if the tokens of all heads met each other."""
+    rows = n_heads * n
+    return batch * rows**2 * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twice(batch, n_heads, n, bytes_per_value=2):
-    """Scores and weights are counted, two tables in place of one."""
-    return 2 * batch * n_heads * n**2 * bytes_per_value
+def score_matrix_bytes__wrong_cache(batch, n_heads, n, bytes_per_value=2):
+    """Counts one key and one value for each token and head, as in a cache, and not one score for each pair."""
+    return 2 * batch * n_heads * n * bytes_per_value
 
 
-def score_matrix_bytes__wrong_no_heads(batch, n_heads, n, bytes_per_value=2):
-    """There is one table for each sequence; the number of heads is left out."""
+def score_matrix_bytes__wrong_bits(batch, n_heads, n, bytes_per_value=2):
+    """Multiplies by 8, which gives bits and not bytes."""
+    return batch * n_heads * n**2 * bytes_per_value * 8
+
+
+def score_matrix_bytes__wrong_shared_in_single(batch, n_heads, n, bytes_per_value=4):
+    """Counts one table for all heads of a sequence, and 4 bytes a value where nothing is said."""
     return batch * n * n * bytes_per_value
 
 
-def score_matrix_bytes__wrong_kibibytes(batch, n_heads, n, bytes_per_value=2):
-    """The result is in units of 1024 bytes, not in bytes."""
-    return batch * n_heads * n * n * bytes_per_value // 1024
-
-
-def score_matrix_bytes__wrong_two_bits_and_one_sequence(batch, n_heads, n, bytes_per_value=2):
-    """The result is in bits, and the batch is left out."""
-    return n_heads * n * n * bytes_per_value * 8
-
-
-def score_matrix_bytes__right_meta_tensor(batch, n_heads, n, bytes_per_value=2):
-    """PyTorch counts the entries of a tensor on the device "meta", which takes no memory."""
-    return torch.empty(batch, n_heads, n, n, device="meta").numel() * bytes_per_value
-
-
-def score_matrix_bytes__right_odd_numbers(batch, n_heads, n, bytes_per_value=2):
-    """The square of n is the sum of the first n odd numbers."""
-    return bytes_per_value * sum(range(1, 2 * n, 2)) * n_heads * batch
+def score_matrix_bytes__right_product_of_shape(batch, n_heads, n, bytes_per_value=2):
+    """Multiplies the entries of the scores' shape with math.prod."""
+    shape = (batch, n_heads, n, n)
+    return math.prod(shape, start=bytes_per_value)
 
 
 # roofline_seconds
 
 
-def roofline_seconds__wrong_sum(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Both times are added up, as if computing and moving came one after the other."""
-    return flops / peak_flops + bytes_moved / peak_bandwidth
+def roofline_seconds__wrong_rate(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Returns the highest rate at this intensity, the height of the roof, and not the time."""
+    if bytes_moved == 0:
+        return float(peak_flops)
+    return float(min(peak_flops, flops / bytes_moved * peak_bandwidth))
 
 
-def roofline_seconds__wrong_faster_one(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """It takes the smaller of the two times in place of the larger."""
-    return min(flops / peak_flops, bytes_moved / peak_bandwidth)
+def roofline_seconds__wrong_larger_by_slower(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Divides the larger of the two amounts by the smaller of the two rates, whatever their units."""
+    return max(flops, bytes_moved) / min(peak_flops, peak_bandwidth)
 
 
-def roofline_seconds__wrong_by_intensity(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """It goes by the intensity and the rate under the roof, which fails where operations or bytes are 0."""
-    intensity = flops / bytes_moved
-    rate = min(peak_flops, intensity * peak_bandwidth)
-    return flops / rate
+def roofline_seconds__wrong_crossed(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Divides the operations by the bandwidth and the bytes by the peak rate of arithmetic."""
+    computing = flops / peak_bandwidth
+    moving = bytes_moved / peak_flops
+    return max(computing, moving)
 
 
-def roofline_seconds__wrong_peaks_exchanged(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The operations are divided by the bandwidth and the bytes by the peak rate."""
-    return max(flops / peak_bandwidth, bytes_moved / peak_flops)
+def roofline_seconds__wrong_nothing_to_do(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Returns 0 as soon as either amount is 0, though the other still takes its time."""
+    if flops == 0 or bytes_moved == 0:
+        return 0.0
+    return max(flops / peak_flops, bytes_moved / peak_bandwidth)
 
 
-def roofline_seconds__wrong_milliseconds(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The result is in milliseconds, a thousand times the seconds."""
-    return 1e3 * max(flops / peak_flops, bytes_moved / peak_bandwidth)
-
-
-def roofline_seconds__wrong_two_sum_and_bits(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The two times are added, and the bytes are turned into bits before they are divided."""
-    return flops / peak_flops + 8 * bytes_moved / peak_bandwidth
+def roofline_seconds__wrong_sum_in_milliseconds(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Adds the two times, as if they came one after the other, and gives milliseconds."""
+    return 1000 * (flops / peak_flops + bytes_moved / peak_bandwidth)
 
 
 def roofline_seconds__right_cross_products(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Which limit holds is decided by cross products, before any division."""
-    if flops * peak_bandwidth > bytes_moved * peak_flops:
-        return float(flops / peak_flops)
-    return float(bytes_moved / peak_bandwidth)
-
-
-def roofline_seconds__right_sorted(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The larger of two times is the last one after sorting."""
-    times = [flops / peak_flops]
-    bisect.insort(times, bytes_moved / peak_bandwidth)
-    return float(times[-1])
+    """Finds what decides by comparing two products, without a maximum, and divides once."""
+    compute_bound = flops * peak_bandwidth > bytes_moved * peak_flops
+    return flops / peak_flops if compute_bound else bytes_moved / peak_bandwidth
 
 
 # median_time
 
 
-def median_time__wrong_no_wait_before(run, synchronize, clock, warmup, repeats):
-    """The clock is read at the start of a run without waiting, so the warm-up's last jobs are timed with the first."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
-    return float(statistics.median(times))
-
-
-def median_time__wrong_no_wait_after(run, synchronize, clock, warmup, repeats):
-    """The clock is read at the end without waiting for the job, so only the order to start it is timed."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        times.append(clock() - start)
-    synchronize()
-    return float(statistics.median(times))
-
-
-def median_time__wrong_lower_median(run, synchronize, clock, warmup, repeats):
-    """torch.median takes the lower of the two middle times where their number is even."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
-    return float(torch.tensor(times, dtype=torch.float64).median())
-
-
-def median_time__wrong_warmup_counted(run, synchronize, clock, warmup, repeats):
-    """The warm-up runs are timed as well and go into the median."""
+def median_time__wrong_drops_the_fastest(run, synchronize, clock, warmup, repeats):
+    """Times all runs, sorts, and drops the first `warmup` after that: the fastest ones and not the first ones."""
     times = []
     for _ in range(warmup + repeats):
         synchronize()
@@ -524,448 +377,372 @@ def median_time__wrong_warmup_counted(run, synchronize, clock, warmup, repeats):
         run()
         synchronize()
         times.append(clock() - start)
-    return float(statistics.median(times))
+    times.sort()
+    return float(statistics.median(times[warmup:]))
 
 
-def median_time__wrong_all_at_once(run, synchronize, clock, warmup, repeats):
-    """All runs are timed together and the time is divided by their number, which is a mean."""
-    for _ in range(warmup):
-        run()
-    synchronize()
-    start = clock()
-    for _ in range(repeats):
-        run()
-    synchronize()
-    return float((clock() - start) / repeats)
-
-
-def median_time__wrong_two_mean_and_one_more_run(run, synchronize, clock, warmup, repeats):
-    """It returns the mean in place of the median, and makes one warm-up run more than asked for."""
-    run()
-    for _ in range(warmup):
-        run()
+def median_time__wrong_warms_up_each_time(run, synchronize, clock, warmup, repeats):
+    """Repeats the warm-up before every timed run, so that the job is run far too often."""
     times = []
     for _ in range(repeats):
+        for _ in range(warmup):
+            run()
         synchronize()
         start = clock()
         run()
         synchronize()
         times.append(clock() - start)
-    return float(statistics.mean(times))
+    return float(statistics.median(times))
 
 
-def median_time__right_inserted_in_order(run, synchronize, clock, warmup, repeats):
-    """One loop over all runs; the times are inserted in order, and the two middle ones, perhaps the same, averaged."""
-    ordered = []
-    for number in range(warmup + repeats):
+def median_time__wrong_never_called(run, synchronize, clock, warmup, repeats):
+    """Names `synchronize` without brackets, so that it is never called and only the order is timed."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        synchronize
+        start = clock()
+        run()
+        synchronize
+        times.append(clock() - start)
+    return float(statistics.median(times))
+
+
+def median_time__wrong_own_clock(run, synchronize, clock, warmup, repeats):
+    """Reads the computer's own performance counter, and not the clock that is handed in."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
         synchronize()
-        before = clock()
+        start = time.perf_counter()
         run()
         synchronize()
-        if number >= warmup:
-            bisect.insort(ordered, clock() - before)
-    return (ordered[(repeats - 1) // 2] + ordered[repeats // 2]) / 2.0
+        times.append(time.perf_counter() - start)
+    return float(statistics.median(times))
 
 
-def median_time__right_time_stamps(run, synchronize, clock, warmup, repeats):
-    """One time stamp between any two runs, and a quantile of the differences."""
+def median_time__wrong_early_start_and_upper(run, synchronize, clock, warmup, repeats):
+    """Reads the clock before it waits for what is still queued, and takes the upper of the middle two."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        synchronize()
+        run()
+        synchronize()
+        times.append(clock() - start)
+    return float(sorted(times)[repeats // 2])
 
-    def stamp():
+
+def median_time__right_kept_in_order(run, synchronize, clock, warmup, repeats):
+    """Inserts every time at its place in an ordered list, and takes the mean of its two middle places."""
+
+    def now():
         synchronize()
         return clock()
 
-    for _ in range(warmup):
+    ordered = []
+    for count in range(warmup + repeats):
+        start = now()
         run()
-    stamps = [stamp()]
-    for _ in range(repeats):
-        run()
-        stamps.append(stamp())
-    gaps = [late - early for early, late in itertools.pairwise(stamps)]
-    return torch.tensor(gaps, dtype=torch.float64).quantile(0.5).item()
+        spent = now() - start
+        if count >= warmup:
+            bisect.insort(ordered, spent)
+    return (ordered[(repeats - 1) // 2] + ordered[repeats // 2]) / 2.0
 
 
 # tiled_causal_attention
 
 
-def tiled_causal_attention__wrong_triangle_everywhere(Q, K, V, block_size):
-    """The triangle within a tile is cut out of every tile, also of those that lie wholly in the past."""
+def tiled_causal_attention__wrong_triangle_in_every_tile(Q, K, V, block_size):
+    """Hides the upper triangle of every tile by places in the block, also of tiles that lie wholly earlier."""
     n, d = Q.shape[-2:]
-    out = []
+    outs = []
     for first in range(0, n, block_size):
         q = Q[:, :, first : first + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        total, o = torch.zeros_like(m), torch.zeros_like(q)
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        total, mix = torch.zeros_like(m), torch.zeros_like(q)
         for start in range(0, first + 1, block_size):
             k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            scores = q @ k.mT / math.sqrt(d)
-            rows, columns = torch.arange(q.shape[-2]), torch.arange(k.shape[-2])
-            hidden = (columns > rows[:, None]).to(Q.device)
-            scores = scores.masked_fill(hidden, -math.inf)
+            scores = q @ k.mT / d**0.5
+            later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=Q.device).triu(1)
+            scores = scores.masked_fill(later, -math.inf)
             new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
             factor, terms = torch.exp(m - new), torch.exp(scores - new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            o = o * factor + terms @ v
+            total = factor * total + terms.sum(dim=-1, keepdim=True)
+            mix = factor * mix + terms @ v
             m = new
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
+        outs.append(mix / total)
+    return torch.cat(outs, dim=2)
 
 
-def tiled_causal_attention__wrong_diagonal_open(Q, K, V, block_size):
-    """The tiles on the diagonal are not masked, so a token sees all of its own block."""
-    n, d = Q.shape[-2:]
-    out = []
+def tiled_causal_attention__wrong_state_handed_on(Q, K, V, block_size):
+    """Begins m and both sums once for the whole text, so that a block of queries goes on with those of another."""
+    B, h, n, d = Q.shape
+    rows = min(block_size, n)
+    m = Q.new_full((B, h, rows, 1), -math.inf)
+    total, mix = Q.new_zeros(B, h, rows, 1), Q.new_zeros(B, h, rows, d)
+    outs = []
     for first in range(0, n, block_size):
         q = Q[:, :, first : first + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        total, o = torch.zeros_like(m), torch.zeros_like(q)
+        m, total, mix = (x[:, :, : q.shape[2]] for x in (m, total, mix))
+        i = torch.arange(first, first + q.shape[2], device=Q.device)[:, None]
         for start in range(0, first + 1, block_size):
             k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            scores = q @ k.mT / math.sqrt(d)
+            j = torch.arange(start, start + k.shape[2], device=Q.device)
+            scores = (q @ k.mT / d**0.5).masked_fill(j > i, -math.inf)
             new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
             factor, terms = torch.exp(m - new), torch.exp(scores - new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            o = o * factor + terms @ v
+            total = factor * total + terms.sum(dim=-1, keepdim=True)
+            mix = factor * mix + terms @ v
             m = new
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
+        outs.append(mix / total)
+    return torch.cat(outs, dim=2)
 
 
-def tiled_causal_attention__wrong_state_carried_on(Q, K, V, block_size):
-    """m, the sum and the mix are set up once before the loops, so each block of queries goes on from the last one's."""
+def tiled_causal_attention__wrong_neighbour_tiles(Q, K, V, block_size):
+    """Multiplies a block of queries with its own and the previous block of keys only, and forgets all before."""
     n, d = Q.shape[-2:]
-    place = torch.arange(n, device=Q.device)
-    m = torch.full_like(Q[:, :, :block_size, :1], -math.inf)
-    total, o = torch.zeros_like(m), torch.zeros_like(Q[:, :, :block_size])
-    out = []
-    for first in range(0, n, block_size):
-        q, i = Q[:, :, first : first + block_size], place[first : first + block_size]
-        for start in range(0, first + 1, block_size):
-            k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            j = place[start : start + block_size]
-            scores = (q @ k.mT / math.sqrt(d)).masked_fill(j > i[:, None], -math.inf)
-            new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-            factor, terms = torch.exp(m - new), torch.exp(scores - new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            o = o * factor + terms @ v
-            m = new
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
-
-
-def tiled_causal_attention__wrong_all_tiles(Q, K, V, block_size):
-    """Every block of queries is multiplied with all blocks of keys, and the later ones are only masked afterwards."""
-    n, d = Q.shape[-2:]
-    place = torch.arange(n, device=Q.device)
-    out = []
-    for first in range(0, n, block_size):
-        q, i = Q[:, :, first : first + block_size], place[first : first + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        total, o = torch.zeros_like(m), torch.zeros_like(q)
-        for start in range(0, n, block_size):
-            k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            j = place[start : start + block_size]
-            scores = (q @ k.mT / math.sqrt(d)).masked_fill(j > i[:, None], -math.inf)
-            new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-            factor, terms = torch.exp(m - new), torch.exp(scores - new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            o = o * factor + terms @ v
-            m = new
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
-
-
-def tiled_causal_attention__wrong_full_square_mask(Q, K, V, block_size):
-    """The triangle of the diagonal is always block_size square, so it does not fit a shorter last block."""
-    n, d = Q.shape[-2:]
-    hidden = torch.ones(block_size, block_size, dtype=torch.bool, device=Q.device).triu(1)
-    out = []
+    outs = []
     for first in range(0, n, block_size):
         q = Q[:, :, first : first + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        total, o = torch.zeros_like(m), torch.zeros_like(q)
+        i = torch.arange(first, first + q.shape[2], device=Q.device)[:, None]
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        total, mix = torch.zeros_like(m), torch.zeros_like(q)
+        for start in range(max(first - block_size, 0), first + 1, block_size):
+            k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
+            j = torch.arange(start, start + k.shape[2], device=Q.device)
+            scores = (q @ k.mT / d**0.5).masked_fill(j > i, -math.inf)
+            new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
+            factor, terms = torch.exp(m - new), torch.exp(scores - new)
+            total = factor * total + terms.sum(dim=-1, keepdim=True)
+            mix = factor * mix + terms @ v
+            m = new
+        outs.append(mix / total)
+    return torch.cat(outs, dim=2)
+
+
+def tiled_causal_attention__wrong_mask_of_block_size(Q, K, V, block_size):
+    """Makes one square mask of block_size for the tiles on the diagonal, which a last, short tile does not fit."""
+    n, d = Q.shape[-2:]
+    later = torch.ones(block_size, block_size, dtype=torch.bool, device=Q.device).triu(1)
+    outs = []
+    for first in range(0, n, block_size):
+        q = Q[:, :, first : first + block_size]
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        total, mix = torch.zeros_like(m), torch.zeros_like(q)
         for start in range(0, first + 1, block_size):
             k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            scores = q @ k.mT / math.sqrt(d)
+            scores = q @ k.mT / d**0.5
             if start == first:
-                scores = scores.masked_fill(hidden, -math.inf)
+                scores = scores.masked_fill(later, -math.inf)
             new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
             factor, terms = torch.exp(m - new), torch.exp(scores - new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            o = o * factor + terms @ v
+            total = factor * total + terms.sum(dim=-1, keepdim=True)
+            mix = factor * mix + terms @ v
             m = new
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
+        outs.append(mix / total)
+    return torch.cat(outs, dim=2)
 
 
-def tiled_causal_attention__wrong_two_unscaled_and_no_factor(Q, K, V, block_size):
-    """The scores are not divided by the root of d, and neither sum is mended when the maximum grows."""
+def tiled_causal_attention__wrong_zero_scores_and_unscaled(Q, K, V, block_size):
+    """Sets the scores of later keys to 0, which leaves them a weight, and never divides the scores by the root of d."""
     n = Q.shape[-2]
-    place = torch.arange(n, device=Q.device)
-    out = []
+    outs = []
     for first in range(0, n, block_size):
-        q, i = Q[:, :, first : first + block_size], place[first : first + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        total, o = torch.zeros_like(m), torch.zeros_like(q)
+        q = Q[:, :, first : first + block_size]
+        i = torch.arange(first, first + q.shape[2], device=Q.device)[:, None]
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        total, mix = torch.zeros_like(m), torch.zeros_like(q)
         for start in range(0, first + 1, block_size):
             k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            j = place[start : start + block_size]
-            scores = (q @ k.mT).masked_fill(j > i[:, None], -math.inf)
-            m = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-            terms = torch.exp(scores - m)
-            total = total + terms.sum(dim=-1, keepdim=True)
-            o = o + terms @ v
-        out.append(o / total)
-    return torch.cat(out, dim=-2)
+            j = torch.arange(start, start + k.shape[2], device=Q.device)
+            scores = (q @ k.mT).masked_fill(j > i, 0.0)
+            new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
+            factor, terms = torch.exp(m - new), torch.exp(scores - new)
+            total = factor * total + terms.sum(dim=-1, keepdim=True)
+            mix = factor * mix + terms @ v
+            m = new
+        outs.append(mix / total)
+    return torch.cat(outs, dim=2)
 
 
 def tiled_causal_attention__right_keys_outside(Q, K, V, block_size):
-    """The outer loop runs over the blocks of keys, and each block of queries keeps its state in a list meanwhile."""
-    d = Q.shape[-1]
-    queries = Q.split(block_size, dim=2)
+    """Loops over the blocks of keys outside and those of queries inside, with a list of states, one per query block."""
+    queries, keys, values = (x.split(block_size, dim=2) for x in (Q, K, V))
     states = [None] * len(queries)
-    for b, (k, v) in enumerate(zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True)):
-        for a in range(b, len(queries)):
-            scores = torch.einsum("bhid,bhjd->bhij", queries[a], k) / math.sqrt(d)
-            if a == b:
-                size = scores.shape[-1]
-                hidden = torch.ones(size, size, dtype=torch.bool, device=Q.device).triu(1)
-                scores = scores.masked_fill(hidden, -math.inf)
-            top = scores.amax(dim=-1, keepdim=True)
-            if states[a] is not None:
-                top = torch.maximum(top, states[a][0])
-            terms = (scores - top).exp()
-            total, mix = terms.sum(dim=-1, keepdim=True), terms @ v
-            if states[a] is not None:
-                old, old_total, old_mix = states[a]
-                factor = (old - top).exp()
-                total, mix = total + factor * old_total, mix + factor * old_mix
-            states[a] = top, total, mix
-    return torch.cat([mix / total for _, total, mix in states], dim=2)
-
-
-def tiled_causal_attention__right_back_from_diagonal(Q, K, V, block_size):
-    """Each block of queries walks from the diagonal backwards and blends finished outputs by their logsumexp."""
-    n, d = Q.shape[-2:]
-    out = torch.empty_like(Q)
-    for first in range(0, n, block_size):
-        last = min(first + block_size, n)
-        q = Q[:, :, first:last] / math.sqrt(d)
-        bias = torch.full((last - first,) * 2, -math.inf, dtype=Q.dtype, device=Q.device).triu(1)
-        scores = q @ K[:, :, first:last].mT + bias
-        seen = scores.logsumexp(dim=-1, keepdim=True)
-        o = (scores - seen).exp() @ V[:, :, first:last]
-        for end in range(first, 0, -block_size):
-            part = slice(end - block_size, end)
-            scores = q @ K[:, :, part].mT
-            both = torch.logaddexp(seen, scores.logsumexp(dim=-1, keepdim=True))
-            o = o * (seen - both).exp() + (scores - both).exp() @ V[:, :, part]
-            seen = both
-        out[:, :, first:last] = o
-    return out
+    for block, (k, v) in enumerate(zip(keys, values, strict=True)):
+        for number in range(block, len(queries)):
+            q = queries[number]
+            scores = q @ k.mT / math.sqrt(Q.shape[-1])
+            if number == block:
+                later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=Q.device).triu(1)
+                scores = scores.masked_fill(later, -math.inf)
+            here = scores.logsumexp(dim=-1, keepdim=True)
+            if states[number] is None:
+                states[number] = here, torch.exp(scores - here) @ v
+            else:
+                seen, out = states[number]
+                both = torch.logaddexp(seen, here)
+                states[number] = both, torch.exp(seen - both) * out + torch.exp(scores - both) @ v
+    return torch.cat([out for _, out in states], dim=2)
 
 
 # flash_bytes
 
 
-def flash_bytes__wrong_whole_blocks_only(n, d, block_q, bytes_per_value=2, causal=False):
-    """n // block_q blocks are counted, so a short last block never reads its keys and values."""
-    rows = 2 * n
-    for block in range(n // block_q):
-        seen = (block + 1) * block_q if causal else n
-        rows += 2 * seen
-    return rows * d * bytes_per_value
-
-
-def flash_bytes__wrong_half_if_causal(n, d, block_q, bytes_per_value=2, causal=False):
-    """With the causal mask simply half of the keys and values are counted, whatever the blocks may see."""
+def flash_bytes__wrong_half(n, d, block_q, bytes_per_value=2, causal=False):
+    """Takes half of all readings of keys and values for a causal mask, though a block reads up to its own end."""
     blocks = -(-n // block_q)
-    keys_and_values = 2 * n * blocks
+    readings = 2 * n * blocks
     if causal:
-        keys_and_values //= 2
-    return (2 * n + keys_and_values) * d * bytes_per_value
+        readings //= 2
+    return (2 * n + readings) * d * bytes_per_value
 
 
-def flash_bytes__wrong_past_the_end(n, d, block_q, bytes_per_value=2, causal=False):
-    """A short last block is counted as if it were full, so if causal it reads keys that the text does not have."""
+def flash_bytes__wrong_without_own_keys(n, d, block_q, bytes_per_value=2, causal=False):
+    """With the mask reads only the keys before a block's first query, and none of the block's own tokens."""
     rows = 2 * n
-    for start in range(0, n, block_q):
-        seen = start + block_q if causal else n
-        rows += 2 * seen
+    for first in range(0, n, block_q):
+        rows += 2 * first if causal else 2 * n
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_keys_before_the_block(n, d, block_q, bytes_per_value=2, causal=False):
-    """If causal a block reads only the keys before its first query, and not those of its own tokens."""
+def flash_bytes__wrong_keys_stay(n, d, block_q, bytes_per_value=2, causal=False):
+    """Keeps the blocks of keys on the chip and moves the queries and outputs again for each, the wrong loop outside."""
     rows = 2 * n
-    for start in range(0, n, block_q):
-        rows += 2 * (start if causal else n)
+    for first in range(0, n, block_q):
+        rows += 2 * (n - first) if causal else 2 * n
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_values_left_out(n, d, block_q, bytes_per_value=2, causal=False):
-    """Only the keys are counted for every block of queries; the values are left out."""
-    rows = 2 * n
-    for start in range(0, n, block_q):
-        rows += min(start + block_q, n) if causal else n
+def flash_bytes__wrong_all_again(n, d, block_q, bytes_per_value=2, causal=False):
+    """Moves the queries and the outputs whole for every block too, where each moves once in all."""
+    rows = 0
+    for first in range(0, n, block_q):
+        seen = min(first + block_q, n) if causal else n
+        rows += 2 * n + 2 * seen
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_two_no_output_and_always_two(n, d, block_q, bytes_per_value=2, causal=False):
-    """The outputs are not counted, and every number takes 2 bytes whatever the argument says."""
-    rows = n
-    for start in range(0, n, block_q):
-        rows += 2 * (min(start + block_q, n) if causal else n)
-    return rows * d * 2
+def flash_bytes__wrong_scores_and_floor(n, d, block_q, bytes_per_value=2, causal=False):
+    """Adds the n*n scores, which never leave the chip, and leaves a last, short block out of the readings."""
+    blocks = max(n // block_q, 1)
+    rows = 2 * n
+    for block in range(blocks):
+        rows += 2 * min((block + 1) * block_q, n) if causal else 2 * n
+    return (rows * d + n * n) * bytes_per_value
 
 
 def flash_bytes__right_closed_form(n, d, block_q, bytes_per_value=2, causal=False):
-    """Without a loop: the ends of the full blocks are an arithmetic series, and a rest reads all."""
-    full, rest = divmod(n, block_q)
+    """Has no loop: whole blocks read block_q, 2 block_q, ... keys, whose sum is a triangle number, the last one n."""
+    whole, rest = divmod(n, block_q)
     if causal:
-        read = block_q * full * (full + 1) // 2 + (n if rest else 0)
+        seen = block_q * (whole * (whole + 1) // 2) + (n if rest else 0)
     else:
-        read = n * (full + bool(rest))
-    return 2 * (n + read) * d * bytes_per_value
-
-
-def flash_bytes__right_key_by_key(n, d, block_q, bytes_per_value=2, causal=False):
-    """It asks for every key how many blocks of queries read it: if causal, those that end after it."""
-    blocks = math.ceil(n / block_q)
-    moved = 0
-    for key in range(n):
-        readers = blocks - key // block_q if causal else blocks
-        moved += (readers + 1) * 2 * d * bytes_per_value
-    return moved
+        seen = n * (whole + (1 if rest else 0))
+    return 2 * (n + seen) * d * bytes_per_value
 
 
 # flash_backward
 
 
-def flash_backward__wrong_sum_within_block(Q, K, V, out, logsumexp, d_out, block_size):
-    """The sum that the softmax's derivative takes off runs over the keys of the block, not over the whole row."""
-    n, d = Q.shape[-2:]
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
+def flash_backward__wrong_each_score_alone(Q, K, V, out, logsumexp, d_out, block_size):
+    """Takes A (1 - A) for the slope of the softmax, as if a score moved its own weight only."""
+    root = math.sqrt(Q.shape[-1])
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in range(0, K.shape[2], block_size):
         part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dP = d_out @ v.mT
-        dS = P * (dP - (P * dP).sum(dim=-1, keepdim=True))
-        dV[:, :, part] = P.mT @ d_out
-        dK[:, :, part] = dS.mT @ Q / math.sqrt(d)
-        dQ = dQ + dS @ k / math.sqrt(d)
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_bracket(Q, K, V, out, logsumexp, d_out, block_size):
-    """The weights multiply only the first term: dS is P * dP - D in place of P * (dP - D)."""
-    n, d = Q.shape[-2:]
-    D = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
-        part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dS = P * (d_out @ v.mT) - D
-        dV[:, :, part] = P.mT @ d_out
-        dK[:, :, part] = dS.mT @ Q / math.sqrt(d)
-        dQ = dQ + dS @ k / math.sqrt(d)
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_key_gradient_unscaled(Q, K, V, out, logsumexp, d_out, block_size):
-    """dK is not divided by the root of d; dQ is."""
-    n, d = Q.shape[-2:]
-    D = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
-        part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dS = P * (d_out @ v.mT - D)
-        dV[:, :, part] = P.mT @ d_out
-        dK[:, :, part] = dS.mT @ Q
-        dQ = dQ + dS @ k / math.sqrt(d)
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_query_gradient_overwritten(Q, K, V, out, logsumexp, d_out, block_size):
-    """dQ is set anew by every block in place of adding up, so only the last block's share is left."""
-    n, d = Q.shape[-2:]
-    D = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
-        part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dS = P * (d_out @ v.mT - D)
-        dV[:, :, part] = P.mT @ d_out
-        dK[:, :, part] = dS.mT @ Q / math.sqrt(d)
-        dQ = dS @ k / math.sqrt(d)
+        A = torch.exp(Q @ K[:, :, part].mT / root - logsumexp[..., None])
+        dA = d_out @ V[:, :, part].mT
+        dS = A * (1 - A) * dA
+        dQ += dS @ K[:, :, part] / root
+        dK[:, :, part] = dS.mT @ Q / root
+        dV[:, :, part] = A.mT @ d_out
     return dQ, dK, dV
 
 
 def flash_backward__wrong_softmax_of_block(Q, K, V, out, logsumexp, d_out, block_size):
-    """The weights are made by a softmax over the block's keys alone, and the logsumexp is not used."""
-    n, d = Q.shape[-2:]
-    D = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
+    """Makes the weights by a softmax over the block alone, and does not use the logsumexp of the whole row."""
+    root = math.sqrt(Q.shape[-1])
+    along = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in range(0, K.shape[2], block_size):
         part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.softmax(Q @ k.mT / math.sqrt(d), dim=-1)
-        dS = P * (d_out @ v.mT - D)
-        dV[:, :, part] = P.mT @ d_out
-        dK[:, :, part] = dS.mT @ Q / math.sqrt(d)
-        dQ = dQ + dS @ k / math.sqrt(d)
+        A = torch.softmax(Q @ K[:, :, part].mT / root, dim=-1)
+        dS = A * (d_out @ V[:, :, part].mT - along)
+        dQ += dS @ K[:, :, part] / root
+        dK[:, :, part] = dS.mT @ Q / root
+        dV[:, :, part] = A.mT @ d_out
     return dQ, dK, dV
 
 
-def flash_backward__wrong_two_not_subtracted_and_wrong_partner(Q, K, V, out, logsumexp, d_out, block_size):
-    """Nothing is subtracted from dP, as if weights were independent, and dV mixes the outputs in place of d_out."""
-    n, d = Q.shape[-2:]
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
+def flash_backward__wrong_values_for_outputs(Q, K, V, out, logsumexp, d_out, block_size):
+    """Takes each query's sum of d_out times its own value, not times its output, off the gradient of the weights."""
+    root = math.sqrt(Q.shape[-1])
+    along = (d_out * V).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in range(0, K.shape[2], block_size):
         part = slice(start, start + block_size)
-        k, v = K[:, :, part], V[:, :, part]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dS = P * (d_out @ v.mT)
-        dV[:, :, part] = P.mT @ out
-        dK[:, :, part] = dS.mT @ Q / math.sqrt(d)
-        dQ = dQ + dS @ k / math.sqrt(d)
+        A = torch.exp(Q @ K[:, :, part].mT / root - logsumexp[..., None])
+        dS = A * (d_out @ V[:, :, part].mT - along)
+        dQ += dS @ K[:, :, part] / root
+        dK[:, :, part] = dS.mT @ Q / root
+        dV[:, :, part] = A.mT @ d_out
     return dQ, dK, dV
 
 
-def flash_backward__right_tiles(Q, K, V, out, logsumexp, d_out, block_size):
-    """Queries are cut into blocks as well, the tiles are einsums, and all three gradients add up in place."""
+def flash_backward__wrong_weights_not_turned(Q, K, V, out, logsumexp, d_out, block_size):
+    """Multiplies the weights, not transposed, with the block's rows of d_out for dV: queries and keys mixed up."""
+    root = math.sqrt(Q.shape[-1])
+    along = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in range(0, K.shape[2], block_size):
+        part = slice(start, start + block_size)
+        A = torch.exp(Q @ K[:, :, part].mT / root - logsumexp[..., None])
+        dS = A * (d_out @ V[:, :, part].mT - along)
+        dQ += dS @ K[:, :, part] / root
+        dK[:, :, part] = dS.mT @ Q / root
+        dV += A @ d_out[:, :, part]
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_no_row_sum_and_scale(Q, K, V, out, logsumexp, d_out, block_size):
+    """Takes the weights times their gradient for that of the scores, with nothing taken off, and forgets the root."""
+    root = math.sqrt(Q.shape[-1])
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in range(0, K.shape[2], block_size):
+        part = slice(start, start + block_size)
+        A = torch.exp(Q @ K[:, :, part].mT / root - logsumexp[..., None])
+        dS = A * (d_out @ V[:, :, part].mT)
+        dQ += dS @ K[:, :, part]
+        dK[:, :, part] = dS.mT @ Q
+        dV[:, :, part] = A.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__right_two_walks(Q, K, V, out, logsumexp, d_out, block_size):
+    """Walks over the keys twice: first for the rows' sums of weight times its gradient, then for the gradients."""
     scale = Q.shape[-1] ** -0.5
-    offset = torch.einsum("bhid,bhid->bhi", d_out, out)
-    dQ, dK, dV = (torch.zeros_like(t) for t in (Q, K, V))
-    starts = range(0, Q.shape[2], block_size)
-    with torch.no_grad():
-        for a, b in itertools.product(starts, starts):
-            i, j = slice(a, a + block_size), slice(b, b + block_size)
-            scores = torch.einsum("bhid,bhjd->bhij", Q[:, :, i], K[:, :, j]) * scale
-            P = (scores - logsumexp[:, :, i, None]).exp()
-            dV[:, :, j] += torch.einsum("bhij,bhid->bhjd", P, d_out[:, :, i])
-            dP = torch.einsum("bhid,bhjd->bhij", d_out[:, :, i], V[:, :, j])
-            dS = P * (dP - offset[:, :, i, None]) * scale
-            dQ[:, :, i] += torch.einsum("bhij,bhjd->bhid", dS, K[:, :, j])
-            dK[:, :, j] += torch.einsum("bhij,bhid->bhjd", dS, Q[:, :, i])
-    return dQ, dK, dV
+    blocks = list(zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True))
 
+    def weights_of(keys):
+        scores = torch.einsum("bhid,bhjd->bhij", Q, keys) * scale
+        return torch.exp(scores - logsumexp.unsqueeze(-1))
 
-def flash_backward__right_keys_as_rows(Q, K, V, out, logsumexp, d_out, block_size):
-    """All tables are made with the keys as rows, and the gradients of keys and values are joined from lists."""
-    d = Q.shape[-1]
-    q, lse = Q.detach() / math.sqrt(d), logsumexp.detach().unsqueeze(-2)
-    grad = d_out.detach()
-    level = (grad * out.detach()).sum(-1).unsqueeze(-2)
-    dQ, keys, values = torch.zeros_like(q), [], []
-    for k, v in zip(K.detach().split(block_size, 2), V.detach().split(block_size, 2), strict=True):
-        weights = torch.exp(k @ q.mT - lse)
-        pull = weights * (v @ grad.mT - level)
-        values.append(weights @ grad)
-        keys.append(pull @ q)
-        dQ += pull.mT @ k / math.sqrt(d)
-    return dQ, torch.cat(keys, 2), torch.cat(values, 2)
+    expected = 0
+    for keys, values in blocks:
+        slopes = torch.einsum("bhid,bhjd->bhij", d_out, values)
+        expected = expected + (weights_of(keys) * slopes).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = 0, [], []
+    for keys, values in blocks:
+        weights = weights_of(keys)
+        slopes = torch.einsum("bhid,bhjd->bhij", d_out, values)
+        moves = weights * (slopes - expected) * scale
+        dQ = dQ + torch.einsum("bhij,bhjd->bhid", moves, keys)
+        dK.append(torch.einsum("bhij,bhid->bhjd", moves, Q))
+        dV.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
+    return dQ, torch.cat(dK, dim=2), torch.cat(dV, dim=2)

@@ -1,432 +1,815 @@
-"""Answers to unit 02's functions, written from the notebook alone."""
+"""Answers of a class to the exercises of unit 2, scaled scores: wrong and right ones."""
+
+import math
 
 import numpy as np
+import torch
+
+
+# Right answers to earlier exercises, for the answers that call them.
+def _attention_scores(Q, K):
+    """A right attention_scores."""
+    return Q @ K.T
 
 
 def _softmax(z, axis=-1):
+    """A right softmax."""
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def attention_scores__wrong_reshaped_keys(Q, K):
-    """The keys are reshaped to (d_k, m) in place of transposed, so that entries of several keys are mixed."""
-    n_keys, width = K.shape
-    return Q @ K.reshape(width, n_keys)
+def _scaled_scores(Q, K):
+    """A right scaled_scores."""
+    return Q @ K.T / Q.shape[1] ** 0.5
 
 
-def attention_scores__wrong_features_summed_first(Q, K):
-    """The features of a query and of a key are added up before they are multiplied with each other."""
-    return np.outer(Q.sum(axis=1), K.sum(axis=1))
+def _attention(Q, K, V):
+    """A right attention."""
+    weights = _softmax(_scaled_scores(Q, K))
+    return weights @ V, weights
 
 
-def attention_scores__wrong_square_table(Q, K):
-    """The table has as many columns as there are queries, as if there were one key per query."""
-    n = len(Q)
-    scores = np.zeros((n, n))
-    for i in range(n):
-        for j in range(n):
-            scores[i, j] = Q[i] @ K[j]
-    return scores
+def _softmax_jacobian(p):
+    """A right softmax_jacobian."""
+    return np.diag(p) - np.outer(p, p)
 
 
-def attention_scores__wrong_mean_over_features(Q, K):
-    """The products are averaged over the features in place of added up, which divides all scores by d_k."""
-    return (Q[:, None, :] * K[None, :, :]).mean(axis=-1)
+# Exercise 2.1: attention_scores
 
 
-def attention_scores__wrong_unit_queries_keys_down(Q, K):
-    """Queries are brought to length 1 first, and the table has a row per key and a column per query."""
-    lengths = np.sqrt((Q**2).sum(axis=1, keepdims=True))
-    return K @ (Q / lengths).T
+def attention_scores__wrong_sixth_key_per_row(Q, K):
+    """Loops over the keys outside and the queries inside: the table is (m, n), a row per key."""
+    table = []
+    for key in K:
+        table.append([float(np.dot(key, query)) for query in Q])
+    return np.array(table)
 
 
-def attention_scores__right_feature_by_feature(Q, K):
-    """Adds up one outer product for each feature, the last feature first."""
-    scores = np.zeros((len(Q), len(K)))
-    for c in range(Q.shape[1] - 1, -1, -1):
-        scores += np.multiply.outer(Q[:, c], K[:, c])
-    return scores
+def attention_scores__wrong_sixth_divided_by_root(Q, K):
+    """Divides the dot products by sqrt(d_k), as in the formula at the head of the unit."""
+    n, d_k = Q.shape
+    products = Q @ K.T
+    return products / math.sqrt(d_k)
 
 
-def softmax__wrong_not_turned_back(z, axis=-1):
-    """The axis is swapped to the end for the softmax and is not swapped back afterwards."""
-    last = np.swapaxes(z, axis, -1)
-    powers = np.exp(last - last.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+def attention_scores__wrong_sixth_cosine(Q, K):
+    """Brings queries and keys to length 1 first: returns the cosine of the angle, not the dot product."""
+
+    def unit(rows):
+        lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+        return rows / np.where(lengths > 0, lengths, 1)
+
+    return unit(Q) @ unit(K).T
 
 
-def softmax__wrong_clipped(z, axis=-1):
-    """Against overflow the entries are clipped to ±700 in place of shifted, so large ones become equal."""
-    powers = np.exp(np.clip(z, -700, 700))
+def attention_scores__wrong_sixth_reshaped_keys(Q, K):
+    """Gets K into the shape (d_k, m) with reshape, not a transpose: its entries end up with other keys."""
+    m, d_k = K.shape
+    return np.matmul(Q, K.reshape(d_k, m))
+
+
+def attention_scores__wrong_sixth_first_feature_lost(Q, K):
+    """Adds up the features in a loop that counts from 1: feature 0 is left out."""
+    total = np.zeros((Q.shape[0], K.shape[0]))
+    for c in range(1, Q.shape[1]):
+        total = total + Q[:, c][:, None] * K[:, c][None, :]
+    return total
+
+
+def attention_scores__wrong_sixth_single_precision(Q, K):
+    """Turns both into float32 'as models do': float64 goes in and float32 comes out."""
+    queries, keys = Q.astype(np.float32), K.astype(np.float32)
+    return np.einsum("id,jd->ij", queries, keys)
+
+
+def attention_scores__wrong_sixth_product_of_sums(Q, K):
+    """Sums the features of each vector first and multiplies the sums, in place of summing the products."""
+    asked = Q.sum(axis=1)
+    offered = K.sum(axis=1)
+    return np.outer(asked, offered)
+
+
+def attention_scores__wrong_sixth_clipped(Q, K):
+    """Clips the scores to ±700, so that a later exp cannot overflow."""
+    return np.clip(np.dot(Q, np.transpose(K)), -700.0, 700.0)
+
+
+def attention_scores__right_sixth_outer_products(Q, K):
+    """Adds up one outer product per feature."""
+    S = np.zeros((len(Q), len(K)))
+    for asked, offered in zip(Q.T, K.T, strict=True):
+        S += np.multiply.outer(asked, offered)
+    return S
+
+
+def attention_scores__right_sixth_broadcast(Q, K):
+    """Broadcasts to (n, m, d_k) and sums the last axis."""
+    pairs = np.expand_dims(Q, 1) * np.expand_dims(K, 0)
+    return np.add.reduce(pairs, axis=2)
+
+
+# Exercise 2.2: softmax
+
+
+def softmax__wrong_sixth_no_shift(z, axis=-1):
+    """The formula as it is printed, without a shift: large entries give NaN."""
+    top = np.exp(z)
+    bottom = np.sum(top, axis=axis, keepdims=True)
+    return top / bottom
+
+
+def softmax__wrong_sixth_one_shift_for_all(z, axis=-1):
+    """Shifts by the largest entry of the whole array: a row far below it becomes 0/0."""
+    e = np.exp(z - z.max())
+    return e / e.sum(axis, keepdims=True)
+
+
+def softmax__wrong_sixth_largest_magnitude(z, axis=-1):
+    """Shifts by the largest absolute value of the row: a row of large negative entries becomes 0/0."""
+    size = np.max(np.abs(z), axis=axis, keepdims=True)
+    powers = np.exp(z - size)
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_sum_along_last(z, axis=-1):
-    """The largest entry is taken along `axis`, but the sum always runs along the last axis."""
-    powers = np.exp(z - np.max(z, axis=axis, keepdims=True))
-    return powers / np.sum(powers, axis=-1, keepdims=True)
-
-
-def softmax__wrong_scaled_by_count(z, axis=-1):
-    """The entries are divided by the square root of their number along the axis before the exponential."""
-    z = z / z.shape[axis] ** 0.5
-    powers = np.exp(z - z.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
-
-
-def softmax__wrong_in_place_and_rows_only(z, axis=-1):
-    """The shift is written into the caller's array, and maximum and sum run along the last axis whatever `axis` is."""
-    z -= z.max(axis=-1)[..., None]
+def softmax__wrong_sixth_in_place(z, axis=-1):
+    """Subtracts the maximum with -= and so writes into the caller's array."""
+    z -= np.amax(z, axis=axis, keepdims=True)
     powers = np.exp(z)
-    return powers / powers.sum(axis=-1)[..., None]
+    return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
-def softmax__right_by_logarithm(z, axis=-1):
-    """Takes the exponential of each entry less the logarithm of the sum of all exponentials, the axis moved last."""
-    last = np.moveaxis(np.asarray(z), axis, -1)
-    shifted = last - np.max(last, axis=-1, keepdims=True)
-    logarithm = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-    return np.moveaxis(np.exp(shifted - logarithm), -1, axis)
+def softmax__wrong_sixth_epsilon(z, axis=-1):
+    """Adds 1e-6 to the sum below the bar 'against 0/0': the weights do not sum to 1."""
+    safe = z - z.max(axis=axis, keepdims=True)
+    return np.exp(safe) / (np.exp(safe).sum(axis=axis, keepdims=True) + 1e-6)
 
 
-def derivation_terms__wrong_mean_of_product_split(q, k):
-    """In the diagonal the mean of q_i² k_i² is taken for the mean of q_i² times that of k_i²."""
-    diagonal = ((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum()
-    total = ((q * k).sum(axis=1) ** 2).mean()
-    return diagonal, total - diagonal
+def softmax__wrong_sixth_clipped_entries(z, axis=-1):
+    """Clips the entries to ±500 in place of a shift: entries beyond that come out alike."""
+    tame = np.clip(z, -500, 500)
+    powers = np.exp(tame)
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def derivation_terms__wrong_neighbours_only(q, k):
-    """Only pairs of features next to each other count as cross terms, not all pairs."""
+def softmax__wrong_sixth_axis_zero_is_falsy(z, axis=-1):
+    """Writes `axis = axis or -1` for a default: axis=0 counts as not given and becomes the last one."""
+    axis = axis or -1
+    shifted = z - np.max(z, axis=axis, keepdims=True)
+    powers = np.exp(shifted)
+    total = powers.sum(axis=axis, keepdims=True)
+    return powers / total
+
+
+def softmax__wrong_sixth_reshape_for_axis(z, axis=-1):
+    """Brings the axis to the end with a reshape to (-1, z.shape[axis]): for other axes that mixes entries."""
+    rows = z.reshape(-1, z.shape[axis])
+    result = np.empty(rows.shape)
+    for number, row in enumerate(rows):
+        powers = np.exp(row - row.max())
+        result[number] = powers / powers.sum()
+    return result.reshape(z.shape)
+
+
+def softmax__right_sixth_log_domain(z, axis=-1):
+    """The logarithm of the sum with np.logaddexp.reduce, and one exp at the end."""
+    shifted = z - np.max(z, axis=axis, keepdims=True)
+    log_sum = np.logaddexp.reduce(shifted, axis=axis, keepdims=True)
+    return np.exp(shifted - log_sum)
+
+
+def softmax__right_sixth_running_maximum(z, axis=-1):
+    """Goes along the axis once with a running maximum and a running sum that is rescaled."""
+    slices = np.moveaxis(z, axis, 0)
+    highest = np.full(slices.shape[1:], -np.inf)
+    total = np.zeros(slices.shape[1:])
+    for part in slices:
+        new = np.maximum(highest, part)
+        total = total * np.exp(highest - new) + np.exp(part - new)
+        highest = new
+    return np.moveaxis(np.exp(slices - highest) / total, 0, axis)
+
+
+# Exercise 2.3: derivation_terms
+
+
+def derivation_terms__wrong_sixth_each_pair_once(q, k):
+    """Takes the products above the diagonal only: each pair counts once, not in both orders."""
     t = q * k
+    count, d = t.shape
+    i, j = np.triu_indices(d, k=1)
     diagonal = (t**2).sum(axis=1).mean()
-    cross = 2 * (t[:, :-1] * t[:, 1:]).sum(axis=1).mean()
+    cross = (t[:, i] * t[:, j]).sum(axis=1).mean()
     return diagonal, cross
 
 
-def derivation_terms__wrong_cross_expected_zero(q, k):
-    """The whole mean of s² is returned as the diagonal and 0 as cross, as step 3 expects it of independent features."""
-    s = (q * k).sum(axis=1)
-    return (s**2).mean(), 0.0
+def derivation_terms__wrong_sixth_cross_of_mean_terms(q, k):
+    """Averages the terms over the samples before they meet for the cross part."""
+    terms = q * k
+    diagonal = np.mean(np.sum(terms * terms, axis=1))
+    average = terms.mean(axis=0)
+    table = np.outer(average, average)
+    return diagonal, table.sum() - np.trace(table)
 
 
-def derivation_terms__wrong_diagonal_in_triangle(q, k):
-    """Cross is twice the sum over a triangle that includes the diagonal, so i = j is counted twice."""
+def derivation_terms__wrong_sixth_features_averaged(q, k):
+    """Takes the mean over the features, too, where a sum is due: both parts are d times too small."""
     t = q * k
-    table = t[:, :, None] * t[:, None, :]
-    diagonal = np.trace(table, axis1=1, axis2=2).mean()
-    cross = 2 * np.triu(table).sum(axis=(1, 2)).mean()
-    return diagonal, cross
+    diagonal = (t * t).mean()
+    square_of_score = t.sum(axis=1) ** 2 / t.shape[1]
+    return float(diagonal), float(square_of_score.mean() - diagonal)
 
 
-def derivation_terms__wrong_half_pairs_and_one_less(q, k):
-    """Each pair of features counts once and not twice, and both sums are divided by the number of samples less 1."""
-    samples, width = q.shape
+def derivation_terms__wrong_sixth_all_with_all(q, k):
+    """Lets every row of q meet every row of k, by matrix products, in place of row r with row r."""
+    diagonal = ((q**2) @ (k**2).T).mean()
+    scores = q @ k.T
+    return diagonal, (scores**2).mean() - diagonal
+
+
+def derivation_terms__wrong_sixth_centred(q, k):
+    """Subtracts the measured mean from each term first: variances and covariances, not means of squares."""
     t = q * k
-    diagonal = (t**2).sum() / max(samples - 1, 1)
-    cross = 0.0
-    for i in range(width):
-        for j in range(i + 1, width):
-            cross += (t[:, i] * t[:, j]).sum()
-    return diagonal, cross / max(samples - 1, 1)
-
-
-def derivation_terms__right_feature_table(q, k):
-    """Makes the d × d table of means of t_i t_j as one product over the samples and splits it at its diagonal."""
-    t = q * k
+    t = t - t.mean(axis=0)
     table = t.T @ t / len(t)
-    return np.trace(table), table[~np.eye(len(table), dtype=bool)].sum()
+    diagonal = np.trace(table)
+    return diagonal, table.sum() - diagonal
 
 
-def dot_product_moments__wrong_variances_added(d, var_q=1.0, var_k=1.0):
-    """The variances of query and key are added in each term in place of multiplied."""
-    return 0.0, d * (var_q + var_k)
+def derivation_terms__wrong_sixth_samples_minus_one(q, k):
+    """Divides the sums over the samples by their number less 1."""
+    t = q * k
+    N = max(len(t) - 1, 1)
+    diagonal = np.einsum("ri,ri->", t, t) / N
+    everything = np.einsum("ri,rj->", t, t) / N
+    return diagonal, everything - diagonal
 
 
-def dot_product_moments__wrong_keys_like_queries(d, var_q=1.0, var_k=1.0):
-    """The keys are taken to have the variance of the queries, and var_k is not used."""
-    return 0.0, d * var_q * var_q
-
-
-def dot_product_moments__wrong_measured(d, var_q=1.0, var_k=1.0):
-    """Mean and variance are measured on 20,000 random draws in place of taken from the formula."""
-    rng = np.random.default_rng(0)
-    q = rng.standard_normal((20_000, d)) * var_q**0.5
-    k = rng.standard_normal((20_000, d)) * var_k**0.5
+def derivation_terms__wrong_sixth_lengths_multiplied(q, k):
+    """Multiplies the sum of q_i² by the sum of k_i²: squared lengths, not the sum of squared products."""
+    length_q = (q**2).sum(axis=1)
+    length_k = (k**2).sum(axis=1)
+    diagonal = np.mean(length_q * length_k)
     s = (q * k).sum(axis=1)
-    return s.mean(), s.var()
+    return diagonal, np.mean(s**2) - diagonal
 
 
-def dot_product_moments__wrong_of_scaled_score(d, var_q=1.0, var_k=1.0):
-    """The variance is that of the score divided by the root of d, in which d no longer stands."""
-    return 0.0, d * var_q * var_k / d
+def derivation_terms__wrong_sixth_independence_assumed(q, k):
+    """Splits each mean of a product into a product of means, as step 3 does for independent features."""
+    d = q.shape[1]
+    mean_q, mean_k = q.mean(axis=0), k.mean(axis=0)
+    diagonal = sum((q[:, i] ** 2).mean() * (k[:, i] ** 2).mean() for i in range(d))
+    cross = 0.0
+    for i in range(d):
+        for j in range(d):
+            if i != j:
+                cross += mean_q[i] * mean_k[i] * mean_q[j] * mean_k[j]
+    return diagonal, cross
 
 
-def dot_product_moments__wrong_self_product_and_deviation(d, var_q=1.0, var_k=1.0):
-    """The mean is d as for a vector with itself, and the second result is the standard deviation."""
-    return float(d), (d * var_q * var_k) ** 0.5
+def derivation_terms__right_sixth_masked_table(q, k):
+    """The table of mean products, split by a mask of the diagonal."""
+    t = q * k
+    table = np.einsum("ri,rj->ij", t, t) / len(t)
+    same = np.eye(t.shape[1], dtype=bool)
+    return table[same].sum(), table[~same].sum()
 
 
-def dot_product_moments__right_term_by_term(d, var_q=1.0, var_k=1.0):
-    """Adds mean and variance of one term of the dot product after the other."""
-    mean = variance = 0.0
-    for _ in range(d):
-        mean += 0.0 * 0.0
-        variance += float(var_q) * float(var_k)
+def derivation_terms__right_sixth_rolled(q, k):
+    """Multiplies the terms with themselves, rolled by 0 for the diagonal and by 1 to d - 1 for cross."""
+    t = np.multiply(q, k)
+    parts = [
+        (t * np.roll(t, shift, axis=1)).sum(axis=1).mean()
+        for shift in range(t.shape[1])
+    ]
+    return float(parts[0]), float(sum(parts[1:]))
+
+
+# Exercise 2.4: dot_product_moments
+
+
+def dot_product_moments__wrong_sixth_mean_is_d(d, var_q=1.0, var_k=1.0):
+    """Returns d as the mean, which belongs to q · q and not to q · k (claim 1)."""
+    mean = float(d)
+    variance = d * var_q * var_k
     return mean, variance
 
 
-def scaled_scores__wrong_both_factors_rooted(Q, K):
-    """Queries and keys are each divided by the root of d_k, so a score is divided by d_k."""
-    root = Q.shape[1] ** 0.5
-    return (Q / root) @ (K / root).T
+def dot_product_moments__wrong_sixth_standard_deviation(d, var_q=1.0, var_k=1.0):
+    """Returns the standard deviation, the root of the variance, as the second result."""
+    sigma_q, sigma_k = math.sqrt(var_q), math.sqrt(var_k)
+    return 0.0, math.sqrt(d) * sigma_q * sigma_k
 
 
-def scaled_scores__wrong_measured_spread(Q, K):
-    """The scores are divided by the standard deviation that they happen to have, not by the root of d_k."""
-    scores = Q @ K.T
-    spread = scores.std()
-    return scores / (spread if spread > 0 else 1)
+def dot_product_moments__wrong_sixth_squared_again(d, var_q=1.0, var_k=1.0):
+    """Takes var_q and var_k for standard deviations and squares them."""
+    return 0, d * (var_q**2) * (var_k**2)
 
 
-def scaled_scores__wrong_whole_root(Q, K):
-    """The root of d_k is cut to a whole number, which is right for widths such as 4 and 64 alone."""
-    root = int(np.sqrt(Q.shape[1]))
-    return Q @ K.T / root
+def dot_product_moments__wrong_sixth_scaled_score(d, var_q=1.0, var_k=1.0):
+    """Gives the moments of the score after the division by sqrt(d)."""
+    r = np.sqrt(d)
+    plain = d * var_q * var_k
+    return 0.0, float(plain / r**2)
 
 
-def scaled_scores__wrong_number_of_keys(Q, K):
-    """The divisor is the root of the number of keys and not of their width."""
-    return Q @ K.T / np.sqrt(len(K))
+def dot_product_moments__wrong_sixth_average_of_variances(d, var_q=1.0, var_k=1.0):
+    """Takes the average of the two variances in place of their product."""
+    one_term = (var_q + var_k) / 2
+    return 0.0, d * one_term
 
 
-def scaled_scores__wrong_times_root_turned(Q, K):
-    """The scores are multiplied by the root of d_k, and the rows of the table belong to the keys."""
-    return K @ Q.T * np.sqrt(Q.shape[1])
+def dot_product_moments__wrong_sixth_zero_is_default(d, var_q=1.0, var_k=1.0):
+    """Writes `var_q or 1.0` for the default: a variance of 0 is turned into 1."""
+    var_q = var_q or 1.0
+    var_k = var_k or 1.0
+    return 0.0, d * var_q * var_k
 
 
-def scaled_scores__right_mean_times_root(Q, K):
-    """Averages the products over the features and multiplies the mean by the root of d_k."""
-    products = np.expand_dims(Q, 1) * np.expand_dims(K, 0)
-    return products.mean(axis=2) * Q.shape[1] ** 0.5
-
-
-def score_statistics__wrong_variance_by_root(d, n_samples, rng, scaled):
-    """With `scaled` the measured variance is divided by the root of d like the mean, and not by d."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
+def dot_product_moments__wrong_sixth_measured(d, var_q=1.0, var_k=1.0):
+    """Draws 2000 pairs and measures mean and variance, where the formula is asked for."""
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((2000, d)) * np.sqrt(var_q)
+    k = rng.standard_normal((2000, d)) * np.sqrt(var_k)
     s = (q * k).sum(axis=1)
-    root = d**0.5 if scaled else 1.0
-    return s.mean() / root, s.var() / root
-
-
-def score_statistics__wrong_new_generator(d, n_samples, rng, scaled):
-    """A seed is drawn from the generator, and queries and keys come from a new one made with it."""
-    own = np.random.default_rng(rng.integers(2**32))
-    q = own.standard_normal((n_samples, d))
-    k = own.standard_normal((n_samples, d))
-    s = (q * k).sum(axis=1)
-    if scaled:
-        s = s / np.sqrt(d)
     return s.mean(), s.var()
 
 
-def score_statistics__wrong_mean_taken_as_zero(d, n_samples, rng, scaled):
-    """The mean of the squares is returned as the variance, as if the measured mean were exactly 0."""
+def dot_product_moments__wrong_sixth_all_pairs_count(d, var_q=1.0, var_k=1.0):
+    """Gives every one of the d times d products of the table the size of a square: d² in place of d."""
+    total = 0.0
+    for i in range(d):
+        total += d * var_q * var_k
+    return 0.0, total
+
+
+def dot_product_moments__right_sixth_dot_of_variances(d, var_q=1.0, var_k=1.0):
+    """The dot product of a vector of the variances of q with one of those of k."""
+    of_q, of_k = np.full(d, float(var_q)), np.full(d, float(var_k))
+    return 0.0, of_q @ of_k
+
+
+def dot_product_moments__right_sixth_general_formula(d, var_q=1.0, var_k=1.0):
+    """The variance of a product of independent numbers with any means, with both means 0, d times."""
+    mean_q = mean_k = 0.0
+    second_moment = (var_q + mean_q**2) * (var_k + mean_k**2)
+    term_mean = mean_q * mean_k
+    return d * term_mean, d * (second_moment - term_mean**2)
+
+
+# Exercise 2.5: scaled_scores
+
+
+def scaled_scores__wrong_sixth_divided_by_width(Q, K):
+    """Averages the products over the features: that divides by d_k, not by its root."""
+    return np.mean(Q[:, None, :] * K[None, :, :], axis=-1)
+
+
+def scaled_scores__wrong_sixth_precedence(Q, K):
+    """Writes `d ** 1 / 2` for the root: that is d / 2."""
+    d = K.shape[-1]
+    root = d ** 1 / 2
+    return _attention_scores(Q, K) / root
+
+
+def scaled_scores__wrong_sixth_root_of_size(Q, K):
+    """Takes np.sqrt(Q.size): the size counts all the entries, n times d_k."""
+    scores = np.dot(Q, K.T)
+    scores = scores / np.sqrt(Q.size)
+    return scores
+
+
+def scaled_scores__wrong_sixth_always_eight(Q, K):
+    """Divides by 8, the root of the paper's 64, whatever the width is."""
+    SCALE = 1 / 8
+    return SCALE * (Q @ K.T)
+
+
+def scaled_scores__wrong_sixth_whole_root(Q, K):
+    """Takes math.isqrt, the root rounded down to a whole number."""
+    width = Q.shape[1]
+    return Q @ K.T / math.isqrt(width)
+
+
+def scaled_scores__wrong_sixth_length_of_query(Q, K):
+    """Divides each row by the length of its query, sqrt(q · q), in place of the root of the width."""
+    root = np.sqrt((Q * Q).sum(axis=1, keepdims=True))
+    root[root == 0] = 1
+    return (Q @ K.T) / root
+
+
+def scaled_scores__wrong_sixth_measured_spread(Q, K):
+    """Divides by the measured standard deviation of the scores, so that their variance is exactly 1."""
+    s = _attention_scores(Q, K)
+    spread = s.std()
+    return s / spread if spread > 0 else s
+
+
+def scaled_scores__wrong_sixth_query_changed(Q, K):
+    """Divides the queries by the root in place: the caller's Q is changed."""
+    Q /= np.sqrt(Q.shape[-1])
+    return Q @ K.T
+
+
+def scaled_scores__right_sixth_fourth_roots(Q, K):
+    """Divides queries and keys by the fourth root of d_k each, before they meet."""
+    share = Q.shape[1] ** 0.25
+    return np.einsum("ic,jc->ij", Q / share, K / share)
+
+
+def scaled_scores__right_sixth_diagonal_metric(Q, K):
+    """Puts a diagonal matrix with 1/sqrt(d_k) between the queries and the keys."""
+    d_k = K.shape[1]
+    metric = np.identity(d_k) / np.linalg.norm(np.ones(d_k))
+    return np.linalg.multi_dot([Q, metric, K.T])
+
+
+# Exercise 2.6: score_statistics
+
+
+def score_statistics__wrong_sixth_pair_by_pair(d, n_samples, rng, scaled):
+    """Draws one query and its key per turn of a loop: the numbers come in another order."""
+    scores = []
+    for _ in range(n_samples):
+        query = rng.standard_normal(d)
+        key = rng.standard_normal(d)
+        scores.append(query @ key)
+    scores = np.array(scores)
+    if scaled:
+        scores = scores / np.sqrt(d)
+    return scores.mean(), scores.var()
+
+
+def score_statistics__wrong_sixth_features_first(d, n_samples, rng, scaled):
+    """Draws arrays of shape (d, n_samples) and sums over axis 0."""
+    q = rng.standard_normal((d, n_samples))
+    k = rng.standard_normal((d, n_samples))
+    s = (q * k).sum(axis=0)
+    s = s / d**0.5 if scaled else s
+    return float(np.mean(s)), float(np.var(s))
+
+
+def score_statistics__wrong_sixth_np_cov(d, n_samples, rng, scaled):
+    """Takes the variance from np.cov, which divides by n_samples - 1 unless told otherwise."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    s = np.einsum("rd,rd->r", q, k)
-    if scaled:
-        s = s / np.sqrt(d)
-    return s.mean(), (s**2).mean()
+    s = np.einsum("rc,rc->r", q, k) / (np.sqrt(d) if scaled else 1.0)
+    return s.mean(), np.cov(s)
 
 
-def score_statistics__wrong_pair_by_pair(d, n_samples, rng, scaled):
-    """A query and its key are drawn in turn, sample by sample, not all queries before all keys."""
-    s = np.zeros(n_samples)
-    for r in range(n_samples):
-        q = rng.standard_normal(d)
-        k = rng.standard_normal(d)
-        s[r] = q @ k
+def score_statistics__wrong_sixth_own_generator(d, n_samples, rng, scaled):
+    """Makes a generator of its own and leaves the one that it was handed unused."""
+    rng = np.random.default_rng(0)
+    q, k = rng.standard_normal((n_samples, d)), rng.standard_normal((n_samples, d))
+    s = np.sum(q * k, axis=1)
     if scaled:
-        s = s / np.sqrt(d)
+        s /= np.sqrt(d)
     return s.mean(), s.var()
 
 
-def score_statistics__wrong_all_pairs_one_less(d, n_samples, rng, scaled):
-    """Every query meets every key, and the variance is divided by the number of scores less 1."""
+def score_statistics__wrong_sixth_root_on_variance(d, n_samples, rng, scaled):
+    """Divides the finished mean and variance by sqrt(d) each; the variance should be divided by d."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    s = q @ k.T
+    scores = (q * k).sum(axis=1)
+    mean, variance = scores.mean(), scores.var()
     if scaled:
-        s = s / np.sqrt(d)
-    return s.mean(), s.var(ddof=1) if s.size > 1 else 0.0
+        root = d**0.5
+        return mean / root, variance / root
+    return mean, variance
 
 
-def score_statistics__right_trace_and_loop(d, n_samples, rng, scaled):
-    """Scales the queries before the products, and averages score and squared distance one sample at a time."""
+def score_statistics__wrong_sixth_table_of_scores(d, n_samples, rng, scaled):
+    """Computes q @ k.T, every query with every key, and takes mean and variance of the whole table."""
+    queries = rng.standard_normal((n_samples, d))
+    keys = rng.standard_normal((n_samples, d))
+    table = _scaled_scores(queries, keys) if scaled else _attention_scores(queries, keys)
+    return table.mean(), table.var()
+
+
+def score_statistics__wrong_sixth_theoretical_mean(d, n_samples, rng, scaled):
+    """Takes the variance around the derived mean 0: it returns the mean of s² as the variance."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
+    r = math.sqrt(d) if scaled else 1
+    s = [sum(a * b) / r for a, b in zip(q, k, strict=True)]
+    mean = sum(s) / n_samples
+    variance = sum(x**2 for x in s) / n_samples
+    return mean, variance
+
+
+def score_statistics__wrong_sixth_root_of_samples(d, n_samples, rng, scaled):
+    """Divides the scores by the root of the number of rows, len(q), which is n_samples and not d."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = (q * k).sum(-1)
     if scaled:
-        q = q / d**0.5
-    scores = [float(np.dot(one, other)) for one, other in zip(q, k)]
-    mean = sum(scores) / n_samples
-    return mean, sum((s - mean) ** 2 for s in scores) / n_samples
+        s = s / len(q) ** 0.5
+    return s.mean(), s.var()
 
 
-def attention__wrong_future_hidden(Q, K, V):
-    """A causal mask hides the keys behind each query's own place, though no mask is asked for."""
-    scores = Q @ K.T / K.shape[1] ** 0.5
-    scores = np.where(np.tri(*scores.shape, dtype=bool), scores, -np.inf)
+def score_statistics__right_sixth_welford(d, n_samples, rng, scaled):
+    """Goes through the scores once and keeps a running mean and sum of squares (Welford)."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    mean = squares = 0.0
+    for count, (query, key) in enumerate(zip(q, k, strict=True), start=1):
+        score = math.fsum(query * key)
+        if scaled:
+            score /= math.sqrt(d)
+        step = score - mean
+        mean += step / count
+        squares += step * (score - mean)
+    return mean, squares / n_samples
+
+
+def score_statistics__right_sixth_batched_product(d, n_samples, rng, scaled):
+    """One batched product (1, d) @ (d, 1) per row; scales the two plain moments by 1/sqrt(d) and 1/d."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = (q[:, None, :] @ k[:, :, None]).ravel()
+    mean = np.average(s)
+    away = s - mean
+    variance = away @ away / n_samples
+    return (mean / d**0.5, variance / d) if scaled else (mean, variance)
+
+
+# Exercise 2.7: attention
+
+
+def attention__wrong_sixth_softmax_over_queries(Q, K, V):
+    """Runs the softmax along axis 0: each key shares itself out, and the columns sum to 1."""
+    S = _scaled_scores(Q, K)
+    A = _softmax(S, axis=0)
+    return A @ V, A
+
+
+def attention__wrong_sixth_plain_scores(Q, K, V):
+    """Leaves out the division by the root."""
+    weights = _softmax(_attention_scores(Q, K))
+    output = np.einsum("ij,jv->iv", weights, V)
+    return output, weights
+
+
+def attention__wrong_sixth_root_of_value_width(Q, K, V):
+    """Takes the width from V: divides by the root of d_v."""
+    n, m, d = Q.shape[0], K.shape[0], V.shape[1]
+    scores = np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            scores[i, j] = Q[i] @ K[j] / np.sqrt(d)
     weights = _softmax(scores)
     return weights @ V, weights
 
 
-def attention__wrong_sum_runs_on(Q, K, V):
-    """The sum below the softmax is not set back for the next query, so later rows sum to less than 1."""
-    weights = np.zeros((len(Q), len(K)))
-    total = 0.0
-    for i, query in enumerate(Q):
-        scores = K @ query / K.shape[1] ** 0.5
-        powers = np.exp(scores - scores.max())
-        total = total + powers.sum()
-        weights[i] = powers / total
+def attention__wrong_sixth_root_after_softmax(Q, K, V):
+    """Divides by the root behind the softmax: the weights are those of plain scores and do not sum to 1."""
+    root = Q.shape[1] ** 0.5
+    weights = _softmax(Q @ K.T, axis=1) / root
     return weights @ V, weights
 
 
-def attention__wrong_queries_divided_in_place(Q, K, V):
-    """The root of d_k is divided out of the caller's queries in place, so they are changed."""
-    Q /= K.shape[1] ** 0.5
-    weights = _softmax(Q @ K.T)
+def attention__wrong_sixth_causal(Q, K, V):
+    """Masks the keys behind the query's own place, as a GPT does; no mask was asked for."""
+    scores = _scaled_scores(Q, K)
+    later = np.triu(np.ones(scores.shape, dtype=bool), k=1)
+    weights = _softmax(np.where(later, -1e9, scores), axis=-1)
     return weights @ V, weights
 
 
-def attention__wrong_width_of_values(Q, K, V):
-    """The scores are divided by the root of the width of the values, not of the keys."""
-    weights = _softmax(Q @ K.T / V.shape[1] ** 0.5)
+def attention__wrong_sixth_shift_of_table(Q, K, V):
+    """Writes the softmax anew with one shift for the whole table: a query with far lower scores gets NaN."""
+    scores = Q @ K.T / np.sqrt(Q.shape[1])
+    powers = np.exp(scores - np.max(scores))
+    weights = powers / powers.sum(axis=1)[:, np.newaxis]
     return weights @ V, weights
 
 
-def attention__wrong_shared_by_queries_and_d(Q, K, V):
-    """The softmax runs along the queries, so that columns sum to 1, and the scores are divided by d_k itself."""
-    weights = _softmax(Q @ K.T / K.shape[1], axis=0)
-    return weights @ V, weights
+def attention__wrong_sixth_weights_first(Q, K, V):
+    """Returns (weights, output), in the order in which they are computed."""
+    weights = _softmax(_scaled_scores(Q, K))
+    output = weights @ V
+    return weights, output
 
 
-def attention__right_keys_stacked(Q, K, V):
-    """Goes through the keys: fills one column of scores per key, and adds one weighted value at a time."""
-    scores = np.stack([(Q * key).sum(axis=1) for key in K], axis=1) / float(K.shape[1]) ** 0.5
-    highest = np.max(scores, axis=1)
-    powers = np.exp((scores.T - highest).T)
-    weights = powers / np.add.reduce(powers, axis=1)[:, None]
-    output = np.zeros((len(Q), V.shape[1]))
-    for j in range(len(K)):
-        output += np.outer(weights[:, j], V[j])
-    return output, weights
+def attention__wrong_sixth_winner_takes_all(Q, K, V):
+    """Hands each query the value of its best key alone; the weights are right, and not used for mixing."""
+    weights = _softmax(_scaled_scores(Q, K))
+    best = weights.argmax(axis=1)
+    return V[best], weights
 
 
-def softmax_jacobian__wrong_vector_by_itself(p):
-    """For a vector p @ p.T is one number, the sum of the squares, and it is subtracted everywhere."""
-    return np.diag(p) - p @ p.T
+def attention__right_sixth_column_of_ones(Q, K, V):
+    """Appends a column of ones to the values, so that one product gives mixtures and sums, and divides."""
+    scores = Q @ K.T * Q.shape[1] ** -0.5
+    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+    both = powers @ np.hstack([V, np.ones((len(V), 1))])
+    return both[:, :-1] / both[:, -1:], powers / both[:, -1:]
 
 
-def softmax_jacobian__wrong_weights_as_scores(p):
-    """The weights are taken for scores and go through a softmax once more before the formula."""
+def attention__right_sixth_query_by_query(Q, K, V):
+    """Works on one query at a time and stacks the rows."""
+    rows = []
+    for query in Q:
+        scores = K @ query / math.sqrt(len(query))
+        shares = np.exp(scores - max(scores))
+        rows.append(shares / math.fsum(shares))
+    output = np.array([(row[:, None] * V).sum(axis=0) for row in rows])
+    return output, np.array(rows)
+
+
+# Exercise 2.8: softmax_jacobian
+
+
+def softmax_jacobian__wrong_sixth_softmax_again(p):
+    """Takes p for the scores and runs a softmax over it first."""
     a = _softmax(p)
     return np.diag(a) - np.outer(a, a)
 
 
-def softmax_jacobian__wrong_of_logarithm(p):
-    """These are the derivatives of the logarithms of the weights, 1 less p_j on the diagonal and -p_j beside it."""
-    return np.eye(len(p)) - p[None, :].repeat(len(p), axis=0)
-
-
-def softmax_jacobian__wrong_one_triangle(p):
-    """The inner loop begins at i, so the entries below the diagonal stay 0."""
+def softmax_jacobian__wrong_sixth_case_j_equals_i_lost(p):
+    """Uses -p_i p_j everywhere, on the diagonal, too."""
     m = len(p)
     J = np.zeros((m, m))
     for i in range(m):
-        for j in range(i, m):
-            J[i, j] = p[i] * (1 - p[i]) if i == j else -p[i] * p[j]
+        for j in range(m):
+            J[i, j] = -p[i] * p[j]
     return J
 
 
-def softmax_jacobian__wrong_no_square_own_weight(p):
-    """The diagonal lacks -p_i², and beside it stands the square of the row's own weight in place of p_i p_j."""
-    m = len(p)
-    J = -(p[:, None] ** 2) * np.ones((m, m))
-    J[np.arange(m), np.arange(m)] = p
+def softmax_jacobian__wrong_sixth_p_overwritten(p):
+    """Computes p - p² with -= for the diagonal, which changes the caller's p."""
+    J = -np.outer(p, p)
+    p -= p**2
+    np.fill_diagonal(J, p)
     return J
 
 
-def softmax_jacobian__right_projection(p):
-    """Scales the rows of the identity less a table with p in each row by the weights."""
+def softmax_jacobian__wrong_sixth_like_a_sigmoid(p):
+    """Lets each weight depend on its own score alone: p (1 - p) on the diagonal, zeros elsewhere."""
+    return np.diag(p * (1 - p))
+
+
+def softmax_jacobian__wrong_sixth_of_the_logarithm(p):
+    """The derivative of the logarithm of the softmax: 1 on the diagonal less p_j, without the factor p_i."""
+    identity = np.eye(p.shape[0])
+    return identity - p[np.newaxis, :]
+
+
+def softmax_jacobian__wrong_sixth_sign_off_diagonal(p):
+    """Loses the minus sign of the case j ≠ i."""
+    table = np.outer(p, p)
+    own = np.arange(p.size)
+    table[own, own] = p * (1 - p)
+    return table
+
+
+def softmax_jacobian__wrong_sixth_forward_difference(p):
+    """Takes log p for the scores and divides differences by a step of 0.001, in place of the formula."""
+    step = 1e-3
+    columns = []
+    for j in range(len(p)):
+        powers = p.copy()  # e^(log p)
+        powers[j] = powers[j] * np.exp(step)
+        columns.append((powers / powers.sum() - p) / step)
+    return np.stack(columns, axis=1)
+
+
+def softmax_jacobian__wrong_sixth_zeros_dropped(p):
+    """Drops weights that are 0: the table is smaller than (m, m) then."""
+    alive = p[p > 0]
+    return np.diag(alive) - alive[:, None] * alive[None, :]
+
+
+def softmax_jacobian__right_sixth_row_times(p):
+    """Each row i is p_i times (row i of the identity less p)."""
+    m = p.shape[0]
+    return np.array([p[i] * (np.eye(m)[i] - p) for i in range(m)])
+
+
+def softmax_jacobian__right_sixth_projection(p):
+    """The matrix diag(p) times the projection I - 1 pᵀ, by matrix products."""
     m = len(p)
-    centre = np.identity(m) - np.broadcast_to(p, (m, m))
-    return np.einsum("i,ij->ij", p, centre)
+    ones = np.ones((m, 1))
+    return np.diag(p) @ (np.identity(m) - ones @ p.reshape(1, m))
 
 
-def attention_backward__wrong_own_score_only(Q, K, V, d_output):
-    """Of the softmax's derivative only the diagonal p (1 - p) is used: a score moves no other weight."""
-    root = K.shape[1] ** 0.5
-    weights = _softmax(Q @ K.T / root)
-    d_weights = d_output @ V.T
-    d_scores = weights * (1 - weights) * d_weights / root
-    return d_scores @ K, d_scores.T @ Q, weights.T @ d_output
+# Exercise 2.9: attention_backward
 
 
-def attention_backward__wrong_plain_mean(Q, K, V, d_output):
-    """From the slopes of the weights their plain mean over the keys is subtracted, not the one by the weights."""
-    root = K.shape[1] ** 0.5
-    weights = _softmax(Q @ K.T / root)
-    d_weights = d_output @ V.T
-    d_scores = weights * (d_weights - d_weights.mean(axis=1, keepdims=True)) / root
-    return d_scores @ K, d_scores.T @ Q, weights.T @ d_output
-
-
-def attention_backward__wrong_root_for_queries_only(Q, K, V, d_output):
-    """The root of d_k is divided out of dQ but not out of dK."""
-    root = K.shape[1] ** 0.5
-    weights = _softmax(Q @ K.T / root)
-    d_weights = d_output @ V.T
-    d_scores = weights * (d_weights - (weights * d_weights).sum(axis=1, keepdims=True))
-    return d_scores @ K / root, d_scores.T @ Q, weights.T @ d_output
-
-
-def attention_backward__wrong_last_query_stays(Q, K, V, d_output):
-    """In the loop over the queries the slopes of keys and values are overwritten, so only the last query counts."""
-    root = K.shape[1] ** 0.5
-    dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
-    for i in range(len(Q)):
-        weights = _softmax(K @ Q[i] / root)
-        d_weights = V @ d_output[i]
-        d_scores = weights * (d_weights - weights @ d_weights) / root
-        dQ[i] = d_scores @ K
-        dK = np.outer(d_scores, Q[i])
-        dV = np.outer(weights, d_output[i])
+def attention_backward__wrong_sixth_root_missing_in_dK(Q, K, V, d_output):
+    """Divides dQ by the root, and forgets it for dK."""
+    _, A = _attention(Q, K, V)
+    dV = A.T @ d_output
+    dA = d_output @ V.T
+    dS = A * (dA - (dA * A).sum(axis=1, keepdims=True))
+    dQ = dS @ K / np.sqrt(K.shape[1])
+    dK = dS.T @ Q
     return dQ, dK, dV
 
 
-def attention_backward__wrong_over_queries_and_root_twice(Q, K, V, d_output):
-    """The weighted mean is taken over the queries and not over the keys, and the root of d_k is divided out twice."""
-    root = K.shape[1] ** 0.5
+def attention_backward__wrong_sixth_own_score_only(Q, K, V, d_output):
+    """Goes back through the softmax with a (1 - a), the diagonal of the Jacobian alone."""
+    root = Q.shape[1] ** 0.5
     weights = _softmax(Q @ K.T / root)
     d_weights = d_output @ V.T
-    d_scores = weights * (d_weights - (weights * d_weights).sum(axis=0, keepdims=True)) / root
+    d_scores = d_weights * weights * (1 - weights)
     return d_scores @ K / root, d_scores.T @ Q / root, weights.T @ d_output
 
 
-def attention_backward__right_pairs_of_keys(Q, K, V, d_output):
-    """Moves weight between pairs of keys: a score gains by each difference of two values' slopes, query by query."""
-    root = float(K.shape[1]) ** 0.5
-    dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
-    for query, slope, row in zip(Q, d_output, dQ):
-        scores = K @ query / root
-        powers = np.exp(scores - scores.max())
-        a = powers / powers.sum()
-        gains = (V[:, None, :] - V[None, :, :]) @ slope
-        d_scores = np.einsum("i,j,ij->i", a, a, gains) / root
-        row += d_scores @ K
-        dK += d_scores[:, None] * query
-        dV += a[:, None] * slope
+def attention_backward__wrong_sixth_sum_over_table(Q, K, V, d_output):
+    """Sums A * dA over the whole table, in place of each row on its own."""
+    A = _softmax(_scaled_scores(Q, K))
+    dA = np.einsum("iv,jv->ij", d_output, V)
+    dS = A * (dA - (A * dA).sum())
+    dS = dS / math.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_sixth_denominator_held_fixed(Q, K, V, d_output):
+    """Derives the exponentials and takes the sum below the bar for a constant: dS = A * dA."""
+    d_k = Q.shape[1]
+    output, A = _attention(Q, K, V)
+    d_scaled = A * (d_output @ V.T)
+    d_plain = d_scaled / d_k**0.5
+    return d_plain @ K, d_plain.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_sixth_scores_in_dV(Q, K, V, d_output):
+    """Collects dV with the scaled scores in place of the weights."""
+    S = _scaled_scores(Q, K)
+    A = _softmax(S)
+    dA = d_output @ V.T
+    inner = np.sum(dA * A, axis=1)
+    dS = A * (dA - inner[:, None])
+    r = np.sqrt(K.shape[1])
+    return (dS @ K) / r, (dS.T @ Q) / r, S.T @ d_output
+
+
+def attention_backward__wrong_sixth_nudged(Q, K, V, d_output):
+    """Nudges each entry by 1e-5 and takes differences, which the task rules out."""
+    given = [np.array(X, dtype=float) for X in (Q, K, V)]
+    slopes = []
+    for X in given:
+        slope = np.zeros_like(X)
+        for place in np.ndindex(*X.shape):
+            kept = X[place]
+            sides = []
+            for h in (1e-5, -1e-5):
+                X[place] = kept + h
+                sides.append((_attention(*given)[0] * d_output).sum())
+            X[place] = kept
+            slope[place] = (sides[0] - sides[1]) / 2e-5
+        slopes.append(slope)
+    return tuple(slopes)
+
+
+def attention_backward__wrong_sixth_d_output_as_target(Q, K, V, d_output):
+    """Takes d_output for a target and starts from output - d_output, as for a squared error."""
+    output, A = _attention(Q, K, V)
+    error = output - d_output
+    dA = error @ V.T
+    dS = np.stack(
+        [_softmax_jacobian(a) @ slope for a, slope in zip(A, dA, strict=True)]
+    )
+    dS /= np.sqrt(Q.shape[1])
+    return dS @ K, dS.T @ Q, A.T @ error
+
+
+def attention_backward__wrong_sixth_pytorch(Q, K, V, d_output):
+    """Lets PyTorch derive everything with backward(); the unit allows NumPy alone."""
+    q, k, v = (torch.tensor(X, requires_grad=True) for X in (Q, K, V))
+    weights = torch.softmax(q @ k.T / q.shape[1] ** 0.5, dim=-1)
+    (weights @ v * torch.tensor(d_output)).sum().backward()
+    return q.grad.numpy(), k.grad.numpy(), v.grad.numpy()
+
+
+def attention_backward__right_sixth_query_by_query(Q, K, V, d_output):
+    """One query at a time: applies its Jacobian, and adds its shares to dK and dV."""
+    scale = Q.shape[1] ** -0.5
+    dQ, dK, dV = (np.zeros(X.shape) for X in (Q, K, V))
+    for i, (query, slope) in enumerate(zip(Q, d_output, strict=True)):
+        scores = K @ query * scale
+        a = np.exp(scores - scores.max())
+        a /= a.sum()
+        # Where all weight lies on one key nothing moves; J is exactly 0 there.
+        d_scores = (a[:, None] * (np.eye(len(a)) - a)) @ (V - a @ V) @ slope
+        dQ[i] = d_scores @ K * scale
+        dK += np.outer(d_scores, query) * scale
+        dV += np.outer(a, slope)
     return dQ, dK, dV
+
+
+def attention_backward__right_sixth_distance_from_output(Q, K, V, d_output):
+    """By einsum: the slope of score (i, j) is A_ij times how far value j lies from output i, along d_output."""
+    root = np.sqrt(Q.shape[1])
+    scores = np.einsum("ic,jc->ij", Q, K) / root
+    A = np.exp(scores - scores.max(axis=1, keepdims=True))
+    A = A / A.sum(axis=1, keepdims=True)
+    output = np.einsum("ij,jv->iv", A, V)
+    apart = V[None, :, :] - output[:, None, :]  # (n, m, d_v)
+    G = np.einsum("ij,ijv,iv->ij", A, apart, d_output) / root
+    return (
+        np.einsum("ij,jc->ic", G, K),
+        np.einsum("ij,ic->jc", G, Q),
+        np.einsum("ij,iv->jv", A, d_output),
+    )
