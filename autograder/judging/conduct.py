@@ -14,16 +14,13 @@ import numpy as np
 
 from ..data import Answer, Call, Finding, HostCall
 from ..exercises.kit.arguments import Rng
-from ..exercises.kit.experiments import Sent
 from ..worker.values import leaves, map_leaves
 from .compare import same
+from .hunts import of_its_calls
 from .posed import Posed
 
 #: What draws from each global generator, for those who wrote it.
 GLOBAL = {"NumPy": "NumPy's global generator", "torch": "torch's global generator", "Python": "Python's `random`"}
-
-#: Of so many wrong cases of a hunt it is told what its own calls could show.
-EXPERIMENTS = 2
 
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -164,7 +161,7 @@ def observed(
         looks = (_count, _contexts, _arrays) if known is None else (_count,)
         found.append(next((f for look in looks if (f := look(posed, place, asked, calls, wrong)) is not None), None))
     if known is None and not any(found) and posed.exercise.experiment is not None:
-        found.append(_experiments(posed, answer, calls, wrong))
+        found.append(of_its_calls(posed, answer, calls, wrong))
     seen = [each for each in found if each is not None]
     return Finding(seen[0].slug, " ".join(each.text for each in seen)) if seen else None
 
@@ -179,24 +176,6 @@ def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | No
                 text = f"`{name}` answers {allowed} in the case “{posed.cases[index].label}”, and it is called again."
                 return Finding(f"calls-{name}-too-often".replace("_", "-"), text)
     return None
-
-
-def _experiments(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
-    """Of a hunt: what its own calls could show in the first of the wrong cases, one of each kind."""
-    told: dict[str, str] = {}
-    for index in wrong:
-        case, asked = posed.cases[index], answer.questions.get(index, ())
-        if case.label in told.values() or any(each.refusal for each in asked):
-            continue
-        sent = [Sent(each.args, each.kwargs) for each in asked]
-        text = posed.exercise.experiment(case, posed.expected[index].value, calls[index].value, sent)
-        if text:
-            told.setdefault(text, case.label)
-        if len(told) == EXPERIMENTS:
-            break
-    if not told:
-        return None
-    return Finding("experiment", " ".join(f"In the case “{label}”: {text}" for text, label in told.items()))
 
 
 def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:

@@ -99,3 +99,9 @@ def _paths(name: str, value: Any) -> Iterator[str]:
             yield from _paths(f"{name}[{index}]", item)
     elif isinstance(value, np.ndarray) and value.dtype.kind == "f":
         yield name
+
+
+def all_right(posed: Posed, calls: Sequence[Call]) -> bool:
+    """Whether nothing is wrong with any of these calls."""
+    told = all_in_our_terms(posed, calls)
+    return not any(problem_of(posed, index, told) for index in range(len(told)))

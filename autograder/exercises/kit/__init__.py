@@ -90,7 +90,7 @@ from .arguments import Activation, Device, DevicePart, HostFunction, Rng
 from .boxes import black_box, refuse_unlike
 from .cases import Cases
 from .declare import exercise
-from .experiments import Sent, difference
+from .experiments import difference
 from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .inputs import (
     Drawn,
@@ -107,7 +107,7 @@ from .inputs import (
 )
 from .made import profile
 from .mistakes import Row, slips
-from .records import CONDUCT_SHARE, GRADIENTS, Case, Exercise, Leaf, Mistake, Raises, Symptom
+from .records import CONDUCT_SHARE, GRADIENTS, Case, Exercise, Leaf, Mistake, Raises, Sent, Symptom
 from .sizes import distinct, length
 
 __all__ = [

@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from .cases import Cases
-from .experiments import Sent
 from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .mistakes import Row, read_rows
-from .records import Case, Exercise, Leaf, Symptom
+from .records import Case, Exercise, Leaf, Sent, Symptom
 from .sizes import SMALL
 
 

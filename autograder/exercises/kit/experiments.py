@@ -2,22 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
 import numpy as np
 
 #: A share of the largest number: two outputs that differ by no more agree.
 SHARE = 1e-6
-
-
-@dataclass(frozen=True)
-class Sent:
-    """One call that a student's program made of a function which was handed in, and that was answered."""
-
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
 
 
 def difference(found: np.ndarray, other: np.ndarray) -> str:

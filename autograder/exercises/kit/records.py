@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .experiments import Sent
-
 #: Share of the points for good conduct: inputs unchanged, no hidden state, the same answer when asked again.
 CONDUCT_SHARE = 0.1
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
@@ -83,6 +81,14 @@ class Mistake:
     slug: str
     advice: str
     wrong: Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Sent:
+    """One call that a student's program made of a function which was handed in, and that was answered."""
+
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
 
 
 @dataclass(frozen=True)

@@ -183,6 +183,6 @@ EXERCISE = exercise(
     },
     core="plain",
     slipped=suite,
-    experiment=told_by(many_kinds),
+    experiment=told_by(many_kinds, decoder_layer),
     library="torch",
 )

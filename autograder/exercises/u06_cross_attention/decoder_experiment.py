@@ -11,21 +11,26 @@ import numpy as np
 import torch
 
 from ..kit import Case, Sent, difference
-from .decoder_layer import decoder_layer
 
-NAMES = list(inspect.signature(decoder_layer).parameters)
+Layer = Callable[..., torch.Tensor]
 Inputs = Mapping[str, Any]
 
 
-def told_by(trials: Callable[[], Iterator[Sequence[Any]]]) -> Callable[[Case, Any, Any, Sequence[Sent]], str]:
-    """An `experiment`. trials: inputs of many kinds, as torch takes them: what shows a decoder, and what does not."""
+def told_by(
+    trials: Callable[[], Iterator[Sequence[Any]]], right: Layer
+) -> Callable[[Case, Any, Any, Sequence[Sent]], str]:
+    """An `experiment`. trials: inputs of many kinds, as torch takes them: what shows a decoder, and what does not.
+
+    right: the layer that a box holds if it is right.
+    """
+    names = list(inspect.signature(right).parameters)
 
     def experiment(case: Case, wrong: Any, answered: Any, sent: Sequence[Sent]) -> str:
         if not isinstance(answered, (bool, np.bool_)) or bool(answered) == wrong or not sent:
             return ""
-        calls = [dict(zip(NAMES, each.args, strict=False)) | dict(each.kwargs) for each in sent]
+        calls = [dict(zip(names, each.args, strict=False)) | dict(each.kwargs) for each in sent]
         calls = [{"source_mask": None, **inputs} for inputs in calls]
-        gaps = [_gap(case.args[0], inputs) for inputs in calls]
+        gaps = [_gap(case.args[0], right, inputs) for inputs in calls]
         if not wrong:
             return "" if any(gaps) else "To each of your calls this decoder answers as the course's does, to rounding."
         shown = [(at, gap) for at, gap in enumerate(gaps, start=1) if gap]
@@ -34,14 +39,16 @@ def told_by(trials: Callable[[], Iterator[Sequence[Any]]]) -> Callable[[Case, An
             which = f"Call {at} of your {len(calls)} shows" if len(calls) > 1 else "Your call shows"
             return f"{which} it: the output differs from the right one {gap}. The comparison lets it pass."
         which = f"None of your {len(calls)} calls shows" if len(calls) > 1 else "Your call does not show"
-        return f"{which} it: this decoder answers there as a right one does.{_lacking(case.args[0], calls, trials())}"
+        tried = [dict(zip(names, map(_numpy, inputs), strict=True)) for inputs in trials()]
+        lacking = _lacking(calls, [(inputs, bool(_gap(case.args[0], right, inputs))) for inputs in tried])
+        return f"{which} it: this decoder answers there as a right one does.{lacking}"
 
     return experiment
 
 
-def _gap(layer: Any, inputs: Inputs) -> str:
+def _gap(layer: Any, of_right: Layer, inputs: Inputs) -> str:
     """How the box's output differs from the right one; "" where it does not."""
-    right = decoder_layer(**{name: _torch(value) for name, value in inputs.items()}).numpy()
+    right = of_right(**{name: _torch(value) for name, value in inputs.items()}).numpy()
     try:
         return difference(np.asarray(layer.device.make()[layer.name](**inputs)), right)
     except ValueError:
@@ -60,11 +67,13 @@ def _numpy(value: Any) -> Any:
     return value.numpy() if isinstance(value, torch.Tensor) else value
 
 
-def _lacking(layer: Any, calls: Sequence[Inputs], trials: Iterator[Sequence[Any]]) -> str:
-    """What all inputs have in common that show it, and none of these calls has: one thing, or two together."""
-    tried = [dict(zip(NAMES, map(_numpy, inputs), strict=True)) for inputs in trials]
-    shown = [dict(_features(inputs)) for inputs in tried if _gap(layer, inputs)]
-    other = [dict(_features(inputs)) for inputs in tried if not _gap(layer, inputs)]
+def _lacking(calls: Sequence[Inputs], tried: Sequence[tuple[Inputs, bool]]) -> str:
+    """What all inputs have in common that show it, and none of these calls has: one thing, or two together.
+
+    tried: inputs, and whether they show it.
+    """
+    shown = [dict(_features(inputs)) for inputs, shows in tried if shows]
+    other = [dict(_features(inputs)) for inputs, shows in tried if not shows]
     mine = [dict(_features(inputs)) for inputs in calls]
     if not shown:
         return ""

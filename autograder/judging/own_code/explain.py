@@ -23,23 +23,13 @@ from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .halves import find_halves
 from .indices import wrapping
-from .located import (
-    GOES_IN,
-    STOPS,
-    Traced,
-    first_nan,
-    making,
-    returned,
-    settled,
-    stopping,
-    traced,
-    traced_further,
-    values_of,
-)
+from .located import first_nan, making, returned, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .program import OwnProgram
+from .put_right import settled
 from .search import BY_ACCIDENT, FAR_FETCHED, find_mend, find_second, told_of
+from .traced import GOES_IN, STOPS, Traced
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
@@ -128,7 +118,7 @@ def without_another(verdict: Verdict, posed: Posed, own: OwnProgram) -> Verdict:
         return verdict
     ours = shapes_of_steps(posed, posed.cases[0]).get(place[1])
     nodes = {node.number for node in ast.walk(own.tree) if isinstance(node, ast.Name) and node.id == place[1]}
-    arrays = (as_array(value) for number, value in values_of(posed, 0, own) if number in nodes)
+    arrays = (as_array(value) for number, value in own.values(posed, 0) if number in nodes)
     theirs = next((array.shape for array in arrays if array is not None), None)
     if ours is None or theirs is None or np.squeeze(np.empty(ours)).shape == np.squeeze(np.empty(theirs)).shape:
         return verdict

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from ...data import Finding
 from ..posed import Posed
-from .located import values_of
 from .mend import text_of
 from .program import OwnProgram
 from .way import as_array
@@ -17,11 +16,12 @@ CASES = 3
 
 
 def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnProgram) -> Finding | None:
-    """An index that is negative, or 0 behind a minus, in a wrong case and in none that is right."""
-    fine = [place for index in right[:CASES] for place, _ in _places(posed, index, own)]
-    for index in wrong[:CASES]:
-        for place, words in _places(posed, index, own):
-            if place not in fine:
+    """An index that is negative, or 0 behind a minus, in the wrong cases and in none that is right."""
+    fine = {place for index in right[:CASES] for place, _ in _places(posed, index, own)}
+    seen = [(index, dict(_places(posed, index, own))) for index in wrong[:CASES]]
+    for index, places in seen:
+        for place, words in places.items():
+            if place not in fine and all(place in each for _, each in seen):
                 return Finding("own-index-wraps", f"In the case “{posed.cases[index].label}” {words}.")
     return None
 
@@ -29,7 +29,7 @@ def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnP
 def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, str]]:
     """(place, words) of each index that counts from the other end in one case."""
     ranges: dict[int, tuple[int, int]] = {}
-    for number, value in values_of(posed, index, own):
+    for number, value in own.values(posed, index):
         array = as_array(value)
         if array is not None and array.dtype.kind in "iu" and array.size:
             low, high = ranges.get(number, (int(array.min()), int(array.max())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,33 +17,12 @@ from ..relations.sizes import name_of
 from ..variants.compared import listed
 from .flow import Flow, assigned, chooses, keeps
 from .mend import text_of
-from .noting import noted
 from .program import OwnProgram
-from .put_right import put_right
+from .traced import GOES_IN, STOPS, Traced
 from .way import Way, as_array, way_of
 
-STOPS = "stops-there"
-#: What is told where it is not known of all that goes into a step that it is right.
-GOES_IN = ", and at what goes into it"
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
-
-
-@dataclass(frozen=True)
-class Traced:
-    """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way.
-
-    noted: the steps, by their numbers, with their values; index: of the case; number: of the step at which it is left.
-    vouched: whether it is known of what goes in there that it occurs on the way. sure: that, or no counts are due.
-    """
-
-    steps: int
-    finding: Finding | None = None
-    vouched: bool = False
-    sure: bool = True
-    noted: Sequence[tuple[int, object]] = ()
-    index: int = -1
-    number: int = -1
 
 
 def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Traced:
@@ -51,7 +30,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
 
     right: a case that is right; what leaves the way there, too, is another way and no mistake.
     """
-    call = _run(posed, first, own)
+    call = own.noted(posed, first)
     values = call.noted if call is not None else []
     if not values or call.failure is not None or posed.exercise.plain is None:
         return Traced(len(values))
@@ -65,7 +44,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         events = [(number, None if number in less else held) for number, held in events]
     contrasted: set[int] = set()
     if right is not None:
-        elsewhere = _held(way_of(posed, right), values_of(posed, right, own))
+        elsewhere = _held(way_of(posed, right), own.values(posed, right))
         events = [(number, None if elsewhere.get(number) is False else held) for number, held in events]
         contrasted = {number for number, held in elsewhere.items() if held}
     arrays = {number: array for number, value in values if (array := as_array(value)) is not None}
@@ -96,35 +75,6 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     return replace(run, finding=Finding("own-step", words), vouched=vouched, sure=sure, number=found.number)
 
 
-def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
-    """The same where it can be tried that a step is at fault: with numbers of the course's way in its place, all that
-    follows is right."""
-    fits = put_right(posed, found.index, found.noted, own) if found.noted else []
-    if not fits:
-        return found
-    node = fits[0]
-    where = f"{text_of(node)} in line {node.lineno}"
-    order = [number for number, _ in found.noted]
-    if found.finding is not None and order.index(node.number) > order.index(found.number):
-        if not found.vouched:
-            words = f"{found.finding.text} All that follows {where} is right."
-        else:
-            begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
-            words = f"It goes wrong between {text_of(begin)} in line {begin.lineno} and {where}: what goes into the "
-            words += (
-                "first occurs on the course's way to the result, what comes out does not, and all that follows the "
-            )
-            words += "second is right."
-        return replace(found, finding=Finding("own-step", words), sure=True)
-    if node.number == found.number and found.vouched:
-        words = f"It is {where}: what goes in there occurs on the course's way to the result, what comes out does not, "
-        words += "and all that follows is right."
-    else:
-        words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
-        words += f"{GOES_IN}."
-    return replace(found, finding=Finding("own-step", words), vouched=True, sure=True, number=node.number)
-
-
 def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int | None, own: OwnProgram) -> Traced:
     """The same in more wrong cases, until it is known where the way is left; found: what one case told of it.
 
@@ -142,7 +92,7 @@ def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int
 def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The first step that makes what an answer must do without."""
     nodes, case = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}, posed.cases[index]
-    for number, value in values_of(posed, index, own):
+    for number, value in own.values(posed, index):
         array, node = as_array(value), nodes.get(number)
         if array is None or isinstance(node, (ast.Name, ast.Attribute)) or posed.exercise.made is None:
             continue
@@ -155,7 +105,7 @@ def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
 
 def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The first step that makes NaN of numbers."""
-    values, case = values_of(posed, index, own), posed.cases[index]
+    values, case = own.values(posed, index), posed.cases[index]
     if any(_has_nan(value) for value in leaves((case.args, case.kwargs))):
         return None
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
@@ -169,7 +119,7 @@ def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
 
 def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The step at which a case ends with an error: what the last numbers that were noted go into."""
-    call = _run(posed, index, own)
+    call = own.noted(posed, index)
     if call is None or call.failure is None or not call.noted:
         return None
     parents = {child: parent for parent in ast.walk(own.tree) for child in ast.iter_child_nodes(parent)}
@@ -205,17 +155,6 @@ def _shape(case: Case, shape: Sequence[int]) -> str:
 def _has_nan(value: object) -> bool:
     array = as_array(value)
     return array is not None and array.dtype.kind == "f" and bool(np.isnan(array).any())
-
-
-def _run(posed: Posed, index: int, own: OwnProgram) -> Call | None:
-    """One case, with what each step makes in the order in which they run."""
-    (calls,) = own.calls([own.text_of(noted(own.tree))], posed.part([index])) or ([],)
-    return calls[0] if calls else None
-
-
-def values_of(posed: Posed, index: int, own: OwnProgram) -> Sequence[tuple[int, object]]:
-    call = _run(posed, index, own)
-    return call.noted if call is not None else []
 
 
 def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:

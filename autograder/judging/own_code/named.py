@@ -7,7 +7,6 @@ from collections.abc import Iterator, Sequence
 
 from ...data import Finding
 from ..posed import Posed
-from .located import values_of
 from .mend import text_of
 from .program import OwnProgram
 
@@ -33,7 +32,7 @@ def misnamed(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnP
 def _of_case(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, str]]:
     """(place, words) of each assignment of a number to the name of a size that is another number in this case."""
     sizes = posed.cases[index].sizes
-    latest = dict(values_of(posed, index, own))
+    latest = dict(own.values(posed, index))
     for node in ast.walk(own.tree):
         if not isinstance(node, ast.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0], ast.Name):
             continue

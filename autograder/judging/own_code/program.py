@@ -13,6 +13,7 @@ from ..compare import Problem
 from ..posed import Posed
 from ..variants.edit import Edit, edited, numbered
 from .mend import Mend
+from .noting import noted
 
 #: A longer text is nobody's answer to one exercise.
 LONGEST = 20_000
@@ -88,6 +89,16 @@ class OwnProgram:
         if statement not in self._texts:
             self._texts[statement] = textwrap.indent(ast.unparse(statement), "    ")
         return self._texts[statement]
+
+    def noted(self, posed: Posed, index: int) -> Call | None:
+        """One case, with what each step makes in the order in which they run."""
+        (calls,) = self.calls([self.text_of(noted(self.tree))], posed.part([index])) or ([],)
+        return calls[0] if calls else None
+
+    def values(self, posed: Posed, index: int) -> Sequence[tuple[int, object]]:
+        """The steps of one case, by their numbers, with their values."""
+        call = self.noted(posed, index)
+        return call.noted if call is not None else []
 
     def calls(self, texts: Sequence[str], posed: Posed) -> list[list[Call]]:
         """For each text its calls of all the cases; none where the time had run out before."""

@@ -5,18 +5,51 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 
+from ...data import Finding
 from ...worker.notes import NOTED, PUT
 from ..posed import Posed
+from ..problems import all_right
 from ..variants.edit import Edit
+from .mend import text_of
 from .program import OwnProgram
-from .search import is_right
+from .traced import GOES_IN, Traced
 from .way import Way, as_array, way_of
 
 #: So many steps are tried, each with so many arrays of the way, the most alike first, of so many entries.
 STEPS, EACH, ENTRIES = 10, 6, 300
+
+
+def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
+    """The same where it can be tried that a step is at fault: with numbers of the course's way in its place, all that
+    follows is right."""
+    fits = put_right(posed, found.index, found.noted, own) if found.noted else []
+    if not fits:
+        return found
+    node = fits[0]
+    where = f"{text_of(node)} in line {node.lineno}"
+    order = [number for number, _ in found.noted]
+    if found.finding is not None and order.index(node.number) > order.index(found.number):
+        if not found.vouched:
+            words = f"{found.finding.text} All that follows {where} is right."
+        else:
+            begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
+            words = f"It goes wrong between {text_of(begin)} in line {begin.lineno} and {where}: what goes into the "
+            words += (
+                "first occurs on the course's way to the result, what comes out does not, and all that follows the "
+            )
+            words += "second is right."
+        return replace(found, finding=Finding("own-step", words), sure=True)
+    if node.number == found.number and found.vouched:
+        words = f"It is {where}: what goes in there occurs on the course's way to the result, what comes out does not, "
+        words += "and all that follows is right."
+    else:
+        words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
+        words += f"{GOES_IN}."
+    return replace(found, finding=Finding("own-step", words), vouched=True, sure=True, number=node.number)
 
 
 def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own: OwnProgram) -> list[ast.expr]:
@@ -38,7 +71,7 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
     pairs = [(node, text) for node, array in tried[:STEPS] for text in _texts(way, node, array, own)]
     alone = posed.part([index])
     answered = own.calls([text for _, text in pairs], alone)
-    fits = [node for (node, _), calls in zip(pairs, answered, strict=False) if calls and is_right(alone, calls)]
+    fits = [node for (node, _), calls in zip(pairs, answered, strict=False) if calls and all_right(alone, calls)]
     return list(dict.fromkeys(fits))
 
 

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from ...data import Call, Finding
+from ...data import Finding
 from ..compare import Problem
 from ..posed import Posed
-from ..problems import all_in_our_terms, problem_of
+from ..problems import all_right
 from ..variants.edit import edited, numbered
 from .changes import Mend, mends_of
 from .mend import ARTIFICIAL
@@ -68,7 +68,7 @@ def find_mend(
         for one in some:
             if only_sure and one.mend.slug in OPEN - {"one-step-too-many"}:
                 continue
-            if left and one.calls and is_right(alone, one.calls) and not _alike(found, one.mend):
+            if left and one.calls and all_right(alone, one.calls) and not _alike(found, one.mend):
                 left -= 1
                 if all(_mends(own, one.text, each) for each in posings):
                     found.append(one.mend)
@@ -93,13 +93,7 @@ def _either(found: Sequence[Mend]) -> Mend:
 
 def _mends(own: OwnProgram, text: str, posed: Posed) -> bool:
     (calls,) = own.calls([text], posed) or ([],)
-    return bool(calls) and is_right(posed, calls)
-
-
-def is_right(posed: Posed, calls: Sequence[Call]) -> bool:
-    """Whether nothing is wrong with any of these calls."""
-    told = all_in_our_terms(posed, calls)
-    return not any(problem_of(posed, index, told) for index in range(len(told)))
+    return bool(calls) and all_right(posed, calls)
 
 
 def find_second(
