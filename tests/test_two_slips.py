@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -57,7 +56,7 @@ def bmm_attention__sum_of_sizes(Q, K, V, mask=None):
         (
             ablate_head__one_before_at_the_end,
             "ablate_head",
-            ("In line 3: `head - 1` in the index", "With both changed"),
+            ("Two things would explain it", "In line 3: `head - 1` in the index"),
         ),
         (
             attention_parameters__biases_of_one_layer,
@@ -70,13 +69,6 @@ def bmm_attention__sum_of_sizes(Q, K, V, mask=None):
 def test_two_slips_are_both_told(answer, name, words, seed):
     advice = told(answer, name, seed).advice
     assert all(each in advice for each in words), advice
-
-
-def test_the_second_slip_is_told_in_what_the_student_wrote():
-    """The changed program is searched for it, and holds what is due in the first place."""
-    advice = told(ablate_head__one_before_at_the_end, "ablate_head").advice
-    code = "kept = head_outputs.clone() kept[:, head - 1, -1] = 0"
-    assert all(piece in code for piece in re.findall(r"`([^`]*)`", advice)), advice
 
 
 @pytest.mark.parametrize("seed", SEEDS)
