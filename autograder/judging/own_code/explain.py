@@ -78,9 +78,9 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
     if is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own)):
-        slug, text = found.slug, found.text
+        slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
     elif "as if" in before and AT_ONE_SIZE not in before:
-        slug, text = verdict.mistake, f"{before} {found.text}"  # the same slip keeps its name, whatever code it is in
+        slug, text = verdict.mistake, f"{before} {found.text}"
     elif before and stands_beside(verdict.mistake, before, found):
         slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
     message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
