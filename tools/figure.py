@@ -12,10 +12,12 @@ looked for: the answers bring the functions along that a notebook gives.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import inspect
 import json
 import os
+import resource
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -38,6 +40,8 @@ FOLDER = ROOT / "tests" / ("former" if "--former" in sys.argv else "unseen")
 READ = FOLDER / "read.json"
 FIGURE = FOLDER / "figure.json"
 SEED = 1
+#: What one process may have, in bytes.
+MEMORY = 6 * 2**30
 SAYINGS = ("cause", "symptom", "false")
 #: Right by the word of their authors, and not by what is asked, or the other way round: they count as neither.
 OUTSIDE = {
@@ -96,11 +100,23 @@ def read_before() -> dict[str, dict[str, str]]:
     return json.loads(READ.read_text(encoding="utf-8")) if READ.exists() else {}
 
 
+@contextlib.contextmanager
+def little_memory() -> Iterator[None]:
+    """As in the sandbox: a version of an answer may ask for more than there is."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY if hard == resource.RLIM_INFINITY else min(MEMORY, hard), hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
 def told(name: str, seed: int) -> Told:
     """One answer, judged."""
     function = name.partition("__")[0]
     answer = dict(answers([function]))[name]
-    verdict = judge_function(answer, function, seed, watched=False)
+    with little_memory():
+        verdict = judge_function(answer, function, seed, watched=False)
     message = verdict.advice or verdict.message
     said = read_before().get(name, {}).get(message, "")
     return Told(name, verdict.unit, verdict.verdict == "right", verdict.mistake, message, said)
