@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import Answer, Call, Finding, HostCall
 from ..exercises.kit.arguments import Rng
-from ..worker.values import leaves, map_leaves
+from ..worker.values import is_list_of_numbers, leaves, map_leaves
 from .compare import same
 from .hunts import of_its_calls
 from .posed import Posed
@@ -28,7 +28,7 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     for case, call in zip(posed.cases, calls, strict=False):
         given = leaves((*case.args, *case.kwargs.values()))
         inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
-        inputs += [value for value in (*case.args, *case.kwargs.values()) if _is_list_of_numbers(value)]
+        inputs += [value for value in (*case.args, *case.kwargs.values()) if is_list_of_numbers(value)]
         after = call.inputs_after
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
             text = "The function changes its input. Work on a copy, or write the result into a new array."
@@ -91,10 +91,6 @@ def _why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
     if generator and not any(call.drew for call in calls):
         return f"it never draws from `{generator}`, which it is handed."
     return "it keeps something from call to call, or makes a generator of its own."
-
-
-def _is_list_of_numbers(value: Any) -> bool:
-    return type(value) is list and all(isinstance(each, (bool, int, float)) for each in value)
 
 
 def _unchanged(before: Any, after: Any) -> bool:

@@ -160,12 +160,20 @@ class Evidence:
                     if value.shape == wanted.shape:
                         yield self.posed.cases[index], leaf, value, wanted
 
+    def results(self, index: int) -> list[tuple[Any, Any]]:
+        """Of one case each result beside the one that is due; none where there are more or fewer than are due."""
+        values, expected = self.calls[index].value, self.posed.expected[index].value
+        if len(self.posed.exercise.leaves) == 1:
+            return [(values, expected)]
+        if not isinstance(values, tuple) or not isinstance(expected, tuple) or len(values) != len(expected):
+            return []
+        return list(zip(values, expected, strict=True))
+
     def misshapen(self) -> set[int]:
         """Which of the results have another shape than is due in a case that fails."""
-        count, found = len(self.posed.exercise.leaves), set()
+        found = set()
         for index in self.failing():
-            values, expected = self.calls[index].value, self.posed.expected[index].value
-            for leaf, (value, due) in enumerate(zip(_flat(values, count), _flat(expected, count), strict=False)):
+            for leaf, (value, due) in enumerate(self.results(index)):
                 if isinstance(value, np.ndarray) and isinstance(due, np.ndarray) and value.shape != due.shape:
                     found.add(leaf)
         return found
@@ -173,10 +181,6 @@ class Evidence:
     def wrong_pairs(self) -> list[tuple[Case, int, np.ndarray, np.ndarray]]:
         """The pairs whose values differ."""
         return [pair for pair in self.pairs() if not close(pair[2], pair[3], tolerance(pair[0]))]
-
-
-def _flat(value: Any, count: int) -> list[Any]:
-    return list(value) if count > 1 and isinstance(value, tuple) else [value]
 
 
 def _plain(array: np.ndarray) -> np.ndarray:

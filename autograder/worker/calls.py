@@ -21,7 +21,7 @@ import numpy as np
 from . import tensors
 from .lookout import Lookout, Seen
 from .randomness import Handed, global_states, moved
-from .values import TEXT_CAP, Encoder, Tensor, decode, leaves, map_leaves
+from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
 
 WARNINGS_CAP = 20
 #: Whose kinds of errors have names that tell more than those of the built-in ones.
@@ -187,14 +187,10 @@ def one_call(
         for item in caught[:WARNINGS_CAP]
     ]
     inputs = [value for value in leaves((*args, *kwargs.values())) if hasattr(value, "ndim") and np.shape(value) != ()]
-    inputs += [value for value in (*args, *kwargs.values()) if type(value) is list and _is_of_numbers(value)]
+    inputs += [value for value in (*args, *kwargs.values()) if is_list_of_numbers(value)]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
     header["made"] = [encoder.encode(array) for array in watch.made] if watch else []
     return header, encoder, result
-
-
-def _is_of_numbers(values: list[Any]) -> bool:
-    return all(isinstance(value, (bool, int, float)) for value in values)
 
 
 def _shaken(value: Any) -> Any:

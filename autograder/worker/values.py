@@ -222,3 +222,8 @@ def _text(value: Any, cap: int) -> str:
     if not isinstance(value, str) or len(value) > cap:
         raise ValueError("text")
     return value.encode("utf-8", "replace").decode()  # a lone surrogate would break whoever prints it
+
+
+def is_list_of_numbers(value: Any) -> bool:
+    """Is it a plain list that may be written into, such as the ids of a prompt?"""
+    return type(value) is list and all(isinstance(each, (bool, int, float)) for each in value)

@@ -64,10 +64,10 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
     if not mends:
         return verdict
-    verdict = without_another(verdict, posed, own)
-    quickly = is_sure(verdict.advice, posed, own)
-    calls = all_in_our_terms(posed, answer.calls)
     try:
+        verdict = without_another(verdict, posed, own)
+        quickly = is_sure(verdict.advice, posed, own)
+        calls = all_in_our_terms(posed, answer.calls)
         found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):

@@ -47,6 +47,9 @@ class OwnProgram:
     decorators: list[ast.expr]
     run: Callable[[Sequence[str], Posed], Answer]
     _texts: dict[ast.stmt, str] = field(default_factory=dict, compare=False, repr=False)
+    _noted: dict[tuple[ast.FunctionDef, Posed, int], Call | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
 
     @staticmethod
     def read(source: str, name: str, run: Callable[[Sequence[str], Posed], Answer]) -> OwnProgram | None:
@@ -91,9 +94,12 @@ class OwnProgram:
         return self._texts[statement]
 
     def noted(self, posed: Posed, index: int) -> Call | None:
-        """One case, with what each step makes in the order in which they run."""
-        (calls,) = self.calls([self.text_of(noted(self.tree))], posed.part([index])) or ([],)
-        return calls[0] if calls else None
+        """One case, with what each step makes in the order in which they run; run through once."""
+        key = (self.tree, posed, index)
+        if key not in self._noted:
+            (calls,) = self.calls([self.text_of(noted(self.tree))], posed.part([index])) or ([],)
+            self._noted[key] = calls[0] if calls else None
+        return self._noted[key]
 
     def values(self, posed: Posed, index: int) -> Sequence[tuple[int, object]]:
         """The steps of one case, by their numbers, with their values."""

@@ -22,15 +22,11 @@ def of_lists(evidence: Evidence) -> Finding | None:
 
 def _by_leaf(evidence: Evidence) -> dict[int, Pairs]:
     by_leaf: dict[int, Pairs] = {}
-    count = len(evidence.posed.exercise.leaves)
     for index in evidence.failing():
-        call, due = evidence.calls[index], evidence.posed.expected[index]
-        if call.failure is not None or due.failure is not None:
+        results = evidence.results(index)
+        if not results or evidence.calls[index].failure or evidence.posed.expected[index].failure:
             return {}
-        values, wanted = (list(v) if count > 1 and isinstance(v, tuple) else [v] for v in (call.value, due.value))
-        if len(values) != len(wanted):
-            return {}
-        for leaf, (value, right) in enumerate(zip(values, wanted, strict=True)):
+        for leaf, (value, right) in enumerate(results):
             if isinstance(value, list) and isinstance(right, list) and value != right:
                 by_leaf.setdefault(leaf, []).append((value, right))
     return by_leaf
@@ -38,10 +34,8 @@ def _by_leaf(evidence: Evidence) -> dict[int, Pairs]:
 
 def _answered(evidence: Evidence, leaf: int) -> list[list]:
     """All lists that came back as this result."""
-    values = [call.value for call in evidence.calls if call.failure is None]
-    if len(evidence.posed.exercise.leaves) > 1:
-        values = [value[leaf] for value in values if isinstance(value, tuple) and len(value) > leaf]
-    return [value for value in values if isinstance(value, list)]
+    results = (evidence.results(index) for index, call in enumerate(evidence.calls) if call.failure is None)
+    return [found[leaf][0] for found in results if found and isinstance(found[leaf][0], list)]
 
 
 def _is_begun(value: list, right: list) -> bool:
