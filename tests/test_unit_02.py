@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+import scipy.special
 import torch
 
 from answers import ANSWERS
@@ -429,3 +430,14 @@ def test_a_right_answer_of_unusual_form_is_accepted(name, answer):
     for seed in SEEDS:
         verdict = judge_function(answer, name, seed)
         assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_rounding_does_not_decide_where_scores_are_large(seed):
+    """Were every query's weight on one key, all slopes by queries and keys would be next to 0."""
+    cases = Challenge(seed).posed("attention_backward").cases
+    (case,) = [case for case in cases if case.label == "scores of several thousand"]
+    Q, K = case.args[:2]
+    scores = Q @ K.T / np.sqrt(Q.shape[1])
+    assert np.abs(scores).max() > 1000
+    assert 0.6 < scipy.special.softmax(scores[0]).max() < 0.7

@@ -65,11 +65,25 @@ def cases(case):
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
     yield case("edge cases", "one feature, values one wide", d_k=1, d_v=1)
-    yield case("stability", "scores of several thousand", Q=normal("n d_k", 50), K=normal("m d_k", 50))
+    drawn = case.draw(Q=normal("n d_k", 50), K=normal("m d_k", 50))
+    drawn["K"] = with_a_rival(drawn["Q"][0], drawn["K"], np.sqrt(drawn["d_k"]))
+    yield case("stability", "scores of several thousand", **drawn)
     drawn = case.draw()
     drawn["K"][:, 0] = 1
     drawn["Q"][:, 0] = 1e4 * np.sqrt(drawn["d_k"]) * np.where(np.arange(drawn["n"]) % 2, 1, -1)
     yield case("stability", "one query's scores near 10,000, the next one's near -10,000", **drawn)
+
+
+def with_a_rival(q, K, root):
+    """Keys of which two share the weight of a query: else all slopes may be next to 0, and rounding decides.
+
+    The last of the other keys is moved along the query, until its score is 0.7 below the best.
+    """
+    K, products = K.copy(), K @ q
+    best = int(products.argmax())
+    rival = len(K) - 1 - int(best == len(K) - 1)
+    K[rival] += q * (products[best] - 0.7 * root - products[rival]) / (q @ q)
+    return K
 
 
 def right(A, dA):
