@@ -154,7 +154,7 @@ def rotate__whole_positions(x, positions, base=10000.0):
 
 def test_what_fails_is_told_where_ordinary_cases_are_right():
     advice = told(rotate__whole_positions, "rotate").advice
-    assert advice.startswith("Ordinary cases are right. What fails is “positions that are no whole numbers”."), advice
+    assert advice.endswith("Ordinary cases are right. What fails is “positions that are no whole numbers”."), advice
 
 
 def dot_product_moments__nearly(d, var_q=1.0, var_k=1.0):

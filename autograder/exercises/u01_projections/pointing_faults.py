@@ -69,15 +69,22 @@ def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str
         return "on-a-line" if _on_a_line(K) else "cannot-win"
     if len(set(target)) > 1 and np.abs(Q - Q[0]).max() <= 1e-6:
         return "rows-alike"
+    wrong = ~_rows_that_point(scores, target)
+    if (target[wrong] == rows[wrong]).all():
+        return "not-at-itself"
     return "repeats" if len(set(target)) < n else "elsewhere"
 
 
 def _points(scores: Array, target: Array) -> bool:
     """Is the score of the target the largest of its row, beyond rounding?"""
+    return bool(_rows_that_point(scores, target).all())
+
+
+def _rows_that_point(scores: Array, target: Array) -> Array:
     others = scores.copy()
     rows = np.arange(len(scores))
     others[rows, target] = -np.inf
-    return bool((scores[rows, target] > others.max(axis=1) + 1e-6 * np.abs(scores).max()).all())
+    return scores[rows, target] > others.max(axis=1) + 1e-6 * np.abs(scores).max()
 
 
 def _can_win(K: Array, j: int) -> bool:

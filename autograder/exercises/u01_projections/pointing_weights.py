@@ -109,6 +109,11 @@ def one_query(n, target):
     return np.tile(queries[:1], (n, 1)), keys
 
 
+def never_oneself(n, target):
+    queries, keys = circle(n, target)
+    return queries * (np.asarray(target) != np.arange(n))[:, None], keys
+
+
 MISTAKES = (
     ("too-soft", designed(lambda n, target: circle(n, target, length=1.0)),
      "Every row gives its largest weight to the right column, but not enough of it. What made a soft lookup "
@@ -133,6 +138,8 @@ MISTAKES = (
     ("elsewhere", designed(like_the_key),
      "For every key that is looked for there is a query that would choose it, but yours choose others. "
      "A dot product measures direction and length: does another key win by being longer?"),
+    ("not-at-itself", designed(never_oneself),
+     "What goes wrong are the tokens that point at themselves. Do they get a query of their own?"),
     ("rows-alike", designed(one_query),
      "All rows point at the same column, though their targets differ. Does each token get a query of its own?"),
     ("repeats", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),

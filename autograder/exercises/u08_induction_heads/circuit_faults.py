@@ -106,8 +106,8 @@ def _second_layer_slip(second: Tensor, period: int) -> str:
         return "first-token-of-a-block"
     if late.any() and bool((right[:, ~late & ~begins] > 0.9).all()):
         at_matches = sum(second[:, rows, (rows - period + 1 - k * period).clamp_min(0)] for k in range(n // period))
-        earliest = _share(((key == rows % period + 1) & (weight > 0.6))[:, late]) > 0.8
-        return "matches-averaged" if not earliest and float(at_matches[:, late].mean()) > 0.9 else "earliest-match"
+        shared = _share(weight[:, late] > 0.6) < 0.5 and float(at_matches[:, late].mean()) > 0.9
+        return "matches-averaged" if shared else "earliest-match"
     if mostly(rows - period):
         return "attends-to-the-match"
     if mostly(rows):

@@ -5,27 +5,34 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Sequence
 
+from ..variants.edit import called
 from ..variants.scope import names_in
 from . import in_calls, in_expressions, in_statements
-from .mend import Mend, Parents, mend, text_of
+from .mend import Mend, Parents, mend, text_of, together
+
+SEEDS = ("manual_seed", "default_rng", "seed", "Random", "RandomState")
 
 
-def mends_of(tree: ast.FunctionDef, numbers: Sequence[str]) -> list[Mend]:
-    """All changes of a numbered function, the likeliest first. numbers: its arguments that are plain numbers."""
+def mends_of(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str] = ()) -> list[Mend]:
+    """All changes of a numbered function, the likeliest first.
+
+    numbers, arrays: its arguments that are plain numbers, and those that are arrays.
+    """
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     found: dict[tuple[int, str], Mend] = {}
-    for one in _all(tree, numbers, parents):
+    for one in _all(tree, numbers, arrays, parents):
         found.setdefault((one.edit.place, ast.dump(one.edit.new) if one.edit.new is not None else ""), one)
-    return sorted(found.values(), key=lambda one: one.edit.rank)
+    return sorted((*found.values(), *together(list(found.values()), tree)), key=lambda one: one.edit.rank)
 
 
-def _all(tree: ast.FunctionDef, numbers: Sequence[str], parents: Parents) -> Iterator[Mend]:
+def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], parents: Parents) -> Iterator[Mend]:
     names = names_in(tree)
     for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and _is_of_a_type(node, parents):
+        if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
             continue
         if isinstance(node, ast.BinOp):
             yield from in_expressions.of_operation(node)
+            yield from in_expressions.of_shares(node, arrays)
         elif isinstance(node, ast.UnaryOp):
             what = "sign of" if isinstance(node.op, ast.USub) else "negation in"
             words = f"the {what} {text_of(node)}"
@@ -35,7 +42,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], parents: Parents) -> Ite
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from in_expressions.of_comparison(node)
         elif isinstance(node, ast.Call):
-            yield from in_calls.of_call(node)
+            yield from in_calls.of_call(node, names)
         elif isinstance(node, ast.Subscript):
             yield from in_calls.of_subscript(node)
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
@@ -54,6 +61,12 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], parents: Parents) -> Ite
             yield from in_statements.of_block(node, parents)
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             yield from in_expressions.of_value(node, numbers, parents)
+
+
+def _is_of_a_seed(node: ast.expr, parents: Parents) -> bool:
+    """Does it say which random numbers are drawn? Others are no cause."""
+    parent = parents.get(node)
+    return isinstance(parent, ast.Call) and node in parent.args and called(parent)[0] in SEEDS
 
 
 def _is_of_a_type(node: ast.expr, parents: Parents) -> bool:

@@ -21,14 +21,18 @@ from ..relations.form import MATERIALISES
 from ..relations.shapes import shapes_of_steps
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
+from .apart import set_apart
+from .chance import drawing
 from .halves import find_halves
 from .indices import wrapping
-from .located import first_nan, making, returned, stopping, traced, traced_further
+from .located import making, returned, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
+from .overflow import first_nan
 from .program import OwnProgram
 from .put_right import settled
 from .search import BY_ACCIDENT, FAR_FETCHED, find_mend, find_second, told_of
+from .terms import terms_apart
 from .traced import GOES_IN, STOPS, Traced
 from .way import as_array
 
@@ -39,7 +43,7 @@ LITTLE = (
     *("first-row-only", "first-position-only", "last-position-only", "last-row-only", "single-batch-only", "max-len-"),
     *("entries-missing", "equal-sizes-only", "wrong-shape", "shapes-do-not-fit"),
     *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-", "wrong-where"),
-    *("some-missing", "too-many", "list-order", "goes-on", "stops-too-early", "begins-too-late"),
+    *("some-missing", "too-many", "list-order", "goes-on", "stops-too-early", "begins-too-late", "entries-differ"),
 )
 #: What is certain of a shape.
 SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
@@ -52,6 +56,11 @@ PART = re.compile(r"as if in `(\w+)`")
 WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
 #: How what is found of changed inputs begins.
 OF_INPUTS = "The result is what comes out as if"
+#: What else may set the cases apart: needless where a change or a step is told that surely does.
+WHEREVER = re.compile(r" ?(?:Right|Wrong) wherever [^.]*\.")
+SURE = "Look there first: that step is wrong, or"
+#: What is told where a step was given other numbers, and all was right.
+TRIED = "is right"
 #: What was found at one size alone may be chance.
 AT_ONE_SIZE = "(Seen where sizes are equal.)"
 
@@ -77,12 +86,22 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
         return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
-    if is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own)):
+    kept = WHEREVER.sub("", before) if GOES_IN not in text and SURE not in text else before
+    tried = found.slug != "own-step" or TRIED in found.text
+    if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
         slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
+    elif not tried and is_elsewhere(before, own):
+        return verdict
+    elif not tried and is_strange(before, posed, own):
+        slug, text = verdict.mistake, f"{found.text} {before}"
+    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
+        pass  # what is right in every case says more than what is alike in ordinary ones
+    elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
+        slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"
     elif "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"
     elif before and stands_beside(verdict.mistake, before, found):
-        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
+        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {kept}".strip()
     message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
     return replace(verdict, mistake=slug, advice=text, message=message)
 
@@ -152,7 +171,9 @@ def is_strange(text: str, posed: Posed, own: OwnProgram) -> bool:
     if "as if" not in text or OF_INPUTS in text:
         return False
     shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
-    if shown and not any(BLANK.sub("", piece) in written for piece in shown):
+    given = given_names(posed)
+    sizes = {piece for piece in shown if set(re.findall(r"[^\W\d]\w*", piece)) <= given}  # such as √d_k
+    if shown and not sizes and not any(BLANK.sub("", piece) in written for piece in shown):
         return True
     return bool(_names_of_ours(posed) & set(WORD.findall(text)) - own.names)
 
@@ -206,10 +227,11 @@ def explain_by_own(
     doubtful = FAR_FETCHED if in_core else BY_ACCIDENT
     if mend is not None and (quickly or mend.slug not in doubtful):
         return told_of(mend)
-    if all(problems[index].kind == "nan" for index in ordinary):
+    of_nan = [index for index in ordinary if problems[index].kind == "nan"]
+    if of_nan and len(of_nan) == len(ordinary):
         return _of_nan(posed, ordinary, right, own)
     if mend is not None:
-        sure = settled(posed, found, own)
+        sure = settled(posed, found, own, _another(posed, found.index, problems))
         return sure.finding if sure.vouched else told_of(mend)
     if not steps:
         return None
@@ -223,6 +245,16 @@ def explain_by_own(
         other = returned(posed, ordinary, calls, own)
         if other is not None:
             return other
+    chance = drawing(posed, own)
+    if chance is not None:
+        return chance
+    right_ones = [i for i, each in enumerate(problems) if each is None and posed.cases[i].raises is None]
+    right_ones = [i for i in right_ones if not posed.cases[i].gradient]
+    apart = terms_apart(posed, ordinary, own) or set_apart(posed, ordinary, right_ones, own)
+    if apart is None and of_nan and not in_core:
+        apart = _of_nan(posed, of_nan, right, own)
+    if apart is not None:
+        return apart
     again = partial(find_second, posed, own, first, found.steps)
     halves = find_halves(posed, first, tried, own, calls, problems, again)
     if halves is not None and halves.sure:
@@ -232,20 +264,28 @@ def explain_by_own(
         larger = sorted(ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))
         further = traced_further(posed, found, [index for index in larger if index != first][:FURTHER], right, own)
         found = further if further.vouched or halves is None else found
-        found = settled(posed, found, own)
+        found = settled(posed, found, own, _another(posed, found.index, problems))
     told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
     ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
     return told or (stopping(posed, ended[0], own) if ended else None)
 
 
 def _of_nan(posed: Posed, wrong: Sequence[int], right: int | None, own: OwnProgram) -> Finding | None:
-    """Where NaN comes from, and what has left the way there before."""
+    """Where NaN comes from, and what has left the way there before, if it is not known why."""
     for index in wrong:
         nan = first_nan(posed, index, own)
         if nan is not None:
-            before = traced(posed, index, right, own).finding
+            before = traced(posed, index, right, own).finding if nan.slug == "nan" else None
             return replace(nan, text=f"{nan.text} {before.text}") if before is not None else nan
     return None
+
+
+def _another(posed: Posed, first: int, problems: Sequence[Problem | None]) -> int | None:
+    """The smallest other case whose numbers are wrong, of those that are asked for in the same way, if there are."""
+    wrong = [i for i, problem in enumerate(problems) if problem is not None and problem.kind == "values" and i != first]
+    wrong = [i for i in wrong if posed.cases[i].raises is None and not posed.cases[i].gradient]
+    asked = posed.cases[first].criterion
+    return min(wrong, key=lambda i: (posed.cases[i].criterion != asked, _size(posed, i)), default=None)
 
 
 def _size(posed: Posed, index: int) -> int:

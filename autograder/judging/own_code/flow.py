@@ -31,6 +31,8 @@ PLACES = (ast.Name, ast.UnaryOp, ast.Call, ast.Compare, ast.BinOp, ast.Constant)
 UNWRITTEN = ("empty", "empty_like", "new_empty")
 #: Operations that may be done in any order: a part of a chain of them is no step of its own.
 CHAINS = ((ast.Mult, ast.Div), (ast.Add, ast.Sub))
+#: What shows an array with its axes in another order, or with more of them.
+TURNS = ("transpose", "permute", "swapaxes", "unsqueeze", "contiguous", "expand", "broadcast_to")
 #: What is asked of an array that does not hang on its numbers.
 OF_FORM = ("shape", "ndim", "dtype", "device", "size", "numel", "dim", "len")
 #: What makes an array like another one, of other numbers.
@@ -229,6 +231,17 @@ def chooses(node: ast.AST | None) -> bool:
         return False
     places = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     return any(isinstance(place, PLACES) and getattr(place, "value", 0) is not None for place in places)
+
+
+def shown_of(node: ast.AST | None) -> ast.AST | None:
+    """What is shown in another form: K in K.T, and in K.transpose(0, 1)."""
+    while True:
+        if isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+            node = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in TURNS:
+            node = node.func.value
+        else:
+            return node
 
 
 def keeps(node: ast.AST | None) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
 from ..variants.calls import ALONG, OTHERS
@@ -35,10 +35,15 @@ ALSO = {
 }
 
 
-def of_call(node: ast.Call) -> Iterator[Mend]:
+def of_call(node: ast.Call, names: Sequence[str] = ()) -> Iterator[Mend]:
+    """names: that the program uses; an axis may have one."""
     name, method = called(node)
     here = text_of(node)
     inner = node.func.value if method and isinstance(node.func, ast.Attribute) else node.args[0] if node.args else None
+    if name == "where" and len(node.args) == 3:
+        inner = None
+        for kept in node.args[1:]:
+            yield mend(node, kept, "one-choice-too-many", f"the choice in {here} has no place there")
     if inner is not None and name not in ("range", "len", "zip", "enumerate", "isinstance"):
         yield mend(node, inner, "one-call-too-many", f"the step `{name}` in {here} has no place there")
     for other in dict.fromkeys((*OTHERS.get(name, ()), *ALSO.get(name, ()))):
@@ -47,8 +52,9 @@ def of_call(node: ast.Call) -> Iterator[Mend]:
             new.func.attr = other
         elif isinstance(new.func, ast.Name):
             new.func.id = other
-        yield mend(node, new, "function", f"`{name}` in {here}: another function is due", POSSIBLE)
-    yield from _of_axis(node, name, method)
+        words = f"`{name}` in {here}: another function is due"
+        yield mend(node, new, "function", words, POSSIBLE, kind=f"{name} {other}")
+    yield from _of_axis(node, name, method, [each for each in ("axis", "dim") if each in names])
     for keyword in node.keywords:
         if keyword.arg is not None and keyword.arg not in ("axis", "dim"):
             new = deepcopy(node)
@@ -89,7 +95,7 @@ def _plus(node: ast.expr, shift: int) -> ast.expr:
     return one_off(node)[1 if shift > 0 else 0]
 
 
-def _of_axis(node: ast.Call, name: str, method: bool) -> Iterator[Mend]:
+def _of_axis(node: ast.Call, name: str, method: bool, named: Sequence[str]) -> Iterator[Mend]:
     position = 0 if method else 1
     keyword = next((k for k in node.keywords if k.arg in ("axis", "dim")), None)
     positional = keyword is None and name in ALONG and len(node.args) > position
@@ -107,13 +113,30 @@ def _of_axis(node: ast.Call, name: str, method: bool) -> Iterator[Mend]:
             new.args[position] = constant(axis)
         elif axis is not None:
             new.keywords = [*new.keywords, ast.keyword("axis", constant(axis))]
-        yield mend(node, new, "axis", words)
+        yield mend(node, new, "axis", words, kind=f"{ast.unparse(now) if now is not None else None} {axis}")
+    if now is None:
+        yield from _of_rows(node, name, words, [*map(constant, (-1, 0, 1)), *(ast.Name(n, ast.Load()) for n in named)])
     kept = next((k for k in node.keywords if k.arg in ("keepdims", "keepdim")), None)
     new = deepcopy(node)
     new.keywords = [k for k in new.keywords if k.arg not in ("keepdims", "keepdim")]
     if kept is None:
         new.keywords.append(ast.keyword("keepdims", ast.Constant(True)))
     yield mend(node, new, "keepdims", f"`keepdims` in {text_of(node)}: is the axis to stay?", POSSIBLE)
+
+
+def _of_rows(node: ast.Call, name: str, words: str, axes: Sequence[ast.expr]) -> Iterator[Mend]:
+    """An axis where there is none, which is kept: a number for each row in the place of one for all."""
+    for axis in axes:
+        new = deepcopy(node)
+        new.keywords = [k for k in new.keywords if k.arg not in ("keepdims", "keepdim")]
+        new.keywords += [ast.keyword("axis", axis), ast.keyword("keepdims", ast.Constant(True))]
+        if name in ("max", "min") and isinstance(new.func, ast.Attribute):  # a tensor's would give places, too
+            new.func.attr = f"a{name}"
+        yield mend(node, new, "axis", words, kind=f"kept {ast.unparse(axis)}")
+        if name in ("max", "min"):
+            plainly = deepcopy(new)
+            plainly.func = node.func
+            yield mend(node, plainly, "axis", words, kind=f"plainly kept {ast.unparse(axis)}")
 
 
 def _of_axes(node: ast.Call, here: str) -> Iterator[Mend]:
@@ -148,7 +171,8 @@ def of_subscript(node: ast.Subscript) -> Iterator[Mend]:
             else:
                 new.slice = option
             which = f"`{ast.unparse(part)}` in " if len(parts) > 1 else ""
-            yield mend(node, new, "index", f"{which}the index of {here}")
+            kind = f"{ast.unparse(part)} {ast.unparse(option)}"
+            yield mend(node, new, "index", f"{which}the index of {here}", kind=kind)
     for first, second in itertools.combinations(range(len(parts)), 2):
         new = deepcopy(node)
         new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]

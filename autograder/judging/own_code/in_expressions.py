@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import ast
 import math
+import re
 from collections.abc import Iterator, Sequence
 
 from ..variants.edit import constant, one_off
 from .mend import LIKELY, ODD, POSSIBLE, Mend, Parents, bound_names, mend, text_of
+
+#: What says what is to be left out, as it is commonly written.
+MASKS = re.compile(r"mask|eye|tri[lu]|visible|allow|hidden|keep|valid|same|others?|diag|==|[<>~]")
 
 
 def of_operation(node: ast.BinOp) -> Iterator[Mend]:
     left, right, op = node.left, node.right, type(node.op)
     here = text_of(node)
     for kept, gone in ((left, right), (right, left)):
-        yield mend(node, kept, "one-step-too-many", f"{text_of(gone)} in {here} has no place there")
+        kind = f"{op.__name__} {ast.unparse(gone)}" if isinstance(gone, (ast.Constant, ast.Name)) else ""
+        words = f"{text_of(gone)} in {here} has no place there"
+        yield mend(node, kept, "one-step-too-many", words, kind=kind)
     arithmetic = (ast.Add, ast.Sub, ast.Mult, ast.Div)
     others: dict[type, tuple[type, ...]] = {
         **{one: tuple(other for other in arithmetic if other is not one) for one in arithmetic},
@@ -27,6 +33,8 @@ def of_operation(node: ast.BinOp) -> Iterator[Mend]:
     }
     for other in others.get(op, ()):
         yield mend(node, ast.BinOp(left, other(), right), "operation", f"the operation in {here} is another one")
+    if op is ast.Mult:
+        yield from _of_zeroing(node)
     if op in (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow, ast.Mod):
         words = f"the two sides of {here} belong the other way round"
         yield mend(node, ast.BinOp(right, node.op, left), "sides", words)
@@ -48,6 +56,33 @@ def of_operation(node: ast.BinOp) -> Iterator[Mend]:
             else:
                 new = ast.BinOp(ast.BinOp(outer, node.op, inner.left), inner.op, inner.right)
             yield mend(node, new, "brackets", words, POSSIBLE)
+
+
+def of_shares(node: ast.BinOp, arrays: Sequence[str]) -> Iterator[Mend]:
+    """Another size than is due that is shared out, as in d_model // n_heads."""
+    if not isinstance(node.op, ast.FloorDiv) or isinstance(node.left, ast.BinOp):
+        return
+    words = f"another size than {text_of(node.left)} is shared out in {text_of(node)}"
+    for name in arrays:
+        for axis in (-1, 0):
+            size = ast.Subscript(ast.Attribute(ast.Name(name, ast.Load()), "shape", ast.Load()), constant(axis))
+            size.ctx = ast.Load()
+            if ast.unparse(size) != ast.unparse(node.left):
+                yield mend(node.left, size, "another-size", words, POSSIBLE)
+
+
+def _of_zeroing(node: ast.BinOp) -> Iterator[Mend]:
+    """What is to be left out is set to 0, and takes part as 0."""
+    for kept, mask in ((node.left, node.right), (node.right, node.left)):
+        if not MASKS.search(ast.unparse(mask)):
+            continue
+        words = f"with {text_of(mask)} in {text_of(node)} what is to be left out becomes 0, and takes part as 0"
+        out = ast.Compare(mask, [ast.Eq()], [ast.Constant(0)])
+        low = ast.UnaryOp(ast.USub(), ast.Call(ast.Name("float", ast.Load()), [ast.Constant("inf")], []))
+        tensor = ast.Call(ast.Attribute(kept, "masked_fill", ast.Load()), [out, low], [])
+        array = ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "where", ast.Load()), [out, low, kept], [])
+        yield mend(node, tensor, "out-as-zero", words, POSSIBLE)
+        yield mend(node, array, "out-as-zero", words, POSSIBLE)
 
 
 def _turned(node: ast.expr) -> ast.expr:
@@ -78,7 +113,8 @@ def of_comparison(node: ast.Compare) -> Iterator[Mend]:
             rank = LIKELY if {op, other} <= {ast.Lt, ast.LtE} or {op, other} <= {ast.Gt, ast.GtE} else POSSIBLE
             new = ast.Compare(node.left, [other()], node.comparators)
             edge = "the edge of the comparison" if rank == LIKELY else "the comparison"
-            yield mend(node, new, "comparison", f"{edge} {here}", rank)
+            kind = f"{op.__name__} {other.__name__}"
+            yield mend(node, new, "comparison", f"{edge} {here}", rank, kind=kind)
     asks = op in (ast.Eq, ast.NotEq)
     rank = ODD if asks and isinstance(node.comparators[0], ast.Constant) else POSSIBLE
     for other in one_off(node.comparators[0]):
@@ -126,10 +162,20 @@ def of_name(node: ast.Name, names: list[str], parents: Parents) -> Iterator[Mend
     here = f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
     if node.id not in names:
         return
+    texts = {"_", *(_literals(parents) if isinstance(parent, ast.BinOp) else ())}
     for other in names:
-        if other != node.id and other in known:
+        if other != node.id and other in known and other not in texts:
             words = f"`{node.id}`{here}: something else is due"
-            yield mend(node, ast.Name(other, ast.Load()), "name", words, POSSIBLE)
+            yield mend(node, ast.Name(other, ast.Load()), "name", words, POSSIBLE, kind=f"{node.id} {other}")
+
+
+def _literals(parents: Parents) -> Iterator[str]:
+    """The names of tuples, lists and texts that are written down: many times over they fill the memory."""
+    for node in parents:
+        if not isinstance(node, ast.Assign) or not isinstance(node.targets[0], ast.Name):
+            continue
+        if isinstance(node.value, (ast.Tuple, ast.List)) or isinstance(getattr(node.value, "value", 0), str):
+            yield node.targets[0].id
 
 
 def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterator[Mend]:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from copy import copy, deepcopy
 from typing import Any
 
-from .mend import POSSIBLE, Mend, Parents, bound_names, mend, text_of
+from .mend import LIKELY, POSSIBLE, Mend, Parents, bound_names, mend, text_of
 
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Mend]:
@@ -91,7 +91,8 @@ def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:
                     new.body[place] = loop
                     del new.body[index]
                     words = f"{text_of(above.body[index])} belongs inside of {text_of(node)}"
-                    yield mend(above, new, "belongs-inside", words, line=above.body[index].lineno)
+                    rank = POSSIBLE if _begins_sum(above.body[index], body) else LIKELY
+                    yield mend(above, new, "belongs-inside", words, rank, line=above.body[index].lineno)
 
 
 def _with_body(node: ast.AST) -> Any:
@@ -99,6 +100,15 @@ def _with_body(node: ast.AST) -> Any:
     new = copy(node)
     new.body = list(node.body)
     return new
+
+
+def _begins_sum(node: ast.stmt, body: list[ast.stmt]) -> bool:
+    """Does it give a name a number that is written down, to which each of these turns adds: there it would be lost?"""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return False
+    return any(
+        isinstance(each, ast.AugAssign) and ast.unparse(each.target) == ast.unparse(node.targets[0]) for each in body
+    )
 
 
 def _is_text(node: ast.stmt) -> bool:

@@ -6,16 +6,13 @@ import ast
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
 from ...data import Call, Finding
 from ...exercises.kit.records import Case
-from ...worker.values import leaves
 from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
 from ..relations.sizes import name_of
 from ..variants.compared import listed
-from .flow import Flow, assigned, chooses, keeps
+from .flow import Flow, assigned, chooses, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
 from .traced import GOES_IN, STOPS, Traced
@@ -63,14 +60,14 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         return replace(run, finding=Finding("own-step", words), vouched=True, number=found.number)
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
-    look = f"Look at {text_of(found)} in line {found.lineno} first"
-    vouched = flow.vouches_for_inputs(found)
+    where = f"{text_of(found)} in line {found.lineno}"
+    vouched, beside = flow.vouches_for_inputs(found), BESIDE[way.kin(come_out)]
     if vouched:
-        said = "the numbers that go in there occur on the course's way to the result, too; those that come out do not"
+        words = f"What goes into {where} occurs on the course's way to the result; what comes out does not{beside}. "
+        words += "Look there first: that step is wrong, or it is another way, and the mistake comes behind it."
     else:
-        look += GOES_IN
-        said = "what comes out does not occur on the course's way to the result"
-    words = f"{look}: {said}{BESIDE[way.kin(come_out)]}."
+        words = f"What comes out of {where} does not occur on the course's way to the result{beside}: look at that step"
+        words += f"{GOES_IN}."
     sure = vouched or not way.counts
     return replace(run, finding=Finding("own-step", words), vouched=vouched, sure=sure, number=found.number)
 
@@ -101,20 +98,6 @@ def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
             words = f"The numbers are right, but {text}. It is {text_of(node)} in line {node.lineno}."
             return Finding("materialises", words)
     return None
-
-
-def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
-    """The first step that makes NaN of numbers."""
-    values, case = own.values(posed, index), posed.cases[index]
-    if any(_has_nan(value) for value in leaves((case.args, case.kwargs))):
-        return None
-    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
-    number = next((number for number, value in values if _has_nan(value)), None)
-    node = nodes.get(number)
-    if not isinstance(node, ast.expr) or isinstance(node, (ast.Name, ast.Attribute)):
-        return None
-    text = f"In the case “{case.label}” NaN comes from {text_of(node)} in line {node.lineno}; before, there is none."
-    return Finding("nan", text)
 
 
 def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
@@ -152,11 +135,6 @@ def _shape(case: Case, shape: Sequence[int]) -> str:
     return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
 
 
-def _has_nan(value: object) -> bool:
-    array = as_array(value)
-    return array is not None and array.dtype.kind == "f" and bool(np.isnan(array).any())
-
-
 def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:
     """A result that is another number or array of the course's way than the one that is due."""
     count, names = len(posed.exercise.leaves), [leaf.name for leaf in posed.exercise.leaves]
@@ -183,7 +161,10 @@ def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: Own
 def _held_at(way: Way, node: ast.AST | None, chosen: set[str], value: object) -> bool | None:
     """Whether it occurs on the way; None, too, for a choice of entries, which may be another than is due."""
     held = _holds(way, value)
-    if held and (chooses(node) or getattr(node, "id", None) in chosen):
+    if held is False and isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return way.kin(as_array(value)) == "sign"  # what follows may take it off again
+    of = shown_of(node)
+    if held and (chooses(of) or getattr(of, "id", None) in chosen):
         array = as_array(value)
         return True if array.size < 2 or way.holds_whole(array) else None
     return held

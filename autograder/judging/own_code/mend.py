@@ -6,8 +6,8 @@ They say what stands there and what kind of thing is due, and not what: that is 
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from ..variants.edit import Edit
 from ..variants.scope import bound_at
@@ -18,6 +18,8 @@ ARTIFICIAL = frozenset(
     ("no-root", "no-square", "no-abs", "no-complement", "not-doubled", "not-halved", "off-by-one", "not-inverted")
 )
 
+#: The same change is made in at most so many places at once.
+TOGETHER = 4
 #: A longer piece of a program is shown by a part alone.
 LONGEST = 60
 
@@ -26,11 +28,19 @@ Parents = Mapping[ast.AST, ast.AST]
 
 @dataclass(frozen=True)
 class Mend:
-    """One change. line: where it is, counted as in the cell; words: what is at fault, as the end of a sentence."""
+    """One change. line: where it is, counted as in the cell; words: what is at fault, as the end of a sentence.
+
+    more: the same change made elsewhere, too.
+    """
 
     edit: Edit
     line: int
     words: str
+    more: tuple[Edit, ...] = ()
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        return (self.edit, *self.more)
 
     @property
     def slug(self) -> str:
@@ -46,8 +56,34 @@ def text_of(node: ast.AST) -> str:
     return f"`{text}`"
 
 
-def mend(node: ast.AST, new: ast.AST | None, slug: str, words: str, rank: int = LIKELY, line: int = 0) -> Mend:
-    return Mend(Edit(node.number, new, slug, words, rank), line or getattr(node, "lineno", 0), words)
+def mend(
+    node: ast.AST,
+    new: ast.AST | None,
+    slug: str,
+    words: str,
+    rank: int = LIKELY,
+    line: int = 0,
+    kind: str = "",
+) -> Mend:
+    """kind: changes of one kind are made together, too."""
+    return Mend(Edit(node.number, new, slug, words, rank, kind), line or getattr(node, "lineno", 0), words)
+
+
+def together(mends: Sequence[Mend], tree: ast.AST) -> Iterator[Mend]:
+    """Changes of one kind, made wherever they can be: who counts from 1 does so everywhere."""
+    holds = {node.number: node.holds for node in ast.walk(tree)}
+    alike: dict[tuple[str, str], list[Mend]] = {}
+    for one in mends:
+        if one.edit.kind:
+            alike.setdefault((one.slug, one.edit.kind), []).append(one)
+    for some in alike.values():
+        places = [one.edit.place for one in some]
+        apart = not any(one != other and holds[one] >> other & 1 for one in places for other in places)
+        if 2 <= len(set(places)) == len(places) <= TOGETHER and apart:
+            first, *others = sorted(some, key=lambda one: one.line)
+            beside = [one.words if one.line == first.line else f"in line {one.line}: {one.words}" for one in others]
+            words = f"{first.words}; and so {', and '.join(beside)}"
+            yield replace(first, words=words, more=tuple(one.edit for one in others))
 
 
 def whole(node: ast.AST) -> int | None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from ...data import Finding
 from ...worker.notes import NOTED, PUT
+from ...worker.values import leaves
 from ..posed import Posed
 from ..problems import all_right
 from ..variants.edit import Edit
@@ -23,10 +24,16 @@ from .way import Way, as_array, way_of
 STEPS, EACH, ENTRIES = 10, 6, 300
 
 
-def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
+def settled(posed: Posed, found: Traced, own: OwnProgram, another: int | None = None) -> Traced:
     """The same where it can be tried that a step is at fault: with numbers of the course's way in its place, all that
-    follows is right."""
+    follows is right.
+
+    another: a second wrong case; what fits in one alone may fit by chance.
+    """
     fits = put_right(posed, found.index, found.noted, own) if found.noted else []
+    if fits and another is not None:
+        there = put_right(posed, another, own.values(posed, another), own)
+        fits = [node for node in fits if node in there]
     if not fits:
         return found
     node = fits[0]
@@ -34,18 +41,16 @@ def settled(posed: Posed, found: Traced, own: OwnProgram) -> Traced:
     order = [number for number, _ in found.noted]
     if found.finding is not None and order.index(node.number) > order.index(found.number):
         if not found.vouched:
-            words = f"{found.finding.text} All that follows {where} is right."
+            words = f"{found.finding.text} All that follows {where} is right: with other numbers there, the result is."
         else:
             begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
-            words = f"It goes wrong between {text_of(begin)} in line {begin.lineno} and {where}: what goes into the "
-            words += (
-                "first occurs on the course's way to the result, what comes out does not, and all that follows the "
-            )
-            words += "second is right."
+            words = f"The first numbers that do not occur on the course's way come from {text_of(begin)} in line "
+            words += f"{begin.lineno}: it goes wrong there or behind it, up to {where}. With other numbers there, the "
+            words += "result is right."
         return replace(found, finding=Finding("own-step", words), sure=True)
     if node.number == found.number and found.vouched:
-        words = f"It is {where}: what goes in there occurs on the course's way to the result, what comes out does not, "
-        words += "and all that follows is right."
+        words = f"It goes wrong at {where}: what goes in occurs on the course's way to the result, what comes out does "
+        words += "not, and all that follows is right."
     else:
         words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
         words += f"{GOES_IN}."
@@ -61,11 +66,15 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     ends = {node.value for node in ast.walk(own.tree) if isinstance(node, ast.Return)}
     way, tried = way_of(posed, index), []
+    arrays = any(np.size(leaf) > 1 for leaf in leaves(posed.expected[index].value))
+    least = 2 if arrays else 1  # among all numbers of a way one often fits by chance
     for number, value in noted:
         node, array = nodes.get(number), as_array(value)
         if times[number] > 1 or array is None or not isinstance(node, ast.expr) or isinstance(node, ast.Name):
             continue
-        if node in ends or array.dtype.kind != "f" or array.size > ENTRIES or way.holds(array) is not False:
+        if node in ends or array.dtype.kind != "f" or not least <= array.size <= ENTRIES:
+            continue
+        if way.holds(array) is not False:
             continue
         tried.append((node, array))
     pairs = [(node, text) for node, array in tried[:STEPS] for text in _texts(way, node, array, own)]

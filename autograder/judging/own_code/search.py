@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from ...data import Finding
 from ..compare import Problem
@@ -13,7 +14,7 @@ from ..posed import Posed
 from ..problems import all_right
 from ..variants.edit import edited, numbered
 from .changes import Mend, mends_of
-from .mend import ARTIFICIAL
+from .mend import ARTIFICIAL, ODD
 from .program import AT_A_TIME, OwnProgram, Tried
 
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
@@ -38,18 +39,21 @@ def try_mends(alone: Posed, own: OwnProgram, steps: int) -> Iterator[list[Tried]
 
     alone: that case. steps: how many the program takes there.
     """
-    mends = mends_of(own.tree, _numbers(alone, own))[: min(TRIED, STEPS // max(steps, 1))]
+    given = _given(alone, own)
+    numbers = [name for name, value in given.items() if type(value) in (int, float)]
+    arrays = [name for name, value in given.items() if hasattr(value, "shape") and len(value.shape)]
+    mends = mends_of(own.tree, numbers, arrays)[: min(TRIED, STEPS // max(steps, 1))]
     for start in range(0, len(mends), AT_A_TIME):
         some = mends[start : start + AT_A_TIME]
-        texts = [own.text(mend.edit) for mend in some]
+        texts = [own.text(*mend.edits) for mend in some]
         yield [Tried(*each) for each in zip(some, texts, own.calls(texts, alone), strict=False)]
 
 
-def _numbers(alone: Posed, own: OwnProgram) -> list[str]:
-    """The arguments that are plain numbers, as the student calls them."""
+def _given(alone: Posed, own: OwnProgram) -> dict[str, Any]:
+    """The arguments, as the student calls them."""
     case, names = alone.cases[0], [argument.arg for argument in own.tree.args.args]
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
-    return [name for name, value in given.items() if name in names and type(value) in (int, float)]
+    return {name: value for name, value in given.items() if name in names}
 
 
 def find_mend(
@@ -80,12 +84,13 @@ def find_mend(
 
 
 def _alike(found: Sequence[Mend], other: Mend) -> bool:
-    return any(mend.line == other.line and mend.slug == other.slug for mend in found)
+    return any(mend.line == other.line and (mend.slug == other.slug or mend.words == other.words) for mend in found)
 
 
 def _either(found: Sequence[Mend]) -> Mend:
     """What is told of one change, or of two each of which makes it right, the likelier first."""
-    first, *others = found
+    first, *others = sorted(found, key=lambda mend: mend.edit.rank)
+    others = [other for other in others if other.edit.rank < ODD and other.slug != "belongs-inside"]
     if not others or first.slug not in OPEN:
         return first
     return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")
@@ -107,10 +112,10 @@ def find_second(
     ordinary = [index for index in wrong if posed.cases[index].raises is None and not posed.cases[index].gradient]
     if not ordinary:
         return None
-    mended = replace(own, tree=numbered(edited(own.tree, [mend.edit])))
+    mended = replace(own, tree=numbered(edited(own.tree, mend.edits)))
     alone = posed.part([first if first in ordinary else ordinary[0]])
     other, _ = find_mend(posed, alone, mended, steps)
-    if other is None or other.slug in ARTIFICIAL:
+    if other is None or other.slug in ARTIFICIAL or other.slug == "no-factor":
         return None
     if not _as_written(other, own):
         return None

@@ -70,6 +70,10 @@ def _of_sequences(found: Pairs) -> tuple[str, str] | None:
             "all entries are right as far as they go, but the list stops too early in some cases, in others too late."
         )
         return "ends-elsewhere", text
+    parted = [next((i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), None) for pair in found]
+    if None not in parted and any(len(value) != len(right) for value, right in found):
+        lead = f"an entry is another one than is due, at the earliest at place {min(parted)} (counted from 0)"
+        return "entries-differ", f"{lead}. How is it chosen? Where the list ends follows from that."
     if all(len(value) == len(right) and value[:-1] == right[:-1] for value, right in found):
         return "last-entry-wrong", "all entries are right but the last one. What comes there, and when?"
     if all(value and right[-len(value) :] == value for value, right in found):

@@ -1,0 +1,146 @@
+"""What a student's program does in the cases that are wrong, and in none that is right."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from ...data import Finding
+from ...exercises.kit.records import Case
+from ...worker.notes import TIMES_WHOLE
+from ..posed import Posed
+from ..variants.edit import called
+from .mend import text_of
+from .program import OwnProgram
+from .way import as_array
+
+#: What leaves most numbers as they are.
+ACTS = ("clip", "clamp", "clamp_min", "clamp_max", "nan_to_num", "maximum", "minimum", "fmax", "fmin", "round")
+#: A branch of more statements is no place to look at.
+LONGEST = 2
+#: What is seen in so many of the cases that are right, too, may still be what is wrong in others.
+FEW = 0.25
+#: Where more than so many cases are wrong for each that is right, the right ones are odd, and tell nothing.
+MANY = 2
+
+Values = Sequence[tuple[int, object]]
+
+
+def set_apart(posed: Posed, wrong: Sequence[int], fine: Sequence[int], own: OwnProgram) -> Finding | None:
+    """A branch that is entered, or a step that acts or loses an axis, wherever it is wrong and nowhere else.
+
+    wrong, fine: cases that are wrong, and all that are right, without those that ask for an error.
+    """
+    if any(posed.cases[index].watch for index in (*wrong, *fine)) or not wrong or MANY * len(fine) < len(wrong):
+        return None
+    bad, good = ([own.values(posed, index) for index in some] for some in (wrong, fine))
+    if not all(bad) or not all(good):
+        return None
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    return _branch(own.tree, bad, good) or _acting(nodes, bad, good) or _axes(nodes, bad, good, posed.cases[wrong[0]])
+
+
+def _branch(tree: ast.FunctionDef, bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
+    for node in ast.walk(tree):
+        if not isinstance(node, (ast.If, ast.IfExp)):
+            continue
+        there, elsewhere = ([_truths(values, node.test) for values in some] for some in (bad, good))
+        if not all(there) or not any(elsewhere):
+            continue
+        for truth, body in ((True, node.body), (False, node.orelse)):
+            among = _among_right([truth in each for each in elsewhere])
+            told = _words(node, body, truth) if all(truth in each for each in there) and among and body else ""
+            if told:
+                return Finding("own-branch", f"{told} in every case that is wrong, and {among}: look there first.")
+    return None
+
+
+def _among_right(seen: Sequence[bool]) -> str:
+    """In how many of the cases that are right, if in few."""
+    if sum(seen) > FEW * len(seen):
+        return ""
+    return "in few that are right" if any(seen) else "in none that is right"
+
+
+def _words(node: ast.If | ast.IfExp, body: ast.expr | list[ast.stmt], truth: bool) -> str:
+    some = body if isinstance(body, list) else [body]
+    if len(some) > LONGEST or any(isinstance(each, (ast.Raise, ast.Pass, ast.Continue)) for each in some):
+        return ""
+    when = "holds" if truth else "does not hold"
+    what = " and ".join(text_of(each) for each in some)
+    done = "are run" if len(some) > 1 else "is run" if isinstance(some[0], ast.stmt) else "is taken"
+    return f"{what} in line {some[0].lineno}, where {text_of(node.test)} {when}, {done}"
+
+
+def _truths(values: Values, test: ast.expr) -> set[bool]:
+    arrays = [as_array(value) for number, value in values if number == getattr(test, "number", -1)]
+    if len(arrays) >= TIMES_WHOLE:  # more may have come
+        return {True, False}
+    return {bool(array.any()) for array in arrays if array is not None}
+
+
+def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
+    """A step that changes numbers there alone."""
+    for number, node in nodes.items():
+        if not isinstance(node, ast.Call) or called(node)[0] not in ACTS:
+            continue
+        there, elsewhere = ([_changes(values, number, node) for values in some] for some in (bad, good))
+        among = _among_right([bool(each) for each in elsewhere])
+        if all(there) and among and any(each is False for each in elsewhere):
+            said = f"changes numbers in every case that is wrong, and {among}"
+            return Finding("own-acts", f"{text_of(node)} in line {node.lineno} {said}.")
+    return None
+
+
+def _changes(values: Values, number: int, node: ast.Call) -> bool | None:
+    """Is what comes out other than what goes in? None where it is not known."""
+    latest: dict[int, np.ndarray] = {}
+    found: bool | None = None
+    for at, value in values:
+        array = as_array(value)
+        if at == number and array is not None:
+            inputs = [latest[each] for each in _inputs(node) if each in latest and latest[each].shape == array.shape]
+            if inputs and array.size > 1:
+                found = bool(found) or not any(np.array_equal(array, each, equal_nan=True) for each in inputs)
+        if array is not None:
+            latest[at] = array
+    return found
+
+
+def _inputs(node: ast.Call) -> Iterator[int]:
+    owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
+    return (getattr(each, "number", -1) for each in (*owner, *node.args))
+
+
+def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values], case: Case) -> Finding | None:
+    """The first step that has another number of axes there than wherever it is right."""
+    usual = [_axes_of(values) for values in good]
+    for number, _ in bad[0]:
+        node = nodes.get(number)
+        elsewhere = {count for each in usual for count in each.get(number, ())}
+        odd = [_axes_of(values).get(number, set()) - elsewhere for values in bad]
+        if len(elsewhere) != 1 or not all(odd):
+            continue
+        if not isinstance(node, ast.Call):
+            return None
+        (count,) = elsewhere
+        there = f"has {_counted(max(odd[0]))} in the case “{case.label}”"
+        return Finding(
+            "own-axes", f"{text_of(node)} in line {node.lineno} {there}, and {_counted(count)} where it is right."
+        )
+    return None
+
+
+def _counted(axes: int) -> str:
+    return f"{axes} axis" if axes == 1 else f"{axes or 'no'} axes"
+
+
+def _axes_of(values: Values) -> dict[int, set[int]]:
+    found: dict[int, set[int]] = {}
+    for number, value in values:
+        array = as_array(value)
+        if array is not None:
+            found.setdefault(number, set()).add(array.ndim)
+    return found

@@ -1,0 +1,30 @@
+"""Random numbers in an answer to what leaves nothing to chance."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from ...data import Finding
+from ..posed import Posed
+from ..variants.edit import called
+from .mend import text_of
+from .program import DRAWS, OwnProgram
+
+#: What draws.
+DRAWING = ("multinomial", "choice", "choices", "standard_normal", "randn", "rand", "normal", "integers", "randint")
+DRAWING = (*DRAWING, "bernoulli", "uniform", "random", "shuffle", "permutation", "randperm", "gauss", "sample")
+
+
+def drawing(posed: Posed, own: OwnProgram) -> Finding | None:
+    """The first step that draws, where neither of our programs does, and no function is handed in to be tried out."""
+    exercise = posed.exercise
+    if exercise.experiment is not None or exercise.plain is None:
+        return None
+    if any(DRAWS.search(inspect.getsource(each)) for each in (exercise.plain, exercise.reference)):
+        return None
+    for node in ast.walk(own.tree):
+        if isinstance(node, ast.Call) and called(node)[0] in DRAWING:
+            words = f"{text_of(node)} in line {node.lineno} draws random numbers, and nothing is left to chance here."
+            return Finding("own-draws", words)
+    return None
