@@ -70,6 +70,8 @@ def cases(case):
     yield case("sizes", "as many tokens as features (n = d_model = {n})", n=n, d_model="n", target=order(n))
     yield case("sizes", "a single token", n=1, target=np.zeros(1, dtype=np.int64))
     yield case("sizes", "two tokens, that point at each other", n=2, target=np.array([1, 0]))
+    unused = np.hstack([np.zeros((5, 5)), tokens(rng, 5, 10, 3.0)])
+    yield case("sizes", "features that no token has", X=unused, target=order(5))
     near = tokens(rng, 12, 30, 90.0)
     yield case("sizes", "tokens that are nearly dependent", X=near, target=order(12))
 

@@ -62,6 +62,9 @@ def cases(case):
     yield case("edge cases", "a single sequence (B = 1)", B=1, n=range(5, 8))
     yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)
     yield case("edge cases", "memory that is not contiguous", n=longer, layout=strided)
+    drawn = case.draw(n=longer)
+    drawn["params"] = dict(reversed(drawn["params"].items()))
+    yield case("edge cases", "params in another order", **drawn)
     for part, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
         drawn = case.draw(n=longer, **source)
         drawn["params"][f"{part}_W_Q"] *= 90

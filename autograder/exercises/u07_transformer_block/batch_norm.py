@@ -29,6 +29,7 @@ def cases(case):
     yield case("edge cases", "a constant feature", **drawn)
     yield case("edge cases", "a single sequence (B = 1)", B=1, eps=0.1)
     yield from edge_cases(case, along=(0, 1))
+    yield case("edge cases", "a single token in all (B = n = 1)", B=1, n=1, eps=0.1)
 
 
 def reshaped(x, gamma, beta, eps=1e-5):

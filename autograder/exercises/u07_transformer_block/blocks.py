@@ -83,6 +83,9 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "params": by_columns})
+    drawn = case.draw()
+    drawn["params"] = dict(reversed(drawn["params"].items()))
+    yield case("edge cases", "params in another order", **drawn)
 
 
 def causal_too(mask: Tensor | None, n: int) -> Tensor:

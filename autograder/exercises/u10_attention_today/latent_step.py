@@ -67,6 +67,9 @@ def cases(case):
     drawn = case.draw()
     drawn["cache"] *= 1e4
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    drawn = case.draw()
+    drawn["params"] = dict(reversed(drawn["params"].items()))
+    yield case("edge cases", "params in another order", **drawn)
     for heads in case.rng.permutation(range(3, 6))[:2]:
         yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
 

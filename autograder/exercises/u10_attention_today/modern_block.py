@@ -124,6 +124,9 @@ def cases(case):
     yield case("edge cases", "one key/value head (g = 1)", h=4, g=1, **LOOSE)
     apart = {"x": strided, "params": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart, **heads[0], **LOOSE)
+    drawn = case.draw(**heads[1])
+    drawn["params"] = dict(reversed(drawn["params"].items()))
+    yield case("edge cases", "params in another order", **drawn, **LOOSE)
 
 
 def block(

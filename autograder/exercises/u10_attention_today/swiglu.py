@@ -32,7 +32,7 @@ def cases(case):
     yield case("edge cases", "x of two axes", x=normal("n d_model"))
     yield case("edge cases", "x of four axes", x=normal("2 m n d_model"))
     yield case("edge cases", "a single sequence of a single token", B=1, n=1)
-    yield case("edge cases", "large numbers of both signs", x=normal("B n d_model", 300.0))
+    yield case("edge cases", "large numbers of both signs", x=normal("B n d_model", 3000.0))
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "W_gate": by_columns})
 
 
