@@ -90,7 +90,7 @@ def _why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
         return f"it draws from {' and '.join(drawn)}.{instead}"
     if generator and not any(call.drew for call in calls):
         return f"it never draws from `{generator}`, which it is handed."
-    return "it keeps something from call to call, or makes a generator of its own."
+    return "it keeps something from call to call, or draws random numbers that it is not handed."
 
 
 def _unchanged(before: Any, after: Any) -> bool:

@@ -194,12 +194,20 @@ def _behind_another(posed: Posed, calls: list[Call], misshapen: bool) -> Finding
         mended, problems = repaired(posed, calls, repair)
         if not any(problems):
             return None  # the first slip is all there is, and has a relation of its own
+        if repair.slug == "swapped-results" and not _right_in_part(posed, mended, problems):
+            continue
         found = of_values(posed, mended, problems)
         if found is None:
             found = _first_of(NUMERIC, Evidence(posed, mended, problems))
         if found is not None:
             return Finding(f"{repair.slug}-and-{found.slug}", f"{repair.words} Beside that: {found.text}")
     return None
+
+
+def _right_in_part(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> bool:
+    """Is one of the results right in every case?"""
+    wrong = {leaf for _, leaf, _, _ in Evidence(posed, calls, problems).wrong_pairs()}
+    return len(wrong) < len(posed.exercise.leaves)
 
 
 def of_values(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -250,22 +258,16 @@ def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding |
 
 
 def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None], failing: list[int]) -> Finding | None:
-    """The symptoms that were found, in the words of the known mistakes of these names, and what sets their cases apart.
+    """The first symptom that was found, in the words of the known mistake of this name, and what sets its cases apart.
 
-    A later case may show what the first hides, so that each is told once, with the case that it is from.
+    What later cases show is the same design seen elsewhere: to tell of each sends from one cause to another.
     """
-    seen: dict[str, str] = {}
-    for index in failing:
-        slug = problems[index].slug
-        if slug is not None:
-            seen.setdefault(slug, posed.cases[index].label)
-    if not seen:
+    first = next((problems[index].slug for index in failing if problems[index].slug is not None), None)
+    if first is None:
         return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
-    first, *others = seen
     apart = set_apart(Evidence(posed, calls, problems))
-    further = [f"In the case “{seen[slug]}”: {advice[slug]}" for slug in others[:2] if slug in advice]
-    return Finding(first, " ".join(filter(None, (advice.get(first, ""), *further, apart))))
+    return Finding(first, " ".join(filter(None, (advice.get(first, ""), apart))))
 
 
 def _of_gradients(problem: Problem) -> Finding:

@@ -10,6 +10,9 @@ from ..variants.scope import names_in
 from . import in_calls, in_expressions, in_statements
 from .mend import Mend, Parents, mend, text_of, together
 
+#: Changes that say plainly what is meant, to be tried before others that come to the same.
+PLAIN = ("marks-too-few", "marks-too-many", "one-choice-too-many", "not-kept-apart")
+#: What random numbers are drawn from.
 SEEDS = ("manual_seed", "default_rng", "seed", "Random", "RandomState")
 
 
@@ -22,11 +25,12 @@ def mends_of(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str
     found: dict[tuple[int, str], Mend] = {}
     for one in _all(tree, numbers, arrays, parents):
         found.setdefault((one.edit.place, ast.dump(one.edit.new) if one.edit.new is not None else ""), one)
-    return sorted((*found.values(), *together(list(found.values()), tree)), key=lambda one: one.edit.rank)
+    all_of_them = (*found.values(), *together(list(found.values()), tree))
+    return sorted(all_of_them, key=lambda one: (one.edit.rank, one.slug not in PLAIN))
 
 
 def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], parents: Parents) -> Iterator[Mend]:
-    names = names_in(tree)
+    names, writes = names_in(tree), any(map(_writes, ast.walk(tree)))
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
             continue
@@ -40,7 +44,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         elif isinstance(node, ast.BoolOp):
             yield from in_expressions.of_logic(node)
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            yield from in_expressions.of_comparison(node)
+            yield from in_expressions.of_comparison(node, parents)
         elif isinstance(node, ast.Call):
             yield from in_calls.of_call(node, names)
         elif isinstance(node, ast.Subscript):
@@ -56,11 +60,21 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         elif isinstance(node, ast.Return):
             yield from in_statements.of_return(node, names, parents)
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            yield from in_statements.of_assignment(node)
+            yield from in_statements.of_assignment(node, writes)
         if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
             yield from in_statements.of_block(node, parents)
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
             yield from in_expressions.of_value(node, numbers, parents)
+
+
+def _writes(node: ast.AST) -> bool:
+    """Does it write into an array?"""
+    if isinstance(node, ast.Call):
+        name = called(node)[0]
+        return name == "fill_diagonal" or (name.endswith("_") and not name.startswith("_"))
+    if isinstance(node, ast.AugAssign):
+        return isinstance(node.target, (ast.Name, ast.Subscript))
+    return isinstance(node, ast.Assign) and any(isinstance(target, ast.Subscript) for target in node.targets)
 
 
 def _is_of_a_seed(node: ast.expr, parents: Parents) -> bool:

@@ -14,6 +14,10 @@ from .mend import LIKELY, ODD, POSSIBLE, Mend, Parents, bound_names, mend, text_
 MASKS = re.compile(r"mask|eye|tri[lu]|visible|allow|hidden|keep|valid|same|others?|diag|==|[<>~]")
 
 
+#: What asks whether something holds, and does not mark entries.
+CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Assert)
+
+
 def of_operation(node: ast.BinOp) -> Iterator[Mend]:
     left, right, op = node.left, node.right, type(node.op)
     here = text_of(node)
@@ -101,7 +105,7 @@ def of_logic(node: ast.BoolOp) -> Iterator[Mend]:
         yield mend(node, new, "one-condition-too-many", f"{text_of(value)} in {here} has no place there")
 
 
-def of_comparison(node: ast.Compare) -> Iterator[Mend]:
+def of_comparison(node: ast.Compare, parents: Parents) -> Iterator[Mend]:
     others = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
     here, op = text_of(node), type(node.ops[0])
     if op not in others:
@@ -115,12 +119,22 @@ def of_comparison(node: ast.Compare) -> Iterator[Mend]:
             edge = "the edge of the comparison" if rank == LIKELY else "the comparison"
             kind = f"{op.__name__} {other.__name__}"
             yield mend(node, new, "comparison", f"{edge} {here}", rank, kind=kind)
+    if not isinstance(parents.get(node), CONDITIONS):
+        yield from _of_marking(node, here)
     asks = op in (ast.Eq, ast.NotEq)
     rank = ODD if asks and isinstance(node.comparators[0], ast.Constant) else POSSIBLE
     for other in one_off(node.comparators[0]):
         new = ast.Compare(node.left, node.ops, [other])
         words = f"{'the comparison' if asks else 'the edge of the comparison'} {here}"
         yield mend(node, new, "comparison-off-by-one", words, rank)
+
+
+def _of_marking(node: ast.Compare, here: str) -> Iterator[Mend]:
+    """All entries, or none, where some are marked."""
+    everywhere = ast.Compare(node.left, [ast.Eq()], [node.left])
+    nowhere = ast.Compare(node.left, [ast.NotEq()], [node.left])
+    yield mend(node, everywhere, "marks-too-few", f"what does not meet {here} is due as well")
+    yield mend(node, nowhere, "marks-too-many", f"what meets {here} is to be like the rest")
 
 
 def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:

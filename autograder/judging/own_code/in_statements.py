@@ -40,8 +40,22 @@ def of_return(node: ast.Return, names: list[str], parents: Parents) -> Iterator[
                 yield mend(node.value, ast.Name(name, ast.Load()), "returned", words, line=node.lineno)
 
 
-def of_assignment(node: ast.Assign | ast.AugAssign) -> Iterator[Mend]:
+def of_assignment(node: ast.Assign | ast.AugAssign, writes: bool = False) -> Iterator[Mend]:
+    """writes: whether the program writes into arrays: what is kept may have to be kept apart then."""
     here = text_of(node)
+    if writes and isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Subscript, ast.Call)):
+        for copy_of in ("copy", "clone"):
+            kept = ast.Call(ast.Attribute(node.value, copy_of, ast.Load()), [], [])
+            words = f"{text_of(node.value)} in {here} is written into later, or shares its memory with what is"
+            yield mend(node.value, kept, "not-kept-apart", words)
+    if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Tuple):
+        names = node.targets[0].elts
+        for first, second in itertools.combinations(range(min(len(names), 4)), 2):
+            order = list(names)
+            order[first], order[second] = order[second], order[first]
+            yield mend(
+                node.targets[0], ast.Tuple(order, ast.Store()), "unpack-order", f"the order on the left of {here}"
+            )
     if isinstance(node, ast.AugAssign):
         load = deepcopy(node.target)
         load.ctx = ast.Load()

@@ -64,7 +64,10 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     vouched, beside = flow.vouches_for_inputs(found), BESIDE[way.kin(come_out)]
     if vouched:
         words = f"What goes into {where} occurs on the course's way to the result; what comes out does not{beside}. "
-        words += "Look there first: that step is wrong, or it is another way, and the mistake comes behind it."
+        words += (
+            "Look there first: that step is wrong, or it takes numbers that are due elsewhere, or it is another way, "
+        )
+        words += "and the mistake comes behind it."
     else:
         words = f"What comes out of {where} does not occur on the course's way to the result{beside}: look at that step"
         words += f"{GOES_IN}."
@@ -139,6 +142,10 @@ def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: Own
     """A result that is another number or array of the course's way than the one that is due."""
     count, names = len(posed.exercise.leaves), [leaf.name for leaf in posed.exercise.leaves]
     values = [node.value for node in own.tree.body if isinstance(node, ast.Return)]
+    inner = {each for node in ast.walk(own.tree) if isinstance(node, ast.FunctionDef) and node is not own.tree
+             for each in ast.walk(node)}  # fmt: skip
+    if sum(isinstance(node, ast.Return) and node not in inner for node in ast.walk(own.tree)) > 1:
+        return None  # it is not known which of them a case ends at
     parts = values[-1].elts if values and isinstance(values[-1], ast.Tuple) else values[-1:]
     if len(parts) != count:
         return None

@@ -16,6 +16,8 @@ from .program import Again, OwnProgram, Tried
 
 #: Changes that are tried on all cases, and those after which a second one is looked for.
 FULLY, AGAIN = 12, 1
+#: Changes that put one result in the place of another: a part may be right then by chance.
+ORDER = ("order-of-results", "unpack-order", "returned")
 
 #: (case, result) pairs that are right.
 Parts = frozenset[tuple[int, int]]
@@ -95,7 +97,7 @@ def _partly(posed: Posed, gain: _Gain, before: Parts) -> Finding | None:
         if all((case, leaf) in gain.parts for case in cases if posed.cases[case].raises is None)
         and not all((case, leaf) in before for case in cases if posed.cases[case].raises is None)
     ]
-    if became and len(became) < len(names):
+    if became and len(became) < len(names) and gain.mend.slug not in ORDER:
         said = f"{' and '.join(became)} would be right, and something else is wrong beside it."
         return Finding(f"own-{gain.mend.slug}-in-part", lead + said)
     wrong = [case for case in cases if not _whole(posed, case, before)]

@@ -18,6 +18,8 @@ from .way import as_array
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
 #: The largest number whose exponential a float holds.
 MOST = {"float64": "no float64 holds the exponential of 710", "float32": "no float32 holds the exponential of 89"}
+#: What makes numbers.
+SEEN = (ast.BinOp, ast.Call, ast.Subscript)
 #: What puts infinity somewhere on purpose.
 ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
 
@@ -73,7 +75,7 @@ def _highest_of_lost_rows(given: np.ndarray, made: np.ndarray) -> float | None:
     """The highest of what goes into rows that come out as 0 alone, though all that goes in is finite."""
     if given.shape != made.shape or not made.size:
         return None
-    for axis in range(-1, -made.ndim - 1, -1):
+    for axis in (-1,):
         lost = (made == 0).all(axis=axis) & np.isfinite(given).all(axis=axis)
         if lost.any():
             return float(given.max(axis=axis)[lost].max())
@@ -81,7 +83,10 @@ def _highest_of_lost_rows(given: np.ndarray, made: np.ndarray) -> float | None:
 
 
 def _of_nan(node: ast.expr, latest: Mapping[int, np.ndarray], zeros: tuple[ast.Call, float] | None) -> str:
+    known = all(getattr(each, "number", -1) in latest for each in inputs_of(node) if isinstance(each, SEEN))
     text = f"NaN comes from {_at(node)}; before, there is none."
+    if not known:
+        text = f"NaN comes from {_at(node)}, or from what goes into it."
     divided = _divisor(node, latest)
     if zeros is None or not divided:
         return f"NaN comes from {_at(node)}{divided}; before, there is none." if divided else text

@@ -19,16 +19,21 @@ from .program import AT_A_TIME, OwnProgram, Tried
 
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
 TRIED, FULLY = 600, 12
+#: The same of a program of few steps, which costs little: where one number is asked for many changes make one right.
+SHORT, FULLY_IF_SHORT = 100, 40
 #: Changes beside which another one may make it right as well, and be what was meant.
 OPEN = ARTIFICIAL | frozenset(
     (
         *("brackets", "order-of-lines", "sides-turned", "sides", "one-step-too-many", "number", "name", "operation"),
         *("comparison", "no-sign", "condition", "adds", "replaces", "no-factor"),
+        *("not-turned", "range", "or-for-and", "order-of-results", "unpack-order", "comparison-off-by-one"),
     )
 )
 #: Changes that hardly anybody forgot, and those that may make right by accident what fails in edge cases alone.
 FAR_FETCHED = frozenset(("brackets", "order-of-lines", "sides-turned"))
 BY_ACCIDENT = ARTIFICIAL | FAR_FETCHED | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor"}
+#: What is not told as another way to mend what a likelier change mends.
+SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign"}
 OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 20_000
@@ -66,7 +71,7 @@ def find_mend(
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     tried: list[Tried] = []
     found: list[Mend] = []
-    left = FULLY
+    left = FULLY_IF_SHORT if steps <= SHORT else FULLY
     for some in try_mends(alone, own, steps):
         tried += some
         for one in some:
@@ -89,8 +94,8 @@ def _alike(found: Sequence[Mend], other: Mend) -> bool:
 
 def _either(found: Sequence[Mend]) -> Mend:
     """What is told of one change, or of two each of which makes it right, the likelier first."""
-    first, *others = sorted(found, key=lambda mend: mend.edit.rank)
-    others = [other for other in others if other.edit.rank < ODD and other.slug != "belongs-inside"]
+    first, *others = sorted(found, key=lambda mend: (mend.edit.rank, mend.slug in OPEN))
+    others = [other for other in others if other.edit.rank < ODD and other.slug not in SECOND_TO_NONE]
     if not others or first.slug not in OPEN:
         return first
     return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")

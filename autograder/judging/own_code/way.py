@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import itertools
 from collections.abc import Iterator, Sequence
 from types import FunctionType
 from typing import Any
@@ -28,6 +27,8 @@ LARGEST = 40_000
 ENDLESS = 1e30
 #: A whole number up to this may be a size, a place or a step of a loop; larger ones are worked out.
 SMALL = 16
+#: So many truths say something together.
+TRUTHS = 8
 #: Where a block may begin: so many places are looked at.
 PLACES = 16
 
@@ -61,6 +62,8 @@ class Way:
             return self._holds_number(array)
         plain = np.squeeze(array.astype(np.float64))
         if array.dtype.kind == "b" and not self._in_whole:  # a mask: a part of it is a part of many others
+            if plain.size < TRUTHS or plain.all() or not plain.any():  # such a one is met by chance
+                return None
             alike = (other for other in self._arrays if other.size == plain.size)
             return True if any(_same(plain.ravel(), other.ravel()[None], 0.0) for other in alike) else None
         if any(self._fits(plain, other, self._rtol_of(array)) for other in self._arrays):
@@ -193,9 +196,9 @@ def _is_block(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
 
 
 def _regrouped(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-    """Can one shape be had from the other by splitting axes and joining neighbouring ones?"""
-    ends = sorted({*np.cumprod(one[::-1]).tolist(), *np.cumprod(other[::-1]).tolist()})
-    return all(larger % smaller == 0 for smaller, larger in itertools.pairwise(ends))
+    """Can one shape be had from the other by splitting axes, or by joining neighbouring ones?"""
+    ends, others = ({*np.cumprod(shape[::-1]).tolist(), 1} for shape in (one, other))
+    return ends <= others or others <= ends
 
 
 def way_of(posed: Posed, index: int) -> Way:

@@ -29,7 +29,13 @@ def masked_rows(evidence: Evidence) -> Finding | None:
         seen = seen or not close(value, expected, tolerance(case))
     if seen:
         if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
-            return Finding("masked-rows", "Right except in rows where nothing may be attended to: what stands there?")
+            text = (
+                "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand there: "
+            )
+            text += (
+                "a softmax spreads its weights even where every key is hidden. What takes them to 0, in each result?"
+            )
+            return Finding("masked-rows", text)
         return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
     return None
 
@@ -39,7 +45,7 @@ def constant_answer(evidence: Evidence) -> Finding | None:
         return None
     values = [value for _, _, value, _ in evidence.pairs(only_failing=False)]
     if len(values) > 1 and all(value.size and (value == values[0].flat[0]).all() for value in values):
-        return Finding("constant", "The function gives the same number whatever it is asked.")
+        return Finding("constant", "The function gives the same number in every case that is asked.")
     return None
 
 

@@ -13,7 +13,9 @@ from ...exercises.kit.records import Case
 from ..posed import Evidence
 
 #: A feature is said only if it tells at least so many right cases from so many wrong ones.
-FEWEST = 2
+FEWEST = 3
+#: The same of a relation of sizes, of which there are many.
+OF_SIZES = 5
 
 
 def set_apart(evidence: Evidence) -> str:
@@ -28,7 +30,11 @@ def set_apart(evidence: Evidence) -> str:
         return ""
     names = evidence.parameters()
     holds = [dict(features(case, names)) for case in (*right, *wrong)]
+    enough = min(len(right), len(wrong)) >= OF_SIZES
+    counted = {word for case in (*right, *wrong) for word, _ in _of_counts(_counts(case, names))}
     for words in dict.fromkeys(word for found in holds for word in found):
+        if words in counted and not enough:  # among so many relations of sizes one often fits by chance
+            continue
         values = [found.get(words) for found in holds]
         if any(value is None for value in values):
             continue
@@ -43,9 +49,13 @@ def features(case: Case, names: list[str]) -> Iterator[tuple[str, bool]]:
     """What can be said of a case, in words, and whether it is so; the plainest first."""
     given = {**dict.fromkeys(names), **dict(zip(names, case.args, strict=False)), **case.kwargs}
     yield from _of_arguments(given)
+    yield from _of_counts(_counts(case, names))
+
+
+def _counts(case: Case, names: list[str]) -> dict[str, int]:
+    given = {**dict.fromkeys(names), **dict(zip(names, case.args, strict=False)), **case.kwargs}
     counts = {name: int(n) for name, n in case.sizes.items() if name.isidentifier()}
-    counts |= {name: value for name, value in given.items() if type(value) is int}
-    yield from _of_counts(counts)
+    return counts | {name: value for name, value in given.items() if type(value) is int}
 
 
 def _of_arguments(given: Mapping[str, Any]) -> Iterator[tuple[str, bool]]:
