@@ -34,6 +34,8 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
             continue
+        if _grows(node, parents):
+            continue
         if isinstance(node, ast.BinOp):
             yield from in_expressions.of_operation(node)
             yield from in_expressions.of_shares(node, arrays)
@@ -75,6 +77,20 @@ def _writes(node: ast.AST) -> bool:
     if isinstance(node, ast.AugAssign):
         return isinstance(node.target, (ast.Name, ast.Subscript))
     return isinstance(node, ast.Assign) and any(isinstance(target, ast.Subscript) for target in node.targets)
+
+
+def _grows(node: ast.AST, parents: Parents) -> bool:
+    """Does it stand in an exponent, or say how far bits are shifted? A size there makes numbers that nobody can wait
+    for, and that no alarm interrupts; a number that is written down may be another one."""
+    while node in parents:
+        above = parents[node]
+        if isinstance(above, ast.BinOp) and above.right is node:
+            if isinstance(above.op, ast.LShift):
+                return True
+            if isinstance(above.op, ast.Pow) and not isinstance(node, (ast.Constant, ast.UnaryOp)):
+                return True
+        node = above
+    return False
 
 
 def _is_of_a_seed(node: ast.expr, parents: Parents) -> bool:

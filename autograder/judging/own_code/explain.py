@@ -271,7 +271,8 @@ def explain_by_own(
     if another:
         tried_out = settled(posed, found, own, _another(posed, found.index, problems))
         return tried_out.finding if TRIED in tried_out.finding.text else halves.finding
-    halves = None  # what only answers alike is rarely what was done
+    if not in_core:  # in edge cases much answers alike
+        halves = None
     parts = find_one_by_one(posed, first, tried, own, calls, again)
     if problems[first].kind != "raised" and not parts:
         larger = sorted(ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))

@@ -15,7 +15,7 @@ from ..posed import Evidence
 #: A feature is said only if it tells at least so many right cases from so many wrong ones.
 FEWEST = 3
 #: The same of a relation of sizes, of which there are many.
-OF_SIZES = 5
+OF_SIZES = 4
 
 
 def set_apart(evidence: Evidence) -> str:
