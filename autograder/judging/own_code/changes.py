@@ -82,13 +82,14 @@ def _writes(node: ast.AST) -> bool:
 def _grows(node: ast.AST, parents: Parents) -> bool:
     """Does it stand in an exponent, or say how far bits are shifted? A size there makes numbers that nobody can wait
     for, and that no alarm interrupts; a number that is written down may be another one."""
+    is_number = isinstance(node, ast.Constant)
     while node in parents:
         above = parents[node]
         if isinstance(above, ast.BinOp) and above.right is node:
             if isinstance(above.op, ast.LShift):
                 return True
-            if isinstance(above.op, ast.Pow) and not isinstance(node, (ast.Constant, ast.UnaryOp)):
-                return True
+            if isinstance(above.op, ast.Pow):
+                return not is_number or any(isinstance(each, ast.Name) for each in ast.walk(node))
         node = above
     return False
 
