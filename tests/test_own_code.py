@@ -59,7 +59,7 @@ def next_token_pairs__marked(tokens):
 ONE_SLIP = (
     (softmax_jacobian__of_the_column, "softmax_jacobian", 3, "`column`"),
     (split_heads__count_as_width, "split_heads", 5, "the order of the arguments"),
-    (next_token_pairs__marked, "next_token_pairs", 3, "has no place there"),
+    (next_token_pairs__marked, "next_token_pairs", 3, "is to be like the rest"),
 )
 
 

@@ -194,7 +194,7 @@ def _behind_another(posed: Posed, calls: list[Call], misshapen: bool) -> Finding
         mended, problems = repaired(posed, calls, repair)
         if not any(problems):
             return None  # the first slip is all there is, and has a relation of its own
-        if repair.slug == "swapped-results" and not _right_in_part(posed, mended, problems):
+        if repair.slug == "swapped-results" and not misshapen and not _right_in_part(posed, mended, problems):
             continue
         found = of_values(posed, mended, problems)
         if found is None:

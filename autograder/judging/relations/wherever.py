@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,10 +13,10 @@ from ...data import Call, Finding
 from ...exercises.kit.records import Case
 from ..posed import Evidence
 
-#: A feature is said only if it tells at least so many right cases from so many wrong ones.
-FEWEST = 3
-#: The same of a relation of sizes, of which there are many.
-OF_SIZES = 4
+#: A feature is said only if it tells at least so many right cases from so many wrong ones: that two sizes are equal,
+#: any other, and any other of sizes, of which there are so many that one often fits by chance.
+EQUAL, FEWEST, OF_SIZES = 2, 3, 5
+IS_EQUAL = re.compile(r"[^\W\d]\w* = [^\W\d]\w*")
 
 
 def set_apart(evidence: Evidence) -> str:
@@ -26,14 +27,14 @@ def set_apart(evidence: Evidence) -> str:
         if case.raises is None and not case.gradient
     ]
     right, wrong = [case for case, good in rows if good], [case for case, good in rows if not good]
-    if len(right) < FEWEST or len(wrong) < FEWEST:
+    few = min(len(right), len(wrong))
+    if few < EQUAL:
         return ""
     names = evidence.parameters()
     holds = [dict(features(case, names)) for case in (*right, *wrong)]
-    enough = min(len(right), len(wrong)) >= OF_SIZES
     counted = {word for case in (*right, *wrong) for word, _ in _of_counts(_counts(case, names))}
     for words in dict.fromkeys(word for found in holds for word in found):
-        if words in counted and not enough:  # among so many relations of sizes one often fits by chance
+        if few < (EQUAL if IS_EQUAL.fullmatch(words) else OF_SIZES if words in counted else FEWEST):
             continue
         values = [found.get(words) for found in holds]
         if any(value is None for value in values):
