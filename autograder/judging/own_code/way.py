@@ -27,6 +27,8 @@ LARGEST = 40_000
 ENDLESS = 1e30
 #: A whole number up to this may be a size, a place or a step of a loop; larger ones are worked out.
 SMALL = 16
+#: So many numbers of all arrays together are sorted.
+POOL = 500_000
 #: So many truths say something together.
 TRUTHS = 8
 #: Where a block may begin: so many places are looked at.
@@ -53,11 +55,26 @@ class Way:
             for turned in _orders(np.squeeze(array.astype(np.float64))):
                 found.setdefault((turned.shape, turned.tobytes()), np.ascontiguousarray(turned))
         self._arrays = list(found.values())
+        self._pool = self._drawn_together()
+        self._known: dict[tuple[tuple[int, ...], str, bytes], bool | None] = {}
+
+    def _drawn_together(self) -> np.ndarray | None:
+        """All numbers of all arrays, sorted; None where there are too many to be worth it."""
+        if sum(array.size for array in self._arrays) > POOL:
+            return None
+        numbers = np.unique(np.concatenate([np.zeros(0), *(array.ravel() for array in self._arrays)]))
+        return numbers[np.isfinite(numbers)]
 
     def holds(self, array: np.ndarray) -> bool | None:
         """Whether these numbers occur on the way, as they are or as a part; None for what says nothing either way."""
         if not array.size or array.dtype.kind not in "biuf":
             return None
+        key = (array.shape, array.dtype.str, array.tobytes())
+        if key not in self._known:
+            self._known[key] = self._is_held(array)
+        return self._known[key]
+
+    def _is_held(self, array: np.ndarray) -> bool | None:
         if array.size == 1:
             return self._holds_number(array)
         plain = np.squeeze(array.astype(np.float64))
@@ -66,9 +83,23 @@ class Way:
                 return None
             alike = (other for other in self._arrays if other.size == plain.size)
             return True if any(_same(plain.ravel(), other.ravel()[None], 0.0) for other in alike) else None
-        if any(self._fits(plain, other, self._rtol_of(array)) for other in self._arrays):
+        rtol = self._rtol_of(array)
+        if self._is_met(plain, rtol) and any(self._fits(plain, other, rtol) for other in self._arrays):
             return True if array.dtype.kind != "b" or self.holds_whole(array) else None
         return None if self._says_nothing(array, plain) else False
+
+    def _is_met(self, plain: np.ndarray, rtol: float) -> bool:
+        """Whether a few of these numbers occur anywhere: most that are off the way do not."""
+        if self._pool is None:
+            return True
+        finite = plain[np.isfinite(plain)]
+        if not finite.size:
+            return True
+        room = rtol * float(np.abs(finite).max()) + FLOOR
+        some = finite[[0, finite.size // 3, finite.size // 2, -1]]
+        places = np.searchsorted(self._pool, some - room)
+        inside = places < self._pool.size
+        return bool(inside.all() and (self._pool[places[inside]] <= some[inside] + room).all())
 
     def holds_whole(self, array: np.ndarray) -> bool:
         """Whether these numbers are all of an array of the way: of some of them anything may have been chosen."""
