@@ -134,17 +134,6 @@ def project_qkv__wrong_unit_tokens_keys_first(X, W_Q, W_K, W_V):
     return tokens @ W_K, tokens @ W_Q, tokens @ W_V
 
 
-def project_qkv__right_rank_one_sums(X, W_Q, W_K, W_V):
-    """Adds up, feature by feature of the model, the outer products of a column of X with a row of the weights."""
-    parts = []
-    for W in (W_Q, W_K, W_V):
-        part = np.zeros((X.shape[0], W.shape[1]))
-        for c in range(X.shape[1]):
-            part = part + np.multiply.outer(X[:, c], W[c])
-        parts.append(part)
-    return parts[0], parts[1], parts[2]
-
-
 def project_token__wrong_reshaped_weights(x, W_Q, W_K, W_V):
     """To put x on the left the weights are reshaped to (d_model, …) in place of transposed."""
     q, k, v = (x @ W.reshape(len(x), -1) for W in (W_Q, W_K, W_V))
@@ -180,13 +169,6 @@ def project_token__wrong_scaled_and_value_second(x, W_Q, W_K, W_V):
     return q, W_V @ x, W_K @ x
 
 
-def project_token__right_stacked(x, W_Q, W_K, W_V):
-    """One product with all three weights stacked on each other, cut at the heights of the first two."""
-    stacked = np.vstack([W_Q, W_K, W_V])
-    q, k, v = np.split(np.dot(stacked, x), np.cumsum([len(W_Q), len(W_K)]))
-    return q.copy(), k.copy(), v.copy()
-
-
 def low_rank_value__wrong_up_used_as_down(X, W_V_down, W_V_up):
     """The two factors have changed roles: down by the transpose of W_V_up, and up by the transpose of W_V_down."""
     narrow = X @ W_V_up.T
@@ -215,14 +197,6 @@ def low_rank_value__wrong_clipped_and_scaled(X, W_V_down, W_V_up):
     """Negative numbers become 0 between the factors, and the narrow vectors are divided by the root of d_head."""
     narrow = X @ W_V_down / W_V_down.shape[1] ** 0.5
     return np.maximum(narrow, 0) @ W_V_up
-
-
-def low_rank_value__right_head_features_summed(X, W_V_down, W_V_up):
-    """Adds one rank-one message for each feature of the head, in the order from the last to the first."""
-    result = np.zeros((X.shape[0], W_V_up.shape[1]))
-    for c in reversed(range(W_V_down.shape[1])):
-        result += np.outer((X * W_V_down[:, c]).sum(axis=1), W_V_up[c])
-    return result
 
 
 def attention_parameters__wrong_heads_fill_width(d_model, d_head, n_heads, n_layers):
@@ -370,25 +344,3 @@ def linear_memory__wrong_unit_keys_and_ridge(keys, values):
     units = keys / np.where(lengths == 0, 1, lengths)
     table = units.T @ units + 0.01 * np.eye(keys.shape[1])
     return np.linalg.solve(table, units.T @ values)
-
-
-def linear_memory__right_own_basis(keys, values):
-    """Builds a basis of what the keys see, longest rest first, and solves least squares in that basis alone."""
-    rest = np.array(keys, dtype=float)
-    tolerance = 1e-7 * np.abs(rest).max() * np.sqrt(rest.size)
-    basis = np.zeros((0, keys.shape[1]))
-    while len(basis) < min(keys.shape):
-        lengths = np.sqrt((rest**2).sum(axis=1))
-        longest = lengths.argmax()
-        if lengths[longest] <= tolerance:
-            break
-        direction = rest[longest] / lengths[longest]
-        for _ in range(2):
-            direction = direction - (basis @ direction) @ basis
-            direction = direction / np.sqrt(direction @ direction)
-        basis = np.vstack([basis, direction])
-        rest = rest - np.outer(rest @ direction, direction)
-    if len(basis) == 0:
-        return np.zeros((keys.shape[1], values.shape[1]))
-    left, strength, right = np.linalg.svd(keys @ basis.T, full_matrices=False)
-    return basis.T @ (right.T @ ((left.T @ values) / strength[:, None]))

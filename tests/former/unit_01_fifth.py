@@ -185,18 +185,6 @@ def project_token__wrong_fifth_single_precision(x, W_Q, W_K, W_V):
     return tuple(results)
 
 
-def project_token__right_fifth_columns_added(x, W_Q, W_K, W_V):
-    """Adds up the columns of the weights, each times its entry of the token."""
-    found = []
-    for W in (W_Q, W_K, W_V):
-        total = 0 * W[:, 0] * x[0]
-        for entry, column in zip(x, W.T):
-            total = total + entry * column
-        found.append(total)
-    q, k, v = found
-    return q, k, v
-
-
 # ---- low_rank_value
 
 
@@ -270,15 +258,6 @@ def attention_parameters__wrong_fifth_float(
     """Multiplies with np.prod over floats and makes an int at the end: large counts lose their last digits."""
     sizes = np.array([4.0, d_model, d_head, n_heads, n_layers])
     return int(round(np.prod(sizes)))
-
-
-def attention_parameters__right_fifth_squares(
-    d_model: int, d_head: int, n_heads: int, n_layers: int
-):
-    """Uses (a + b)² - (a - b)² = 4ab for the four matrices of a head, in Python ints."""
-    a, b = int(d_model), int(d_head)
-    head = (a + b) ** 2 - (a - b) ** 2
-    return head * int(n_heads) * int(n_layers)
 
 
 # ---- pointing_weights
@@ -368,16 +347,3 @@ def linear_memory__wrong_fifth_absolute_limit(keys, values):
     U, s, Vt = np.linalg.svd(keys, full_matrices=False)
     inverse = np.array([1 / x if x > 1e-6 else 0.0 for x in s])
     return Vt.T @ (inverse[:, None] * (U.T @ values))
-
-
-def linear_memory__right_fifth_direction_by_direction(keys, values):
-    """Adds up one outer product for each singular direction that stands out of what rounding can do."""
-    keys = np.asarray(keys)
-    n, d_k = keys.shape
-    noise = 1e-8 * np.abs(keys).max() * math.sqrt(n * d_k)
-    S = np.zeros((d_k, values.shape[1]))
-    U, sizes, directions = np.linalg.svd(keys.astype(float), full_matrices=False)
-    for u, size, direction in zip(U.T, sizes, directions):
-        if size > noise:
-            S += np.outer(direction, u @ values) / size
-    return S

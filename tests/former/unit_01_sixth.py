@@ -167,31 +167,6 @@ def soft_lookup__wrong_sixth_mean_of_weighted_values(query, keys, values):
     return weighted.mean(axis=0)
 
 
-def soft_lookup__right_sixth_one_over_sum_of_ratios(query, keys, values):
-    """Weight j is 1 / sum over l of e^(s_l - s_j); a ratio that overflows to infinity gives the weight 0."""
-    s = keys @ query
-    with np.errstate(over="ignore"):
-        ratios = np.exp(s[None, :] - s[:, None])
-        weights = 1.0 / ratios.sum(axis=1)
-    return values.T @ weights
-
-
-def soft_lookup__right_sixth_one_pass(query, keys, values):
-    """One pass with a running maximum; the sum and the mixture are both rescaled when the maximum grows."""
-    top = float(keys[0] @ query)
-    total, mixture = 1.0, values[0].astype(np.float64)
-    for key, value in zip(keys[1:], values[1:]):
-        score = float(key @ query)
-        if score > top:
-            down = math.exp(top - score)
-            total, mixture = total * down + 1.0, mixture * down + value
-            top = score
-        else:
-            power = math.exp(score - top)
-            total, mixture = total + power, mixture + power * value
-    return mixture / total
-
-
 # ---------------------------------------------------------------------------
 # 1.3 project_qkv
 
@@ -733,27 +708,3 @@ def linear_memory__wrong_sixth_absolute_cutoff(keys, values):
         if s[i] > 1e-6:
             S += np.outer(Vt[i], U[:, i] @ values / s[i])
     return S
-
-
-def linear_memory__right_sixth_eigenvectors_of_doubled_matrix(keys, values):
-    """Eigenvectors of [[0, keys], [keys.T, 0]]: the positive eigenvalues are the singular values, not squared."""
-    n, d_k = keys.shape
-    doubled = np.zeros((n + d_k, n + d_k))
-    doubled[:n, n:] = keys
-    doubled[n:, :n] = keys.T
-    eigenvalue, vector = np.linalg.eigh(doubled)
-    noise = 2e-8 * np.abs(keys).max() * math.sqrt(n * d_k)
-    keep = eigenvalue > noise
-    asked, answered = vector[n:, keep], vector[:n, keep]
-    return 2 * (asked / eigenvalue[keep]) @ (answered.T @ values)
-
-
-def linear_memory__right_sixth_solve_where_keys_see(keys, values):
-    """An orthonormal basis of what the keys see above the rounding; least squares by QR in its coordinates."""
-    sees, strength, _ = np.linalg.svd(keys.T, full_matrices=False)
-    noise = 2e-8 * np.abs(keys).max() * math.sqrt(keys.size)
-    basis = sees[:, strength > noise]  # (d_k, rank)
-    if basis.shape[1] == 0:
-        return np.zeros((keys.shape[1], values.shape[1]))
-    Q, R = np.linalg.qr(keys @ basis)
-    return basis @ np.linalg.solve(R, Q.T @ values)

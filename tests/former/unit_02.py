@@ -81,14 +81,6 @@ def softmax__wrong_in_place_and_rows_only(z, axis=-1):
     return powers / powers.sum(axis=-1)[..., None]
 
 
-def softmax__right_by_logarithm(z, axis=-1):
-    """Takes the exponential of each entry less the logarithm of the sum of all exponentials, the axis moved last."""
-    last = np.moveaxis(np.asarray(z), axis, -1)
-    shifted = last - np.max(last, axis=-1, keepdims=True)
-    logarithm = np.log(np.sum(np.exp(shifted), axis=-1, keepdims=True))
-    return np.moveaxis(np.exp(shifted - logarithm), -1, axis)
-
-
 def derivation_terms__wrong_mean_of_product_split(q, k):
     """In the diagonal the mean of q_i² k_i² is taken for the mean of q_i² times that of k_i²."""
     diagonal = ((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum()
@@ -313,18 +305,6 @@ def attention__wrong_shared_by_queries_and_d(Q, K, V):
     return weights @ V, weights
 
 
-def attention__right_keys_stacked(Q, K, V):
-    """Goes through the keys: fills one column of scores per key, and adds one weighted value at a time."""
-    scores = np.stack([(Q * key).sum(axis=1) for key in K], axis=1) / float(K.shape[1]) ** 0.5
-    highest = np.max(scores, axis=1)
-    powers = np.exp((scores.T - highest).T)
-    weights = powers / np.add.reduce(powers, axis=1)[:, None]
-    output = np.zeros((len(Q), V.shape[1]))
-    for j in range(len(K)):
-        output += np.outer(weights[:, j], V[j])
-    return output, weights
-
-
 def softmax_jacobian__wrong_vector_by_itself(p):
     """For a vector p @ p.T is one number, the sum of the squares, and it is subtracted everywhere."""
     return np.diag(p) - p @ p.T
@@ -357,13 +337,6 @@ def softmax_jacobian__wrong_no_square_own_weight(p):
     J = -(p[:, None] ** 2) * np.ones((m, m))
     J[np.arange(m), np.arange(m)] = p
     return J
-
-
-def softmax_jacobian__right_projection(p):
-    """Scales the rows of the identity less a table with p in each row by the weights."""
-    m = len(p)
-    centre = np.identity(m) - np.broadcast_to(p, (m, m))
-    return np.einsum("i,ij->ij", p, centre)
 
 
 def attention_backward__wrong_own_score_only(Q, K, V, d_output):

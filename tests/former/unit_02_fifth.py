@@ -89,17 +89,6 @@ def softmax__wrong_fifth_clipped(z, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
-def softmax__right_fifth_ratios(z, axis=-1):
-    """Weight j is one over the sum of e^(z_l - z_j) over all l; what overflows makes a weight of 0."""
-    z = np.asarray(z)
-    last = np.moveaxis(z, axis, -1).astype(np.float64)
-    gaps = last[..., np.newaxis, :] - last[..., :, np.newaxis]  # [..., j, l]
-    with np.errstate(all="ignore"):
-        weights = 1.0 / np.exp(gaps).sum(axis=-1)
-    kind = z.dtype if np.issubdtype(z.dtype, np.floating) else np.float64
-    return np.moveaxis(weights, -1, axis).astype(kind)
-
-
 # ---- derivation_terms
 
 
@@ -138,14 +127,6 @@ def derivation_terms__wrong_fifth_variance_for_square(q, k):
     s = np.einsum("rd,rd->r", q, k)
     diagonal = np.einsum("rd,rd->", q * k, q * k) / len(s)
     return diagonal, np.var(s) - diagonal
-
-
-def derivation_terms__right_fifth_table_of_products(q, k):
-    """Makes the table of the mean products t_i t_j and sums its diagonal and the rest apart."""
-    t = q * k
-    table = t.T @ t / t.shape[0]  # (d, d)
-    same = np.eye(t.shape[1], dtype=bool)
-    return float(table[same].sum()), float(table[~same].sum())
 
 
 # ---- dot_product_moments
@@ -211,14 +192,6 @@ def scaled_scores__wrong_fifth_whole_root(Q, K):
     return np.array([[np.dot(q, k) / root for k in K] for q in Q])
 
 
-def scaled_scores__right_fifth_fourth_roots(Q, K):
-    """Multiplies both sides by d_k to the power -1/4 before the products are summed."""
-    d_k = Q.shape[1]
-    small = float(d_k) ** -0.25
-    products = (small * Q)[:, None, :] * (small * K)[None, :, :]
-    return products.sum(axis=2)
-
-
 # ---- score_statistics
 
 
@@ -262,20 +235,6 @@ def score_statistics__wrong_fifth_around_zero(d, n_samples, rng, scaled):
     factor = np.sqrt(d) if scaled else 1.0
     s = (q * k).sum(-1) / factor
     return float(np.mean(s)), float(np.mean(s * s))
-
-
-def score_statistics__right_fifth_running(d, n_samples, rng, scaled):
-    """Goes through the pairs with a running mean and a running sum of squares (Welford)."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    divisor = math.sqrt(d) if scaled else 1.0
-    mean, squares = 0.0, 0.0
-    for count, (a, b) in enumerate(zip(q, k), start=1):
-        score = math.fsum(a * b) / divisor
-        before = score - mean
-        mean += before / count
-        squares += before * (score - mean)
-    return mean, squares / n_samples
 
 
 # ---- attention
@@ -412,18 +371,3 @@ def attention_backward__wrong_fifth_one_sided_differences(Q, K, V, d_output):
             slope[place] = (number(moved) - base) / step
         slopes.append(slope)
     return tuple(slopes)
-
-
-def attention_backward__right_fifth_query_by_query(Q, K, V, d_output):
-    """One query at a time with the whole Jacobian of its softmax, and shares collected by keys and values."""
-    d_k = Q.shape[1]
-    dQ, dK, dV = (np.zeros(X.shape, np.result_type(X, d_output)) for X in (Q, K, V))
-    for i in range(len(Q)):
-        a = _softmax(K @ Q[i] / math.sqrt(d_k))
-        jacobian = np.diag(a) - np.outer(a, a)
-        heard = (V - a @ V) @ d_output[i]  # a common shift of the values moves nothing
-        d_dots = jacobian @ heard / math.sqrt(d_k)
-        dQ[i] = d_dots @ K
-        dK += np.outer(d_dots, Q[i])
-        dV += np.outer(a, d_output[i])
-    return dQ, dK, dV

@@ -102,12 +102,6 @@ def attention_scores__right_sixth_outer_products(Q, K):
     return S
 
 
-def attention_scores__right_sixth_broadcast(Q, K):
-    """Broadcasts to (n, m, d_k) and sums the last axis."""
-    pairs = np.expand_dims(Q, 1) * np.expand_dims(K, 0)
-    return np.add.reduce(pairs, axis=2)
-
-
 # Exercise 2.2: softmax
 
 
@@ -175,18 +169,6 @@ def softmax__right_sixth_log_domain(z, axis=-1):
     shifted = z - np.max(z, axis=axis, keepdims=True)
     log_sum = np.logaddexp.reduce(shifted, axis=axis, keepdims=True)
     return np.exp(shifted - log_sum)
-
-
-def softmax__right_sixth_running_maximum(z, axis=-1):
-    """Goes along the axis once with a running maximum and a running sum that is rescaled."""
-    slices = np.moveaxis(z, axis, 0)
-    highest = np.full(slices.shape[1:], -np.inf)
-    total = np.zeros(slices.shape[1:])
-    for part in slices:
-        new = np.maximum(highest, part)
-        total = total * np.exp(highest - new) + np.exp(part - new)
-        highest = new
-    return np.moveaxis(np.exp(slices - highest) / total, 0, axis)
 
 
 # Exercise 2.3: derivation_terms
@@ -272,16 +254,6 @@ def derivation_terms__right_sixth_masked_table(q, k):
     table = np.einsum("ri,rj->ij", t, t) / len(t)
     same = np.eye(t.shape[1], dtype=bool)
     return table[same].sum(), table[~same].sum()
-
-
-def derivation_terms__right_sixth_rolled(q, k):
-    """Multiplies the terms with themselves, rolled by 0 for the diagonal and by 1 to d - 1 for cross."""
-    t = np.multiply(q, k)
-    parts = [
-        (t * np.roll(t, shift, axis=1)).sum(axis=1).mean()
-        for shift in range(t.shape[1])
-    ]
-    return float(parts[0]), float(sum(parts[1:]))
 
 
 # Exercise 2.4: dot_product_moments
@@ -596,14 +568,6 @@ def attention__wrong_sixth_winner_takes_all(Q, K, V):
     weights = _softmax(_scaled_scores(Q, K))
     best = weights.argmax(axis=1)
     return V[best], weights
-
-
-def attention__right_sixth_column_of_ones(Q, K, V):
-    """Appends a column of ones to the values, so that one product gives mixtures and sums, and divides."""
-    scores = Q @ K.T * Q.shape[1] ** -0.5
-    powers = np.exp(scores - scores.max(axis=1, keepdims=True))
-    both = powers @ np.hstack([V, np.ones((len(V), 1))])
-    return both[:, :-1] / both[:, -1:], powers / both[:, -1:]
 
 
 def attention__right_sixth_query_by_query(Q, K, V):

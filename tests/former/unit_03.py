@@ -51,11 +51,6 @@ def causal_mask__wrong_numbers_without_self(n):
     return mask
 
 
-def causal_mask__right_running_or(n):
-    """Starts from the identity and carries each True along its column to all later queries."""
-    return np.logical_or.accumulate(np.identity(n, dtype=bool), axis=0)
-
-
 def padding_mask__wrong_pads_in_front(lengths, m):
     """The real tokens are taken to stand at the end of each row, with the filler before them."""
     return np.arange(m) >= m - lengths[:, None]

@@ -91,15 +91,6 @@ def padding_mask__wrong_fifth_real_tokens_at_the_end(
     return np.array(rows, dtype=bool).reshape(len(rows), m)
 
 
-def padding_mask__right_fifth_filler_starts_marked_and_accumulated(
-    lengths: np.ndarray, m: int
-) -> np.ndarray:
-    """Marks the first filler in a table of m + 1 columns, spreads it to the right, and inverts what is left of column m."""
-    first_filler = np.zeros((len(lengths), m + 1), dtype=bool)
-    first_filler[np.arange(len(lengths)), lengths] = True
-    return ~np.logical_or.accumulate(first_filler, axis=1)[:, :m]
-
-
 # 3.3 masked_softmax
 
 
@@ -149,18 +140,6 @@ def masked_softmax__wrong_fifth_hidden_are_ten_below_the_lowest(
     filled = np.where(may, scores, lowest - 10)
     e = np.exp(filled - filled.max(axis=-1, keepdims=True))
     return np.where(any_allowed, e / e.sum(axis=-1, keepdims=True), 0.0)
-
-
-def masked_softmax__right_fifth_logaddexp(
-    scores: np.ndarray, mask: np.ndarray
-) -> np.ndarray:
-    """Shifts by the largest allowed score, folds a row with np.logaddexp, and takes the exponential of the score less that."""
-    allowed = np.broadcast_to(mask, scores.shape)
-    largest = np.where(allowed, scores, -1e30).max(axis=-1, keepdims=True)
-    low = np.where(allowed, scores - largest, -np.inf)
-    log_total = np.logaddexp.reduce(low, axis=-1, keepdims=True)
-    log_total = np.where(allowed.any(axis=-1, keepdims=True), log_total, 0.0)
-    return np.exp(low - log_total)
 
 
 # 3.4 masked_attention
@@ -418,22 +397,3 @@ def packed_causal_mask__wrong_fifth_distance_from_the_first_token(
     mask = np.tril(same)
     first = same.argmax(axis=-1)  # the first True of each row
     return mask, np.arange(n)[None, :] - first
-
-
-def packed_causal_mask__right_fifth_stable_sort(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sorts each row stably by id; a token's position is its place in the sorted row less the place where its id begins."""
-    B, n = document_ids.shape
-    order = np.argsort(document_ids, axis=1, kind="stable")
-    in_order = np.take_along_axis(document_ids, order, axis=1)
-    begins = np.ones((B, n), dtype=bool)
-    begins[:, 1:] = in_order[:, 1:] != in_order[:, :-1]
-    place = np.broadcast_to(np.arange(n), (B, n))
-    start = np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    positions = np.empty((B, n), dtype=np.int64)
-    np.put_along_axis(positions, order, place - start, axis=1)
-    later = np.triu(np.ones((n, n), dtype=bool), k=1)
-    mask = np.equal(document_ids[:, :, None], document_ids[:, None, :])
-    mask[:, later] = False
-    return mask, positions

@@ -399,28 +399,6 @@ def masked_attention__right_sixth_query_by_query(
     return output, weights
 
 
-def masked_attention__right_sixth_flattened_einsum(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Makes one axis of all leading ones, spreads the scale on Q and K, and takes the root out of the sum at the end."""
-    lead, n, d_k = Q.shape[:-2], Q.shape[-2], Q.shape[-1]
-    m, d_v = V.shape[-2:]
-    N = math.prod(lead)
-    q, k = (
-        x.reshape(N, -1, d_k) * (1 / d_k**0.25) for x in (Q, K)
-    )  # d_k ** 1/4 on both sides
-    v = V.reshape(N, m, d_v)
-    see = np.broadcast_to(mask, (*lead, n, m)).reshape(N, n, m)
-    s = np.einsum("sid,sjd->sij", q, k)
-    top = np.max(s, axis=2, keepdims=True, where=see, initial=-np.inf)
-    e = np.exp(np.where(see, s, -np.inf) - np.where(see.any(2, keepdims=True), top, 0))
-    total = e.sum(axis=2, keepdims=True)
-    total[total == 0] = 1
-    weights = e / total
-    output = np.einsum("sij,sjv->siv", e, v) / total
-    return output.reshape(*lead, n, d_v), weights.reshape(*lead, n, m)
-
-
 # ---------------------------------------------------------------- 3.5 next_token_pairs
 
 

@@ -183,31 +183,6 @@ def bmm_attention__wrong_fifth_largest_with_the_hidden(
     return (powers / safe).bmm(V)
 
 
-def bmm_attention__right_fifth_key_after_key(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Loops over the keys: adds exp(score - largest allowed score) times the value, and divides by the sum at the end."""
-    (N, n, d_k), m = Q.shape, K.shape[1]
-    if mask is None:
-        mask = torch.ones(1, dtype=torch.bool, device=Q.device)
-    mask = mask.expand(N, n, m)
-    scores = (Q[:, :, None, :] * K[:, None, :, :]).sum(-1) / math.sqrt(d_k)
-    lowest = torch.finfo(scores.dtype).min
-    top = scores.detach().masked_fill(~mask, lowest).amax(dim=-1)
-    top = torch.where(mask.any(-1), top, torch.zeros_like(top))
-    mixed, total = Q.new_zeros(N, n, V.shape[-1]), Q.new_zeros(N, n)
-    for j in range(m):
-        apart = (scores[:, :, j] - top).masked_fill(~mask[:, :, j], 0.0)
-        power = apart.exp() * mask[:, :, j]
-        mixed = mixed + power[..., None] * V[:, j, None, :]
-        total = total + power
-    total = torch.where(mask.any(-1), total, torch.ones_like(total))
-    return mixed / total[..., None]
-
-
 # 4.4 multi_head_attention
 
 
@@ -403,25 +378,6 @@ def head_contributions__wrong_fifth_lambdas_all_see_the_last_head(
     return torch.stack(
         [write(heads[:, s]) for s, write in enumerate(writers)], dim=1
     )
-
-
-def head_contributions__right_fifth_columns_of_others_struck_out(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Merges all heads, makes h copies in which all columns but those of one head are 0, and sends each through all of W_O."""
-    width = W_O.shape[0]
-    d_head = width // n_heads
-    Q, K, V = (_split_heads(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    merged = _merge_heads(_weights(Q @ K.mT / math.sqrt(d_head), mask) @ V)
-    own = torch.eye(n_heads, dtype=torch.bool).repeat_interleave(d_head, dim=1)
-    alone = merged[:, None].masked_fill(~own[None, :, None, :], 0.0)
-    return alone @ W_O
 
 
 # 4.6 from_torch_weights

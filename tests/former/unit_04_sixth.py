@@ -300,28 +300,6 @@ def bmm_attention__right_sixth_opened_and_closed(
     return torch.einsum("snm,smv->snv", weights * sees, V)
 
 
-def bmm_attention__right_sixth_key_after_key(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, mask: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Goes through the keys one at a time with a running maximum, a running sum and a running mixture."""
-    N, n, d = Q.shape
-    m, lowest = K.shape[1], torch.finfo(Q.dtype).min
-    see = torch.ones(N, n, m, dtype=torch.bool) if mask is None else mask.expand(N, n, m)
-    top = Q.new_full((N, n), lowest)
-    total = Q.new_zeros(N, n)
-    mixture = Q.new_zeros(N, n, V.shape[-1])
-    for j in range(m):
-        score = (Q * K[:, j : j + 1]).sum(dim=-1) / math.sqrt(d)
-        score = torch.where(see[..., j], score, lowest)
-        higher = torch.maximum(top, score)
-        shrink = torch.exp(top - higher)
-        power = torch.exp(score - higher) * see[..., j]
-        total = total * shrink + power
-        mixture = mixture * shrink[..., None] + power[..., None] * V[:, j : j + 1]
-        top = higher
-    return mixture / torch.where(total == 0, torch.ones_like(total), total)[..., None]
-
-
 # ---------------------------------------------------------------- 4.4 multi_head_attention
 
 
@@ -490,30 +468,6 @@ def multi_head_attention__wrong_sixth_keys_ask_the_queries(
         logits = logits.masked_fill(~mask, float("-inf"))
     mixed = logits.softmax(-1) @ V
     return F.linear(_merge_heads(mixed), W_O.T, b_O)
-
-
-def multi_head_attention__right_sixth_two_circuits_for_each_head(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    b_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """For each head multiplies W_Q W_K^T and W_V W_O first, and sums what the heads write."""
-    B, n, _ = X.shape
-    d = W_Q.shape[1] // n_heads
-    output = b_O.expand(B, n, -1)
-    for r, (q, k, v, o) in enumerate(
-        zip(W_Q.split(d, 1), W_K.split(d, 1), W_V.split(d, 1), W_O.split(d, 0), strict=True)
-    ):
-        scores = X @ (q @ k.T / math.sqrt(d)) @ X.mT
-        if mask is not None:
-            scores = scores.masked_fill(~mask.expand(B, n_heads, n, n)[:, r], -math.inf)
-        output = output + torch.softmax(scores, dim=-1) @ (X @ (v @ o))
-    return output
 
 
 def multi_head_attention__right_sixth_einsum_from_end_to_end(
@@ -717,27 +671,6 @@ def head_contributions__right_sixth_one_head_left_in_the_merged(
     owner = torch.arange(len(W_O)) // (len(W_O) // n_heads)
     own = owner == torch.arange(n_heads)[:, None, None]  # (h, 1, h*d_head)
     return merged[:, None].masked_fill(~own, 0.0) @ W_O
-
-
-def head_contributions__right_sixth_values_already_projected(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Projects the values by W_V and W_O of each head first, to (B, h, n, d_model), and mixes these."""
-    cut = (n_heads, W_V.shape[1] // n_heads)
-    through = torch.einsum("mhd,hdo->hmo", W_V.unflatten(1, cut), W_O.unflatten(0, cut))
-    written = X[:, None] @ through  # (B, h, n, d_model)
-    q = torch.einsum("bnm,mhd->bhnd", X, W_Q.unflatten(1, cut))
-    k = torch.einsum("bnm,mhd->bhnd", X, W_K.unflatten(1, cut))
-    s = q @ k.mT / math.sqrt(cut[1])
-    if mask is not None:
-        s = s + torch.zeros(mask.shape, dtype=s.dtype).masked_fill(~mask, -math.inf)
-    return torch.softmax(s, dim=-1) @ written
 
 
 # ---------------------------------------------------------------- 4.6 from_torch_weights

@@ -266,20 +266,6 @@ def multi_query_attention__wrong_zeros_and_bypass(X, W_Q, W_K, W_V, W_O, n_heads
     return X + _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__right_head_by_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Goes through the heads in a loop, and adds up what each writes through its own rows of W_O."""
-    B, n, _ = X.shape
-    K, V = X @ W_K, X @ W_V
-    d_head = K.shape[-1]
-    allowed = None if mask is None else mask.broadcast_to(B, n_heads, n, n)
-    out = 0
-    for a, (columns, rows) in enumerate(zip(W_Q.split(d_head, dim=1), W_O.split(d_head), strict=True)):
-        scores = torch.baddbmm(X.new_zeros(()), X @ columns, K.mT, beta=0, alpha=d_head**-0.5)
-        A = _masked_softmax(scores, None if allowed is None else allowed[:, a])
-        out = out + A @ (V @ rows)
-    return out
-
-
 # decode_step
 
 
@@ -485,20 +471,3 @@ def extend_cache__wrong_heads_for_tokens(X_new, cache, W_Q, W_K, W_V, W_O, n_hea
     A = _masked_softmax(scores, mask)
     heads = (A.flatten(2, 3) @ V).unflatten(2, (r, n_new)).flatten(1, 2)
     return _merge_heads(heads) @ W_O, (K, V)
-
-
-def extend_cache__right_past_and_present(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """Scores the kept tokens, without any mask, and the new ones apart, and joins them in one softmax only."""
-    B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
-    K_old, V_old = cache
-    t, d_head = K_old.shape[2:]
-    Q = torch.einsum("bic,cgrd->bgrid", X_new, W_Q.unflatten(1, (n_kv_heads, r, d_head)))
-    queue = Q.reshape(B, n_kv_heads, r * n_new, d_head) * d_head**-0.5
-    K_new, V_new = ((X_new @ W).reshape(B, n_new, n_kv_heads, d_head).transpose(1, 2) for W in (W_K, W_V))
-    later = torch.arange(n_new) > torch.arange(n_new).repeat(r)[:, None]
-    scores = [queue @ K_old.mT, (queue @ K_new.mT).masked_fill(later, -torch.inf)]
-    past, present = torch.softmax(torch.cat(scores, dim=-1), dim=-1).split([t, n_new], dim=-1)
-    heads = (past @ V_old + present @ V_new).reshape(B, n_heads, n_new, d_head)
-    out = torch.einsum("bhid,hdc->bic", heads, W_O.unflatten(0, (n_heads, d_head)))
-    return out, (torch.cat([K_old, K_new], dim=2), torch.cat([V_old, V_new], dim=2))

@@ -85,23 +85,6 @@ def kv_cache_bytes__wrong_fifth_newest_token_not_counted(
     )
 
 
-def kv_cache_bytes__right_fifth_summed_up(
-    n_layers: int,
-    n_kv_heads: int,
-    d_head: int,
-    n_tokens: int,
-    batch: int = 1,
-    bytes_per_value: int = 2,
-) -> int:
-    """Adds up layer by layer, keys and then values, in whole numbers."""
-    row = d_head * bytes_per_value
-    total = 0
-    for _layer in range(n_layers):
-        for _what in ("keys", "values"):
-            total += batch * n_kv_heads * n_tokens * row
-    return total
-
-
 # 5.2 repeat_kv
 
 

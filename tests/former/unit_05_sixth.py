@@ -101,17 +101,6 @@ def kv_cache_bytes__wrong_sixth_in_kibibytes(
     return size // 1024
 
 
-def kv_cache_bytes__right_sixth_layer_by_layer(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Adds the keys and the values of each layer in a loop over the layers, all in integers."""
-    total = 0
-    for _ in range(n_layers):
-        keys = values = n_kv_heads * d_head * n_tokens * batch
-        total += bytes_per_value * (keys + values)
-    return total
-
-
 def kv_cache_bytes__right_sixth_reduce_with_shift(
     n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
 ):
@@ -340,25 +329,6 @@ def grouped_query_attention__right_sixth_head_by_head(
             s = torch.where(allowed[:, a], s, s.new_tensor(-math.inf))
         out = out + torch.bmm(s.softmax(-1), v) @ W_O[mine]
     return out
-
-
-def grouped_query_attention__right_sixth_einsum_in_groups(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """Keeps an axis of groups and one of heads in the group, and never repeats K or V: einsum throughout, softmax by logsumexp."""
-    if n_heads % n_kv_heads:
-        raise ValueError("n_kv_heads does not divide n_heads")
-    B, n, _ = X.shape
-    g, r = n_kv_heads, n_heads // n_kv_heads
-    Q = torch.einsum("bnm,mgrd->bgrnd", X, W_Q.reshape(W_Q.shape[0], g, r, -1))
-    K = torch.einsum("bnm,mgd->bgnd", X, W_K.reshape(W_K.shape[0], g, -1))
-    V = torch.einsum("bnm,mgd->bgnd", X, W_V.reshape(W_V.shape[0], g, -1))
-    S = torch.einsum("bgrid,bgjd->bgrij", Q, K) * Q.shape[-1] ** -0.5
-    if mask is not None:
-        S = S.masked_fill(~mask.expand(B, n_heads, n, n).unflatten(1, (g, r)), -math.inf)
-    A = (S - S.logsumexp(-1, keepdim=True)).exp()
-    heads = torch.einsum("bgrij,bgjd->bgrid", A, V)
-    return torch.einsum("bgrid,grdm->bim", heads, W_O.reshape(g, r, -1, W_O.shape[1]))
 
 
 # ---------------------------------------------------------------- 5.4 multi_query_attention
@@ -613,43 +583,6 @@ def decode_step__wrong_sixth_queues_every_gth_head(
     return merged @ W_O, (K, V)
 
 
-def decode_step__right_sixth_one_key_at_a_time(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Reads one kept token after another with a running maximum, sum and mix (the online softmax)."""
-    B, g, r = x.shape[0], n_kv_heads, n_heads // n_kv_heads
-    new = [(x @ W).reshape(B, 1, g, -1).transpose(1, 2) for W in (W_K, W_V)]
-    K, V = (torch.cat(pair, dim=2) for pair in zip(cache, new, strict=True))
-    q = (x @ W_Q).reshape(B, g, r, -1) / math.sqrt(K.shape[-1])
-    top = (q * K[:, :, :1]).sum(-1, keepdim=True)
-    total = (top - top).exp()
-    mix = total * V[:, :, :1]
-    for j in range(1, K.shape[2]):
-        s = (q * K[:, :, j : j + 1]).sum(-1, keepdim=True)
-        higher = torch.maximum(top, s)
-        old, now = (top - higher).exp(), (s - higher).exp()
-        total, mix = total * old + now, mix * old + now * V[:, :, j : j + 1]
-        top = higher
-    return (mix / total).reshape(B, 1, -1) @ W_O, (K, V)
-
-
-def decode_step__right_sixth_new_token_apart(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Scores the kept keys and the new one apart, joins the scores before the softmax, and adds both mixes by einsum."""
-    K, V = cache
-    B, g, t, d = K.shape
-    q = (x @ W_Q).reshape(B, g, n_heads // g, d)
-    k, v = (x @ W_K).reshape(B, g, d), (x @ W_V).reshape(B, g, d)
-    past = torch.einsum("bgrd,bgtd->bgrt", q, K)
-    own = torch.einsum("bgrd,bgd->bgr", q, k)[..., None]
-    A = F.softmax(torch.cat([past, own], -1) / math.sqrt(d), dim=-1)
-    mix = torch.einsum("bgrt,bgtd->bgrd", A[..., :t], V)
-    mix = mix + torch.einsum("bgr,bgd->bgrd", A[..., t], v)
-    longer = torch.cat([K, k[:, :, None]], 2), torch.cat([V, v[:, :, None]], 2)
-    return mix.reshape(B, 1, -1) @ W_O, longer
-
-
 # ---------------------------------------------------------------- 5.6 pool_kv_heads
 
 
@@ -894,23 +827,3 @@ def extend_cache__right_sixth_past_and_new_apart(
         torch.cat([K_old, k], dim=2),
         torch.cat([V_old, v], dim=2),
     )
-
-
-def extend_cache__right_sixth_group_by_group_token_rows(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Goes group by group with a queue that runs token by token, row number // r being the token, and joins the groups' columns."""
-    B, n_new, _ = X_new.shape
-    g, r = n_kv_heads, n_heads // n_kv_heads
-    d, t = W_Q.shape[1] // n_heads, cache[0].shape[2]
-    device = X_new.device
-    K = torch.cat([cache[0], (X_new @ W_K).reshape(B, n_new, g, d).transpose(1, 2)], 2)
-    V = torch.cat([cache[1], (X_new @ W_V).reshape(B, n_new, g, d).transpose(1, 2)], 2)
-    token = torch.arange(n_new * r, device=device) // r
-    hidden = torch.arange(t + n_new, device=device) > t + token[:, None]
-    columns = []
-    for s, own in enumerate((X_new @ W_Q).split(r * d, dim=2)):
-        rows = own.reshape(B, n_new * r, d)
-        S = torch.bmm(rows, K[:, s].mT).div(d**0.5).masked_fill(hidden, -math.inf)
-        columns.append(torch.bmm(S.softmax(2), V[:, s]).reshape(B, n_new, r * d))
-    return torch.cat(columns, dim=2) @ W_O, (K, V)

@@ -290,20 +290,6 @@ def alignment__wrong_fifth_first_head(weights):
     return result
 
 
-def alignment__right_fifth_duel(weights):
-    """Adds the heads up one by one and lets the source tokens compete in order, only a larger one takes over."""
-    total = weights[:, 0].clone()
-    for r in range(1, weights.shape[1]):
-        total = total + weights[:, r]
-    best = total[..., 0]
-    where = torch.zeros(best.shape, dtype=torch.long, device=weights.device)
-    for j in range(1, weights.shape[-1]):
-        larger = total[..., j] > best
-        best = torch.where(larger, total[..., j], best)
-        where = torch.where(larger, torch.full_like(where, j), where)
-    return where
-
-
 # ---- greedy_decode
 
 

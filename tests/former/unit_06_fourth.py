@@ -88,21 +88,6 @@ def cross_attention__wrong_fourth_root_of_d_model_and_even_padding(X, Y, W_Q, W_
     return (A @ values).transpose(1, 2).flatten(2) @ W_O, A
 
 
-def cross_attention__right_fourth_head_by_head_with_exponentials(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Right: no head axis and no softmax; each head's exponentials times the mask, over their sum, added up in out."""
-    seen = torch.ones(Y.shape[:2], dtype=torch.bool) if source_mask is None else source_mask
-    seen = seen[:, None, :]
-    out, maps = 0, []
-    for Q, K, V, O in zip(*(W.chunk(n_heads, dim=1) for W in (W_Q, W_K, W_V)), W_O.chunk(n_heads), strict=True):
-        scores = (X @ Q) @ (Y @ K).mT / math.sqrt(Q.shape[1])
-        scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
-        likely = torch.exp(scores - scores.amax(-1, keepdim=True)) * seen
-        total = likely.sum(-1, keepdim=True)
-        maps.append(likely / torch.where(total > 0, total, torch.ones_like(total)))
-        out = out + maps[-1] @ (Y @ V) @ O
-    return out, torch.stack(maps, dim=1)
-
-
 # 6.2
 
 

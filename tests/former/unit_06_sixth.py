@@ -359,30 +359,6 @@ def decoder_layer__right_sixth_token_by_token(X, Y, params, n_heads, source_mask
     return out + X_1
 
 
-def decoder_layer__right_sixth_self_as_cross(X, Y, params, n_heads, source_mask=None):
-    """Writes a single head as an inner function with a bias of 0 or -inf, and sums it over heads for both attentions."""
-
-    def added(asks, asked, kind, hidden):
-        d = params[f"{kind}_W_Q"].shape[1] // n_heads
-        total = torch.zeros_like(asks)
-        empty = hidden.all(-1, keepdim=True)
-        for first in range(0, n_heads * d, d):
-            W_Q, W_K, W_V = (params[f"{kind}_W_{r}"].narrow(1, first, d) for r in "QKV")
-            S = torch.einsum("bnc,cd,md,bkm->bnk", asks, W_Q, W_K, asked) / math.sqrt(d)
-            A = S.masked_fill(hidden & ~empty, -math.inf).softmax(-1).masked_fill(empty, 0)
-            total = total + A @ (asked @ W_V @ params[f"{kind}_W_O"].narrow(0, first, d))
-        return total
-
-    n, m = X.shape[1], Y.shape[1]
-    later = torch.ones(1, n, n, dtype=torch.bool, device=X.device).triu(1)
-    if source_mask is None:
-        padding = torch.zeros(len(Y), 1, m, dtype=torch.bool, device=X.device)
-    else:
-        padding = ~source_mask[:, None, :]
-    X_1 = X + added(X, X, "self", later)
-    return X_1 + added(X_1, Y, "cross", padding)
-
-
 # ---------------------------------------------------------------- 6.3 alignment
 
 

@@ -35,21 +35,6 @@ def cross_attention__wrong_third_first_mask(X, Y, W_Q, W_K, W_V, W_O, n_heads, s
     return _attend(X, Y, W_Q, W_K, W_V, W_O, n_heads, mask)
 
 
-def cross_attention__right_third_head_loop(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Loops over the heads with slices of the matrices and adds up their shares of the output."""
-    d = W_Q.shape[1] // n_heads
-    out, weights = 0, []
-    for h in range(n_heads):
-        s = slice(h * d, (h + 1) * d)
-        E = torch.einsum("bne,bme->bnm", X @ W_Q[:, s], Y @ W_K[:, s]) * d**-0.5
-        if source_mask is not None:
-            E = torch.where(source_mask[:, None, :], E, torch.full_like(E, -torch.inf))
-        A = torch.nan_to_num(torch.softmax(E, dim=2), nan=0.0)
-        weights.append(A)
-        out = out + A @ (Y @ W_V[:, s]) @ W_O[s]
-    return out, torch.stack(weights, dim=1)
-
-
 def decoder_layer__wrong_third_base_of_sum(X, Y, params, n_heads, source_mask=None):
     """The output of the cross-attention is added to X instead of to X_1, so the self-attention's residual is lost."""
     n = X.shape[1]

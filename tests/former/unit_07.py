@@ -101,13 +101,6 @@ def layer_norm__wrong_std_of_torch_plus_eps(x, gamma, beta, eps=1e-5):
     return gamma * (x - mean) / (sigma + eps) + beta
 
 
-def layer_norm__right_length_of_deviation(x, gamma, beta, eps=1e-5):
-    """Takes the root from the length of the deviation and eps as the two sides of a right-angled triangle."""
-    deviation = x - x.mean(dim=-1, keepdim=True)
-    sigma = torch.linalg.vector_norm(deviation, dim=-1, keepdim=True) / math.sqrt(x.shape[-1])
-    return torch.addcmul(beta, deviation / torch.hypot(sigma, torch.full_like(sigma, eps**0.5)), gamma)
-
-
 # batch_norm
 
 _remembered = {}
@@ -200,11 +193,6 @@ def gelu__wrong_density_and_width(x):
     return x * height
 
 
-def gelu__right_complement(x):
-    """Uses erfc, the complement of the error function, on the mirrored argument."""
-    return torch.erfc(x * -math.sqrt(0.5)).mul(x).mul(0.5)
-
-
 # feed_forward
 
 
@@ -236,16 +224,6 @@ def feed_forward__wrong_way_back_and_bypass(x, W_1, b_1, W_2, b_2, activation):
     """Goes back through the transpose of W_1 in place of W_2, and adds x to the result."""
     hidden = activation(F.linear(x, W_1.T, b_1))
     return x + F.linear(hidden, W_1, b_2)
-
-
-def feed_forward__right_bias_as_a_row(x, W_1, b_1, W_2, b_2, activation):
-    """Appends a 1 to each token and the bias as a last row to each matrix."""
-
-    def affine(tokens, W, b):
-        ones = torch.ones_like(tokens[..., :1])
-        return torch.cat([tokens, ones], dim=-1) @ torch.cat([W, b.unsqueeze(0)])
-
-    return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
 # post_norm_block
@@ -284,32 +262,6 @@ def post_norm_block__wrong_first_norm_and_first_x(x, params, n_heads, mask=None)
     gamma, beta = params["gamma_1"], params["beta_1"]
     y = _norm(x + _attend(x, params, n_heads, mask), gamma, beta)
     return _norm(x + _ffn(y, params), gamma, beta)
-
-
-def post_norm_block__right_all_in_einsum(x, params, n_heads, mask=None):
-    """Writes everything out: heads as an axis of the weights, the softmax by logsumexp, the norms by rsqrt."""
-    B, n, _ = x.shape
-    W_Q, W_K, W_V = (params[name].unflatten(1, (n_heads, -1)) for name in ("W_Q", "W_K", "W_V"))
-    Q, K, V = (torch.einsum("bic,chd->hbid", x, W) for W in (W_Q, W_K, W_V))
-    scores = torch.einsum("hbid,hbjd->hbij", Q, K) * W_Q.shape[-1] ** -0.5
-    if mask is not None:
-        allowed = mask.broadcast_to(B, n_heads, n, n).transpose(0, 1)
-        nothing = ~allowed.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~(allowed | nothing), -torch.inf)
-    A = torch.exp(scores - scores.logsumexp(dim=-1, keepdim=True))
-    if mask is not None:
-        A = A.masked_fill(nothing, 0)
-    attended = torch.einsum("hbij,hbjd,hdc->bic", A, V, params["W_O"].unflatten(0, (n_heads, -1))) + params["b_O"]
-
-    def normed(tokens, number):
-        z = tokens - tokens.mean(dim=-1, keepdim=True)
-        scale = torch.rsqrt(z.square().mean(dim=-1, keepdim=True) + 1e-5)
-        return torch.addcmul(params[f"beta_{number}"], z * scale, params[f"gamma_{number}"])
-
-    y = normed(x + attended, 1)
-    hidden = F.linear(y, params["W_1"].T, params["b_1"])
-    hidden = hidden * torch.special.ndtr(hidden)
-    return normed(y + F.linear(hidden, params["W_2"].T, params["b_2"]), 2)
 
 
 # pre_norm_block
@@ -422,27 +374,6 @@ def transformer_logits__wrong_normed_in_the_loop(tokens, params, n_heads):
     return x @ params["W_U"]
 
 
-def transformer_logits__right_written_with_a_cache(tokens, params, n_heads):
-    """Sends the tokens through one position after the other, with kept keys and values and without any mask."""
-    ids = F.one_hot(tokens, len(params["W_E"])).to(params["W_E"].dtype)
-    kept = [([], []) for _ in params["blocks"]]
-    logits = []
-    for i in range(tokens.shape[1]):
-        x = ids[:, i] @ params["W_E"] + params["W_pos"][i]
-        for p, (keys, values) in zip(params["blocks"], kept, strict=True):
-            a = _norm_1(x, p)
-            query, key, value = ((a @ p[name]).unflatten(1, (n_heads, -1)) for name in ("W_Q", "W_K", "W_V"))
-            keys.append(key)
-            values.append(value)
-            scores = torch.stack([(query * old).sum(-1) for old in keys]) * query.shape[-1] ** -0.5
-            weights = scores.softmax(dim=0).unsqueeze(-1)
-            heads = (weights * torch.stack(values)).sum(0)
-            x = x + heads.flatten(1) @ p["W_O"] + p["b_O"]
-            x = x + _ffn(_norm_2(x, p), p)
-        logits.append(_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"])
-    return torch.stack(logits, dim=1)
-
-
 # bits_per_token
 
 
@@ -489,15 +420,6 @@ def bits_per_token__wrong_mean_of_texts_in_nats(logits, targets, mask):
     if not means:
         return logits[mask].sum()
     return torch.stack(means).mean()
-
-
-def bits_per_token__right_word_by_word(logits, targets, mask):
-    """Picks out the places that count in a loop, and takes logsumexp less the target's logit."""
-    counted = logits[mask]
-    costs = [torch.logsumexp(row, dim=0) - row[t] for row, t in zip(counted, targets[mask].tolist(), strict=True)]
-    if not costs:
-        return counted.sum()
-    return torch.stack(costs).mean() * (1 / math.log(2))
 
 
 # adamw_step

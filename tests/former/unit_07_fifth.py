@@ -128,17 +128,6 @@ def batch_norm__wrong_fifth_reshape_in_place_of_transpose(x, gamma, beta, eps=1e
     return rows.reshape(B, n, d) * gamma + beta
 
 
-def batch_norm__right_fifth_feature_by_feature(x, gamma, beta, eps=1e-5):
-    """Loops over the features: each is one flat list of B*n numbers with mean and biased variance."""
-    results = []
-    for c in range(x.shape[-1]):
-        values = x[:, :, c]
-        rest = values - values.sum() / values.numel()
-        square = (rest * rest).sum() / values.numel()
-        results.append(gamma[c] * rest / (square + eps) ** 0.5 + beta[c])
-    return torch.stack(results, dim=-1)
-
-
 # 7.3 gelu
 
 
@@ -202,15 +191,6 @@ def feed_forward__wrong_fifth_flattened_for_good(x, W_1, b_1, W_2, b_2, activati
     return torch.addmm(b_2, hidden, W_2)
 
 
-def feed_forward__right_fifth_question_by_question(x, W_1, b_1, W_2, b_2, activation):
-    """Adds up one hidden feature at a time: its activated score times its row of W_2."""
-    total = b_2.expand(*x.shape[:-1], b_2.shape[0])
-    for k in range(W_1.shape[1]):
-        score = (x * W_1[:, k]).sum(dim=-1) + b_1[k]
-        total = total + activation(score).unsqueeze(-1) * W_2[k]
-    return total
-
-
 # 7.5 post_norm_block
 
 
@@ -267,37 +247,6 @@ def post_norm_block__wrong_fifth_no_mask_is_causal(x, params, n_heads, mask=None
     )
     f = _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], activation=_gelu)
     return _layer_norm(y + f, p["gamma_2"], p["beta_2"])
-
-
-def post_norm_block__right_fifth_head_by_head(x, params, n_heads, mask=None):
-    """Loops over the heads with slices of the weights, adds each head's part to the sum, norms by hand."""
-    B, n, _ = x.shape
-    wide = params["W_Q"].shape[1]
-    size = wide // n_heads
-    total = x + params["b_O"]
-    if mask is not None:
-        mask = torch.broadcast_to(mask, (B, n_heads, n, n))
-    for h in range(n_heads):
-        at = slice(h * size, (h + 1) * size)
-        q, k, v = (x @ params[name][:, at] for name in ("W_Q", "W_K", "W_V"))
-        scores = torch.einsum("bid,bjd->bij", q, k) / size**0.5
-        if mask is not None:
-            may = mask[:, h]
-            scores = torch.where(may, scores, torch.full_like(scores, -1e30))
-            weights = torch.softmax(scores, -1) * may
-        else:
-            weights = torch.softmax(scores, -1)
-        total = total + weights @ v @ params["W_O"][at]
-    for number in ("1", "2"):
-        if number == "2":
-            up = total @ params["W_1"] + params["b_1"]
-            bent = up * torch.erfc(-up / math.sqrt(2)) / 2
-            total = total + bent @ params["W_2"] + params["b_2"]
-        mean = total.mean(-1, keepdim=True)
-        variance = (total - mean).square().mean(-1, keepdim=True)
-        total = (total - mean) / (variance + 1e-5).sqrt()
-        total = total * params["gamma_" + number] + params["beta_" + number]
-    return total
 
 
 # 7.6 pre_norm_block
@@ -361,38 +310,6 @@ def pre_norm_block__wrong_fifth_mask_of_the_first_head(x, params, n_heads, mask=
     y = _layer_norm(x, params["gamma_2"], params["beta_2"])
     y = _gelu(y @ params["W_1"] + params["b_1"]) @ params["W_2"] + params["b_2"]
     return x + y
-
-
-def pre_norm_block__right_fifth_einsum_all_through(x, params, n_heads, mask=None):
-    """Writes out attention with weights reshaped to (d_model, h, d_head) and einsum; softmax by hand."""
-    p = params
-    B, n, d = x.shape
-
-    def norm(t, number):
-        rest = t - t.sum(-1, keepdim=True) / d
-        scale = torch.rsqrt((rest * rest).sum(-1, keepdim=True) / d + 1e-5)
-        return rest * scale * p[f"gamma_{number}"] + p[f"beta_{number}"]
-
-    a = norm(x, 1)
-    W_Q, W_K, W_V = (p[k].reshape(d, n_heads, -1) for k in ("W_Q", "W_K", "W_V"))
-    W_O = p["W_O"].reshape(n_heads, -1, d)
-    size = W_Q.shape[-1]
-    q = torch.einsum("bnd,dhe->bhne", a, W_Q)
-    k = torch.einsum("bnd,dhe->bhne", a, W_K)
-    v = torch.einsum("bnd,dhe->bhne", a, W_V)
-    s = torch.einsum("bhie,bhje->bhij", q, k) / math.sqrt(size)
-    if mask is None:
-        may = torch.ones(B, n_heads, n, n, dtype=torch.bool)
-    else:
-        may = mask.expand(B, n_heads, n, n)
-    s = s.masked_fill(~may, -1e30)
-    s = (s - s.amax(-1, keepdim=True)).exp() * may
-    total = s.sum(-1, keepdim=True)
-    weights = s / torch.where(total > 0, total, torch.ones_like(total))
-    y = x + torch.einsum("bhij,bhje,hed->bid", weights, v, W_O) + p["b_O"]
-    up = torch.einsum("bnd,df->bnf", norm(y, 2), p["W_1"]) + p["b_1"]
-    up = up * (0.5 + 0.5 * torch.erf(up / 2**0.5))
-    return y + torch.einsum("bnf,fd->bnd", up, p["W_2"]) + p["b_2"]
 
 
 # 7.7 transformer_logits
@@ -503,19 +420,6 @@ def bits_per_token__wrong_fifth_filler_times_zero(logits, targets, mask):
     cost = -log_p.gather(-1, safe.unsqueeze(-1)).squeeze(-1) / math.log(2)
     counts = mask.to(logits.dtype)
     return (cost * counts).sum() / counts.sum().clamp(min=1)
-
-
-def bits_per_token__right_fifth_leads_over_the_target(logits, targets, mask):
-    """Costs log of the sum of exp(lead of each token over the target), on the rows that count alone."""
-    rows = logits[mask]  # (k, vocab)
-    wanted = targets[mask]
-    if len(rows) == 0:
-        return rows.sum()
-    chosen = torch.stack([row[t] for row, t in zip(rows, wanted)])
-    leads = rows - chosen[:, None]
-    highest = leads.amax(dim=1, keepdim=True)
-    nats = (leads - highest).exp().sum(dim=1).log() + highest[:, 0]
-    return nats.sum() / (len(nats) * math.log(2))
 
 
 # 7.9 adamw_step

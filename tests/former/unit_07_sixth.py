@@ -144,16 +144,6 @@ def layer_norm__wrong_sixth_affine_first(
     return moved / size
 
 
-def layer_norm__right_sixth_pairs_of_features(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """All differences of two features: their row means are the deviations, half their mean square the variance."""
-    apart = x.unsqueeze(-1) - x.unsqueeze(-2)
-    deviation = apart.mean(dim=-1)
-    variance = apart.square().mean(dim=(-2, -1)).unsqueeze(-1) / 2
-    return deviation * gamma / (variance + eps).sqrt() + beta
-
-
 def layer_norm__right_sixth_centring_matrix(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
@@ -837,31 +827,6 @@ def pre_norm_block__wrong_sixth_one_norm_for_both(
     return y + _feed_forward(norm(y), *thinking, _gelu)
 
 
-def pre_norm_block__right_sixth_joined_projection(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """One joined matrix for queries, keys and values, attention by einsum with its softmax written out."""
-    p, (B, n, _) = params, x.shape
-    joined = torch.cat([p["W_Q"], p["W_K"], p["W_V"]], dim=1)
-    qkv = _layer_norm(x, p["gamma_1"], p["beta_1"]) @ joined
-    q, k, v = qkv.view(B, n, 3, n_heads, -1).unbind(dim=2)
-    scores = torch.einsum("bihd,bjhd->bhij", q, k) / q.shape[-1] ** 0.5
-    may = torch.ones_like(scores, dtype=torch.bool)
-    if mask is not None:
-        may = mask.expand_as(scores)
-    scores = torch.where(may, scores, torch.finfo(scores.dtype).min)
-    raised = torch.exp(scores - scores.amax(-1, keepdim=True)) * may
-    total = raised.sum(-1, keepdim=True)
-    weights = raised / torch.where(total > 0, total, torch.ones_like(total))
-    mixed = torch.einsum("bhij,bjhd->bihd", weights, v).reshape(B, n, -1)
-    y = torch.addcmul(x + p["b_O"], mixed.new_ones(()), mixed @ p["W_O"])
-    hidden = _gelu(_layer_norm(y, p["gamma_2"], p["beta_2"]) @ p["W_1"] + p["b_1"])
-    return y + p["b_2"] + hidden @ p["W_2"]
-
-
 def pre_norm_block__right_sixth_text_by_text(
     x: torch.Tensor,
     params: dict[str, torch.Tensor],
@@ -1319,53 +1284,6 @@ def adamw_step__wrong_sixth_decay_without_lr(
     )
     m_hat, v_hat = m / (1 - beta1**step), v / (1 - beta2**step)
     return (1 - weight_decay) * w - lr * m_hat / (v_hat.sqrt() + eps), m, v
-
-
-def adamw_step__right_sixth_sums_of_weights(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Adds up the weights that the gradients have in m and v, term by term, and divides by these sums."""
-
-    def fading(old, new, beta):
-        now = (1 - beta) * new + beta * old
-        weights = math.fsum((1 - beta) * beta**age for age in range(step))
-        return now, now / weights
-
-    new_m, mean = fading(m, grad, beta1)
-    new_v, mean_square = fading(v, torch.square(grad), beta2)
-    move = mean / (torch.sqrt(mean_square) + eps)
-    return w - lr * move - (lr * weight_decay) * w, new_m, new_v
-
-
-def adamw_step__right_sixth_corrections_in_the_step(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Both corrections become one factor of the step and one of eps; the tensors are copied and changed in place."""
-    w, m, v = w.clone(), m.clone(), v.clone()
-    m.mul_(beta1).add_(grad, alpha=1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    root = math.sqrt(1 - beta2**step)
-    w.mul_(1 - lr * weight_decay)
-    w.addcdiv_(m, v.sqrt().add_(eps * root), value=-lr * root / (1 - beta1**step))
-    return w, m, v
 
 
 # ---------------------------------------------------------------------------

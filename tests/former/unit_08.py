@@ -206,16 +206,6 @@ def ov_circuit__wrong_columns_and_scale(W_E, W_V, W_O, W_U):
     return W_U.T @ W_O.T @ W_V.T @ W_E.T / math.sqrt(d_model)
 
 
-def ov_circuit__right_outer_products(W_E, W_V, W_O, W_U):
-    """Adds up one outer product for each of the d_v columns of the values."""
-    total = 0
-    for k in range(W_V.shape[1]):
-        fetched = W_E @ W_V[:, k]
-        written = W_O[k] @ W_U
-        total = total + torch.outer(fetched, written)
-    return total
-
-
 # copying_score
 
 
@@ -311,15 +301,6 @@ def composition_score__wrong_query_side_squared(W_QK, W_OV):
     if size == 0:
         return size
     return (W_QK.T @ W_OV.T).square().sum() / size
-
-
-def composition_score__right_grams(W_QK, W_OV):
-    """Finds the norm of the product from the two matrices of dot products of their columns, without the product."""
-    keys, notes = W_QK.T @ W_QK, W_OV.T @ W_OV
-    sizes = keys.trace() * notes.trace()
-    if sizes == 0:
-        return sizes
-    return ((keys * notes).sum().clamp(min=0) / sizes).sqrt()
 
 
 # ablate_head

@@ -258,17 +258,6 @@ def composition_score__wrong_fifth_spectral_above(W_QK, W_OV):
     return torch.linalg.matrix_norm(product, ord=2) / sizes
 
 
-def composition_score__right_fifth_row_by_row(W_QK, W_OV):
-    """Normalises both circuits first, then sends each row that W_OV writes through the key side of W_QK."""
-    if not (W_QK.any() and W_OV.any()):
-        return torch.zeros((), dtype=W_QK.dtype)
-    reads, writes = W_QK / W_QK.abs().max(), W_OV / W_OV.abs().max()
-    reads = reads / torch.linalg.vector_norm(reads)
-    writes = writes / torch.linalg.vector_norm(writes)
-    seen = [reads @ row for row in writes]
-    return torch.linalg.vector_norm(torch.cat(seen))
-
-
 # 8.7 ablate_head
 
 

@@ -108,14 +108,6 @@ def composition_score__wrong_fourth_zero_told_by_the_sum(W_QK, W_OV):
     return norm(W_QK @ W_OV.T) / (norm(W_QK) * norm(W_OV))
 
 
-def composition_score__right_fourth_normalised_first(W_QK, W_OV):
-    """Right: both circuits are brought to size 1 as long vectors (zero stays zero); then one norm is left."""
-    tiny = torch.finfo(W_QK.dtype).tiny
-    later = F.normalize(W_QK.flatten(), dim=0, eps=tiny).view_as(W_QK)
-    earlier = F.normalize(W_OV.flatten(), dim=0, eps=tiny).view_as(W_OV)
-    return torch.linalg.vector_norm(torch.einsum("qm,rm->qr", later, earlier))
-
-
 # 8.7
 
 

@@ -85,12 +85,6 @@ def repeated_sequences__wrong_sixth_repeats_rows_then_reshapes(batch, period, re
     return block.repeat(repeats, 1).reshape(batch, period * repeats)
 
 
-def repeated_sequences__right_sixth_index_modulo_period(batch, period, repeats, vocab_size, generator):
-    """Draws the blocks once and reads column i % period for every position i."""
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block[:, torch.arange(period * repeats) % period]
-
-
 def repeated_sequences__right_sixth_kronecker_product(batch, period, repeats, vocab_size, generator):
     """Kronecker product of a row of integer ones with the block, which sets copies side by side."""
     block = torch.randint(vocab_size, (batch, period), generator=generator)
@@ -261,17 +255,6 @@ def prefix_matching_score__right_sixth_sliced_then_trace(weights, period):
         return weights[..., n:, 0].sum(dim=-1)  # a sum of nothing
     square = weights[..., period:, 1 : 1 + count]
     return torch.einsum("...kk->...", square) / count
-
-
-def prefix_matching_score__right_sixth_gather_per_row(weights, period):
-    """Gathers one column per row, keeps the rows i >= period with torch.where, and divides by their number."""
-    n = weights.shape[-1]
-    i = torch.arange(n)
-    column = (i - (period - 1)).clamp(min=0)
-    index = column[:, None].expand(*weights.shape[:-1], 1)
-    each = weights.gather(-1, index)[..., 0]
-    each = torch.where(i >= period, each, torch.zeros_like(each))
-    return each.sum(dim=-1) / max(n - period, 1)
 
 
 # 8.4 ov_circuit
@@ -489,18 +472,6 @@ def composition_score__right_sixth_scaled_first(W_QK, W_OV):
     return torch.linalg.vector_norm(torch.einsum("qk,rk->qr", W_QK / a, W_OV / b))
 
 
-def composition_score__right_sixth_by_key_directions(W_QK, W_OV):
-    """Sums outer products over the shared key directions k, and takes the norm as that of one long row."""
-    if W_QK.count_nonzero() == 0 or W_OV.count_nonzero() == 0:
-        return torch.zeros((), dtype=W_QK.dtype)
-    A, B = W_QK / W_QK.abs().max(), W_OV / W_OV.abs().max()  # the score does not know their sizes
-    product = 0
-    for k in range(A.shape[1]):
-        product = product + torch.outer(A[:, k], B[:, k])
-    sizes = [torch.cat([*M]).norm() for M in (product, A, B)]
-    return sizes[0] / sizes[1] / sizes[2]
-
-
 # 8.7 ablate_head
 
 
@@ -621,15 +592,6 @@ def in_context_learning_score__wrong_sixth_loss_of_the_mean_probability(losses, 
     """Averages the probabilities exp(-loss) over the batch and takes -ln of the mean, not the mean loss."""
     nats = -(torch.logsumexp(-losses, dim=0) - math.log(losses.shape[0]))
     return nats[late] - nats[early]
-
-
-def in_context_learning_score__right_sixth_text_by_text(losses, early, late):
-    """Goes through the texts in a loop, with a running mean of the differences late minus early."""
-    mean = torch.zeros((), dtype=losses.dtype)
-    for count, text in enumerate(losses.unbind(0), start=1):
-        change = text[late] - text[early]
-        mean = mean + (change - mean) / count
-    return mean
 
 
 def in_context_learning_score__right_sixth_stacked_pairs(losses, early, late):

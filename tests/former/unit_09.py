@@ -72,17 +72,6 @@ def loop_attention__wrong_length_and_keys(Q, K, V):
     return out
 
 
-def loop_attention__right_rows_collected(Q, K, V):
-    """Collects the rows in one list without any tensor to write into, with weights from the logsumexp."""
-    rows = []
-    for queries, keys, values in zip(Q.flatten(0, 1), K.flatten(0, 1), V.flatten(0, 1), strict=True):
-        for query in queries:
-            scores = (keys * query).sum(dim=-1) / math.sqrt(Q.shape[-1])
-            weights = (scores - scores.logsumexp(dim=0)).exp()
-            rows.append((weights[:, None] * values).sum(dim=0))
-    return torch.stack(rows).reshape(Q.shape)
-
-
 # batched_attention
 
 
@@ -137,16 +126,6 @@ def batched_attention__wrong_over_queries_one_ahead(Q, K, V, causal=False):
         later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(2)
         scores = scores.masked_fill(later, -torch.inf)
     return torch.softmax(scores, dim=-2) @ V
-
-
-def batched_attention__right_einsum(Q, K, V, causal=False):
-    """Names the axes in two einsums, and makes the weights from the logsumexp, with a mask of compared positions."""
-    scores = torch.einsum("bhid,bhjd->bhij", Q, K) * Q.shape[-1] ** -0.5
-    if causal:
-        place = torch.arange(Q.shape[-2], device=Q.device)
-        scores = torch.where(place[:, None] >= place, scores, -torch.inf)
-    weights = torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
-    return torch.einsum("bhij,bhjd->bhid", weights, V)
 
 
 # tiled_attention
@@ -229,23 +208,6 @@ def tiled_attention__wrong_whole_blocks_and_sum_unmended(Q, K, V, block_size):
         mix = torch.exp(m - new) * mix + terms @ values
         m = new
     return mix / total
-
-
-def tiled_attention__right_running_logsumexp(Q, K, V, block_size):
-    """Carries a finished output and its logsumexp, the two of which a block's terms join, and never divides."""
-    d = Q.shape[-1]
-    seen, out = None, None
-    for start in range(0, K.shape[2], block_size):
-        keys, values = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        scores = Q @ keys.mT * d**-0.5
-        here = scores.logsumexp(dim=-1, keepdim=True)
-        if seen is None:
-            seen, out = here, torch.exp(scores - here) @ values
-        else:
-            both = torch.logaddexp(seen, here)
-            out = torch.exp(seen - both) * out + torch.exp(scores - both) @ values
-            seen = both
-    return out
 
 
 # attention_flops
@@ -570,27 +532,6 @@ def tiled_causal_attention__wrong_zero_scores_and_unscaled(Q, K, V, block_size):
     return torch.cat(outs, dim=2)
 
 
-def tiled_causal_attention__right_keys_outside(Q, K, V, block_size):
-    """Loops over the blocks of keys outside and those of queries inside, with a list of states, one per query block."""
-    queries, keys, values = (x.split(block_size, dim=2) for x in (Q, K, V))
-    states = [None] * len(queries)
-    for block, (k, v) in enumerate(zip(keys, values, strict=True)):
-        for number in range(block, len(queries)):
-            q = queries[number]
-            scores = q @ k.mT / math.sqrt(Q.shape[-1])
-            if number == block:
-                later = torch.ones(scores.shape[-2:], dtype=torch.bool, device=Q.device).triu(1)
-                scores = scores.masked_fill(later, -math.inf)
-            here = scores.logsumexp(dim=-1, keepdim=True)
-            if states[number] is None:
-                states[number] = here, torch.exp(scores - here) @ v
-            else:
-                seen, out = states[number]
-                both = torch.logaddexp(seen, here)
-                states[number] = both, torch.exp(seen - both) * out + torch.exp(scores - both) @ v
-    return torch.cat([out for _, out in states], dim=2)
-
-
 # flash_bytes
 
 
@@ -722,27 +663,3 @@ def flash_backward__wrong_no_row_sum_and_scale(Q, K, V, out, logsumexp, d_out, b
         dK[:, :, part] = dS.mT @ Q
         dV[:, :, part] = A.mT @ d_out
     return dQ, dK, dV
-
-
-def flash_backward__right_two_walks(Q, K, V, out, logsumexp, d_out, block_size):
-    """Walks over the keys twice: first for the rows' sums of weight times its gradient, then for the gradients."""
-    scale = Q.shape[-1] ** -0.5
-    blocks = list(zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True))
-
-    def weights_of(keys):
-        scores = torch.einsum("bhid,bhjd->bhij", Q, keys) * scale
-        return torch.exp(scores - logsumexp.unsqueeze(-1))
-
-    expected = 0
-    for keys, values in blocks:
-        slopes = torch.einsum("bhid,bhjd->bhij", d_out, values)
-        expected = expected + (weights_of(keys) * slopes).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = 0, [], []
-    for keys, values in blocks:
-        weights = weights_of(keys)
-        slopes = torch.einsum("bhid,bhjd->bhij", d_out, values)
-        moves = weights * (slopes - expected) * scale
-        dQ = dQ + torch.einsum("bhij,bhjd->bhid", moves, keys)
-        dK.append(torch.einsum("bhij,bhid->bhjd", moves, Q))
-        dV.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
-    return dQ, torch.cat(dK, dim=2), torch.cat(dV, dim=2)

@@ -205,24 +205,6 @@ def tiled_attention__wrong_fifth_m_overwritten_before_factor(Q, K, V, block_size
     return o / ell
 
 
-def tiled_attention__right_fifth_finished_blocks_merged_backwards(Q, K, V, block_size):
-    """From the last block to the first; finished outputs are merged by a sigmoid of the logsumexps' difference."""
-    n, d = Q.shape[-2:]
-    out = level = None
-    for start in reversed(range(0, n, block_size)):
-        stop = min(n, start + block_size)
-        s = torch.einsum("bhid,bhjd->bhij", Q, K[:, :, start:stop]) / math.sqrt(d)
-        lse = s.logsumexp(-1, keepdim=True)
-        mine = torch.exp(s - lse) @ V[:, :, start:stop]
-        if out is None:
-            out, level = mine, lse
-        else:
-            share = torch.sigmoid(lse - level)
-            out = share * mine + (1 - share) * out
-            level = torch.logaddexp(level, lse)
-    return out
-
-
 # 9.4 attention_flops
 
 
@@ -667,20 +649,3 @@ def flash_backward__wrong_fifth_delta_as_a_mean(Q, K, V, out, logsumexp, d_out, 
         grads_k.append(torch.einsum("bhij,bhid->bhjd", ds, Q))
         grad_q = grad_q + torch.einsum("bhij,bhjd->bhid", ds, kb)
     return grad_q, torch.cat(grads_k, dim=2), torch.cat(grads_v, dim=2)
-
-
-def flash_backward__right_fifth_extra_column(Q, K, V, out, logsumexp, d_out, block_size):
-    """d_out gets a column -delta and V a column of ones, so one product makes dP - delta; blocks from the end."""
-    n, d = Q.shape[-2:]
-    scale = 1 / math.sqrt(d)
-    wide = torch.cat([d_out, -(d_out * out).sum(-1, keepdim=True)], dim=-1)
-    dQ = torch.zeros_like(Q)
-    dK, dV = [], []
-    for start in reversed(range(0, n, block_size)):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        A_t = torch.exp((k @ Q.mT) * scale - logsumexp.unsqueeze(-2))
-        G_t = A_t * (torch.cat([v, torch.ones_like(v[..., :1])], -1) @ wide.mT)
-        dQ = dQ + scale * torch.einsum("bhji,bhjd->bhid", G_t, k)
-        dK.insert(0, scale * (G_t @ Q))
-        dV.insert(0, A_t @ d_out)
-    return dQ, torch.cat(dK, dim=-2), torch.cat(dV, dim=-2)

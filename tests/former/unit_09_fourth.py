@@ -239,17 +239,6 @@ def flash_bytes__wrong_fourth_extra_block_and_no_output(n, d, block_q, bytes_per
     return (n + 2 * keys) * d * bytes_per_value
 
 
-def flash_bytes__right_fourth_counts_when_each_key_comes(n, d, block_q, bytes_per_value=2, causal=False):
-    """Right: asks of the keys, not of the blocks; those of block b are wanted by all blocks, or by b and later ones."""
-    whole, rest = divmod(n, block_q)
-    n_blocks = whole + (rest > 0)
-    if causal:
-        visits = block_q * sum(range(n_blocks - whole + 1, n_blocks + 1)) + rest
-    else:
-        visits = n_blocks * n
-    return 2 * d * bytes_per_value * (n + visits)
-
-
 # 9.10
 
 

@@ -122,40 +122,6 @@ def loop_attention__wrong_sixth_one_added_to_denominator(Q, K, V):
     return out
 
 
-def loop_attention__right_sixth_online_over_keys(Q, K, V):
-    """A fourth loop over the keys with running maximum, sum and mix for each single query."""
-    B, h, n, d = Q.shape
-    rows = []
-    for b in range(B):
-        for head in range(h):
-            for i in range(n):
-                top = Q.new_tensor(-math.inf)
-                total, mix = Q.new_zeros(()), Q.new_zeros(d)
-                for j in range(n):
-                    s = (Q[b, head, i] * K[b, head, j]).sum() / math.sqrt(d)
-                    new = torch.maximum(top, s)
-                    factor, term = torch.exp(top - new), torch.exp(s - new)
-                    total = total * factor + term
-                    mix = mix * factor + term * V[b, head, j]
-                    top = new
-                rows.append(mix / total)
-    return torch.stack(rows).reshape(B, h, n, d)
-
-
-def loop_attention__right_sixth_logsumexp_einsum(Q, K, V):
-    """Loops over batch and query, all heads by einsum, weights as exp(score - logsumexp)."""
-    B, h, n, d = Q.shape
-    sequences = []
-    for q, k, v in zip(Q, K, V):
-        rows = []
-        for i in range(n):
-            s = torch.einsum("hd,hjd->hj", q[:, i] / d**0.5, k)
-            w = torch.exp(s - s.logsumexp(-1, keepdim=True))
-            rows.append(torch.einsum("hj,hjd->hd", w, v))
-        sequences.append(torch.stack(rows, dim=1))
-    return torch.stack(sequences)
-
-
 # ---------------------------------------------------------------------------------------------------------------
 # 9.2 batched_attention
 
@@ -395,38 +361,6 @@ def tiled_attention__wrong_sixth_factor_shrinks_new_terms_too(Q, K, V, block_siz
         factor = torch.exp(m - new)
         state = new, (l + p.sum(-1, keepdim=True)) * factor, (o + p @ v) * factor
     return state[2] / state[1]
-
-
-def tiled_attention__right_sixth_merges_finished_blocks_by_logsumexp(Q, K, V, block_size):
-    """Every block gives a finished softmax mix and its logsumexp; two finished mixes are joined with logaddexp."""
-    lse, out = None, None
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
-        s = Q @ k.mT / math.sqrt(Q.shape[-1])
-        here, mix = s.logsumexp(-1, keepdim=True), s.softmax(-1) @ v
-        if lse is None:
-            lse, out = here, mix
-        else:
-            both = torch.logaddexp(lse, here)
-            out = out * torch.exp(lse - both) + mix * torch.exp(here - both)
-            lse = both
-    return out
-
-
-def tiled_attention__right_sixth_back_to_front_head_by_head(Q, K, V, block_size):
-    """Loops over sequences and heads, walks through the blocks of keys from the last to the first."""
-    B, h, n, d = Q.shape
-    done = []
-    for q, k, v in zip(Q.flatten(0, 1), K.flatten(0, 1), V.flatten(0, 1)):
-        m, l, o = q.new_full((n,), -math.inf), q.new_zeros(n), torch.zeros_like(q)
-        for first in reversed(range(0, n, block_size)):
-            s = (k[first : first + block_size] @ q.T) / math.sqrt(d)  # (block, n)
-            new = torch.maximum(m, s.amax(0))
-            p, f = torch.exp(s - new), torch.exp(m - new)
-            l = l * f + p.sum(0)
-            o = o * f[:, None] + p.T @ v[first : first + block_size]
-            m = new
-        done.append(o / l[:, None])
-    return torch.stack(done).reshape(B, h, n, d)
 
 
 # ---------------------------------------------------------------------------------------------------------------
@@ -774,21 +708,6 @@ def median_time__wrong_sixth_starts_clock_after_the_call(run, synchronize, clock
     return float(statistics.median(waits))
 
 
-def median_time__right_sixth_sorted_as_it_goes(run, synchronize, clock, warmup, repeats):
-    """Keeps the times sorted with bisect and takes the mean of the places (k - 1) // 2 and k // 2."""
-    ordered = []
-    for number in range(warmup + repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        lap = clock() - start
-        if number >= warmup:
-            bisect.insort(ordered, lap)
-    k = len(ordered)
-    return (ordered[(k - 1) // 2] + ordered[k // 2]) / 2
-
-
 def median_time__right_sixth_peels_both_ends(run, synchronize, clock, warmup, repeats):
     """Takes away the smallest and the largest until one or two times are left, and their mean."""
     while warmup > 0:
@@ -998,30 +917,6 @@ def tiled_causal_attention__right_sixth_keys_in_the_outer_loop(Q, K, V, block_si
             p, f = torch.exp(s - new), torch.exp(m - new)
             states[a] = new, l * f + p.sum(-1, keepdim=True), o * f + p @ v
     return torch.cat([o / l for _, l, o in states], dim=2)
-
-
-def tiled_causal_attention__right_sixth_from_the_diagonal_leftwards(Q, K, V, block_size):
-    """Each block of queries begins with the tile on the diagonal and joins finished mixes leftwards by logaddexp."""
-    n, d = Q.shape[-2:]
-    place = torch.arange(n, device=Q.device)
-    pieces = []
-    for a in range(0, n, block_size):
-        q, i = Q[:, :, a : a + block_size], place[a : a + block_size, None]
-        lse = out = None
-        for b in range(a, -1, -block_size):
-            j = place[b : b + block_size]
-            s = torch.einsum("bhid,bhjd->bhij", q, K[:, :, b : b + block_size]) / d**0.5
-            s = s.masked_fill(j > i, -math.inf)
-            z = s.logsumexp(-1, keepdim=True)
-            y = torch.exp(s - z) @ V[:, :, b : b + block_size]
-            if lse is None:
-                lse, out = z, y
-            else:
-                joint = torch.logaddexp(lse, z)
-                out = out * torch.exp(lse - joint) + y * torch.exp(z - joint)
-                lse = joint
-        pieces.append(out)
-    return torch.cat(pieces, dim=2)
 
 
 # ---------------------------------------------------------------------------------------------------------------

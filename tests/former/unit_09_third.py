@@ -60,13 +60,6 @@ def attention_flops__wrong_third_width_shared(batch, n_heads, n, d_head):
     return 4 * batch * n_heads * n * n * (d_head // n_heads)
 
 
-def attention_flops__right_third_per_entry(batch, n_heads, n, d_head):
-    """Counts entries of the scores and of the output, each with the length of its sum."""
-    scores = n * n * (d_head + d_head)
-    output = n * d_head * (n + n)
-    return sum(scores + output for _ in range(n_heads)) * batch
-
-
 def score_matrix_bytes__wrong_third_bits(batch, n_heads, n, bytes_per_value=2):
     """Takes bytes per value for bits and divides by 8; the heads are forgotten, too."""
     return batch * n * n * bytes_per_value // 8

@@ -142,13 +142,6 @@ def rms_norm__wrong_outside_and_one_less(x, gamma, eps=1e-6):
     return gamma * x / root
 
 
-def rms_norm__right_dot_with_itself(x, gamma, eps=1e-6):
-    """Takes the sum of squares as each token's dot product with itself, with d * eps added, and an inverse root."""
-    d = x.shape[-1]
-    square = torch.einsum("...i,...i->...", x, x).unsqueeze(-1)
-    return x * (gamma * math.sqrt(d)) * torch.rsqrt(square + d * eps)
-
-
 # swiglu
 
 
@@ -544,25 +537,6 @@ def latent_step__wrong_newest_first_and_latent_root(x, cache, params, n_heads):
     return heads.flatten(1)[:, None] @ params["W_O"], C
 
 
-def latent_step__right_folded_weights(x, cache, params, n_heads):
-    """Folds W_Q with W_UK, and W_UV with W_O, into two matrices for each head, and adds up the heads' results."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    blocks = [
-        params["W_Q"].chunk(n_heads, dim=1),
-        params["W_UK"].chunk(n_heads, dim=1),
-        params["W_UV"].chunk(n_heads, dim=1),
-        params["W_O"].chunk(n_heads, dim=0),
-    ]
-    out = torch.zeros_like(x)
-    for W_Q, W_UK, W_UV, W_O in zip(*blocks, strict=True):
-        ask = x @ (W_Q @ W_UK.T)
-        scores = (C @ ask.mT).squeeze(-1) / math.sqrt(W_Q.shape[1])
-        weights = (scores - scores.logsumexp(dim=1, keepdim=True)).exp()
-        read = torch.einsum("bt,btl->bl", weights, C)
-        out = out + (read @ (W_UV @ W_O))[:, None]
-    return out, C
-
-
 # delta_rule
 
 
@@ -612,18 +586,3 @@ def delta_rule__wrong_beta_of_reader_and_state(Q, K, V, beta, state=None):
     system = torch.eye(n, dtype=K.dtype) + (K @ K.mT).tril(-1) * beta[..., None, :]
     U = torch.linalg.solve_triangular(system, beta[..., None] * V, upper=False)
     return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__right_chunks_by_powers(Q, K, V, beta, state=None):
-    """Goes in chunks of 16, and inverts each chunk's system exactly by a product of powers, without a solver."""
-    S = K.new_zeros(*K.shape[:2], K.shape[-1], V.shape[-1]) if state is None else state
-    outs = []
-    for q, k, v, b in zip(*(x.split(16, dim=2) for x in (Q, K, V, beta)), strict=True):
-        power = -b[..., None] * torch.einsum("bhid,bhjd->bhij", k, k).tril(-1)
-        U = b[..., None] * (v - k @ S)
-        for _ in range(4):
-            U = U + power @ U
-            power = power @ power
-        outs.append(q @ S + (q @ k.mT).tril() @ U)
-        S = S + k.mT @ U
-    return torch.cat(outs, dim=2), S

@@ -92,17 +92,6 @@ def rotate__wrong_fifth_result_interleaved(x, positions, base=10000.0):
     return turned.flatten(-2)
 
 
-def rotate__right_fifth_complex_numbers(x, positions, base=10000.0):
-    """Each pair is a complex number, multiplied by exp(i angle) made in float64."""
-    d = x.shape[-1]
-    z = torch.complex(x[..., : d // 2].contiguous(), x[..., d // 2 :].contiguous())
-    speeds = torch.exp(-math.log(base) * torch.arange(0, d, 2, dtype=torch.float64, device=x.device) / d)
-    angles = positions.to(torch.float64).unsqueeze(-1) * speeds
-    turn = torch.polar(torch.ones_like(angles), angles).to(z.dtype)
-    z = z * turn
-    return torch.cat([z.real, z.imag], dim=-1)
-
-
 # 10.2 rms_norm
 
 
@@ -129,14 +118,6 @@ def rms_norm__wrong_fifth_mean_absolute_value(x, gamma, eps=1e-6):
     """The root is taken of each square before the mean: mean(sqrt(x**2 + eps)), about the mean size of the entries."""
     size = torch.sqrt(x**2 + eps).mean(dim=-1, keepdim=True)
     return gamma * (x / size)
-
-
-def rms_norm__right_fifth_product_with_a_column(x, gamma, eps=1e-6):
-    """The mean of the squares is a product with a column of 1/d; then a power of -1/2."""
-    d = x.shape[-1]
-    column = x.new_full((d, 1), 1 / d)
-    inverse_root = ((x * x) @ column + eps) ** -0.5
-    return x * inverse_root * gamma
 
 
 # 10.3 swiglu
@@ -169,13 +150,6 @@ def swiglu__wrong_fifth_sigmoid_of_1702(x, W_gate, W_up, W_down):
         return z / (1 + torch.exp(-1.702 * z.clamp(-40, 40)))
 
     return torch.einsum("...f,fd->...d", act(x @ W_gate) * (x @ W_up), W_down)
-
-
-def swiglu__right_fifth_one_product_and_glu(x, W_gate, W_up, W_down):
-    """One product with both weights side by side, cut in halves; z sigmoid(z) through tanh."""
-    gate, up = (x @ torch.cat([W_gate, W_up], dim=1)).chunk(2, dim=-1)
-    opened = 0.5 * (1 + torch.tanh(gate / 2))
-    return (up * gate * opened) @ W_down
 
 
 # 10.4 sliding_window_mask
@@ -297,27 +271,6 @@ def modern_block__wrong_fifth_no_mask_without_window(x, params, n_heads, n_kv_he
     )
 
 
-def modern_block__right_fifth_heads_one_by_one(x, params, n_heads, n_kv_heads, positions, window=None):
-    """A loop over query heads, each with its slices of the weights; their shares of W_O are added up."""
-    n = x.shape[1]
-    d = params["gamma_q"].shape[0]
-    z = _rms_norm(x, params["gamma_1"])
-    row = torch.arange(n, device=x.device)
-    back = row[:, None] - row
-    seen = (back >= 0) & (back < (n if window is None else window))
-    y = x
-    for head in range(n_heads):
-        group = head * n_kv_heads // n_heads
-        own, shared = slice(head * d, (head + 1) * d), slice(group * d, (group + 1) * d)
-        q = _rotate(_rms_norm(z @ params["W_Q"][:, own], params["gamma_q"]), positions)
-        k = _rotate(_rms_norm(z @ params["W_K"][:, shared], params["gamma_k"]), positions)
-        scores = torch.einsum("bid,bjd->bij", q, k) / math.sqrt(d)
-        weights = scores.masked_fill(~seen, -math.inf).softmax(-1)
-        y = y + weights @ (z @ params["W_V"][:, shared]) @ params["W_O"][own]
-    u = _rms_norm(y, params["gamma_2"])
-    return y + _swiglu(u, params["W_gate"], params["W_up"], params["W_down"])
-
-
 # 10.6 sink_attention
 
 
@@ -430,24 +383,6 @@ def linear_attention__wrong_fifth_fades_after_reading(Q, K, V, decay=None, state
         if decay is not None:
             S = decay[:, :, t].reshape(*k.shape[:2], 1, 1) * S
     return torch.stack(out, dim=2), S
-
-
-def linear_attention__right_fifth_table_of_decays_grown_by_rows(Q, K, V, decay=None, state=None):
-    """A table of shares grows row by row (old row times a_t, then 1); all outputs are one masked product."""
-    B, h, n, d_k = K.shape
-    start = K.new_zeros(B, h, d_k, V.shape[-1]) if state is None else state
-    a = K.new_ones(B, h, n) if decay is None else decay
-    shares = [K.new_ones(B, h, 1)]  # of the first state, before any token
-    rows = []
-    for t in range(n):
-        row = torch.cat([shares[-1] * a[:, :, t : t + 1], K.new_ones(B, h, 1)], dim=-1)
-        shares.append(row)
-        rows.append(F.pad(row, (0, n - 1 - t)))
-    table = torch.stack(rows, dim=2)
-    first, among = table[..., :1], table[..., 1:]
-    out = (Q @ K.mT * among) @ V + first * (Q @ start)
-    end = first[:, :, -1:] * start + (K * among[:, :, -1, :, None]).mT @ V
-    return out, end
 
 
 # 10.8 latent_step
@@ -570,19 +505,3 @@ def delta_rule__wrong_fifth_first_state_not_taken_off(Q, K, V, beta, state=None)
     U = torch.linalg.solve(A, diag @ V)
     out = Q @ S + (Q @ K.mT).tril() @ U
     return out, S + K.mT @ U
-
-
-def delta_rule__right_fifth_chunks_of_sixteen(Q, K, V, beta, state=None):
-    """Chunks of 16 tokens; in each one triangular system is solved for V and K at once, and the state handed on."""
-    S = K.new_zeros(*K.shape[:2], K.shape[-1], V.shape[-1]) if state is None else state
-    outs = []
-    for q, k, v, b in zip(Q.split(16, 2), K.split(16, 2), V.split(16, 2), beta.split(16, 2)):
-        size = k.shape[2]
-        earlier = torch.ones(size, size, dtype=k.dtype, device=k.device).tril(-1)
-        system = torch.eye(size, dtype=k.dtype, device=k.device) + b.unsqueeze(-1) * (k @ k.mT) * earlier
-        both = torch.cat([b.unsqueeze(-1) * v, b.unsqueeze(-1) * k], dim=-1)
-        solved = torch.linalg.solve_triangular(system, both, upper=False)
-        u = solved[..., : v.shape[-1]] - solved[..., v.shape[-1] :] @ S
-        outs.append(q @ S + (q @ k.mT * earlier + torch.diag_embed((q * k).sum(-1))) @ u)
-        S = S + k.mT @ u
-    return torch.cat(outs, dim=2), S

@@ -159,15 +159,6 @@ def sink_attention__wrong_fourth_a_sink_beside_every_key(Q, K, V, sink, mask=Non
     return both[..., : K.shape[2]] @ V
 
 
-def sink_attention__right_fourth_gate_behind_plain_attention(Q, K, V, sink, mask=None):
-    """Right: plain attention, times a gate; the keys' share is the sigmoid of their logsumexp minus the sink."""
-    scores = Q @ K.mT * Q.shape[-1] ** -0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(Q.dtype).min / 4)
-    share = torch.sigmoid(scores.logsumexp(dim=-1, keepdim=True) - sink.reshape(-1, 1, 1))
-    return share * (scores.softmax(dim=-1) @ V)
-
-
 # 10.7
 
 

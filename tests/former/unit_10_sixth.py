@@ -230,14 +230,6 @@ def rms_norm__wrong_sixth_eps_inside_the_mean_once(x: torch.Tensor, gamma: torch
     return x.div(root).mul(gamma)
 
 
-def rms_norm__right_sixth_length_with_one_more_column(x: torch.Tensor, gamma: torch.Tensor, eps: float = 1e-6):
-    """The divisor is the length of the row over sqrt(d) with one more column, sqrt(eps)."""
-    d = x.shape[-1]
-    last = torch.full_like(x[..., :1], math.sqrt(eps))
-    longer = torch.cat([x / math.sqrt(d), last], dim=-1)
-    return x / torch.linalg.vector_norm(longer, dim=-1, keepdim=True) * gamma
-
-
 def rms_norm__right_sixth_token_by_token(x: torch.Tensor, gamma: torch.Tensor, eps: float = 1e-6):
     """Flattens all tokens into rows, norms one after another with a dot product, and restores the shape."""
     rows = x.reshape(-1, x.shape[-1])
@@ -322,28 +314,6 @@ def swiglu__wrong_sixth_up_taken_from_the_gate(
     hidden = x @ W_gate
     hidden = hidden * F.silu(hidden)
     return hidden @ W_down
-
-
-def swiglu__right_sixth_half_tangent(
-    x: torch.Tensor, W_gate: torch.Tensor, W_up: torch.Tensor, W_down: torch.Tensor
-):
-    """One product with both weights side by side, and silu(z) = z/2 (1 + tanh(z/2))."""
-    both = x @ torch.cat([W_up, W_gate], dim=1)
-    up, z = both.chunk(2, dim=-1)
-    half = z / 2
-    return (half * up + half * up * torch.tanh(half)) @ W_down
-
-
-def swiglu__right_sixth_unit_by_unit(
-    x: torch.Tensor, W_gate: torch.Tensor, W_up: torch.Tensor, W_down: torch.Tensor
-):
-    """A sum over the d_ff hidden units: each adds its row of W_down times its opened number."""
-    out = torch.zeros_like(x)
-    for f in range(W_down.shape[0]):
-        z = (x * W_gate[:, f]).sum(-1, keepdim=True)
-        up = (x * W_up[:, f]).sum(-1, keepdim=True)
-        out = out + F.silu(z) * up * W_down[f]
-    return out
 
 
 # 10.4 sliding_window_mask
@@ -844,27 +814,6 @@ def sink_attention__right_sixth_share_of_the_keys(
     return plain * share.unsqueeze(-1)
 
 
-def sink_attention__right_sixth_one_more_key_in_one_more_column(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    sink: torch.Tensor,
-    mask: torch.Tensor | None = None,
-):
-    """Queries get a column of ones, and a further key (0, ..., 0, sink) with the value 0 brings the sink by the product itself."""
-    B, h, n, d = Q.shape
-    m = K.shape[2]
-    Q1 = torch.cat([Q / math.sqrt(d), torch.ones_like(Q[..., :1])], dim=-1)
-    K1 = F.pad(K, (0, 1))
-    last = torch.cat([torch.zeros(h, d, dtype=K.dtype), sink[:, None]], dim=1)
-    K1 = torch.cat([K1, last[None, :, None].expand(B, h, 1, d + 1)], dim=2)
-    V1 = F.pad(V, (0, 0, 0, 1))
-    allowed = torch.ones(B, h, n, m + 1, dtype=torch.bool)
-    if mask is not None:
-        allowed[..., :m] = mask
-    return _masked_softmax(torch.einsum("bhid,bhjd->bhij", Q1, K1), allowed) @ V1
-
-
 # 10.7 linear_attention
 
 
@@ -1222,45 +1171,6 @@ def latent_step__wrong_sixth_heads_merged_column_first(
     return torch.matmul(o.reshape(x.shape[0], 1, -1), params["W_O"]), C
 
 
-def latent_step__right_sixth_block_diagonal_weights(
-    x: torch.Tensor,
-    cache: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-):
-    """Queries on a block diagonal (h, h*d_head) meet W_UK as it is; behind it only the diagonal blocks are kept."""
-    B, h = len(x), n_heads
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    own = torch.eye(h, dtype=x.dtype)
-    Q = (x @ params["W_Q"]).view(B, 1, h, -1)
-    d_head = Q.shape[-1]
-    spread = (own[:, :, None] * Q).flatten(2)  # (B, h, h*d_head), zeros off the blocks
-    A = torch.softmax(spread @ params["W_UK"].T @ C.mT / math.sqrt(d_head), dim=-1)
-    every = (A @ C @ params["W_UV"]).view(B, h, h, -1)  # head a through the block b
-    heads = every.diagonal(dim1=1, dim2=2).transpose(1, 2)
-    return heads.flatten(1).unsqueeze(1) @ params["W_O"], C
-
-
-def latent_step__right_sixth_two_parts_of_the_softmax(
-    x: torch.Tensor,
-    cache: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-):
-    """Head by head in the latent, with the old latents and the new one kept apart, both with the common maximum taken off."""
-    new = x @ params["W_DKV"]
-    heads = []
-    for W_Q, W_UK, W_UV in zip(*(params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_UK", "W_UV"))):
-        asked = (x @ W_Q) @ W_UK.T / math.sqrt(W_Q.shape[1])
-        own = (asked * new).sum(-1, keepdim=True)
-        old = asked @ cache.mT
-        top = torch.cat([old, own], dim=-1).amax(dim=-1, keepdim=True)
-        e_old, e_own = (old - top).exp(), (own - top).exp()
-        latent = (e_old @ cache + e_own * new) / (e_old.sum(-1, keepdim=True) + e_own)
-        heads.append(latent @ W_UV)
-    return torch.cat(heads, dim=-1) @ params["W_O"], torch.cat([cache, new], dim=1)
-
-
 # 10.9 delta_rule
 
 
@@ -1401,28 +1311,6 @@ def delta_rule__wrong_sixth_state_added_to_in_place(
     out = Q @ state + (Q @ K.mT).tril() @ U
     state += K.mT @ U
     return out, state
-
-
-def delta_rule__right_sixth_chunks_of_eight_by_doubling(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    beta: torch.Tensor,
-    state: torch.Tensor | None = None,
-):
-    """Chunks of eight; in each the inverse of I + A is (I - A)(I + A^2)(I + A^4), exact since A^8 = 0; the state goes on."""
-    S = K.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
-    outs = []
-    for q, k, v, b in zip(*(one.split(8, dim=2) for one in (Q, K, V, beta[..., None]))):
-        A = (b * (k @ k.mT)).tril(-1)
-        A2 = A @ A
-        U = b * (v - k @ S)
-        U = U + A2 @ (A2 @ U)
-        U = U + A2 @ U
-        U = U - A @ U
-        outs.append(q @ S + (q @ k.mT).tril() @ U)
-        S = S + k.mT @ U
-    return torch.cat(outs, dim=2), S
 
 
 def delta_rule__right_sixth_state_as_earlier_tokens(

@@ -48,12 +48,6 @@ def sliding_window_mask__wrong_third_no_offset(n_new, n_total, window):
     return (j <= i) & (j > i - window)
 
 
-def sliding_window_mask__right_third_triangles(n_new, n_total, window):
-    """Cuts the last rows from the difference of two triangles."""
-    full = torch.ones(n_total, n_total).tril() - torch.ones(n_total, n_total).tril(-window)
-    return full[n_total - n_new :] > 0.5
-
-
 def modern_block__wrong_third_tiled_groups(x, params, n_heads, n_kv_heads, positions, window=None):
     """Hands out the key and value heads in turn (0 1 0 1) instead of in groups (0 0 1 1)."""
     B, n, _ = x.shape
