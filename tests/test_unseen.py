@@ -34,6 +34,9 @@ def test_there_are_four_wrong_answers_to_every_function_of_these_units():
     counts = {name: 0 for unit in RECORDED["units"] for name in exercises(unit)}
     for name, _ in figure.answers([]):
         counts[name.partition("__")[0]] += "__wrong_" in name
+    written = "".join(path.read_text(encoding="utf-8") for path in figure.FOLDER.glob("unit_*.py"))
+    for name in figure.OUTSIDE:  # written like the others, and not measured
+        counts[name.partition("__")[0]] += "__wrong_" in name and f"def {name}(" in written
     assert min(counts.values()) >= 4, counts
 
 
