@@ -88,6 +88,11 @@ def seed() -> Drawn:
     return Drawn("", lambda rng, shape, sizes: Rng(int(rng.integers(2**31))))
 
 
+def other_order(drawn: dict[str, Any]) -> dict[str, Any]:
+    """What was drawn, with `params` in another order: an answer goes by its names."""
+    return {**drawn, "params": dict(reversed(drawn["params"].items()))}
+
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Layouts: the same numbers, elsewhere in memory
 

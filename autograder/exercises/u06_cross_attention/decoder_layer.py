@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts as attention
-from ..kit import Drawn, Leaf, exercise, mask, normal, size, strided, weights
+from ..kit import Drawn, Leaf, exercise, mask, normal, other_order, size, strided, weights
 from .cross_attention import cross_attention
 from .cross_attention import plain as plain_cross_attention
 from .decoder_slips import add, in_both, in_turn, layer, one_scale
@@ -62,9 +62,7 @@ def cases(case):
     yield case("edge cases", "a single sequence (B = 1)", B=1, n=range(5, 8))
     yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)
     yield case("edge cases", "memory that is not contiguous", n=longer, layout=strided)
-    drawn = case.draw(n=longer)
-    drawn["params"] = dict(reversed(drawn["params"].items()))
-    yield case("edge cases", "params in another order", **drawn)
+    yield case("edge cases", "params in another order", **other_order(case.draw(n=longer)))
     for part, source in (("self", {}), ("cross", {"m": range(5, 11), "source_mask": PADDED})):
         drawn = case.draw(n=longer, **source)
         drawn["params"][f"{part}_W_Q"] *= 90

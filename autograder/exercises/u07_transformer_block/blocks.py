@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kit import Case, Cases, Drawn, Row, by_columns, mask, normal, strided, weights
+from ..kit import Case, Cases, Drawn, Row, by_columns, mask, normal, other_order, strided, weights
 from .feed_forward import feed_forward
 from .norms import over_last, over_tokens
 from .parts import gain, named
@@ -83,9 +83,7 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "params": by_columns})
-    drawn = case.draw()
-    drawn["params"] = dict(reversed(drawn["params"].items()))
-    yield case("edge cases", "params in another order", **drawn)
+    yield case("edge cases", "params in another order", **other_order(case.draw()))
 
 
 def causal_too(mask: Tensor | None, n: int) -> Tensor:

@@ -61,9 +61,9 @@ def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False):
 
     warm: whether it is warm before, so that the first runs are the fastest.
     """
-    slow = (
-        rng.uniform(0.002, 0.004, warmup) if warm else rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
-    )
+    slow = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
+    if warm:
+        slow = rng.uniform(0.002, 0.004, warmup)
     late = np.where(rng.random(repeats) < 0.3, rng.uniform(0.01, 0.03, repeats), 0)
     durations = np.concatenate([slow, rng.uniform(0.010, 0.014, repeats) + late, rng.uniform(0.001, 0.003, 40)])
     start = float(rng.uniform(100, 900))

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..attention_parts import INTERLEAVED, merge, split, split_interleaved
-from ..kit import Leaf, exercise, normal, profile, size, weights
+from ..kit import Leaf, exercise, normal, other_order, profile, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u07_transformer_block.parts import named
@@ -67,9 +67,7 @@ def cases(case):
     drawn = case.draw()
     drawn["cache"] *= 1e4
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
-    drawn = case.draw()
-    drawn["params"] = dict(reversed(drawn["params"].items()))
-    yield case("edge cases", "params in another order", **drawn)
+    yield case("edge cases", "params in another order", **other_order(case.draw()))
     for heads in case.rng.permutation(range(3, 6))[:2]:
         yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
 

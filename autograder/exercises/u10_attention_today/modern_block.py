@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import merge, split
-from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, size, strided, weights
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, normal, other_order, size, strided, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u05_mqa_gqa.parts import attention, in_groups
@@ -124,9 +124,7 @@ def cases(case):
     yield case("edge cases", "one key/value head (g = 1)", h=4, g=1, **LOOSE)
     apart = {"x": strided, "params": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart, **heads[0], **LOOSE)
-    drawn = case.draw(**heads[1])
-    drawn["params"] = dict(reversed(drawn["params"].items()))
-    yield case("edge cases", "params in another order", **drawn, **LOOSE)
+    yield case("edge cases", "params in another order", **other_order(case.draw(**heads[1])), **LOOSE)
 
 
 def block(

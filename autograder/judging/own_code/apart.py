@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from ...exercises.kit.records import Case
 from ...worker.notes import TIMES_WHOLE
 from ..posed import Posed
 from ..variants.edit import called
+from .flow import inputs_of
 from .mend import text_of
 from .program import OwnProgram
 from .way import as_array
@@ -96,22 +97,18 @@ def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[
 
 def _changes(values: Values, number: int, node: ast.Call) -> bool | None:
     """Is what comes out other than what goes in? None where it is not known."""
+    given = [getattr(each, "number", -1) for each in inputs_of(node)]
     latest: dict[int, np.ndarray] = {}
     found: bool | None = None
     for at, value in values:
         array = as_array(value)
         if at == number and array is not None:
-            inputs = [latest[each] for each in _inputs(node) if each in latest and latest[each].shape == array.shape]
+            inputs = [latest[each] for each in given if each in latest and latest[each].shape == array.shape]
             if inputs and array.size > 1:
                 found = bool(found) or not any(np.array_equal(array, each, equal_nan=True) for each in inputs)
         if array is not None:
             latest[at] = array
     return found
-
-
-def _inputs(node: ast.Call) -> Iterator[int]:
-    owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-    return (getattr(each, "number", -1) for each in (*owner, *node.args))
 
 
 def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values], case: Case) -> Finding | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-import inspect
 
 from ...data import Finding
 from ..posed import Posed
 from ..variants.edit import called
+from ..variants.programs import tree_of
 from .mend import text_of
 from .program import DRAWS, OwnProgram
 
@@ -17,11 +17,11 @@ DRAWING = (*DRAWING, "bernoulli", "uniform", "random", "shuffle", "permutation",
 
 
 def drawing(posed: Posed, own: OwnProgram) -> Finding | None:
-    """The first step that draws, where neither of our programs does, and no function is handed in to be tried out."""
+    """The first step that draws, where the plain program does not, and no function is handed in to be tried out."""
     exercise = posed.exercise
     if exercise.experiment is not None or exercise.plain is None:
         return None
-    if any(DRAWS.search(inspect.getsource(each)) for each in (exercise.plain, exercise.reference)):
+    if DRAWS.search(ast.unparse(tree_of(exercise.plain))):
         return None
     for node in ast.walk(own.tree):
         if isinstance(node, ast.Call) and called(node)[0] in DRAWING:

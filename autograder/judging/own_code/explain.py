@@ -58,10 +58,7 @@ PART = re.compile(r"as if in `(\w+)`")
 WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
 #: How what is found of changed inputs begins.
 OF_INPUTS = "The result is what comes out as if"
-#: What else may set the cases apart: needless where a change or a step is told that surely does.
-WHEREVER = re.compile(r" ?(?:Right|Wrong) wherever [^.]*\.")
 QUIETLY = "The numbers are right, but NumPy warns on the way, where the docstring asks for silence."
-SURE = "Look there first: that step is wrong, or"
 #: What is told where a step was given other numbers, and all was right.
 TRIED = "is right"
 #: What was found at one size alone may be chance.
@@ -89,7 +86,6 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
         return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
-    kept = WHEREVER.sub("", before) if GOES_IN not in text and SURE not in text else before
     tried = found.slug != "own-step" or TRIED in found.text
     if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
         slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
@@ -104,7 +100,7 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     elif "as if" in before and AT_ONE_SIZE not in before:
         slug, text = verdict.mistake, f"{before} {found.text}"
     elif before and stands_beside(verdict.mistake, before, found):
-        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {kept}".strip()
+        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
     message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
     return replace(verdict, mistake=slug, advice=text, message=message)
 

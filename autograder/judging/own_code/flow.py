@@ -205,14 +205,19 @@ class Flow:
         statement = self.statement(node)
         if statement is not None:
             yield statement.value
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.keyword):
+        yield from inputs_of(node)
+
+
+def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
+    """The pieces of a step whose values go into it: of a call its arguments, and what it is a method of."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.keyword):
+            yield child.value
+        elif isinstance(node, ast.Call) and child is node.func:
+            if isinstance(child, ast.Attribute):
                 yield child.value
-            elif isinstance(node, ast.Call) and child is node.func:
-                if isinstance(child, ast.Attribute):
-                    yield child.value
-            elif isinstance(child, ast.expr):
-                yield child
+        elif isinstance(child, ast.expr):
+            yield child
 
 
 def _is_a_part(node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ from ...data import Finding
 from ...worker.values import leaves
 from ..posed import Posed
 from ..variants.edit import called
+from .flow import inputs_of
 from .mend import text_of
 from .program import OwnProgram
 from .way import as_array
@@ -55,13 +56,6 @@ def first_nan(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     return None
 
 
-def inputs_of(node: ast.BinOp | ast.Call) -> Sequence[ast.expr]:
-    if isinstance(node, ast.BinOp):
-        return node.left, node.right
-    owner = [node.func.value] if isinstance(node.func, ast.Attribute) else []
-    return (*owner, *node.args, *(keyword.value for keyword in node.keywords))
-
-
 def _floats(value: object) -> np.ndarray | None:
     array = as_array(value)
     return array if array is not None and array.dtype.kind == "f" else None
@@ -73,23 +67,18 @@ def _at(node: ast.expr) -> str:
 
 def _highest_of_lost_rows(given: np.ndarray, made: np.ndarray) -> float | None:
     """The highest of what goes into rows that come out as 0 alone, though all that goes in is finite."""
-    if given.shape != made.shape or not made.size:
+    if given.shape != made.shape or not made.size or not made.ndim:
         return None
-    for axis in (-1,):
-        lost = (made == 0).all(axis=axis) & np.isfinite(given).all(axis=axis)
-        if lost.any():
-            return float(given.max(axis=axis)[lost].max())
-    return None
+    lost = (made == 0).all(axis=-1) & np.isfinite(given).all(axis=-1)
+    return float(given.max(axis=-1)[lost].max()) if lost.any() else None
 
 
 def _of_nan(node: ast.expr, latest: Mapping[int, np.ndarray], zeros: tuple[ast.Call, float] | None) -> str:
-    known = all(getattr(each, "number", -1) in latest for each in inputs_of(node) if isinstance(each, SEEN))
-    text = f"NaN comes from {_at(node)}; before, there is none."
-    if not known:
-        text = f"NaN comes from {_at(node)}, or from what goes into it."
     divided = _divisor(node, latest)
     if zeros is None or not divided:
-        return f"NaN comes from {_at(node)}{divided}; before, there is none." if divided else text
+        known = all(getattr(each, "number", -1) in latest for each in inputs_of(node) if isinstance(each, SEEN))
+        said = "; before, there is none" if known or divided else ", or from what goes into it"
+        return f"NaN comes from {_at(node)}{divided}{said}."
     power, highest = zeros
     given = power.func.value if called(power)[1] and isinstance(power.func, ast.Attribute) else power.args[0]
     less = (each for each in ast.walk(given) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub))

@@ -45,16 +45,12 @@ def settled(posed: Posed, found: Traced, own: OwnProgram, another: int | None = 
         else:
             begin = next(each for each in ast.walk(own.tree) if getattr(each, "number", -1) == found.number)
             words = f"The first numbers that do not occur on the course's way come from {text_of(begin)} in line "
-            words += (
-                f"{begin.lineno}: it goes wrong there, in the choice of what goes in, or behind it, up to {where}. "
-            )
-            words += "With other numbers there, the result is right."
+            words += f"{begin.lineno}: it goes wrong there, in the choice of what goes in, or behind it, up to {where}."
+            words += " With other numbers there, the result is right."
         return replace(found, finding=Finding("own-step", words), sure=True)
     if node.number == found.number and found.vouched:
-        words = (
-            f"It goes wrong at {where}, or in the choice and form of what goes in: all of that occurs on the course's "
-        )
-        words += "way to the result, what comes out does not, and all that follows is right."
+        words = f"It goes wrong at {where}, or in the choice and form of what goes in: all of that occurs on the "
+        words += "course's way to the result, what comes out does not, and all that follows is right."
     else:
         words = f"All that follows {where} is right: with other numbers there, the result is. Look at what it does"
         words += f"{GOES_IN}."

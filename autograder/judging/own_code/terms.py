@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -50,7 +51,8 @@ def terms_apart(posed: Posed, wrong: Sequence[int], own: OwnProgram) -> Finding 
     asked.cases, asked.expected = cases, [asked.expected[0]] * len(cases)
     (calls,) = own.calls([own.text()], asked) or ([],)
     found = [call.value if call.failure is None else None for call in calls]
-    words = [name if isinstance(name, str) else _named(posed, name) for name in sizes]
+    parameters = list(inspect.signature(posed.exercise.reference).parameters)
+    words = [name if isinstance(name, str) else parameters[name] for name in sizes]
     theirs = _terms(found, len(sizes))
     return _told(theirs, ours, words) if theirs else None
 
@@ -58,15 +60,6 @@ def terms_apart(posed: Posed, wrong: Sequence[int], own: OwnProgram) -> Finding 
 def _beyond(count: int) -> Iterator[tuple[int, ...]]:
     for first in range(2):
         yield tuple(BEYOND[(first + index) % 2] + index for index in range(count))
-
-
-def _named(posed: Posed, place: int) -> str:
-    return list(posed.exercise.reference.__annotations__)[place] if place < 0 else _parameters(posed)[place]
-
-
-def _parameters(posed: Posed) -> list[str]:
-    code = posed.exercise.reference.__code__
-    return list(code.co_varnames[: code.co_argcount])
 
 
 def _with(case: Case, sizes: Mapping[Any, int]) -> Case:

@@ -29,12 +29,9 @@ def masked_rows(evidence: Evidence) -> Finding | None:
         seen = seen or not close(value, expected, tolerance(case))
     if seen:
         if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
-            text = (
-                "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand there: "
-            )
-            text += (
-                "a softmax spreads its weights even where every key is hidden. What takes them to 0, in each result?"
-            )
+            text = "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand "
+            text += "there: a softmax spreads its weights even where every key is hidden. What takes them to 0, in "
+            text += "each result?"
             return Finding("masked-rows", text)
         return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
     return None
