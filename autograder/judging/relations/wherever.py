@@ -120,16 +120,16 @@ def some_cases_only(evidence: Evidence) -> Finding | None:
     failing = [cases[index] for index in evidence.failing()]
     passing = [case for case, problem in zip(cases, evidence.problems, strict=False) if problem is None]
     labels = "; ".join(_labels(evidence)[:3])
-    apart = set_apart(evidence)
     elsewhere = where_it_fails(evidence)
     if elsewhere:
         wrong = {case.criterion for case in failing}
         criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # cases come in any order
         slug = "fails-" + "-and-".join(name.replace(" ", "-") for name in criteria)
-        return Finding(slug, " ".join(filter(None, (elsewhere, _said(evidence), apart))))
+        return Finding(slug, f"{elsewhere} {_said(evidence)}".strip())  # the cases say what sets them apart
     ordinary = [case for case in passing if case.criterion == core]
     if len(ordinary) >= 2:
-        text = f"Some cases of “{core}” are right, others not: {labels}. {apart or 'What sets them apart?'}"
+        apart = set_apart(evidence) or "What sets them apart?"
+        text = f"Some cases of “{core}” are right, others not: {labels}. {apart}"
         return Finding("not-general", text)
     return None
 
