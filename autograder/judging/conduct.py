@@ -42,7 +42,7 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
             text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
             return Finding("earlier-result-changed", text)
-    return _draws_needlessly(posed, calls) if _generator(posed) else None
+    return _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) if _generator(posed) else None
 
 
 def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -54,6 +54,18 @@ def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
             )
             return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
     return None
+
+
+def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    if len(drawn) < 2 or any(calls[index].drew is not False for index in drawn):
+        return None
+    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
+        return None
+    name = _generator(posed)
+    text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
+    return Finding("generator-not-moved", text)
 
 
 def _is_drawn_from(posed: Posed, index: int) -> bool:

@@ -78,6 +78,8 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     if problem is None and case.watch and exercise.made is not None:
         text = exercise.made(case, [array for array in call.made if isinstance(array, np.ndarray)])
         problem = Problem("made", text) if text else None
+    if problem is None and case.lines and call.lines >= case.lines:
+        problem = Problem("made", f"one line of it is run {call.lines} times, where there is to be no Python loop")
     if problem is None and case.quiet and call.numerical_warnings:
         return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
     return problem

@@ -86,6 +86,7 @@ class Request:
                 "kwargs": {key: self._tree(encoder, value) for key, value in case.kwargs.items()},
                 "gradient": case.gradient,
                 "watch": case.watch,
+                "lines": case.lines > 0,
                 "once": case.once,
             }
             for case in cases
@@ -322,6 +323,7 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
         ),
         inputs_after=decoded(header.get("inputs_after")),
         made=decoded(header.get("made")),
+        lines=header["lines"] if type(header.get("lines")) is int else 0,
         randomness=tuple(name for name in RANDOMNESS if name in told),
         drew=header["drew"] if type(header.get("drew")) is bool else None,
         noted=_read_noted(header.get("noted"), payload, budget),

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from . import tensors
+from .busy import Busy
 from .lookout import Lookout, Seen
 from .randomness import Handed, global_states, moved
 from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
@@ -40,8 +41,8 @@ def perform(
     """Call `function` as described by `calls` and send one frame per call, one per repetition, and a last one.
 
     calls: trees {"args": [...], "kwargs": {...}} over `payload`; "gradient": true asks for the gradients of the inputs
-    in place of the result; "watch": n for the tensors of n or more entries that were made on the way; "once": true for
-    no repetition.
+    in place of the result; "watch": n for the tensors of n or more entries that were made on the way; "lines": true to
+    count how often lines are run; "once": true for no repetition.
     ask: makes a call of a host function: takes a header and bytes, returns the decoded answer; see `host_function`.
     lookout: watches for what is forbidden meanwhile. It has the last word: nothing more is sent once it has found it.
     """
@@ -166,13 +167,14 @@ def one_call(
         args, kwargs = tensors.revive(args, gradient), tensors.revive(kwargs, gradient)
     encoder = Encoder()
     result, watch = None, tensors.Watch(int(call["watch"])) if call.get("watch") else None
+    busy = Busy(function) if call.get("lines") is True and not shake else None
     with (
         warnings.catch_warnings(record=True) as caught,
         np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"),
     ):
         warnings.simplefilter("always")
         try:
-            with watch or contextlib.nullcontext():
+            with watch or contextlib.nullcontext(), busy or contextlib.nullcontext():
                 result = tensors.gradients(function, args, kwargs) if gradient else function(*args, **kwargs)
         except BaseException as error:  # a student's SystemExit or KeyboardInterrupt is an exception like any other
             header = {"outcome": "raised", "error": describe_error(error)}
@@ -190,6 +192,7 @@ def one_call(
     inputs += [value for value in (*args, *kwargs.values()) if is_list_of_numbers(value)]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
     header["made"] = [encoder.encode(array) for array in watch.made] if watch else []
+    header["lines"] = busy.most if busy else 0
     return header, encoder, result
 
 

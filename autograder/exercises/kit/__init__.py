@@ -35,8 +35,8 @@ One exercise is one file in its unit's folder, named after the function that stu
    zeros, where rounding would decide; for a tie on purpose take whole numbers.
 
    The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
-   rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `once`, `also`. The **first** case is the plainest:
-   the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
+   rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `lines`, `once`, `also`. The **first** case is the
+   plainest: the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
 
 3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, in the names of the
    docstring and of the field. The judge makes small changes of it (another axis, a factor left out, one name for
@@ -76,6 +76,7 @@ What is special, and how it is said:
 - **Gradients**: "gradients" in `credit` is enough, the judge makes that case; `case("gradients", …, gradient=True)` is
   one more.
 - **Errors**: `case("errors", "{g} key/value heads for {h} heads", h=6, g=4, raises=Raises("ValueError"))`.
+- **Loops**: `case(…, lines=20)`, where no line may be run 20 times.
 - **Memory**: `case(…, watch="h*n*n")` with `made=` of `exercise`, which looks at what was made on the way.
 - **Any of many answers**: `examine=` looks at what came back; `also={"period": 4}` tells it more than the arguments do.
 - **Functions as arguments**: a parameter without annotation, and `HostFunction(…)` from each case; functions that share
@@ -108,6 +109,7 @@ from .inputs import (
     size,
     strided,
     weights,
+    with_a_row_of_zeros,
 )
 from .made import profile
 from .mistakes import Row, slips
@@ -154,4 +156,5 @@ __all__ = [
     "slips",
     "strided",
     "weights",
+    "with_a_row_of_zeros",
 ]

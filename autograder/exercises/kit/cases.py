@@ -56,6 +56,7 @@ class Cases:
         by_name: str = "",
         also: Mapping[str, int | str] | None = None,
         watch: int | str = 0,
+        lines: int = 0,
         quiet: bool = False,
         raises: Raises | None = None,
         rtol: float | None = None,
@@ -74,7 +75,7 @@ class Cases:
         by_name: optional arguments to pass by keyword, such as "axis"; the others go by position if they can.
         also: more sizes for messages and for `examine`, as numbers or products of sizes.
         watch: as in `Case`, or a product of sizes, such as "h*n*n".
-        quiet, raises, rtol, gradient, once: as in `Case`.
+        quiet, raises, rtol, gradient, lines, once: as in `Case`.
         Raises TypeError for a name that is no size and no argument, and where an argument is missing.
         """
         arguments, sizes = self._draw(given)
@@ -89,7 +90,7 @@ class Cases:
         args, kwargs = self._passed(arguments, by_name.split())
         sizes |= {name: length(str(n), sizes) for name, n in (also or {}).items()}
         watch = length(str(watch), sizes)
-        return Case(criterion, words, args, kwargs, sizes, rtol, raises, quiet, gradient, watch, once)
+        return Case(criterion, words, args, kwargs, sizes, rtol, raises, quiet, gradient, watch, lines, once)
 
     def of_equal_sizes(self) -> list[Case]:
         """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product.

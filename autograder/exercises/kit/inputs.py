@@ -104,6 +104,13 @@ def strided(array: np.ndarray) -> np.ndarray:
     return roomy[..., ::2]
 
 
+def with_a_row_of_zeros(array: np.ndarray) -> np.ndarray:
+    """Other numbers for once: a token, or its key, is 0 in the middle of each sequence, and no padding for that."""
+    array = np.array(array)
+    array[..., array.shape[-2] // 2, :] = 0.0
+    return array
+
+
 def every_second_row(array: np.ndarray) -> np.ndarray:
     """Every second place of the first axis of a larger array."""
     roomy = np.zeros((2 * array.shape[0], *array.shape[1:]), array.dtype)

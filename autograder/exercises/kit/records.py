@@ -53,6 +53,7 @@ class Case:
     quiet: True where a numerical warning (RuntimeWarning) fails the case.
     gradient: True where not the result is asked for, but its gradient for every floating input.
     watch: where not 0, tensors of at least so many entries that the answer makes on the way go to `Exercise.made`.
+    lines: where not 0, no line of the answer may be run so often: there is to be no Python loop over what is so long.
     once: True where the result is too large to travel three times: good conduct is then judged by the other cases.
     """
 
@@ -66,6 +67,7 @@ class Case:
     quiet: bool = False
     gradient: bool = False
     watch: int = 0
+    lines: int = 0
     once: bool = False
 
 

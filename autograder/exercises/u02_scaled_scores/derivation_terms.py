@@ -38,6 +38,8 @@ def cases(case):
     opposite["q"] = 2 + 0.1 * opposite["q"]
     opposite["k"] = (2 + 0.1 * opposite["k"]) * alternating(opposite["d"])
     yield case("values", "features of opposite sign, so that the cross part is negative", **opposite)
+    signs = {name: case.rng.choice((-1.0, 1.0), (7, 6)) for name in ("q", "k")}
+    yield case("values", "terms that are equal", **signs)
     few = range(3, 9)
     yield case("values", "many samples", **related(case, samples=200, d=few))
     yield case("values", "inputs that are slices", layout={"q": by_columns, "k": every_second_row}, **related(case))

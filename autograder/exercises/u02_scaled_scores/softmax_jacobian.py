@@ -26,6 +26,9 @@ def cases(case):
     n = int(case.rng.integers(4, 9))
     yield case("values", "float32", n=n, dtype=np.float32)
     yield case("values", "weights that are a slice", n=n, layout=strided)
+    drawn = case.draw(n=n)
+    drawn["p"][case.rng.integers(n)] = 0.0
+    yield case("edge cases", "a weight that is exactly 0", p=drawn["p"] / drawn["p"].sum())
     yield case("edge cases", "equal weights", p=np.full(n, 1 / n))
     yield case("edge cases", "two weights", n=2)
     yield case("edge cases", "a single weight", p=np.ones(1))

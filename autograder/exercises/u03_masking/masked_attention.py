@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided, with_a_row_of_zeros
 from .masked_softmax import masked_softmax
 from .masked_softmax import plain as plain_masked_softmax
 from .parts import (
@@ -48,6 +48,7 @@ def cases(case):
     heads = {"Q": normal("B h n d_k"), "K": normal("B h m d_k"), "V": normal("B h m d_v")}
     yield case("batches", "a batch, each with its own mask", **batch, mask=mask("B n m"))
     yield case("batches", "a batch with a mask (n, m)", **batch)
+    yield case("batches", "a mask (n, m), and as many sequences as queries", B="n", **batch)
     yield case("batches", "a batch with padding, mask (B, 1, m)", **batch, mask=padding(1, spare=1))
     yield case("batches", "two leading axes (B, h, n, d)", **heads, mask=mask("B 1 n m"))
 
@@ -64,6 +65,7 @@ def cases(case):
     rank = np.argsort(np.argsort(scores * turned, axis=-1), axis=-1)
     drawn["mask"] = rank < 1 + np.arange(drawn["n"])[:, None] % 2
     yield case("edge cases", "allowed scores down to -1e4, all larger ones hidden", **drawn)
+    yield case("edge cases", "a key of zeros", layout={"K": with_a_row_of_zeros}, **batch)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1, mask=TWO_QUERIES, quiet=True)
 

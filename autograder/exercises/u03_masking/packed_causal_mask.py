@@ -78,6 +78,8 @@ def cases(case):
     yield case("values", "ids of sixteen digits", **drawn)
     yield case("interrupted documents", "documents that take turns", document_ids=Drawn("B n", interrupted))
     yield case("interrupted documents", "longer rows that take turns", document_ids=Drawn("B n", interrupted), n=17)
+    long = np.full((1, 300), case.rng.integers(2, 60))
+    yield case("edge cases", "one document of 300 tokens", document_ids=long, lines=100)
     drawn = case.draw()
     drawn["document_ids"][:] = drawn["document_ids"][0]
     yield case("edge cases", "all rows hold the same ids", **drawn)

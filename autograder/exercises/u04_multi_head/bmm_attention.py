@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts as parts
-from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided, with_a_row_of_zeros
 
 
 def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: normal("N m d_v"), mask=None) -> Leaf(
@@ -47,6 +47,7 @@ def cases(case):
     yield pose("masks", "a causal mask", m="n", mask=causal)
     yield pose("edge cases", "queries that may attend to nothing", mask=empty)
     yield pose("edge cases", "nothing allowed at all", mask=nothing)
+    yield pose("edge cases", "a key of zeros", layout={"K": with_a_row_of_zeros})
     yield pose("edge cases", "one query, one key", n=1, m=1)
     yield pose("edge cases", "a single attention (N = 1)", N=1)
     drawn = case.draw(d_k=4, mask=own)

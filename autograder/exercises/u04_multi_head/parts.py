@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import attention_parts as parts
-from ..kit import Case, Cases, Drawn, Row, by_columns, mask, strided
+from ..kit import Case, Cases, Drawn, Row, by_columns, mask, strided, with_a_row_of_zeros
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
 
@@ -24,11 +24,13 @@ def layer_cases(case: Cases) -> Iterator[Case]:
         yield case("values", "{h} heads of {d_head}, d_model = {d_model}, no mask")
     yield case("values", "float32", dtype=np.float32)
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
+    yield case("masks", "a causal mask (n, n), and as many sequences as tokens", B="n", mask=CAUSAL)
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
     yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"))
     yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"))
     yield case("masks", "a mask for each head (h, n, n)", mask=mask("h n n"))
     yield case("masks", "a mask of keys for all (1, 1, 1, n)", mask=mask("1 1 1 n"))
+    yield case("edge cases", "a token of zeros", layout={"X": with_a_row_of_zeros})
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)

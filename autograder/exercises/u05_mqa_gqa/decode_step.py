@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from .. import attention_parts
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights
+from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .parts import LAYER, attention, first_for_all, groups, in_groups
@@ -62,6 +62,7 @@ def cases(case):
     yield case("values", "another sequence, one token longer", t=drawn["t"] + 1, **same)
     yield case("values", "{t} tokens in the cache", t=range(10, 14), **second)
     yield case("values", "float32", dtype=np.float32, **third)
+    yield case("edge cases", "a token of zeros in the cache", layout={"cache": with_a_row_of_zeros}, **second)
     yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
     yield case("edge cases", "one token in the cache", t=1, **second)
     yield case("edge cases", "a single sequence (B = 1)", B=1, **third)

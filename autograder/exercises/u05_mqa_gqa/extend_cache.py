@@ -6,7 +6,7 @@ import torch.nn.functional as F
 
 from .. import attention_parts as attention
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, exercise, normal, size, weights
+from ..kit import Drawn, Leaf, exercise, normal, size, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .decode_step import past
@@ -67,6 +67,7 @@ def cases(case):
     yield case("values", "another cache, one token longer", t=drawn["t"] + 1, **same)
     yield case("values", "{n_new} tokens behind {t} in the cache", t=range(2, 4), n_new=range(6, 9), **second)
     yield case("values", "float32", dtype=np.float32, **third)
+    yield case("edge cases", "a token of zeros in the cache", layout={"cache": with_a_row_of_zeros}, **second)
     yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
     yield case("edge cases", "a single new token (n_new = 1)", n_new=1, **second)
     yield case("edge cases", "a single sequence (B = 1)", B=1, **third)

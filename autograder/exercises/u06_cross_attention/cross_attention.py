@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts
-from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed
@@ -63,6 +63,7 @@ def cases(case):
     yield case("masks", "holes in the source", B=range(4, 8), source_mask=mask("B m"))
     yield case("masks", "everything allowed", source_mask=everything)
     yield case("edge cases", "a source of padding alone", source_mask=PADDING_ALONE)
+    yield case("edge cases", "a source token of zeros", layout={"Y": with_a_row_of_zeros})
     yield case("edge cases", "a single target token (n = 1)", n=1)
     yield case("edge cases", "a single source token (m = 1)", m=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1, m=range(6, 9), source_mask=mask("B m"))

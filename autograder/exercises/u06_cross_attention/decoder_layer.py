@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts as attention
-from ..kit import Drawn, Leaf, exercise, mask, normal, other_order, size, strided, weights
+from ..kit import Drawn, Leaf, exercise, mask, normal, other_order, size, strided, weights, with_a_row_of_zeros
 from .cross_attention import cross_attention
 from .cross_attention import plain as plain_cross_attention
 from .decoder_slips import add, in_both, in_turn, layer, one_scale
@@ -58,6 +58,7 @@ def cases(case):
     yield case("masks", "sources of different length", n=longer, source_mask=PADDED)
     yield case("masks", "holes in the source", source_mask=mask("B m"))
     yield case("edge cases", "a source of padding alone", source_mask=PADDING_ALONE)
+    yield case("edge cases", "a source token of zeros", layout={"Y": with_a_row_of_zeros})
     yield case("edge cases", "a single target token (n = 1)", n=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1, n=range(5, 8))
     yield case("edge cases", "as many target as source tokens", m="n", n=longer, source_mask=PADDED)

@@ -2,7 +2,7 @@
 
 import torch
 
-from ..kit import Leaf, exercise, normal
+from ..kit import Leaf, exercise, normal, with_a_row_of_zeros
 from .norms import NORM_SLIPS, edge_cases, over_last, over_tokens, tokens, value_cases
 from .parts import NO_NORM_OF_TORCH, gain
 
@@ -28,6 +28,7 @@ def cases(case):
     drawn["x"][:, :, 1] = 0.75
     yield case("edge cases", "a constant feature", **drawn)
     yield case("edge cases", "a single sequence (B = 1)", B=1, eps=0.1)
+    yield case("edge cases", "a token of zeros", layout={"x": with_a_row_of_zeros}, eps=0.1)
     yield from edge_cases(case, along=(0, 1))
     yield case("edge cases", "a single token in all (B = n = 1)", B=1, n=1, eps=0.1)
 

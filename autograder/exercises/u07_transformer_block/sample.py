@@ -131,7 +131,7 @@ def cases(case):
         yield text("ends of the scales", "a top_p of 1", 1.0, new=16, flat=flat, top_p=1)
     yield text("ends of the scales", "a top_p of 0", 1.0, top_p=0.0)
     yield text("ends of the scales", "a temperature of 1e-307", 1e-307, large=1e3, top_p=0.9)
-    yield text("ends of the scales", "a temperature of 0.004, logits as near to each other", 0.004, kept=4, large=4e-3)
+    yield text("ends of the scales", "a temperature of 0.0001, logits as near to each other", 1e-4, kept=4, large=1e-4)
     yield text("edge cases", "logits of several thousand, divided by a temperature as large", 1000.0, kept=3, large=1e3)
 
 

@@ -38,6 +38,8 @@ def cases(case):
     yield case("causal", "causal, float32", dtype=np.float32, n=range(5, 11), **causal)
     yield case("causal", "causal, scores of ±10,000", **large_scores(case), **causal)
     yield case("causal", "causal, all scores near −10,000", **low_scores(case), **causal)
+    yield case("edge cases", "many tokens", B=1, h=2, n=30, lines=20, **causal)
+    yield case("edge cases", "many sequences of many heads", B=25, h=24, n=2, d=3, lines=20)
     yield case("edge cases", "B = 1", B=1)
     yield case("edge cases", "one head, causal", h=1, **causal)
     yield case("edge cases", "a single token (n = 1)", n=1, **causal)

@@ -42,7 +42,15 @@ def cases(case):
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "d = 1", d=1)
+    yield case("one query at a time", "n = {n}, one head", B=1, h=1, n=range(30, 40), d=3, watch="n*n")
     yield case("large scores", "scores of ±10,000", **large_scores(case, n=range(3, 8)))
+
+
+def all_queries_at_once(case, arrays):
+    """Whether the scores of all queries of a head are made at once."""
+    if not any(array.size >= case.watch for array in arrays):
+        return None
+    return "all n × n scores of a head are made at once, where each query is to meet the keys by itself"
 
 
 MISTAKES = (
@@ -62,9 +70,10 @@ EXERCISE = exercise(
     loop_attention,
     cases,
     MISTAKES,
-    credit={"values": 0.6, "edge cases": 0.15, "large scores": 0.15, "gradients": 0.1},
+    credit={"values": 0.5, "one query at a time": 0.1, "edge cases": 0.15, "large scores": 0.15, "gradients": 0.1},
     core="values",
     plain=plain,
+    made=all_queries_at_once,
     sizes=range(2, 7),
     slipped=attention,
     library="torch",

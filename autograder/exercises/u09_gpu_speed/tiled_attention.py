@@ -13,6 +13,8 @@ from .parts import attention, large_scores, low_scores
 
 #: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
 EQUAL_QUERIES = "all queries are equal"
+#: One in which each block is to be met once.
+ONE_PASS = "one pass over the blocks"
 
 
 def tiled_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), block_size: int) -> Leaf(
@@ -64,6 +66,8 @@ def cases(case):
     yield case("memory", "n = {n}, blocks of 7", B=1, h=2, n=long, d=3, block_size=7, watch="n*n")
     yield case("memory", "n = {n}, long blocks", B=1, h=1, n=long + 1, d=4, block_size=30, watch="n*n")
     yield case("memory", "n = {n}, blocks of 12", B=2, h=1, n=long + 3, d=2, block_size=12, watch="n*n")
+    yield case("memory", "blocks of one key, n = {n}", B=1, h=1, n=long + 2, d=2, block_size=1, watch="n*n")
+    yield case("memory", ONE_PASS, B=1, h=1, n=6 * block, d=2, block_size=block, watch=f"n*{block}")
     drawn = case.draw(B=1, h=1, n=long, d=3, block_size=long // 2 + 1)
     drawn["Q"][:] = drawn["Q"][:, :, :1]
     yield case("memory", EQUAL_QUERIES, watch="n", **drawn)
@@ -72,6 +76,8 @@ def cases(case):
 def too_large(case, arrays):
     if case.label == EQUAL_QUERIES:
         return all_keys_at_once(case, arrays)
+    if case.label == ONE_PASS:
+        return met_again(case, arrays)
     found = next((array for array in arrays if array.size >= case.watch), None)
     if found is None:
         return None
@@ -88,6 +94,27 @@ def all_keys_at_once(case, arrays):
         if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
             return "the scores of a query with all n keys are made at once"
     return None
+
+
+def met_again(case, arrays):
+    """Whether the scores of a block are made once more after those of others."""
+    Q, K, _, size = case.args
+    scores = Q[0, 0] @ K[0, 0].T
+    blocks = [scores[:, start : start + size] for start in range(0, scores.shape[1], size)]
+    met = [at for array in arrays for at, block in enumerate(blocks) if of_one_scale(array, block)]
+    changes = [at for at, before in zip(met, [None, *met], strict=False) if at != before]
+    if len(changes) == len(set(changes)):
+        return None
+    return "the scores of a block of keys are made again after those of other blocks, where one pass is asked for"
+
+
+def of_one_scale(array, block):
+    """Whether these are the numbers of a block, or all the same multiple of them."""
+    if array.dtype.kind != "f" or np.squeeze(array).shape not in (block.shape, block.T.shape):
+        return False
+    array = np.squeeze(array) if np.squeeze(array).shape == block.shape else np.squeeze(array).T
+    scale = (array * block).sum() / (block * block).sum()
+    return bool(scale > 0 and np.allclose(array, scale * block, rtol=1e-6, atol=1e-9))
 
 
 def by_query_blocks(answer):

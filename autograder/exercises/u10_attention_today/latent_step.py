@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from ..attention_parts import INTERLEAVED, merge, split, split_interleaved
-from ..kit import Leaf, exercise, normal, other_order, profile, size, weights
+from ..kit import Leaf, exercise, normal, other_order, profile, size, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u07_transformer_block.parts import named
@@ -60,6 +60,7 @@ def cases(case):
     yield case("values", "another cache, one token longer", t=drawn["t"] + 1, **same)
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "a latent wider than all heads", d_latent=range(30, 40), h=3, d_head=range(3, 6))
+    yield case("edge cases", "a token of zeros in the cache", layout={"cache": with_a_row_of_zeros})
     yield case("edge cases", "an empty cache (t = 0)", t=0)
     yield case("edge cases", "one token in the cache", t=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1)

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import AFTER, UNSTABLE
-from ..kit import Drawn, Leaf, exercise, mask, normal
+from ..kit import Drawn, Leaf, exercise, mask, normal, with_a_row_of_zeros
 
 
 def sink_attention(
@@ -45,6 +45,7 @@ def cases(case):
     yield case("masks", "a mask for each head (B, h, n, m)", mask=mask("B h n m"))
     yield case("masks", "a mask (n, m)", mask=mask("n m"))
     yield case("masks", "rows that may see nothing but the sink", mask=mask("B 1 n m", empty_rows=True))
+    yield case("edge cases", "a key of zeros", layout={"K": with_a_row_of_zeros})
     yield case("edge cases", "a single query", n=1)
     yield case("edge cases", "a single key", m=1)
     yield case("edge cases", "one head", h=1)

@@ -113,7 +113,7 @@ def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tupl
     student's own program tells more.
     """
     at_one_size = AT_ONE_SIZE in text
-    if text == MATERIALISES:
+    if slug == MATERIALISES:
         return True, False
     if slug == "measured-on-draws":  # other versions would measure as long
         return False, False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -10,6 +11,7 @@ from ...data import Call, Finding
 from ...exercises.kit.records import Case
 from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
+from ..relations.form import MATERIALISES
 from ..relations.sizes import name_of
 from ..variants.compared import listed
 from .flow import Flow, assigned, chooses, keeps, shown_of
@@ -18,6 +20,7 @@ from .program import OwnProgram
 from .traced import GOES_IN, STOPS, Traced
 from .way import Way, as_array, way_of
 
+LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
 
@@ -92,6 +95,8 @@ def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int
 def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     """The first step that makes what an answer must do without."""
     nodes, case = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}, posed.cases[index]
+    if case.lines:
+        return _looping(posed, index, own)
     for number, value in own.values(posed, index):
         array, node = as_array(value), nodes.get(number)
         if array is None or isinstance(node, (ast.Name, ast.Attribute)) or posed.exercise.made is None:
@@ -99,8 +104,24 @@ def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
         text = posed.exercise.made(case, [array])
         if text:
             words = f"The numbers are right, but {text}. It is {text_of(node)} in line {node.lineno}."
-            return Finding("materialises", words)
+            return Finding(MATERIALISES, words)
     return None
+
+
+def _looping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
+    """The loop in which the steps are that come most often."""
+    come = Counter(number for number, _ in own.values(posed, index))
+    loops = [node for node in ast.walk(own.tree) if isinstance(node, LOOPS)]
+    inside = {
+        id(loop): max((come[getattr(each, "number", -1)] for each in ast.walk(loop)), default=0) for loop in loops
+    }
+    if not loops or (len(loops) > 1 and max(inside.values()) < posed.cases[index].lines):
+        return None
+    inner = [loop for loop in loops if inside[id(loop)] == max(inside.values())][-1]
+    text = (
+        f"The numbers are right, but the loop in line {inner.lineno} is run for one after the other of what is to be "
+    )
+    return Finding(MATERIALISES, f"{text}worked out together, by operations on whole arrays.")
 
 
 def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:

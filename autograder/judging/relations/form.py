@@ -8,7 +8,8 @@ from ...data import Finding
 from ..compare import describe, find_problem
 from ..posed import Evidence
 
-MATERIALISES = "The numbers are right, but on the way the answer makes a tensor that it must do without."
+#: What is told of an answer that makes what it must do without.
+MATERIALISES = "materialises"
 
 
 def no_return(evidence: Evidence) -> Finding | None:
@@ -64,7 +65,7 @@ def wrong_dtype(evidence: Evidence) -> Finding | None:
 
 def only_made(evidence: Evidence) -> Finding | None:
     if evidence.all_of_kind("made"):
-        return Finding("materialises", MATERIALISES)
+        return Finding(MATERIALISES, f"The numbers are right, but {evidence.first()[2].text}.")
     return None
 
 
