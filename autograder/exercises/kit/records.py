@@ -122,8 +122,8 @@ class Exercise:
         them: an answer that a small change of it gives as well is told that change.
     counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
-    experiment: for a hunt: of a wrong case, the right answer, the student's and the calls that it made of what it was
-        handed, a sentence on what these calls could show; "" where there is nothing to say.
+    experiment: of a wrong case, the right answer, the student's and the calls that it made of what it was handed: a
+        sentence on what the case shows, such as what a hunt's own calls could tell; "" where there is nothing to say.
     examine: for a result of which many are right, such as the weights of a model: looks at what a case returned, with
         arrays for tensors, and returns what is wrong with it, or None. Nothing is compared with the reference then.
     """

@@ -5,6 +5,7 @@ import torch
 
 from ..kit import HostFunction, Leaf, exercise, seed
 from ..kit.inputs import Drawn
+from .sample_told import experiment
 
 #: Ids whose probability is nothing as long as the end is not planned, and all there is where it is.
 NEVER, ALWAYS = -60.0, 200.0
@@ -195,5 +196,6 @@ EXERCISE = exercise(
     core="temperature 0",
     plain=plain,
     slipped=written,
+    experiment=experiment,
     library="torch",
 )

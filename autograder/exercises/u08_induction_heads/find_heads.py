@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ..kit import Leaf, exercise
+from .heads_told import experiment
 from .texts_with_gaps import copied, doubled, matches, mostly_one, of_two, read_by, steps_back
 
 
@@ -146,6 +147,7 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     slipped=search,
+    experiment=experiment,
     library="torch",
     credit={"plain texts": 0.35, "few or many matches": 0.2, "chance": 0.3, "edge cases": 0.15},
     core="plain texts",

@@ -36,6 +36,8 @@ def cases(case):
     yield timed("values", "limited by arithmetic", *kernel(compute))
     yield timed("values", "limited by memory, by little", *kernel(0.9))
     yield timed("values", "limited by arithmetic, by little", *kernel(1.1))
+    fast = {"peak": float(case.rng.uniform(1e10, 4e10)), "bandwidth": float(case.rng.uniform(1e11, 3e12))}
+    yield timed("values", "more bytes than operations a second", 3e9, 4e10, **fast)
     yield timed("values", "a long run", *kernel(compute, total=1e5))
     yield timed("edge cases", "no arithmetic (a copy)", 0, moved, *idle)
     yield timed("edge cases", "no bytes moved", flops, 0, *idle)

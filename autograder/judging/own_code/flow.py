@@ -61,14 +61,18 @@ class Flow:
         self._nodes = {getattr(node, "number", -1): node for node in ast.walk(tree)}
         self._assigned = list(assigned(tree))
         self._now: dict[int, bool | None] = {}
-        self._may_join = True
+        self._may_join, self._may_write = True, False
         self._always = {number for number, held in events if held} - {n for n, held in events if held is False}
 
     def leaving(self) -> ast.expr | None:
-        """The first step that leaves the way and does not come back to it; where there is none, one that joins."""
+        """The first step that leaves the way and does not come back to it; where there is none, one that joins, or one
+        that writes into what was on the way."""
         found = self._first()
         if found is None:
             self._now, self._may_join = {}, False
+            found = self._first()
+        if found is None:
+            self._now, self._may_join, self._may_write = {}, True, True
             found = self._first()
         return found
 
@@ -97,8 +101,15 @@ class Flow:
     def _leaves(self, node: ast.expr) -> bool:
         goes_off = self._is_off(node) and not any(self._is_off(each) for each in self._inputs(node))
         if self.statement(node) is not None and node.number not in self._contrasted:
-            return False  # half filled, it need not be like anything
+            # half filled, it need not be like anything
+            return self._may_write and goes_off and self._was_on_the_way(node)
         return goes_off and not self._comes_back(node)
+
+    def _was_on_the_way(self, node: ast.expr) -> bool:
+        """Of an array that is written into: did it hold numbers of the way before?"""
+        name = getattr(getattr(node, "value", None), "id", None)
+        before = (each for each in self._now if getattr(self._nodes.get(each), "id", None) == name)
+        return any(self._now[each] for each in before if each in self._of_many)
 
     def _is_unclear(self, node: ast.expr) -> bool:
         number = getattr(node, "number", -1)

@@ -58,7 +58,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     statement = flow.statement(found)
     if statement is not None:
         said = f"behind it there is something else in {text_of(found.value)} than on the course's way"
-        said += "; where the answer is right, there is not"
+        said += "; where the answer is right, there is not" if found.number in contrasted else ""
         words = f"Look at {text_of(statement)} in line {found.lineno} first: {said}."
         return replace(run, finding=Finding("own-step", words), vouched=True, number=found.number)
     made = (as_array(value) for number, value in values if number == found.number)

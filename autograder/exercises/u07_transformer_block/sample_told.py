@@ -1,0 +1,52 @@
+"""What is to be said of a text that `sample` goes on with otherwise than is due: whether the id may come there."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kit import Case, Sent
+
+NAMES = ("next_logits", "prompt", "end", "max_len", "temperature", "top_p")
+
+
+def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
+    """Of the first token that is another one than is due."""
+    given = dict(zip(NAMES, case.args, strict=False)) | dict(case.kwargs)
+    if not isinstance(answered, list) or not all(type(token) is int for token in answered):
+        return ""
+    if answered == due[: len(answered)] and given["end"] not in answered[len(given["prompt"]) :]:
+        return _stopping(given, answered, due)
+    at = next((i for i, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
+    if at is None or at < len(given["prompt"]):
+        return ""
+    logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
+    if not 0 <= token < len(logits):
+        return f"At place {at} (counted from 0) stands {token}, which is no id."
+    order = np.argsort(-logits)
+    rank = int(np.flatnonzero(order == token)[0])
+    if given["temperature"] == 0:
+        return f"At place {at} (counted from 0) stands an id with {rank} larger logits than its own: none is due."
+    powers = np.exp((logits - logits.max()) / given["temperature"])
+    before = np.cumsum(powers[order] / powers.sum()) - powers[order] / powers.sum()
+    kept = max(int((before < given["top_p"]).sum()), 1)
+    if rank >= kept:
+        text = f"At place {at} (counted from 0) stands an id that may not come: the {kept} likeliest ones may, and"
+        return f"{text} {rank} are likelier than this one."
+    text = (
+        f"At place {at} (counted from 0) stands an id that may come, and with this generator another one is due: what"
+    )
+    return (
+        f"{text} multinomial is handed is not in proportion to the probabilities of those that may, or it drew before."
+    )
+
+
+def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
+    """Of a text that is right as far as it goes, and ends before its end."""
+    new = len(answered) - len(given["prompt"])
+    if len(due) == len(answered) + 1 and due[-1] == given["end"]:
+        return "The text lacks its last token, which is `end`."
+    within = " (`end` stands in the prompt, where it says nothing)" if given["end"] in given["prompt"] else ""
+    return (
+        f"It stops after {new} new token{'s' * (new != 1)}, though there is room and `end` was not generated{within}."
+    )

@@ -1,0 +1,64 @@
+"""What is to be said of a head that find_heads names wrongly: how much of its weight is on the places that count."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kit import Case, Sent
+from .texts_with_gaps import matches, steps_back
+
+KINDS = ("previous", "induction")
+#: So much of a head's weight on the places that count, for "most" of it.
+MOST = 0.6
+
+
+def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
+    """Of the first list that is wrong: a head that is missing, or one that is named and not due."""
+    given = dict(zip(("patterns", "tokens"), case.args, strict=False)) | dict(case.kwargs)
+    patterns, tokens = (np.asarray(given[name]) for name in ("patterns", "tokens"))
+    places = steps_back(len(tokens), 1), matches(tokens)
+    if not isinstance(answered, tuple) or len(answered) != len(KINDS):
+        return ""
+    for at, kind in enumerate(KINDS):
+        if not _pairs(answered[at]):
+            return ""
+        missing, extra = set(due[at]) - set(answered[at]), set(answered[at]) - set(due[at])
+        if missing:
+            head = min(missing)
+            both = (
+                f" It is due in both lists, and is named in {KINDS[1 - at]}." if _in_both(head, due, answered) else ""
+            )
+            return f"{head} is missing in {kind}. {_weight(patterns, head, places[at])}{both}"
+        if extra:
+            head = min(extra)
+            if not all(0 <= number < size for number, size in zip(head, patterns.shape, strict=False)):
+                return f"{head} in {kind} is no (layer, head) of this model."
+            if not places[at].any():
+                return f"{head} is named in {kind}, and no position has anything to find there: no head counts."
+            return f"{head} is named in {kind} and not due. {_weight(patterns, head, places[at])}"
+    return ""
+
+
+def _pairs(found: Any) -> bool:
+    return isinstance(found, Iterable) and all(
+        isinstance(each, tuple) and len(each) == 2 and all(type(number) is int for number in each) for each in found
+    )
+
+
+def _in_both(head: tuple[int, int], due: Any, answered: Any) -> bool:
+    return all(head in each for each in due) and any(head in each for each in answered)
+
+
+def _weight(patterns: np.ndarray, head: tuple[int, int], places: np.ndarray) -> str:
+    """How much of a row's weight is on the places that count, and how much even attention would have there."""
+    rows, pattern = places.any(axis=1), patterns[head].astype(float)
+    even = np.tri(len(places)) / np.arange(1, len(places) + 1)[:, None]
+    share, chance = ((weights * places)[rows].sum(axis=1).mean() for weights in (pattern, even))
+    text = f"On the {rows.sum()} positions that have something to find {share:.0%} of its weight is on such places, and"
+    text = f"{text} even attention would have {chance:.0%} there."
+    if (np.diag(pattern) * np.diag(places))[rows].sum() > MOST * (pattern * places)[rows].sum():
+        return f"{text} Most of that is on the position itself."
+    if (places.sum(axis=1)[rows] > 1).mean() > MOST:
+        return f"{text} Most of these positions have several such places."
+    return text
