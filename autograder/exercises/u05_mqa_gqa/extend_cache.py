@@ -201,8 +201,8 @@ MISTAKES = (
     ("queue-taken-apart-wrongly", {"mixed": True},
      "On the way back from the queue, heads and tokens are mixed up: in which order do its rows stand?"),
     ("copies-for-each-head", {"share": laid_out(in_groups)},
-     "The numbers are right, but on the way there are keys or values with a copy for each query head, which is what "
-     "sharing was to save. Section 4 shows how the heads of a group read one matrix."),
+     "The numbers are right, but something on the way is as large as keys or values with a copy for each query head, "
+     "which is what sharing was to save. Section 4 shows how the heads of a group read one matrix."),
     ("mask-after-softmax", {"masking": "after"}, attention.AFTER),
     ("tiled-heads", {"share": laid_out(tiled)}, TILED),
     ("unstable", {"stable": False}, attention.UNSTABLE),

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-import ast
-import os
-import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from ...data import Answer, Call, Finding, Verdict
+from ...data import Call, Finding
+from ...exercises.kit.records import Case
 from ...worker.values import leaves
 from ..compare import Problem
 from ..posed import Posed
-from ..problems import all_in_our_terms, problems_of
-from ..recognise import WEAK
-from ..relations.form import MATERIALISES
-from ..relations.shapes import shapes_of_steps
-from ..variants.programs import tree_of
-from ..variants.scope import names_in
 from .apart import set_apart
 from .chance import drawing
 from .halves import find_halves
@@ -29,176 +21,81 @@ from .located import making, returned, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .overflow import first_nan
-from .program import OwnProgram
+from .program import OwnProgram, Tried
 from .put_right import settled
 from .search import BY_ACCIDENT, FAR_FETCHED, find_mend, find_second, told_of
 from .terms import terms_apart
-from .traced import GOES_IN, STOPS, Traced
-from .way import as_array
+from .traced import TRIED, Traced
 
-#: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
-#: results are told one by one, each is told all that is known of it.
-LITTLE = (
-    *("off-by-factor", "permuted", "same-numbers", "rows-"),
-    *("first-row-only", "first-position-only", "last-position-only", "last-row-only", "single-batch-only", "max-len-"),
-    *("entries-missing", "equal-sizes-only", "wrong-shape", "shapes-do-not-fit"),
-    *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-", "wrong-where"),
-    *("some-missing", "too-many", "list-order", "goes-on", "stops-too-early", "begins-too-late", "entries-differ"),
-    "experiment",
-)
-#: What is certain of a shape.
-SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
 #: What is decided by numbers, and holds none itself.
 DECIDED = ("pair list", "int list", "bool", "text")
 #: In so many more wrong cases is a step looked for at which the way is left.
 FURTHER = 2
-WORD = re.compile(r"\w+")
-BLANK = re.compile(r"\s+")
-#: Where a change is told of an earlier function that the plain program is made of.
-PART = re.compile(r"as if in `(\w+)`")
-WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
-#: How what is found of changed inputs begins.
-OF_INPUTS = "The result is what comes out as if"
 QUIETLY = "The numbers are right, but NumPy warns on the way, where the docstring asks for silence."
-#: What is told where a step was given other numbers, and all was right.
-TRIED = "is right"
-#: What was found at one size alone may be chance.
-AT_ONE_SIZE = "(Seen where sizes are equal.)"
 
 
-def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict) -> Verdict:
-    """A verdict on a wrong answer with what its program tells. No mark changes."""
-    if verdict.mistake == "measured-on-draws" and not own.draws:
-        message = verdict.message.replace(verdict.advice, "", 1).strip()
-        verdict = replace(verdict, mistake=None, message=message, advice="")
-    mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
-    if not mends:
-        return verdict
-    try:
-        verdict = without_another(verdict, posed, own)
-        quickly = is_sure(verdict.advice, posed, own)
-        calls = all_in_our_terms(posed, answer.calls)
-        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
-    except Exception:
-        if os.environ.get("AUTOGRADER_DEBUG"):
-            raise
-        return verdict
-    if found is None or (found.slug.endswith("-in-part") and "as if" in verdict.advice):
-        return verdict
-    before = verdict.advice if verdict.mistake is not None else ""
-    slug, text = found.slug, found.text
-    tried = found.slug != "own-step" or TRIED in found.text
-    if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
-        slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
-    elif not tried and is_elsewhere(before, own):
-        return verdict
-    elif (not tried or slug in ("own-branch", "own-acts")) and is_strange(before, posed, own):
-        slug, text = verdict.mistake, f"{found.text} {before}"
-    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
-        pass  # what is right in every case says more than what is alike in ordinary ones
-    elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
-        slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"
-    elif "as if" in before and AT_ONE_SIZE not in before:
-        slug, text = verdict.mistake, f"{before} {found.text}"
-    elif before and stands_beside(verdict.mistake, before, found):
-        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
-    message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
-    return replace(verdict, mistake=slug, advice=text, message=message)
+@dataclass(frozen=True)
+class Look:
+    """A wrong answer, and which of its cases are looked at.
 
-
-def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tuple[bool, bool]:
-    """What is still to be looked for beside a finding: a change that makes it right, a step that leaves the way.
-
-    A known mistake, or a change of the plain program, answers the same in every case: there is nothing to add, unless
-    that was seen at one size alone, or is told in names that the student does not have. Of all else a change of the
-    student's own program tells more.
+    wrong: all that are; ordinary: those in which a result is asked for, no error and no gradient. first: the plainest
+    of them. fine: the cases of the core that are right; right: the largest of them that may be compared.
     """
-    at_one_size = AT_ONE_SIZE in text
-    if slug == MATERIALISES:
-        return True, False
-    if slug == "measured-on-draws":  # other versions would measure as long
-        return False, False
-    if slug in {mistake.slug for mistake in posed.exercise.mistakes}:
-        return at_one_size, False
-    if "as if" in text:
-        in_edges = text.startswith("Ordinary cases are right.") and OF_INPUTS in text
-        return True, at_one_size or in_edges or is_elsewhere(text, own) or is_strange(text, posed, own)
-    return True, slug is None or slug.startswith(WEAK) or (_is_little(slug) and "-and-" not in slug)
 
+    posed: Posed
+    problems: Sequence[Problem | None]
+    own: OwnProgram
+    calls: Sequence[Call]
+    wrong: Sequence[int]
+    ordinary: Sequence[int]
+    fine: Sequence[int]
+    first: int
+    right: int | None
 
-def _is_little(slug: str) -> bool:
-    return slug.startswith(LITTLE) or slug.endswith("-only")
+    @staticmethod
+    def at(posed: Posed, problems: Sequence[Problem | None], own: OwnProgram, calls: Sequence[Call]) -> Look | None:
+        """None where nothing ordinary is wrong."""
+        core, cases = posed.exercise.core, posed.cases
+        wrong = [index for index, problem in enumerate(problems) if problem is not None]
+        ordinary = [index for index in wrong if _asks_for_a_result(cases[index])]
+        if not ordinary:
+            return None
+        first = min(ordinary, key=lambda i: (cases[i].criterion != core, _size(posed, i), i))
+        fine = [i for i, case in enumerate(cases) if problems[i] is None and case.criterion == core]
+        right = max((i for i in fine if cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
+        if all(leaf.kind in DECIDED for leaf in posed.exercise.leaves):  # wrong numbers may decide rightly
+            right = None
+        return Look(posed, problems, own, calls, wrong, ordinary, fine, first, right)
 
+    def all_of(self, kind: str) -> bool:
+        """Whether all that is wrong is so in the same way."""
+        return all(self.problems[index].kind == kind for index in self.wrong)
 
-def without_another(verdict: Verdict, posed: Posed, own: OwnProgram) -> Verdict:
-    """Without the place of a slip, where it is told by a name that stands for something else in the student's."""
-    place = WORKED_OUT.search(verdict.advice)
-    if place is None or place[1] not in own.names or place[1] in given_names(posed):
-        return verdict
-    ours = shapes_of_steps(posed, posed.cases[0]).get(place[1])
-    nodes = {node.number for node in ast.walk(own.tree) if isinstance(node, ast.Name) and node.id == place[1]}
-    arrays = (as_array(value) for number, value in own.values(posed, 0) if number in nodes)
-    theirs = next((array.shape for array in arrays if array is not None), None)
-    if ours is None or theirs is None or np.squeeze(np.empty(ours)).shape == np.squeeze(np.empty(theirs)).shape:
-        return verdict
-    advice = verdict.advice.replace(place[0], "", 1)
-    return replace(verdict, advice=advice, message=verdict.message.replace(verdict.advice, advice, 1))
+    def kind(self) -> str:
+        """In what way the first case is wrong."""
+        return self.problems[self.first].kind
 
+    def in_core(self) -> list[int]:
+        """The wrong cases without which nothing is earned."""
+        return [index for index in self.ordinary if self.posed.cases[index].criterion == self.posed.exercise.core]
 
-def given_names(posed: Posed) -> set[str]:
-    """The names that the docstring gives: arguments, sizes and results."""
-    arguments = (
-        {argument.arg for argument in tree_of(posed.exercise.plain).args.args} if posed.exercise.plain else set()
-    )
-    return arguments | {name for case in posed.cases for name in case.sizes}
+    def of_nan(self) -> list[int]:
+        """The wrong cases that hold NaN or infinity."""
+        return [index for index in self.ordinary if self.problems[index].kind == "nan"]
 
+    def right_ones(self) -> list[int]:
+        """All cases that are right and ask for a result."""
+        return [i for i, each in enumerate(self.problems) if each is None and _asks_for_a_result(self.posed.cases[i])]
 
-def is_elsewhere(text: str, own: OwnProgram) -> bool:
-    """Is it told of a function that the student's program calls, and that is the course's own there?"""
-    part = PART.search(text)
-    return part is not None and bool({part[1], f"_{part[1]}"} & own.names)
+    def another(self, first: int) -> int | None:
+        """The smallest other case whose numbers are wrong, of those that are asked for in the same way, if any."""
+        cases, asked = self.posed.cases, self.posed.cases[first].criterion
+        others = [i for i in self.ordinary if self.problems[i].kind == "values" and i != first]
+        return min(others, key=lambda i: (cases[i].criterion != asked, _size(self.posed, i)), default=None)
 
-
-def is_sure(text: str, posed: Posed, own: OwnProgram) -> bool:
-    """Is a change of the plain program told in what the student has, too, and of more than a size that is handed in?"""
-    if "as if" not in text or OF_INPUTS in text or AT_ONE_SIZE in text or is_elsewhere(text, own):
-        return False
-    return not is_strange(text, posed, own)
-
-
-def is_strange(text: str, posed: Posed, own: OwnProgram) -> bool:
-    """Is it told in what the plain program has, and the student's has not?"""
-    if "as if" not in text or OF_INPUTS in text:
-        return False
-    shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
-    given = given_names(posed)
-    sizes = {piece for piece in shown if set(re.findall(r"[^\W\d]\w*", piece)) <= given}  # such as √d_k
-    if shown and not sizes and not any(BLANK.sub("", piece) in written for piece in shown):
-        return True
-    return bool(_names_of_ours(posed) & set(WORD.findall(text)) - own.names)
-
-
-def _names_of_ours(posed: Posed) -> set[str]:
-    """What the plain program gives names to on its way, sizes and results left out: these have names for all."""
-    if posed.exercise.plain is None:
-        return set()
-    tree = tree_of(posed.exercise.plain)
-    known = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
-    known |= {name for case in posed.cases for name in case.sizes} | {leaf.name for leaf in posed.exercise.leaves}
-    return set(names_in(tree)) - known
-
-
-def stands_beside(slug: str, before: str, found: Finding) -> bool:
-    """Whether what was found before is to be told, too: which cases and which results are wrong."""
-    if "-and-" in found.slug:  # two slips explain all
-        return False
-    if found.slug == STOPS:
-        return True
-    if GOES_IN in found.text:
-        return AT_ONE_SIZE not in before
-    return slug.startswith(("fails-", "only-", "generator-unused", "experiment")) or (
-        found.slug == "own-step" and slug.startswith(SHAPES)
-    )
+    def settled(self, found: Traced) -> Traced:
+        """What was found, where it can be tried that a step is at fault."""
+        return settled(self.posed, found, self.own, self.another(found.index))
 
 
 def explain_by_own(
@@ -211,92 +108,80 @@ def explain_by_own(
 ) -> Finding | None:
     """The change that makes it right, of the likeliest alone if `quickly`; failing that, where `steps` asks for more,
     two of them, a change with which it answers as a known slip does, or the first step that leaves the way."""
-    wrong = [index for index, problem in enumerate(problems) if problem is not None]
-    ordinary = [index for index in wrong if posed.cases[index].raises is None and not posed.cases[index].gradient]
-    if not ordinary:
+    look = Look.at(posed, problems, own, calls)
+    if look is None:
         return None
-    if all(problems[index].kind == "made" for index in wrong):
-        return making(posed, wrong[0], own)
-    if all(problems[index].kind == "warned" for index in wrong):
-        warned = first_nan(posed, wrong[0], own)
+    if look.all_of("made"):
+        return making(posed, look.wrong[0], own)
+    if look.all_of("warned"):
+        warned = first_nan(posed, look.wrong[0], own)
         return replace(warned, slug="warns", text=f"{QUIETLY} {warned.text}") if warned is not None else None
-    core = posed.exercise.core
-    first = min(ordinary, key=lambda i: (posed.cases[i].criterion != core, _size(posed, i), i))
-    fine = [i for i, case in enumerate(posed.cases) if problems[i] is None and case.criterion == core]
-    right = max((i for i in fine if posed.cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
-    if all(leaf.kind in DECIDED for leaf in posed.exercise.leaves):  # wrong numbers may decide rightly
-        right = None
-    found, alone = Traced(0) if quickly else traced(posed, first, right, own), posed.part([first])
-    mend, tried = find_mend(posed, alone, own, found.steps, quickly)
-    in_core = any(posed.cases[index].criterion == core for index in ordinary)
-    doubtful = FAR_FETCHED if in_core else BY_ACCIDENT
-    if mend is not None and (quickly or mend.slug not in doubtful):
+    found = Traced(0) if quickly else traced(posed, look.first, look.right, own)
+    mend, tried = find_mend(posed, posed.part([look.first]), own, found.steps, quickly)
+    if mend is not None and (quickly or mend.slug not in (FAR_FETCHED if look.in_core() else BY_ACCIDENT)):
         return told_of(mend)
-    of_nan = [index for index in ordinary if problems[index].kind == "nan"]
-    if of_nan and len(of_nan) == len(ordinary):
-        return _of_nan(posed, ordinary, right, own)
+    if len(look.of_nan()) == len(look.ordinary):
+        return _of_nan(look, look.ordinary)
     if mend is not None:
-        sure = settled(posed, found, own, _another(posed, found.index, problems))
+        sure = look.settled(found)
         return sure.finding if sure.vouched else told_of(mend)
     if not steps:
         return None
-    wraps = wrapping(posed, ordinary, fine, own)
-    if wraps is not None:
-        return wraps
-    other_size = misnamed(posed, [index for index in ordinary if posed.cases[index].criterion == core], fine, own)
-    if other_size is not None:
-        return other_size
-    if found.finding is None and problems[first].kind == "values":
-        other = returned(posed, ordinary, calls, own)
-        if other is not None:
-            return other
-    chance = drawing(posed, own)
-    if chance is not None:
-        return chance
-    right_ones = [i for i, each in enumerate(problems) if each is None and posed.cases[i].raises is None]
-    right_ones = [i for i in right_ones if not posed.cases[i].gradient]
-    apart = terms_apart(posed, ordinary, own) or set_apart(posed, ordinary, right_ones, own)
-    if apart is None and of_nan and not in_core:
-        apart = _of_nan(posed, of_nan, right, own)
-    if apart is not None:
-        return apart
+    return _seen(look, found) or _by_two_or_by_steps(look, found, tried)
+
+
+def _seen(look: Look, found: Traced) -> Finding | None:
+    """What can be seen of the program as it runs, the surest first."""
+    posed, own = look.posed, look.own
+    off_the_way = found.finding is not None or look.kind() != "values"
+    finders = (
+        lambda: wrapping(posed, look.ordinary, look.fine, own),
+        lambda: misnamed(posed, look.in_core(), look.fine, own),
+        lambda: None if off_the_way else returned(posed, look.ordinary, look.calls, own),
+        lambda: drawing(posed, own),
+        lambda: terms_apart(posed, look.ordinary, own),
+        lambda: set_apart(posed, look.ordinary, look.right_ones(), own),
+        lambda: None if look.in_core() else _of_nan(look, look.of_nan()),
+    )
+    return next((finding for find in finders if (finding := find()) is not None), None)
+
+
+def _by_two_or_by_steps(look: Look, found: Traced, tried: Sequence[Tried]) -> Finding | None:
+    """Two slips that explain it together, or the step at which the way is left: whichever is surer."""
+    posed, problems, own, first = look.posed, look.problems, look.own, look.first
     again = partial(find_second, posed, own, first, found.steps)
-    halves = find_halves(posed, first, tried, own, calls, problems, again)
+    halves = find_halves(posed, first, tried, own, look.calls, problems, again)
     another = halves is not None and halves.finding.slug.endswith("-another") and found.vouched
     if halves is not None and halves.sure and not another:
         return halves.finding
     if another:
-        tried_out = settled(posed, found, own, _another(posed, found.index, problems))
+        tried_out = look.settled(found)
         return tried_out.finding if TRIED in tried_out.finding.text else halves.finding
-    if not in_core:  # in edge cases much answers alike
+    if not look.in_core():  # in edge cases much answers alike
         halves = None
-    parts = find_one_by_one(posed, first, tried, own, calls, again)
-    if problems[first].kind != "raised" and not parts:
-        larger = sorted(ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))
-        further = traced_further(posed, found, [index for index in larger if index != first][:FURTHER], right, own)
-        found = further if further.vouched or halves is None else found
-        found = settled(posed, found, own, _another(posed, found.index, problems))
+    parts = find_one_by_one(posed, first, tried, own, look.calls, again)
+    if look.kind() != "raised" and not parts:
+        core = posed.exercise.core
+        larger = sorted(look.ordinary, key=lambda i: (posed.cases[i].criterion != core, -_size(posed, i), i))
+        further = traced_further(posed, found, [i for i in larger if i != first][:FURTHER], look.right, own)
+        found = look.settled(further if further.vouched or halves is None else found)
     told = parts or (found.finding if found.sure or halves is None else None) or (halves.finding if halves else None)
-    ended = [index for index in (first, *ordinary) if problems[index].kind == "raised"]
+    ended = [index for index in (first, *look.ordinary) if problems[index].kind == "raised"]
     return told or (stopping(posed, ended[0], own) if ended else None)
 
 
-def _of_nan(posed: Posed, wrong: Sequence[int], right: int | None, own: OwnProgram) -> Finding | None:
+def _of_nan(look: Look, wrong: Sequence[int]) -> Finding | None:
     """Where NaN comes from, and what has left the way there before, if it is not known why."""
     for index in wrong:
-        nan = first_nan(posed, index, own)
+        nan = first_nan(look.posed, index, look.own)
         if nan is not None:
-            before = traced(posed, index, right, own).finding if nan.slug == "nan" else None
+            before = traced(look.posed, index, look.right, look.own).finding if nan.slug == "nan" else None
             return replace(nan, text=f"{nan.text} {before.text}") if before is not None else nan
     return None
 
 
-def _another(posed: Posed, first: int, problems: Sequence[Problem | None]) -> int | None:
-    """The smallest other case whose numbers are wrong, of those that are asked for in the same way, if there are."""
-    wrong = [i for i, problem in enumerate(problems) if problem is not None and problem.kind == "values" and i != first]
-    wrong = [i for i in wrong if posed.cases[i].raises is None and not posed.cases[i].gradient]
-    asked = posed.cases[first].criterion
-    return min(wrong, key=lambda i: (posed.cases[i].criterion != asked, _size(posed, i)), default=None)
+def _asks_for_a_result(case: Case) -> bool:
+    return case.raises is None and not case.gradient
 
 
 def _size(posed: Posed, index: int) -> int:

@@ -10,6 +10,8 @@ from ...data import Finding
 STOPS = "stops-there"
 #: What is told where it is not known of all that goes into a step that it is right.
 GOES_IN = ", and at what goes into it"
+#: What is told where a step was given other numbers, and all was right.
+TRIED = "is right"
 
 
 @dataclass(frozen=True)

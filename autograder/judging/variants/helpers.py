@@ -29,14 +29,21 @@ def _length(x: Any, axis: int = -1) -> Any:
     return (x * x).sum(axis, keepdims=True) ** 0.5
 
 
+def _of_numbers(x: Any) -> Any:
+    """The same; nobody does to a mask what is done to numbers."""
+    if str(x.dtype).endswith("bool"):
+        raise TypeError("a mask has no length, and no mean")
+    return x
+
+
 def _unit(x: Any) -> Any:
     """Each row with length 1."""
-    return x / _length(x)
+    return _of_numbers(x) / _length(x)
 
 
 def _centred(x: Any) -> Any:
     """Each row with its mean subtracted."""
-    return x - x.mean(-1, keepdims=True)
+    return _of_numbers(x) - x.mean(-1, keepdims=True)
 
 
 def _cosines(a: Any, b: Any) -> Any:

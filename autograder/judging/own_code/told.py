@@ -1,0 +1,180 @@
+"""A verdict on a wrong answer with what the student's own program tells: beside what was found before, or instead."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from ...data import Answer, Finding, Verdict
+from ..posed import Posed
+from ..problems import all_in_our_terms, problems_of
+from ..recognise import WEAK
+from ..relations.form import MATERIALISES
+from ..relations.shapes import shapes_of_steps
+from ..variants.programs import tree_of
+from ..variants.scope import names_in
+from .explain import explain_by_own
+from .program import OwnProgram
+from .traced import GOES_IN, STOPS, TRIED
+from .way import as_array
+
+#: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
+#: results are told one by one, each is told all that is known of it.
+LITTLE = (
+    *("off-by-factor", "permuted", "same-numbers", "rows-"),
+    *("first-row-only", "first-position-only", "last-position-only", "last-row-only", "single-batch-only", "max-len-"),
+    *("entries-missing", "equal-sizes-only", "wrong-shape", "shapes-do-not-fit"),
+    *("index-out-of-range", "does-not-reshape", "stacks-different-shapes", "unequal-parts", "right-", "wrong-where"),
+    *("some-missing", "too-many", "list-order", "goes-on", "stops-too-early", "begins-too-late", "entries-differ"),
+    "experiment",
+)
+#: What is certain of a shape.
+SHAPES = ("wrong-shape", "shapes-do-not-fit", "does-not-reshape", "stacks-different-shapes", "unequal-parts")
+WORD = re.compile(r"\w+")
+BLANK = re.compile(r"\s+")
+#: Where a change is told of an earlier function that the plain program is made of.
+PART = re.compile(r"as if in `(\w+)`")
+WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
+#: How what is found of changed inputs begins.
+OF_INPUTS = "The result is what comes out as if"
+#: What was found at one size alone may be chance.
+AT_ONE_SIZE = "(Seen where sizes are equal.)"
+
+
+def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict) -> Verdict:
+    """A verdict on a wrong answer with what its program tells. No mark changes."""
+    if verdict.mistake == "measured-on-draws" and not own.draws:
+        message = verdict.message.replace(verdict.advice, "", 1).strip()
+        verdict = replace(verdict, mistake=None, message=message, advice="")
+    mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
+    if not mends:
+        return verdict
+    try:
+        verdict = without_another(verdict, posed, own)
+        quickly = is_sure(verdict.advice, posed, own)
+        calls = all_in_our_terms(posed, answer.calls)
+        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
+    except Exception:
+        if os.environ.get("AUTOGRADER_DEBUG"):
+            raise
+        return verdict
+    if found is None or (found.slug.endswith("-in-part") and "as if" in verdict.advice):
+        return verdict
+    before = verdict.advice if verdict.mistake is not None else ""
+    slug, text = found.slug, found.text
+    tried = found.slug != "own-step" or TRIED in found.text
+    if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
+        slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
+    elif not tried and is_elsewhere(before, own):
+        return verdict
+    elif (not tried or slug in ("own-branch", "own-acts")) and is_strange(before, posed, own):
+        slug, text = verdict.mistake, f"{found.text} {before}"
+    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
+        pass  # what is right in every case says more than what is alike in ordinary ones
+    elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
+        slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"
+    elif "as if" in before and AT_ONE_SIZE not in before:
+        slug, text = verdict.mistake, f"{before} {found.text}"
+    elif before and stands_beside(verdict.mistake, before, found):
+        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
+    message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
+    return replace(verdict, mistake=slug, advice=text, message=message)
+
+
+def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tuple[bool, bool]:
+    """What is still to be looked for beside a finding: a change that makes it right, a step that leaves the way.
+
+    A known mistake, or a change of the plain program, answers the same in every case: there is nothing to add, unless
+    that was seen at one size alone, or is told in names that the student does not have. Of all else a change of the
+    student's own program tells more.
+    """
+    at_one_size = AT_ONE_SIZE in text
+    if slug == MATERIALISES:
+        return True, False
+    if slug == "measured-on-draws":  # other versions would measure as long
+        return False, False
+    if slug in {mistake.slug for mistake in posed.exercise.mistakes}:
+        return at_one_size, False
+    if "as if" in text:
+        in_edges = text.startswith("Ordinary cases are right.") and OF_INPUTS in text
+        return True, at_one_size or in_edges or is_elsewhere(text, own) or is_strange(text, posed, own)
+    return True, slug is None or slug.startswith(WEAK) or (_is_little(slug) and "-and-" not in slug)
+
+
+def _is_little(slug: str) -> bool:
+    return slug.startswith(LITTLE) or slug.endswith("-only")
+
+
+def without_another(verdict: Verdict, posed: Posed, own: OwnProgram) -> Verdict:
+    """Without the place of a slip, where it is told by a name that stands for something else in the student's."""
+    place = WORKED_OUT.search(verdict.advice)
+    if place is None or place[1] not in own.names or place[1] in given_names(posed):
+        return verdict
+    ours = shapes_of_steps(posed, posed.cases[0]).get(place[1])
+    nodes = {node.number for node in ast.walk(own.tree) if isinstance(node, ast.Name) and node.id == place[1]}
+    arrays = (as_array(value) for number, value in own.values(posed, 0) if number in nodes)
+    theirs = next((array.shape for array in arrays if array is not None), None)
+    if ours is None or theirs is None or np.squeeze(np.empty(ours)).shape == np.squeeze(np.empty(theirs)).shape:
+        return verdict
+    advice = verdict.advice.replace(place[0], "", 1)
+    return replace(verdict, advice=advice, message=verdict.message.replace(verdict.advice, advice, 1))
+
+
+def given_names(posed: Posed) -> set[str]:
+    """The names that the docstring gives: arguments, sizes and results."""
+    arguments = (
+        {argument.arg for argument in tree_of(posed.exercise.plain).args.args} if posed.exercise.plain else set()
+    )
+    return arguments | {name for case in posed.cases for name in case.sizes}
+
+
+def is_elsewhere(text: str, own: OwnProgram) -> bool:
+    """Is it told of a function that the student's program calls, and that is the course's own there?"""
+    part = PART.search(text)
+    return part is not None and bool({part[1], f"_{part[1]}"} & own.names)
+
+
+def is_sure(text: str, posed: Posed, own: OwnProgram) -> bool:
+    """Is a change of the plain program told in what the student has, too, and of more than a size that is handed in?"""
+    if "as if" not in text or OF_INPUTS in text or AT_ONE_SIZE in text or is_elsewhere(text, own):
+        return False
+    return not is_strange(text, posed, own)
+
+
+def is_strange(text: str, posed: Posed, own: OwnProgram) -> bool:
+    """Is it told in what the plain program has, and the student's has not?"""
+    if "as if" not in text or OF_INPUTS in text:
+        return False
+    shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
+    given = given_names(posed)
+    sizes = {piece for piece in shown if set(re.findall(r"[^\W\d]\w*", piece)) <= given}  # such as √d_k
+    if shown and not sizes and not any(BLANK.sub("", piece) in written for piece in shown):
+        return True
+    return bool(_names_of_ours(posed) & set(WORD.findall(text)) - own.names)
+
+
+def _names_of_ours(posed: Posed) -> set[str]:
+    """What the plain program gives names to on its way, sizes and results left out: these have names for all."""
+    if posed.exercise.plain is None:
+        return set()
+    tree = tree_of(posed.exercise.plain)
+    known = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
+    known |= {name for case in posed.cases for name in case.sizes} | {leaf.name for leaf in posed.exercise.leaves}
+    return set(names_in(tree)) - known
+
+
+def stands_beside(slug: str, before: str, found: Finding) -> bool:
+    """Whether what was found before is to be told, too: which cases and which results are wrong."""
+    if "-and-" in found.slug:  # two slips explain all
+        return False
+    if found.slug == STOPS:
+        return True
+    if GOES_IN in found.text:
+        return AT_ONE_SIZE not in before
+    return slug.startswith(("fails-", "only-", "generator-unused", "experiment")) or (
+        found.slug == "own-step" and slug.startswith(SHAPES)
+    )
