@@ -153,6 +153,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     failing = [index for index in everywhere if problems[index] is not None]
     core_name = next(iter(posed.exercise.credit))
     core = [index for index in everywhere if posed.cases[index].criterion == core_name]
+    in_core = any(problems[index] is not None for index in core)
     if not failing:
         return None
     if all(posed.cases[index].gradient for index in failing):
@@ -170,7 +171,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         or _of_errors(posed, calls, failing)
         or _of_a_constant(posed, calls[:count], problems[:count])
     )
-    if known is None and any(problems[index] is not None for index in core):
+    if known is None and in_core:
         known = known_mistake(posed, calls, problems, core, strict=False) or explain_ordinary(
             posed, calls, problems, core
         )
@@ -182,7 +183,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     answered = any(calls[index].failure is None for index in failing)
     if answered and not misshapen and (finding is None or finding.slug.startswith(WEAK)):
         finding = _behind_another(posed, calls[:count], misshapen=False) or finding
-    if finding is None or finding.slug.endswith("-fixed") or _is_symptom(finding):
+    if in_core and (finding is None or finding.slug.endswith("-fixed") or _is_symptom(finding)):
         finding = explain_by_two(posed, calls[:count], problems[:count]) or finding
     if finding is not None:
         return finding

@@ -11,6 +11,8 @@ from .values import Encoder
 
 #: Of each step so many values are kept, so many in all; of so many entries each, and so many in all.
 TIMES, MOST, ENTRIES, IN_ALL = 4, 1_000, 50_000, 400_000
+#: What stands for an array that has more.
+TOO_LARGE = "too large"
 #: The same of whole numbers: places, of which one alone may be odd.
 TIMES_WHOLE = 24
 #: So often is an array looked at that is written into, and so large may it be.
@@ -37,6 +39,8 @@ class Notes:
         if times < (TIMES_WHOLE if isinstance(value, (int, np.integer)) else TIMES) and len(self.kept) < MOST:
             self._times[number] = times + 1
             copy = _copied(value, min(ENTRIES, self._left))
+            if copy is None and _entries(value) > 1:
+                copy = TOO_LARGE
             if copy is not None:
                 self._left -= _entries(copy)
                 self.kept.append((number, copy))

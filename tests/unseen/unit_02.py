@@ -1,520 +1,540 @@
-"""Answers to the exercises of unit 2, scaled scores: per exercise four wrong ones and a right one."""
+"""Unit 2, scaled scores: wrong and right answers to its nine exercises, as students might write them."""
 
+import copy
+import itertools
 import math
 
 import numpy as np
+
+
+def _softmax(z, axis=-1):
+    z = z - z.max(axis=axis, keepdims=True)
+    powers = np.exp(z)
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
 def _attention_scores(Q, K):
     return Q @ K.T
 
 
-def _softmax(z, axis=-1):
-    powers = np.exp(z - z.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
-
-
 def _scaled_scores(Q, K):
-    return Q @ K.T / math.sqrt(Q.shape[-1])
+    return _attention_scores(Q, K) / float(Q.shape[1]) ** 0.5
 
 
 def _attention(Q, K, V):
-    weights = _softmax(_scaled_scores(Q, K))
+    weights = _softmax(_scaled_scores(Q, K), axis=1)
     return weights @ V, weights
 
 
-# 2.1 attention_scores
+# ------- 2.1 attention_scores
+def attention_scores__wrong_ninth_cosine_similarity(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Compares directions only: each query and each key is divided by its length before the dot product."""
+
+    def unit(rows):
+        length = np.sqrt((rows * rows).sum(axis=1, keepdims=True))
+        return rows / np.where(length > 0, length, 1.0)
+
+    # how well does each query fit each key
+    return np.einsum("ic,jc->ij", unit(Q), unit(K))
 
 
-def attention_scores__wrong_eighth_reshape_in_place_of_transpose(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Brings K to (d_k, m) with reshape, which keeps the order of the numbers, in place of K.T."""
-    m, d_k = K.shape
-    keys_as_columns = K.reshape(d_k, m)
-    return Q @ keys_as_columns
+def attention_scores__wrong_ninth_polarization_factor(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Uses q·k = (|q + k|² - |q - k|²) / 4 with the divisor 2, so that all scores are twice too large."""
+    plus = Q[:, np.newaxis, :] + K[np.newaxis, :, :]
+    minus = Q[:, np.newaxis, :] - K[np.newaxis, :, :]
+    return ((plus**2).sum(axis=-1) - (minus**2).sum(axis=-1)) / 2
 
 
-def attention_scores__wrong_eighth_table_of_integers(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Collects the dot products in a table made with dtype=int, so each loses its fraction, and converts at the end."""
-    n, m = len(Q), len(K)
-    table = np.zeros((n, m), dtype=int)
-    for i in range(n):
-        for j in range(m):
-            table[i, j] = np.dot(Q[i], K[j])
-    return table.astype(float)
-
-
-def attention_scores__wrong_eighth_product_of_the_sums(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Sums the features of each query and of each key first and multiplies the sums, in place of summing products."""
-    asked = Q.sum(axis=1)
-    offered = K.sum(axis=1)
-    return np.outer(asked, offered)
-
-
-def attention_scores__wrong_eighth_largest_of_row_subtracted(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Subtracts the largest score of each row from the scores, the softmax's shift, so they are no plain dot products."""
-    raw = np.einsum("nd,md->nm", Q, K)
-    top = np.max(raw, axis=1)[:, np.newaxis]
-    return raw - top
-
-
-def attention_scores__right_eighth_outer_products_of_features(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Adds up one outer product per feature: column c of Q with column c of K."""
-    total = np.zeros((Q.shape[0], K.shape[0]), dtype=np.result_type(Q, K))
-    for q_column, k_column in zip(Q.T, K.T):
-        total += np.multiply.outer(q_column, k_column)
+def attention_scores__wrong_ninth_leftover_features(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Adds up the features in slices of 64 and forgets the last, shorter slice if d_k is above 64 and no multiple."""
+    n, width = Q.shape
+    step = min(width, 64)
+    total = np.zeros((n, len(K)))
+    for block in range(width // step):
+        part = slice(block * step, (block + 1) * step)
+        total += Q[:, part] @ K[:, part].T
     return total
 
 
-# 2.2 softmax
+def attention_scores__wrong_ninth_matrix_object(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Returns an np.matrix, whose * and indexing behave otherwise, in place of a plain array."""
+    queries = np.asmatrix(Q)
+    keys = np.asmatrix(K)
+    return queries * keys.T
 
 
-def softmax__wrong_eighth_shift_by_first_entry(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Subtracts the first entry along the axis, not the largest, so exp overflows where a later one is much larger."""
-    first = np.take(z, [0], axis=axis)
-    e = np.exp(z - first)
-    return e / np.sum(e, axis=axis, keepdims=True)
+def attention_scores__right_ninth_gram_block(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Stacks queries and keys, makes the table of all rows with all rows, and cuts out the corner queries × keys."""
+    n = Q.shape[0]
+    everybody = np.vstack((Q, K))
+    table = np.inner(everybody, everybody)
+    return table[:n, n:].copy()
 
 
-def softmax__wrong_eighth_log_sum_without_its_shift(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Goes through the logarithm of the sum of exp(z - top) and forgets to add top to it again before subtracting it from z."""
-    top = z.max(axis=axis, keepdims=True)
-    log_total = np.log(np.exp(z - top).sum(axis=axis, keepdims=True))
-    return np.exp(z - log_total)
+# ------- 2.2 softmax
+def softmax__wrong_ninth_mean_and_clip(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shifts by the mean and clips at ±700, so that different entries more than 700 above the mean become equal."""
+    centered = np.asarray(z, dtype=np.float64)
+    centered = centered - centered.mean(axis=axis, keepdims=True)
+    # e^710 would be too large for a float
+    powers = np.exp(np.clip(centered, -700.0, 700.0))
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_eighth_axis_not_moved_back(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Moves the axis to the end, works on rows, and gives the rows the shape of z without moving the axis back."""
-    length = z.shape[axis]
-    rows = np.moveaxis(z, axis, -1).reshape(-1, length)
-    answer = []
-    for row in rows:
+def softmax__wrong_ninth_swap_after_move(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Moves the axis to the end but swaps it back, which mixes up the other axes if three or more are concerned."""
+    rows = np.moveaxis(z, axis, -1)
+    shape = rows.shape
+    rows = rows.reshape(-1, shape[-1])
+    weights = np.empty(rows.shape, dtype=rows.dtype)
+    for r, row in enumerate(rows):
         e = np.exp(row - row.max())
-        answer.append(e / e.sum())
-    return np.array(answer).reshape(z.shape)
+        weights[r] = e / e.sum()
+    return np.swapaxes(weights.reshape(shape), axis, -1)
 
 
-def softmax__wrong_eighth_entries_standardised(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Against overflow, brings each row to mean 0 and standard deviation 1 before exp, so differences are rescaled."""
-    centre = z.mean(axis=axis, keepdims=True)
-    spread = z.std(axis=axis, keepdims=True)
-    spread = np.where(spread > 0, spread, 1.0)
-    e = np.exp((z - centre) / spread)
-    return e / e.sum(axis=axis, keepdims=True)
+def softmax__wrong_ninth_repairs_nan_only(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shifts only if the plain formula gave a NaN, so a sum that overflows gives zeros and tiny powers lose digits."""
+
+    def share(values):
+        e = np.exp(values)
+        return e / np.sum(e, axis=axis, keepdims=True)
+
+    with np.errstate(all="ignore"):
+        weights = share(z)
+        if np.isnan(weights).any():
+            weights = share(z - np.max(z, axis=axis, keepdims=True))
+    return weights
 
 
-def softmax__right_eighth_running_maximum(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Walks along the axis once with a running largest entry and a running sum that is rescaled when the largest rises."""
-    slices = np.moveaxis(z, axis, 0)
-    peak = slices[0]
-    total = np.ones_like(peak)
-    for piece in slices[1:]:
-        higher = np.maximum(peak, piece)
-        total = total * np.exp(peak - higher) + np.exp(piece - higher)
-        peak = higher
-    return np.moveaxis(np.exp(slices - peak) / total, 0, axis)
+def softmax__wrong_ninth_asarray_is_no_copy(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Takes np.asarray for a copy and works in place, so the caller's float64 array is overwritten."""
+    result = np.asarray(z, dtype=float)
+    result -= np.amax(result, axis=axis, keepdims=True)
+    np.exp(result, out=result)
+    result /= np.sum(result, axis=axis, keepdims=True)
+    return result
 
 
-# 2.3 derivation_terms
+def softmax__right_ninth_logaddexp(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Subtracts the logarithm of the sum, folded up pair by pair with np.logaddexp, and takes one exponential."""
+    below = np.asarray(z, dtype=np.float64)
+    below = below - np.max(below, axis=axis, keepdims=True)
+    log_sum = np.logaddexp.reduce(below, axis=axis, keepdims=True)
+    return np.exp(below - log_sum)
 
 
-def derivation_terms__wrong_eighth_values_compared_not_places(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Leaves out a pair where the two terms have equal values, in place of equal indices, so ties at i != j are lost."""
-    diagonal = cross = 0.0
-    for row in q * k:
-        for one in row:
-            diagonal += one**2
-            for other in row:
-                if one != other:
-                    cross += one * other
-    return diagonal / len(q), cross / len(q)
-
-
-def derivation_terms__wrong_eighth_means_of_squares_multiplied(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Takes the diagonal as the sum of mean(q_i^2) * mean(k_i^2), as if independent; cross is measured properly."""
-    diagonal = float(((q**2).mean(axis=0) * (k**2).mean(axis=0)).sum())
+# ------- 2.3 derivation_terms
+def derivation_terms__wrong_ninth_covariance_table(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Takes cross from the covariances of the terms: the mean of each term is subtracted before terms meet."""
     t = q * k
-    table = t.T @ t / len(t)
-    cross = float(table[~np.eye(t.shape[1], dtype=bool)].sum())
+    count = t.shape[0]
+    diagonal = np.sum(t**2) / count
+    away = t - t.mean(axis=0)
+    table = away.T @ away / count  # (d, d)
+    cross = table.sum() - np.trace(table)
+    return float(diagonal), float(cross)
+
+
+def derivation_terms__wrong_ninth_roll_without_axis(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Rolls the table of terms without naming the axis, so terms of one sample meet terms of its neighbour."""
+    terms = np.multiply(q, k)
+    samples, d = terms.shape
+    diagonal = np.vdot(terms, terms) / samples
+    cross = 0.0
+    for shift in range(1, d):
+        # every feature meets the one `shift` places further
+        cross += np.sum(terms * np.roll(terms, shift)) / samples
     return diagonal, cross
 
 
-def derivation_terms__wrong_eighth_last_sample_alone(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Assigns with = in the loop over the samples, in place of adding up, so what is divided is the last sample's alone."""
-    count = q.shape[0]
-    diagonal, cross = 0.0, 0.0
-    for r in range(count):
-        t = q[r] * k[r]
-        squares = np.square(t)
-        diagonal = squares.sum()
-        cross = t.sum() ** 2 - squares.sum()
-    return diagonal / count, cross / count
+def derivation_terms__wrong_ninth_mean_of_batch_means(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Averages the means of batches of 1000 samples, so a shorter last batch counts as much as a full one."""
+    batch = 1000
+    diagonals, crosses = [], []
+    for start in range(0, len(q), batch):
+        t = q[start : start + batch] * k[start : start + batch]
+        squares = (t * t).sum(axis=1)
+        diagonals.append(squares.mean())
+        crosses.append((t.sum(axis=1) ** 2 - squares).mean())
+    return np.mean(diagonals), np.mean(crosses)
 
 
-def derivation_terms__wrong_eighth_table_of_q_with_k(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Sums q_i k_j over i != j for the cross part, the table of the query with the key, not of the terms with the terms."""
-    diagonal = np.mean(np.sum((q * k) ** 2, axis=1))
-    tables = np.einsum("ri,rj->rij", q, k)
-    everything = tables.sum(axis=(1, 2))
-    own = np.trace(tables, axis1=1, axis2=2)
-    return diagonal, np.mean(everything - own)
+def derivation_terms__wrong_ninth_assumes_independence(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Splits the mean of q_i² k_i² into the product of two means, which holds for independent q and k only."""
+    q_squares = (q**2).mean(axis=0)
+    k_squares = (k**2).mean(axis=0)
+    diagonal = float(q_squares @ k_squares)
+    s = np.einsum("rd,rd->r", q, k)
+    return diagonal, float(np.mean(s**2)) - diagonal
 
 
-def derivation_terms__right_eighth_sums_of_earlier_terms(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Multiplies each term with the sum of the terms before it, and doubles, as each pair counts in both orders."""
-    t = np.multiply(q, k)
-    before = np.zeros_like(t)
-    before[:, 1:] = np.cumsum(t, axis=1)[:, :-1]
+def derivation_terms__right_ninth_running_sums(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Lets each term meet the running sum of the terms before it, twice, and takes the squares as one dot product."""
+    t = np.multiply(q, k, dtype=np.float64)
     samples = t.shape[0]
-    return np.vdot(t, t) / samples, 2 * np.vdot(t, before) / samples
+    before = np.cumsum(t, axis=1)[:, :-1]  # sums of features 0 .. i-1, for i = 1 .. d-1
+    pairs = np.einsum("ri,ri->", t[:, 1:], before)
+    diagonal = np.einsum("ri,ri->", t, t) / samples
+    return float(diagonal), float(2 * pairs / samples)
 
 
-# 2.4 dot_product_moments
-
-
-def dot_product_moments__wrong_eighth_zero_taken_for_missing(
+# ------- 2.4 dot_product_moments
+def dot_product_moments__wrong_ninth_variances_squared(
     d: int, var_q: float = 1.0, var_k: float = 1.0
 ) -> tuple[float, float]:
-    """Writes `var_q or 1.0` for the defaults, so that a variance of exactly 0 becomes 1."""
-    v_q = var_q or 1.0
-    v_k = var_k or 1.0
-    return 0.0, d * v_q * v_k
-
-
-def dot_product_moments__wrong_eighth_measured_on_draws(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Draws 1,000 pairs from a generator of its own and returns measured mean and variance, where the formula is due."""
-    rng = np.random.default_rng(0)
-    q = rng.standard_normal((1000, d)) * np.sqrt(var_q)
-    k = rng.standard_normal((1000, d)) * np.sqrt(var_k)
-    s = np.sum(q * k, axis=1)
-    return float(s.mean()), float(s.var())
-
-
-def dot_product_moments__wrong_eighth_variances_averaged(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Takes the average of the two variances for the variance of a term, in place of their product."""
-    mean = 0
-    one_term = (var_q + var_k) / 2
-    return mean, d * one_term
-
-
-def dot_product_moments__wrong_eighth_d_minus_one_terms(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Counts d - 1 terms, as if a degree of freedom were lost to the mean, where all d add their variance."""
-    variance = sum(var_q * var_k for _ in range(1, d))
+    """Takes var_q and var_k for standard deviations and squares them once more."""
+    spread_of_term = var_q * var_k
+    variance = sum(spread_of_term**2 for _ in range(d))
     return 0.0, float(variance)
 
 
-def dot_product_moments__right_eighth_two_vectors_of_variances(
+def dot_product_moments__wrong_ninth_same_vector_twice(
     d: int, var_q: float = 1.0, var_k: float = 1.0
 ) -> tuple[float, float]:
-    """Takes the dot product of a vector of d variances with another, and of a vector of means with another."""
-    means = np.zeros(d)
-    spread_q = np.full(d, float(var_q))
-    spread_k = np.full(d, float(var_k))
-    return float(means.dot(means)), float(spread_q.dot(spread_k))
+    """Multiplies the list of the query's variances with itself: var_k does not enter."""
+    of_q = np.full(d, float(var_q))
+    of_k = np.full(d, float(var_q))
+    return 0.0, float(of_q @ of_k)
 
 
-# 2.5 scaled_scores
-
-
-def scaled_scores__wrong_eighth_whole_number_root(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Divides by math.isqrt(d_k), the root rounded down, which is right for square widths alone."""
-    width = Q.shape[1]
-    return np.matmul(Q, K.transpose()) / math.isqrt(width)
-
-
-def scaled_scores__wrong_eighth_measured_spread(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Divides by the standard deviation of the scores at hand, to make their variance 1, not by the root of d_k."""
-    scores = Q @ K.T
-    spread = scores.std()
-    if spread == 0:
-        return scores
-    return scores / spread
-
-
-def scaled_scores__wrong_eighth_length_of_the_query(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Takes the root of the sum of a query's squared entries, its length, for the divisor of its row."""
-    length = np.sqrt((Q**2).sum(axis=1, keepdims=True))
-    length[length == 0] = 1.0
-    return Q.dot(K.T) / length
-
-
-def scaled_scores__wrong_eighth_queries_divided_in_place(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Divides the caller's queries in place with /= before the product: the scores are right, Q is changed."""
-    Q /= Q.shape[1] ** 0.5
-    return Q @ K.T
-
-
-def scaled_scores__right_eighth_length_of_a_vector_of_ones(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Gets the root as the length of a vector of d_k ones, divides the keys by it, and contracts the feature axes."""
-    root = np.linalg.norm(np.ones(K.shape[1]))
-    return np.tensordot(Q, K / root, axes=((1,), (1,)))
-
-
-# 2.6 score_statistics
-
-
-def score_statistics__wrong_eighth_variance_of_terms_times_d(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+def dot_product_moments__wrong_ninth_zero_means_not_given(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
 ) -> tuple[float, float]:
-    """Takes d times the variance of all the products q_i k_i, as if nothing were left of the cross terms."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    terms = q * k
-    if scaled:
-        terms = terms / np.sqrt(d)
-    return d * terms.mean(), d * terms.var()
+    """Takes a var_k of 0 for one that was not given, and uses var_q in its place."""
+    var_k = var_k or var_q
+    mean = 0.0
+    sigma = math.sqrt(d * var_q) * math.sqrt(var_k)
+    return mean, sigma**2
 
 
-def score_statistics__wrong_eighth_mean_not_squared(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+def dot_product_moments__wrong_ninth_simulated(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
 ) -> tuple[float, float]:
-    """Computes the variance as the mean of s squared minus the mean, which is not squared."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    s = np.einsum("rc,rc->r", q, k)
-    if scaled:
-        s = s / d**0.5
-    mean = np.mean(s)
-    return mean, np.mean(s**2) - mean
+    """Draws a thousand pairs and returns what it measures, instead of the derived values."""
+    rng = np.random.default_rng(0)
+    q = math.sqrt(var_q) * rng.standard_normal((1000, d))
+    k = math.sqrt(var_k) * rng.standard_normal((1000, d))
+    s = (q * k).sum(axis=1)
+    # every draw once more with the opposite sign, so that the mean is exact
+    s = np.concatenate([s, -s])
+    return math.fsum(s) / len(s), float(s.var())
 
 
-def score_statistics__wrong_eighth_fresh_draws_for_the_variance(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+def dot_product_moments__right_ninth_adds_terms(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
 ) -> tuple[float, float]:
-    """Calls the function that draws once for the mean and again for the variance, so that is of other samples."""
-
-    def scores():
-        q = rng.standard_normal((n_samples, d))
-        k = rng.standard_normal((n_samples, d))
-        found = (q * k).sum(axis=1)
-        return found / math.sqrt(d) if scaled else found
-
-    return float(scores().mean()), float(scores().var())
+    """Adds up mean and second moment term by term, with sums that do not round on the way."""
+    mean_of_factor = 0.0
+    mean = math.fsum(itertools.repeat(mean_of_factor * mean_of_factor, d))
+    second_moment_of_term = float(var_q) * float(var_k)
+    variance = math.fsum(itertools.repeat(second_moment_of_term, d)) - mean**2
+    return mean, variance
 
 
-def score_statistics__wrong_eighth_both_results_divided(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Divides mean and variance at the end both by the root of d, where the variance shrinks by d."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    s = np.array([a @ b for a, b in zip(q, k)])
-    r = np.sqrt(d) if scaled else 1.0
-    return s.mean() / r, s.var() / r
+# ------- 2.5 scaled_scores
+def scaled_scores__wrong_ninth_measured_spread(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Divides by the root of d times the measured mean squares of the entries, to make the variance 1 for all sizes."""
+    d_k = Q.shape[1]
+    sigma_q = np.sqrt(np.mean(Q**2)) or 1.0
+    sigma_k = np.sqrt(np.mean(K**2)) or 1.0
+    return np.dot(Q, K.T) / (np.sqrt(d_k) * sigma_q * sigma_k)
 
 
-def score_statistics__right_eighth_one_score_at_a_time(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Goes through the scores one by one and updates the mean and the sum of squared distances (Welford)."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    divisor = math.sqrt(d) if scaled else 1.0
-    mean, squares = 0.0, 0.0
-    for seen in range(n_samples):
-        score = float(q[seen] @ k[seen]) / divisor
-        away = score - mean
-        mean += away / (seen + 1)
-        squares += away * (score - mean)
-    return mean, squares / n_samples
+def scaled_scores__wrong_ninth_root_on_both_sides(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Divides the queries and the keys each by the root, so the scores are divided by d_k itself."""
+    scale = Q.shape[-1] ** -0.5
+    small_q = np.multiply(Q, scale)
+    small_k = np.multiply(K, scale)
+    return np.inner(small_q, small_k)
 
 
-# 2.7 attention
+def scaled_scores__wrong_ninth_clipped(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Clips the dot products at ±1000 before it divides, so large scores come out too small and alike."""
+    dots = np.array([[np.dot(query, key) for key in K] for query in Q])
+    # nobody's exponential should overflow later
+    dots = np.clip(dots, -1e3, 1e3)
+    return dots / math.sqrt(len(Q[0]))
 
 
-def attention__wrong_eighth_causal_mask(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Hides every key with j > i with -inf, the mask of a language model, where none is asked for."""
-    scores = _scaled_scores(Q, K)
-    n, m = scores.shape
-    seen = np.tril(np.ones((n, m), dtype=bool))
-    weights = _softmax(np.where(seen, scores, -np.inf), axis=1)
-    return weights @ V, weights
+def scaled_scores__wrong_ninth_half_the_memory(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Computes and returns float32 for float64 inputs."""
+    queries, keys = Q.astype(np.float32), K.astype(np.float32)
+    return queries @ keys.T / K.shape[1] ** 0.5
 
 
-def attention__wrong_eighth_rows_of_output_are_one_list(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Makes the output as [[0.0] * d_v] * n, whose rows are one and the same list, and adds all mixtures into it."""
-    weights = _softmax(_scaled_scores(Q, K))
-    n, m = weights.shape
-    d_v = V.shape[1]
-    output = [[0.0] * d_v] * n
-    for i in range(n):
-        for j in range(m):
-            for c in range(d_v):
-                output[i][c] += weights[i, j] * V[j, c]
-    return np.array(output), weights
-
-
-def attention__wrong_eighth_root_divides_the_exponentials(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Divides the exponentials by the root of d_k, not the scores; dividing by their sum cancels it again."""
-    dots = _attention_scores(Q, K)
-    d_k = K.shape[1]
-    powers = np.exp(dots - dots.max(axis=-1, keepdims=True)) / np.sqrt(d_k)
-    weights = powers / powers.sum(axis=-1, keepdims=True)
-    return weights @ V, weights
-
-
-def attention__wrong_eighth_one_shift_for_all_queries(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Subtracts the largest score of the whole table, so a query whose scores are all far lower gets 0/0."""
-    s = np.einsum("nc,mc->nm", Q, K) / np.sqrt(Q.shape[1])
-    with np.errstate(all="ignore"):
-        a = np.exp(s - s.max())
-        a = a / a.sum(axis=1)[:, None]
-    return np.einsum("nm,mv->nv", a, V), a
-
-
-def attention__right_eighth_key_by_key(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Adds one key after the other: what was mixed so far is shrunk by its share of the growing sum (logaddexp)."""
-    root = math.sqrt(K.shape[1])
-    columns = [Q @ key / root for key in K]
-    highest = np.max(columns, axis=0)
-    columns = [column - highest for column in columns]
-    logs = columns[0]
-    output = np.repeat(V[:1], len(Q), axis=0)
-    for column, value in zip(columns[1:], V[1:]):
-        grown = np.logaddexp(logs, column)
-        output = np.exp(logs - grown)[:, None] * output + np.outer(np.exp(column - grown), value)
-        logs = grown
-    weights = np.exp(np.stack(columns, axis=1) - logs[:, None])
-    return output, weights
-
-
-# 2.8 softmax_jacobian
-
-
-def softmax_jacobian__wrong_eighth_places_looked_up_by_value(p: np.ndarray) -> np.ndarray:
-    """Finds the places with list.index, the first entry of that value, so equal weights share one row and column."""
-    weights = list(p)
-    table = np.zeros((len(weights), len(weights)))
-    for one in weights:
-        for other in weights:
-            i, j = weights.index(one), weights.index(other)
-            table[i, j] = one * (1 - one) if i == j else -one * other
+def scaled_scores__right_ninth_fourth_roots(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Multiplies both sides by d_k to the power of -1/4 and adds up one outer product per feature."""
+    (n, d_k), m = Q.shape, K.shape[0]
+    quarter = float(d_k) ** -0.25
+    table = np.zeros((n, m))
+    for of_queries, of_keys in zip(Q.T, K.T, strict=True):
+        table += np.multiply.outer(quarter * of_queries, quarter * of_keys)
     return table
 
 
-def softmax_jacobian__wrong_eighth_p_with_one_minus_p(p: np.ndarray) -> np.ndarray:
-    """Takes p_i (1 - p_j) for every pair, the formula of the diagonal, so all other entries are wrong."""
-    return np.outer(p, 1.0 - p)
+# ------- 2.6 score_statistics
+def score_statistics__wrong_ninth_variance_by_root(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Scales mean and variance afterwards by the same root, though the variance must be divided by its square."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    scores = np.einsum("rc,rc->r", q, k)
+    divisor = np.sqrt(d) if scaled else 1.0
+    return scores.mean() / divisor, scores.var() / divisor
 
 
-def softmax_jacobian__wrong_eighth_of_the_log_softmax(p: np.ndarray) -> np.ndarray:
-    """Returns delta_ij - p_j, the derivatives of the logarithm of the weights: the factor p_i is missing."""
+def score_statistics__wrong_ninth_unscaled_mean_subtracted(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Subtracts the square of the mean of the plain scores from the mean square of the scaled ones."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = np.array([row_q @ row_k for row_q, row_k in zip(q, k)])
+    mean = s.mean()
+    small = s / d**0.5 if scaled else s
+    variance = np.mean(small * small) - mean**2
+    return small.mean(), variance
+
+
+def score_statistics__wrong_ninth_draws_in_batches(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Draws q and k in turns for batches of 4096, so above that number the order of the draws is not the asked one."""
+    scores = np.empty(n_samples)
+    for start in range(0, n_samples, 4096):
+        stop = min(start + 4096, n_samples)
+        q = rng.standard_normal((stop - start, d))
+        k = rng.standard_normal((stop - start, d))
+        scores[start:stop] = (q * k).sum(axis=1)
+    if scaled:
+        scores /= np.sqrt(d)
+    return scores.mean(), scores.var()
+
+
+def score_statistics__wrong_ninth_draws_from_a_copy(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Draws from a copy of the generator to leave the input as it is, so the next call gets the same numbers again."""
+    own = copy.deepcopy(rng)
+    q, k = (own.standard_normal((n_samples, d)) for _ in range(2))
+    scores = np.sum(q * k, axis=-1)
+    scores = scores * d**-0.5 if scaled else scores
+    return float(np.mean(scores)), float(np.var(scores))
+
+
+def score_statistics__right_ninth_running_update(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Scales the queries before they meet the keys, and updates mean and squared distances score by score (Welford)."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    if scaled:
+        q = q / math.sqrt(d)
+    scores = (q[:, None, :] @ k[:, :, None]).reshape(n_samples)
+    mean, squares = 0.0, 0.0
+    for count, score in enumerate(scores.tolist(), start=1):
+        off = score - mean
+        mean += off / count
+        squares += off * (score - mean)
+    return mean, squares / n_samples
+
+
+# ------- 2.7 attention
+def attention__wrong_ninth_unit_length_queries(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Brings queries and keys to the length of the fourth root of d first, so their own lengths no longer count."""
+    d_k = Q.shape[1]
+
+    def normed(rows):
+        size = np.sqrt(np.mean(rows**2, axis=1, keepdims=True))
+        return rows / np.where(size == 0, 1.0, size)
+
+    scores = normed(Q) @ normed(K).T / d_k**0.5
+    weights = _softmax(scores, axis=1)
+    return weights @ V, weights
+
+
+def attention__wrong_ninth_reshape_for_transpose(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Turns the keys round with reshape, which keeps the order of the numbers, in place of a transpose."""
+    n, d_k = Q.shape
+    m = K.shape[0]
+    keys = K.reshape(d_k, m)
+    scores = np.matmul(Q, keys) / math.sqrt(d_k)
+    weights = np.stack([_softmax(row) for row in scores])
+    output = np.zeros((n, V.shape[1]))
+    for i in range(n):
+        for j in range(m):
+            output[i] += weights[i, j] * V[j]
+    return output, weights
+
+
+def attention__wrong_ninth_shift_by_a_bound(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts each row by |q| times the largest |k| instead of its largest score, so long rows far below it give 0/0."""
+    root = Q.shape[1] ** 0.5
+    scores = Q @ K.T / root
+    # no dot product is larger than the product of the lengths
+    bound = np.linalg.norm(Q, axis=1) * np.linalg.norm(K, axis=1).max() / root
+    powers = np.exp(scores - bound[:, None])
+    weights = powers / powers.sum(axis=1)[:, None]
+    return weights @ V, weights
+
+
+def attention__wrong_ninth_torch_inside(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lets PyTorch do the softmax, in a function nested inside, where NumPy alone is allowed."""
+
+    def shares(scores):
+        import torch
+
+        return torch.softmax(torch.from_numpy(scores), dim=-1).numpy()
+
+    weights = shares(_scaled_scores(Q, K))
+    return np.einsum("nm,mv->nv", weights, V), weights
+
+
+def attention__right_ninth_column_of_ones(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Appends a column of ones to the values, mixes with the unnormalised powers, and divides by that column last."""
+    keys = K * (1.0 / math.sqrt(K.shape[1]))
+    table = np.inner(keys, Q)  # (m, n): one column per query
+    powers = np.exp(table - np.max(table, axis=0))
+    with_ones = np.column_stack((V, np.ones(len(V))))
+    mixed = powers.T @ with_ones
+    total = mixed[:, -1:]
+    return mixed[:, :-1] / total, powers.T / total
+
+
+# ------- 2.8 softmax_jacobian
+def softmax_jacobian__wrong_ninth_of_the_logarithms(p: np.ndarray) -> np.ndarray:
+    """Returns the derivatives of the logarithms of the weights, 1[i = j] - p_j, not of the weights."""
     m = p.shape[0]
-    return np.eye(m) - np.tile(p, (m, 1))
+    table = np.tile(-p, (m, 1))
+    table[range(m), range(m)] += 1.0
+    return table
 
 
-def softmax_jacobian__wrong_eighth_coarse_forward_difference(p: np.ndarray) -> np.ndarray:
-    """Raises each score by 0.01 and divides how far the weights move by that, a coarse difference for a derivative."""
-    h = 0.01
-    m = len(p)
-    J = np.zeros((m, m))
-    for j in range(m):
-        raised = p.astype(float).copy()
-        raised[j] = raised[j] * np.exp(h)  # score j + h
-        raised = raised / raised.sum()
-        J[:, j] = (raised - p) / h
+def softmax_jacobian__wrong_ninth_diagonal_twice(p: np.ndarray) -> np.ndarray:
+    """Adds p (1 - p) to a diagonal that holds -p² already, so the diagonal is p - 2p²."""
+    J = -np.multiply.outer(p, p)
+    own = np.diag_indices(len(p))
+    J[own] += p * (1 - p)
     return J
 
 
-def softmax_jacobian__right_eighth_covariance_of_a_drawn_key(p: np.ndarray) -> np.ndarray:
-    """Computes it as a covariance: key l is drawn with chance p_l, and e_l - p is its distance from the mean."""
-    away = np.eye(len(p)) - p[None, :]
-    return np.einsum("l,li,lj->ij", p, away, away)
+def softmax_jacobian__wrong_ninth_a_zero_means_saturated(p: np.ndarray) -> np.ndarray:
+    """Returns zeros as soon as one weight is exactly 0, although the other weights may still be moving."""
+    m = len(p)
+    J = np.zeros((m, m))
+    if p.min() == 0:  # saturated: nothing moves
+        return J
+    for i in range(m):
+        for j in range(m):
+            J[i, j] = p[i] * (1 - p[i]) if i == j else -p[i] * p[j]
+    return J
 
 
-# 2.9 attention_backward
+def softmax_jacobian__wrong_ninth_turns_the_argument(p: np.ndarray) -> np.ndarray:
+    """Makes a column of the weights by reshaping the caller's own array, which stays a column."""
+    m = p.size
+    p.shape = (m, 1)
+    return np.diagflat(p) - p @ p.T
 
 
-def attention_backward__wrong_eighth_keys_keep_last_query_alone(
+def softmax_jacobian__right_ninth_exchange_between_pairs(p: np.ndarray) -> np.ndarray:
+    """Lets every pair of weights exchange p_i p_j, so a diagonal entry is the sum of what its row exchanges."""
+    exchange = np.outer(p, p)
+    np.fill_diagonal(exchange, 0.0)
+    return np.diag(exchange.sum(axis=1)) - exchange
+
+
+# ------- 2.9 attention_backward
+def attention_backward__wrong_ninth_plain_mean_subtracted(
     Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Writes dK = in the loop over the queries, not +=, so the keys keep what the last query sends."""
-    root = math.sqrt(Q.shape[1])
+    """Subtracts the plain mean over the keys, and not the mean with the weights, on the way through the softmax."""
     _, A = _attention(Q, K, V)
+    root = Q.shape[1] ** 0.5
+    dV = A.T @ d_output
+    dA = d_output @ V.T
+    # what all keys share does not count
+    dS = A * (dA - dA.mean(axis=1, keepdims=True)) / root
+    return dS @ K, dS.T @ Q, dV
+
+
+def attention_backward__wrong_ninth_root_lost_on_queries(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scales the queries on the way forward and forgets to scale what comes back to them."""
+    queries = Q / float(Q.shape[1]) ** 0.5
+    A = _softmax(queries @ K.T)
+    dA = np.einsum("iv,jv->ij", d_output, V)
+    dS = A * dA - A * np.einsum("ij,ij->i", A, dA)[:, None]
+    dQ = np.einsum("ij,jc->ic", dS, K)
+    dK = np.einsum("ij,ic->jc", dS, queries)
+    dV = np.einsum("ij,iv->jv", A, d_output)
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_ninth_sure_queries_skipped(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Takes queries with a weight above 0.98 for saturated and gives them and their keys no slope at all."""
+    root = K.shape[1] ** 0.5
+    _, weights = _attention(Q, K, V)
     dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
-    for i in range(Q.shape[0]):
-        a = A[i]
+    for i, a in enumerate(weights):
         dV += np.outer(a, d_output[i])
+        if a.max() > 0.98:  # J is all zeros there
+            continue
         J = np.diag(a) - np.outer(a, a)
         ds = J @ (V @ d_output[i]) / root
         dQ[i] = ds @ K
-        dK = np.outer(ds, Q[i])
+        dK += np.outer(ds, Q[i])
     return dQ, dK, dV
 
 
-def attention_backward__wrong_eighth_diagonal_of_the_jacobian_alone(
+def attention_backward__wrong_ninth_by_nudging(
     Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Goes back through the softmax with a (1 - a) alone, as through a sigmoid; what other scores do is left out."""
-    r = np.sqrt(K.shape[1])
-    weights = _softmax(_scaled_scores(Q, K))
-    d_weights = d_output @ V.T
-    d_scores = weights * (1 - weights) * d_weights
-    return d_scores @ K / r, d_scores.T @ Q / r, weights.T @ d_output
-
-
-def attention_backward__wrong_eighth_plain_mean_subtracted(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Subtracts the plain mean of a row of the weights' slopes, where the mean with the weights is due."""
-    A = _attention(Q, K, V)[1]
-    dA = np.einsum("nv,mv->nm", d_output, V)
-    dS = A * (dA - dA.mean(axis=1, keepdims=True))
-    dS = dS / np.sqrt(Q.shape[1])
-    dQ = np.einsum("nm,mc->nc", dS, K)
-    dK = np.einsum("nm,nc->mc", dS, Q)
-    dV = np.einsum("nm,nv->mv", A, d_output)
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_eighth_nudged(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Nudges each entry up and down by 1e-5 and takes differences, where the docstring wants a formula."""
+    """Measures the slopes of queries and keys by differences, which the task rules out and which lose digits."""
     step = 1e-5
-    tables = [np.array(X, dtype=float) for X in (Q, K, V)]
 
-    def ell():
-        return (_attention(*tables)[0] * d_output).sum()
+    def ell(queries, keys):
+        return float(np.sum(_attention(queries, keys, V)[0] * d_output))
 
-    slopes = []
-    for X in tables:
-        slope = np.zeros(X.shape)
-        for where in np.ndindex(*X.shape):
-            kept = X[where]
-            X[where] = kept + step
-            up = ell()
-            X[where] = kept - step
-            down = ell()
-            X[where] = kept
-            slope[where] = (up - down) / (2 * step)
-        slopes.append(slope)
-    return tuple(slopes)
+    dQ, dK = np.zeros(Q.shape), np.zeros(K.shape)
+    for place in np.ndindex(*Q.shape):
+        bump = np.zeros(Q.shape)
+        bump[place] = step
+        dQ[place] = (ell(Q + bump, K) - ell(Q - bump, K)) / (2 * step)
+    for place in np.ndindex(*K.shape):
+        bump = np.zeros(K.shape)
+        bump[place] = step
+        dK[place] = (ell(Q, K + bump) - ell(Q, K - bump)) / (2 * step)
+    return dQ, dK, _attention(Q, K, V)[1].T @ d_output
 
 
-def attention_backward__right_eighth_values_less_the_output(
+def attention_backward__right_ninth_distances_from_the_output(
     Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Subtracts the output from the values before they meet d_output: the slope of a score is A_ij (v_j - o_i) · d_i."""
-    output, A = _attention(Q, K, V)
-    off = V[None, :, :] - output[:, None, :]  # (n, m, d_v)
-    slopes = A * np.einsum("ijv,iv->ij", off, d_output) / math.sqrt(Q.shape[1])
-    dQ = sum(slopes[:, [j]] * K[j] for j in range(len(K)))
-    dK = sum(slopes[[i]].T * Q[i] for i in range(len(Q)))
-    dV = sum(np.outer(A[i], d_output[i]) for i in range(len(Q)))
+    """Query by query: a score pulls the output towards its value, so its slope is a_j (v_j - output) · d_output."""
+    scale = 1.0 / math.sqrt(Q.shape[1])
+    dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
+    middle = V.mean(axis=0)  # a shift of all values moves no weight
+    values = V - middle
+    for i, (query, wanted) in enumerate(zip(Q, d_output, strict=True)):
+        a = _softmax(K @ query * scale)
+        pull = a * ((values - a @ values) @ wanted) * scale
+        dQ[i] = pull @ K
+        dK += pull[:, None] * query
+        dV += a[:, None] * wanted
     return dQ, dK, dV

@@ -1,518 +1,507 @@
-"""Answers to the exercises of unit 5, shared keys and values, as a class of students would write them (eighth)."""
+"""Unit 5, MQA and GQA: answers as students would write them, wrong ones and right ones (ninth set)."""
 
 import math
 
 import torch
-import torch.nn.functional as F
 
 
 def _split_heads(X, n_heads):
-    """Given: (B, n, h*d_head) -> (B, h, n, d_head)."""
     return X.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
 def _merge_heads(X):
-    """Given: (B, h, n, d_head) -> (B, n, h*d_head)."""
     return X.transpose(1, 2).flatten(2)
 
 
 def _masked_softmax(scores, mask=None):
-    """Given: the softmax over the last axis, among the allowed keys."""
     if mask is None:
         return torch.softmax(scores, dim=-1)
     lowest = torch.finfo(scores.dtype).min
     return torch.softmax(scores.masked_fill(~mask, lowest), dim=-1) * mask
 
 
-# ---------------------------------------------------------------- 5.1 kv_cache_bytes
+def _repeat_kv(K, n_rep):
+    return K.repeat_interleave(n_rep, dim=1)
 
 
-def kv_cache_bytes__wrong_eighth_float_turned_back_into_int(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Counts in floats and rounds at the end with int(), which is not exact for very large caches."""
-    per_token = 2.0 * n_layers * n_kv_heads * d_head
-    values = per_token * n_tokens * batch
-    return int(values * bytes_per_value)
+# ------- 5.1 kv_cache_bytes
 
 
-def kv_cache_bytes__wrong_eighth_shift_for_the_bytes(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Shifts by bytes_per_value - 1 bits, which multiplies by 1, 2, 4, 8 for 1, 2, 3, 4 bytes: wrong from 3 bytes on."""
-    numbers = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch
-    return numbers << (bytes_per_value - 1)
+def kv_cache_bytes__wrong_ninth_sums_every_step(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> int:
+    """Adds up the cache of every step, 1 + 2 + … + n_tokens, instead of taking its size after the last token."""
+    per_token = 2 * n_kv_heads * d_head * bytes_per_value
+    total = 0
+    for _layer in range(n_layers):
+        # the cache holds 1 token after the first step, 2 after the second, ...
+        total += per_token * (n_tokens * (n_tokens + 1) // 2)
+    return total * batch
 
 
-def kv_cache_bytes__wrong_eighth_keys_once_for_the_batch(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Counts the values for each sequence, but the keys only once for the whole batch."""
-    one = n_layers * n_kv_heads * d_head * n_tokens
-    keys = one * bytes_per_value
-    values = one * batch * bytes_per_value
-    return keys + values
+def kv_cache_bytes__wrong_ninth_layers_bind_to_values(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> int:
+    """Brackets are missing around keys + values, so the keys are counted in one layer only."""
+    keys = batch * n_kv_heads * n_tokens * d_head
+    values = batch * n_kv_heads * n_tokens * d_head
+    numbers = keys + values * n_layers
+    return numbers * bytes_per_value
 
 
-def kv_cache_bytes__wrong_eighth_added_up_over_all_steps(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Adds up the cache of every step from 1 to n_tokens, which is what is read in all, and not what is kept at the end."""
-    per_token = 2 * n_layers * n_kv_heads * d_head * bytes_per_value * batch
-    return sum(per_token for t in range(n_tokens) for _ in range(t + 1))
+def kv_cache_bytes__wrong_ninth_int64_product(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> int:
+    """The product is taken in a 64-bit tensor, which wraps around silently from 2**63 bytes on."""
+    factors = torch.tensor([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value])
+    return int(factors.prod())
 
 
-def kv_cache_bytes__right_eighth_products_by_doubling(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """Multiplies by doubling and halving whole numbers (peasant multiplication), which is exact at any size."""
+def kv_cache_bytes__wrong_ninth_bits_to_float(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> int:
+    """Counts in bits and divides by 8 with a single slash, so the result is a float and not an exact int."""
+    bits_per_value = 8 * bytes_per_value
+    bits = math.prod([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bits_per_value])
+    return bits / 8
+
+
+def kv_cache_bytes__right_ninth_double_and_add(
+    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+) -> int:
+    """Multiplies by doubling and adding (Russian peasants), in Python's own integers all the way."""
 
     def times(a, b):
         total = 0
-        while b:
+        while b > 0:
             if b & 1:
                 total += a
-            a, b = a + a, b >> 1
+            a, b = a << 1, b >> 1
         return total
 
-    size = 2  # keys and values
-    for factor in (n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value):
+    size = bytes_per_value
+    for factor in (d_head, n_tokens, n_kv_heads, batch, n_layers):
         size = times(size, factor)
-    return size
+    return size + size
 
 
-# ---------------------------------------------------------------- 5.2 repeat_kv
+# ------- 5.2 repeat_kv
 
 
-def repeat_kv__wrong_eighth_tokens_repeated_then_reshaped(K, n_rep):
-    """Repeats along axis 2, the tokens, and reshapes to the wanted shape, so that a head holds runs of the same token."""
+def repeat_kv__wrong_ninth_modulo_index(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Query head a is given key/value head a % g, so the heads come in turn instead of neighbours sharing."""
+    g = K.shape[1]
+    which = torch.arange(g * n_rep) % g
+    return K.index_select(1, which)
+
+
+def repeat_kv__wrong_ninth_interleaves_tokens(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Repeats along the tokens' axis and then reads the result as more heads, which mixes up the tokens."""
     B, g, n, d = K.shape
-    longer = torch.repeat_interleave(K, n_rep, dim=2)  # (B, g, n*n_rep, d)
+    longer = torch.repeat_interleave(K, n_rep, dim=2)
     return longer.reshape(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_eighth_n_rep_copies_more(K, n_rep):
-    """Keeps each head and adds n_rep copies behind it, so that there are n_rep + 1 of each."""
-    rows = []
-    for s in range(K.shape[1]):
-        rows.append(K[:, s])
-        for _ in range(n_rep):
-            rows.append(K[:, s])
-    return torch.stack(rows, dim=1)
+def repeat_kv__wrong_ninth_strides_by_hand(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Takes strides for granted that only a contiguous K has, so other memory layouts give other numbers."""
+    B, g, n, d = K.shape
+    # a new axis that does not move in memory: each head is read n_rep times
+    walk = torch.as_strided(K, (B, g, n_rep, n, d), (g * n * d, n * d, 0, d, 1))
+    return walk.reshape(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_eighth_by_numpy(K, n_rep):
-    """Uses numpy's repeat on the detached tensor, so that no gradient flows back."""
-    wide = K.detach().cpu().numpy().repeat(n_rep, axis=1)
-    return torch.from_numpy(wide)
-
-
-def repeat_kv__wrong_eighth_whole_row_again_and_again(K, n_rep):
-    """Puts the whole row of heads n_rep times behind itself, 0, 1, 0, 1, …, so neighbours do not share."""
-    wide = K
-    for _ in range(n_rep - 1):
-        wide = torch.cat((wide, K), dim=1)
+def repeat_kv__wrong_ninth_default_dtype(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Fills a tensor made with torch.zeros, so float64 comes out as float32."""
+    B, g, n, d = K.shape
+    wide = torch.zeros(B, g * n_rep, n, d)
+    for head in range(g):
+        for copy in range(n_rep):
+            wide[:, head * n_rep + copy] = K[:, head]
     return wide
 
 
-def repeat_kv__right_eighth_sorted_head_numbers(K, n_rep):
-    """Repeats the numbers of the heads, sorts them and selects the heads by that list."""
-    g = K.shape[1]
-    numbers = torch.arange(g, device=K.device).repeat(n_rep).sort().values
-    return K.index_select(1, numbers)
+def repeat_kv__right_ninth_kron(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Takes the Kronecker product with a column of n_rep ones along the heads' axis."""
+    ones = torch.ones(1, n_rep, 1, 1, dtype=K.dtype, device=K.device)
+    return torch.kron(K.contiguous(), ones)
 
 
-# ---------------------------------------------------------------- 5.3 grouped_query_attention
+# ------- 5.3 grouped_query_attention
 
 
-def grouped_query_attention__wrong_eighth_uneven_groups_allowed(
+def grouped_query_attention__wrong_ninth_looks_into_all_groups(
     X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
 ):
-    """Deals the query heads out as evenly as can be, a*g//h, and raises no ValueError where g does not divide h."""
-    source = [a * n_kv_heads // n_heads for a in range(n_heads)]
-    Q = _split_heads(X @ W_Q, n_heads)
-    K = _split_heads(X @ W_K, n_kv_heads)[:, source]
-    V = _split_heads(X @ W_V, n_kv_heads)[:, source]
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
-    return _merge_heads(weights @ V) @ W_O
-
-
-def grouped_query_attention__wrong_eighth_mask_rows_in_another_order_than_the_queue(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """The queue of a group stands head after head, but the mask's rows are laid out token after token."""
+    """Every query head attends to the keys of all g heads at once, in one softmax over g*n, not to its group's."""
     if n_heads % n_kv_heads != 0:
+        raise ValueError("n_kv_heads must divide n_heads")
+    n = X.shape[1]
+    Q = _split_heads(X @ W_Q, n_heads)
+    K = _split_heads(X @ W_K, n_kv_heads).flatten(1, 2).unsqueeze(1)  # (B, 1, g*n, d_head)
+    V = _split_heads(X @ W_V, n_kv_heads).flatten(1, 2).unsqueeze(1)
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    if mask is not None:
+        mask = mask.expand(X.shape[0], n_heads, n, n).repeat(1, 1, 1, n_kv_heads)
+    return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
+
+
+def grouped_query_attention__wrong_ninth_heads_stacked_last(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """The heads are stacked behind the columns, so that their columns interleave when they are merged."""
+    if n_heads % n_kv_heads:
         raise ValueError(f"{n_kv_heads} does not divide {n_heads}")
     B, n, _ = X.shape
     r = n_heads // n_kv_heads
-    queue = _split_heads(X @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
-    K, V = _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
+    d = W_Q.shape[1] // n_heads
     if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).unflatten(1, (n_kv_heads, r))
-        mask = mask.transpose(2, 3).flatten(2, 3)  # (B, g, n*r, n)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]), mask)
-    heads = (weights @ V).unflatten(2, (r, n)).flatten(1, 2)
-    return _merge_heads(heads) @ W_O
+        mask = mask.expand(B, n_heads, n, n)
+    outputs = []
+    for a in range(n_heads):
+        s = a // r
+        q = X @ W_Q[:, a * d : (a + 1) * d]
+        k = X @ W_K[:, s * d : (s + 1) * d]
+        v = X @ W_V[:, s * d : (s + 1) * d]
+        weights = _masked_softmax(q @ k.mT / math.sqrt(d), None if mask is None else mask[:, a])
+        outputs.append(weights @ v)
+    return torch.stack(outputs, dim=-1).reshape(B, n, n_heads * d) @ W_O
 
 
-def grouped_query_attention__wrong_eighth_members_before_groups_in_the_merge(
+def grouped_query_attention__wrong_ninth_three_axis_mask(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """A mask with three axes, (h, n, n), is taken for one with an axis of sequences, (B, n, n)."""
+    if n_heads % n_kv_heads != 0:
+        raise ValueError("the query heads cannot be shared out evenly")
+    B, n, _ = X.shape
+    r = n_heads // n_kv_heads
+    Q = _split_heads(X @ W_Q, n_heads).reshape(B, n_kv_heads, r * n, -1)
+    K = _split_heads(X @ W_K, n_kv_heads)
+    V = _split_heads(X @ W_V, n_kv_heads)
+    scores = torch.matmul(Q, K.transpose(-1, -2)).view(B, n_heads, n, n) / Q.shape[-1] ** 0.5
+    if mask is not None:
+        if mask.dim() == 3:
+            mask = mask.unsqueeze(1)
+        scores = scores.masked_fill(~mask, float("-inf"))
+    A = scores.softmax(dim=-1).view(B, n_kv_heads, r * n, n)
+    heads = torch.matmul(A, V).view(B, n_heads, n, -1)
+    return heads.permute(0, 2, 1, 3).reshape(B, n, -1) @ W_O
+
+
+def grouped_query_attention__wrong_ninth_shares_out_unevenly(
     X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
 ):
-    """Merges the outputs (B, g, r, n, d_head) in the order member, group, so that they meet the rows of other heads in W_O."""
-    g, r = n_kv_heads, n_heads // n_kv_heads
-    if g * r != n_heads:
-        raise ValueError("n_kv_heads must divide n_heads")
-    B, n = X.shape[:2]
-    Q = (X @ W_Q).reshape(B, n, g, r, -1)
-    K, V = ((X @ W).reshape(B, n, g, -1) for W in (W_K, W_V))
-    S = torch.einsum("bigrd,bjgd->bgrij", Q, K) / math.sqrt(K.shape[-1])
-    see = None if mask is None else mask.expand(B, n_heads, n, n).unflatten(1, (g, r))
-    A = _masked_softmax(S, see)
-    beside = torch.einsum("bgrij,bjgd->birgd", A, V).flatten(2)
-    return beside @ W_O
-
-
-def grouped_query_attention__wrong_eighth_root_of_the_width_of_W_K(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """Divides the scores by the root of W_K.shape[1] = g*d_head, all heads of keys together, and not of d_head."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_heads} query heads cannot share {n_kv_heads}")
-    d_k = W_K.shape[1]
+    """Where g does not divide h the heads are shared out unevenly, and no ValueError is raised."""
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (
-        _split_heads(X @ W, n_kv_heads).repeat_interleave(n_heads // n_kv_heads, dim=1)
-        for W in (W_K, W_V)
-    )
-    scores = torch.matmul(Q, K.transpose(-1, -2)) / d_k**0.5
-    return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
+    K, V = _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
+    reads = [head * n_kv_heads // n_heads for head in range(n_heads)]
+    scores = torch.einsum("bhid,bhjd->bhij", Q, K[:, reads]) * Q.shape[-1] ** -0.5
+    weights = _masked_softmax(scores, mask)
+    return torch.einsum("bhij,bhjd->bihd", weights, V[:, reads]).flatten(2) @ W_O
 
 
-def grouped_query_attention__right_eighth_group_after_group_added_up(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """Works group after group: the group's queries in one queue, one product with its keys, and its rows of W_O added to the sum."""
+def grouped_query_attention__right_ninth_qk_and_ov_circuits(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Builds each head's W_Q W_K^T and W_V W_O first and adds up the heads, with no queries, keys or values at all."""
     if n_kv_heads < 1 or n_heads % n_kv_heads:
-        raise ValueError(f"g = {n_kv_heads} does not divide h = {n_heads}")
+        raise ValueError(f"{n_heads} query heads cannot share {n_kv_heads} key/value heads evenly")
     B, n, _ = X.shape
-    r, d = n_heads // n_kv_heads, W_Q.shape[1] // n_heads
-    see = None if mask is None else mask.expand(B, n_heads, n, n)
-    out = 0
-    for s in range(n_kv_heads):
-        wide, own = slice(s * r * d, (s + 1) * r * d), slice(s * d, (s + 1) * d)
-        q = (X @ W_Q[:, wide]).reshape(B, n * r, d)  # row i*r + member
-        k, v = X @ W_K[:, own], X @ W_V[:, own]
-        scores = torch.bmm(q, k.mT) / math.sqrt(d)
-        if see is not None:
-            rows = see[:, s * r : (s + 1) * r].transpose(1, 2).reshape(B, n * r, n)
-            scores = scores.masked_fill(~rows, torch.finfo(scores.dtype).min)
-        found = torch.bmm(torch.softmax(scores, dim=-1), v)
-        out = out + found.reshape(B, n, r * d) @ W_O[wide]
-    return out
+    r, d_head = n_heads // n_kv_heads, W_Q.shape[1] // n_heads
+    asks, gives = W_Q.split(d_head, dim=1), W_O.split(d_head, dim=0)
+    keys, values = W_K.split(d_head, dim=1), W_V.split(d_head, dim=1)
+    if mask is not None:
+        mask = mask.expand(B, n_heads, n, n)
+    total = torch.zeros_like(X)
+    for head in range(n_heads):
+        meets = asks[head] @ keys[head // r].mT / d_head**0.5  # (d_model, d_model)
+        moves = values[head // r] @ gives[head]
+        scores = X @ meets @ X.mT
+        if mask is not None:
+            scores = scores.masked_fill(~mask[:, head], -math.inf)
+        total = total + scores.softmax(dim=-1) @ (X @ moves)
+    return total
 
 
-# ---------------------------------------------------------------- 5.4 multi_query_attention
+# ------- 5.4 multi_query_attention
 
 
-def multi_query_attention__wrong_eighth_keys_repeated_per_head(
-    X, W_Q, W_K, W_V, W_O, n_heads, mask=None
-):
-    """Right numbers, but .repeat writes the keys and the values down once per head."""
-    Q = _split_heads(X @ W_Q, n_heads)
-    K = (X @ W_K).unsqueeze(1).repeat(1, n_heads, 1, 1)
-    V = (X @ W_V).unsqueeze(1).repeat(1, n_heads, 1, 1)
-    scores = Q @ K.mT / math.sqrt(W_K.shape[1])
-    return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
-
-
-def multi_query_attention__wrong_eighth_heads_interleaved_before_W_O(
-    X, W_Q, W_K, W_V, W_O, n_heads, mask=None
-):
-    """Merges with the head axis last, column k*h + a, so that the columns meet the wrong rows of W_O."""
+def multi_query_attention__wrong_ninth_heads_compete(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """One softmax runs over the keys and the heads together, so that only all heads in sum have weight 1."""
     B, n, _ = X.shape
-    Q = (X @ W_Q).reshape(B, n, n_heads, -1)
     K, V = X @ W_K, X @ W_V
-    scores = torch.einsum("bqhd,bkd->bhqk", Q, K) / math.sqrt(K.shape[-1])
-    weights = _masked_softmax(scores, mask)
-    heads = torch.einsum("bhqk,bkd->bqdh", weights, V)
-    return heads.reshape(B, n, -1) @ W_O
+    d_head = K.shape[-1]
+    Q = (X @ W_Q).reshape(B, n, n_heads, d_head)
+    scores = torch.einsum("bihd,bjd->bihj", Q, K) / d_head**0.5
+    if mask is not None:
+        allowed = mask.expand(B, n_heads, n, n).transpose(1, 2)
+        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+    # the heads share the keys, so they also share the softmax
+    A = torch.softmax(scores.flatten(2), dim=-1).unflatten(2, (n_heads, n))
+    heads = torch.einsum("bihj,bjd->bihd", A, V)
+    return heads.reshape(B, n, n_heads * d_head) @ W_O
 
 
-def multi_query_attention__wrong_eighth_mask_of_head_0_for_all(
-    X, W_Q, W_K, W_V, W_O, n_heads, mask=None
-):
-    """Takes the mask of head 0 for all heads, since there is only one head of keys."""
+def multi_query_attention__wrong_ninth_queue_of_tokens_mask(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The queue holds the heads of a token side by side, but for the mask it is read as the tokens of a head."""
     B, n, _ = X.shape
-    d_head = W_K.shape[1]
-    queue = _split_heads(X @ W_Q, n_heads).flatten(1, 2)  # (B, h*n, d_head)
-    scores = (queue @ (X @ W_K).mT / math.sqrt(d_head)).unflatten(1, (n_heads, n))
-    if mask is not None and mask.dim() == 4:
-        mask = mask[:, :1]
-    weights = _masked_softmax(scores, mask).flatten(1, 2)
-    heads = (weights @ (X @ W_V)).unflatten(1, (n_heads, n))
-    return _merge_heads(heads) @ W_O
-
-
-def multi_query_attention__wrong_eighth_one_table_of_weights_for_all(
-    X, W_Q, W_K, W_V, W_O, n_heads, mask=None
-):
-    """Averages the scores of all heads, so that the heads share their weights too, and not only keys and values."""
     K, V = X @ W_K, X @ W_V
-    Q = _split_heads(X @ W_Q, n_heads)
-    scores = Q @ K.unsqueeze(1).mT / math.sqrt(K.shape[-1])
-    scores = scores.mean(dim=1, keepdim=True).expand_as(scores)
-    weights = _masked_softmax(scores, mask)
-    return _merge_heads(weights @ V.unsqueeze(1)) @ W_O
-
-
-def multi_query_attention__right_eighth_queries_sent_back_through_W_K(
-    X, W_Q, W_K, W_V, W_O, n_heads, mask=None
-):
-    """Never forms keys or values: sends the queries through W_K.T, meets the tokens themselves, mixes tokens, and applies W_V last."""
-    B, n, _ = X.shape
-    d_head = W_K.shape[1]
-    queue = _split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, d_head)
-    reads = queue @ W_K.mT  # (B, h*n, d_model)
-    scores = torch.bmm(reads, X.mT) / math.sqrt(d_head)
+    d_head = K.shape[2]
+    queue = (X @ W_Q).reshape(B, n * n_heads, d_head)
+    scores = torch.bmm(queue, K.mT) / d_head**0.5  # (B, h*n, n)
     weights = _masked_softmax(scores.reshape(B, n_heads, n, n), mask)
-    tokens = torch.bmm(weights.reshape(B, n_heads * n, n), X)
-    heads = (tokens @ W_V).reshape(B, n_heads, n, d_head)
-    return _merge_heads(heads) @ W_O
+    heads = torch.bmm(weights.reshape(B, n_heads * n, n), V)
+    return heads.reshape(B, n, n_heads * d_head) @ W_O
 
 
-# ---------------------------------------------------------------- 5.5 decode_step
+def multi_query_attention__wrong_ninth_one_maximum_for_all(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """Subtracts one maximum of the whole tensor, so rows whose scores lie far below it underflow to zeros."""
+    K = (X @ W_K)[:, None]
+    V = (X @ W_V)[:, None]
+    Q = _split_heads(X @ W_Q, n_heads)
+    scores = Q @ K.mT / math.sqrt(K.shape[-1])
+    e = torch.exp(scores - scores.max())
+    if mask is not None:
+        e = e * mask
+    A = e / e.sum(dim=-1, keepdim=True).clamp_min(torch.finfo(e.dtype).tiny)
+    return _merge_heads(A @ V) @ W_O
 
 
-def decode_step__wrong_eighth_shortcut_for_the_first_token(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """With an empty cache it hands the value straight on, but lays the value heads out in turn, 0, 1, 0, 1, …."""
-    K, V = cache
+def multi_query_attention__wrong_ninth_wide_value_weights(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """Repeats W_V for all heads, so that X @ W_V holds the values once per head, which is forbidden."""
+    B, n, _ = X.shape
+    Q = _split_heads(X @ W_Q, n_heads)
+    K = X @ W_K
+    V = _split_heads(X @ W_V.repeat(1, n_heads), n_heads)
+    d_head = K.shape[-1]
+    scores = (Q.flatten(1, 2) @ K.mT).unflatten(1, (n_heads, n)) / d_head**0.5
+    weights = _masked_softmax(scores, mask)
+    return _merge_heads(weights @ V) @ W_O
+
+
+def multi_query_attention__right_ninth_absorbed_weights(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """Turns the queries by W_K^T and the mixed X by W_V, so that no keys or values ever come into being."""
+    B, n, d_model = X.shape
+    d_head = W_K.shape[1]
+    asked = (X @ W_Q).reshape(B, n * n_heads, d_head) @ W_K.mT / d_head**0.5  # rows: token, then head
+    scores = torch.bmm(asked, X.mT).unflatten(1, (n, n_heads))
+    if mask is not None:
+        allowed = mask.expand(B, n_heads, n, n).transpose(1, 2)
+        scores = scores.masked_fill(~allowed, -math.inf)
+    mixed = torch.bmm(scores.softmax(dim=-1).flatten(1, 2), X)  # (B, n*h, d_model)
+    return (mixed @ W_V).reshape(B, n, n_heads * d_head) @ W_O
+
+
+# ------- 5.5 decode_step
+
+
+def decode_step__wrong_ninth_looks_before_growing(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The query looks at the old cache only, and the token enters it afterwards; so it does not see itself."""
+    kept_K, kept_V = cache
     r = n_heads // n_kv_heads
     k, v = _split_heads(x @ W_K, n_kv_heads), _split_heads(x @ W_V, n_kv_heads)
-    if K.shape[2] == 0:  # a single key gets all the weight
-        return _merge_heads(v.repeat(1, r, 1, 1)) @ W_O, (k, v)
-    K, V = torch.cat([K, k], dim=2), torch.cat([V, v], dim=2)
-    q = _split_heads(x @ W_Q, n_heads).reshape(-1, n_kv_heads, r, k.shape[-1])
-    weights = torch.softmax(q @ K.mT / math.sqrt(k.shape[-1]), dim=-1)
-    out = (weights @ V).reshape(x.shape[0], 1, -1)
-    return out @ W_O, (K, V)
+    q = _split_heads(x @ W_Q, n_heads)
+    # the very first token has nothing to look back at but itself
+    seen_K, seen_V = (kept_K, kept_V) if kept_K.shape[2] > 0 else (k, v)
+    scores = q @ _repeat_kv(seen_K, r).mT / q.shape[-1] ** 0.5
+    out = _merge_heads(torch.softmax(scores, dim=-1) @ _repeat_kv(seen_V, r)) @ W_O
+    return out, (torch.cat([kept_K, k], dim=2), torch.cat([kept_V, v], dim=2))
 
 
-def decode_step__wrong_eighth_scaled_keys_are_kept(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Divides the new key by the root of d_head and keeps it like that, in place of scaling the scores, though the kept keys are not scaled."""
-    d_head = W_Q.shape[1] // n_heads
-    new_key = _split_heads(x @ W_K, n_kv_heads) / math.sqrt(d_head)
-    new_value = _split_heads(x @ W_V, n_kv_heads)
-    K = torch.cat((cache[0], new_key), dim=2)
-    V = torch.cat((cache[1], new_value), dim=2)
+def decode_step__wrong_ninth_queue_merged_across(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """On the way back from the queue the two axes of heads are swapped, so the heads are merged in a wrong order."""
+    B = x.shape[0]
+    d_head = W_K.shape[1] // n_kv_heads
     r = n_heads // n_kv_heads
-    Q = _split_heads(x @ W_Q, n_heads)
-    S = Q @ K.repeat_interleave(r, dim=1).mT
-    heads = S.softmax(dim=-1) @ V.repeat_interleave(r, dim=1)
-    return _merge_heads(heads) @ W_O, (K, V)
+    q = (x @ W_Q).view(B, n_kv_heads, r, d_head)
+    K = torch.cat([cache[0], (x @ W_K).view(B, n_kv_heads, 1, d_head)], dim=2)
+    V = torch.cat([cache[1], (x @ W_V).view(B, n_kv_heads, 1, d_head)], dim=2)
+    weights = torch.softmax(q @ K.transpose(2, 3) / d_head**0.5, dim=-1)  # (B, g, r, t+1)
+    heads = (weights @ V).transpose(1, 2).reshape(B, 1, n_heads * d_head)
+    return heads @ W_O, (K, V)
 
 
-def decode_step__wrong_eighth_cache_overwritten_by_data(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Puts the longer keys and values into the tensors that came in, by .data, so that the caller's cache and all earlier ones change."""
-    K, V = cache
-    new_K, new_V = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
-    K.data = torch.cat([K, new_K], dim=2)
-    V.data = torch.cat([V, new_V], dim=2)
-    queue = _split_heads(x @ W_Q, n_heads).squeeze(2)
-    queue = queue.unflatten(1, (n_kv_heads, -1))  # (B, g, r, d_head)
-    weights = torch.softmax(queue @ K.mT / K.shape[-1] ** 0.5, dim=-1)
-    return (weights @ V).flatten(1)[:, None] @ W_O, (K, V)
+def decode_step__wrong_ninth_clamped_exponent(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Scores are clamped to ±60 before the exponential, so large scores become equal instead of deciding."""
+    new = [_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V)]
+    K, V = (torch.cat([old, one], dim=2) for old, one in zip(cache, new, strict=True))
+    q = _split_heads(x @ W_Q, n_heads).reshape(K.shape[0], n_kv_heads, -1, K.shape[-1])
+    scores = torch.einsum("bgrd,bgtd->bgrt", q, K) / math.sqrt(K.shape[-1])
+    e = torch.exp(scores.clamp(-60.0, 60.0))  # no overflow
+    A = e / e.sum(dim=-1, keepdim=True)
+    out = torch.einsum("bgrt,bgtd->bgrd", A, V).reshape(x.shape[0], 1, -1) @ W_O
+    return out, (K, V)
 
 
-def decode_step__wrong_eighth_new_key_behind_the_values(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """A slip of copying: the new key is put behind the kept values too, and the new value is never made."""
+def decode_step__wrong_ninth_room_is_shared(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Writes the new token into the room behind the cache it was given, which another returned cache may be using."""
+    t, r = cache[0].shape[2], n_heads // n_kv_heads
+
+    def put_behind(kept, new):
+        room = kept._base
+        if room is None or room.dim() != 4 or room.shape[2] <= t or room.shape[:2] != kept.shape[:2]:
+            room = kept.new_zeros(*kept.shape[:2], 2 * t + 4, kept.shape[3])
+            room[:, :, :t] = kept
+        room[:, :, t : t + 1] = new
+        return room[:, :, : t + 1]
+
+    K = put_behind(cache[0], _split_heads(x @ W_K, n_kv_heads))
+    V = put_behind(cache[1], _split_heads(x @ W_V, n_kv_heads))
+    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
+    A = torch.softmax(q @ K.mT / q.shape[-1] ** 0.5, dim=-1)
+    return (A @ V).reshape(x.shape[0], 1, -1) @ W_O, (K, V)
+
+
+def decode_step__right_ninth_streamed_chunks(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Reads the grown cache in chunks of 32 tokens and keeps a running maximum, sum and mix of the softmax."""
+    B, d_head = x.shape[0], W_K.shape[1] // n_kv_heads
+    K, V = (
+        torch.cat([kept, (x @ W).reshape(B, n_kv_heads, 1, d_head)], dim=2)
+        for kept, W in zip(cache, (W_K, W_V), strict=True)
+    )
+    q = (x @ W_Q).reshape(B, n_kv_heads, n_heads // n_kv_heads, d_head) / d_head**0.5
+    top = total = mix = None
+    for keys, values in zip(K.split(32, dim=2), V.split(32, dim=2), strict=True):
+        scores = q @ keys.mT
+        highest = scores.amax(dim=-1, keepdim=True)
+        if top is not None:
+            highest = torch.maximum(highest, top)
+        e = torch.exp(scores - highest)
+        now, now_mix = e.sum(dim=-1, keepdim=True), e @ values
+        if top is not None:
+            shrink = torch.exp(top - highest)
+            now, now_mix = now + shrink * total, now_mix + shrink * mix
+        top, total, mix = highest, now, now_mix
+    return (mix / total).reshape(B, 1, n_heads * d_head) @ W_O, (K, V)
+
+
+# ------- 5.6 pool_kv_heads
+
+
+def pool_kv_heads__wrong_ninth_keeps_the_variance(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Rescales each mean by the root of the group's size, to keep the spread of the weights; a mean is asked for."""
     r = n_heads // n_kv_heads
-    fresh = _split_heads(x @ W_K, n_kv_heads)
-    kept = []
-    for old in cache:
-        kept.append(torch.cat([old, fresh], dim=2))
-    K, V = kept
-    Q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, r))[..., 0, :]
-    A = torch.softmax(torch.einsum("bgrd,bgtd->bgrt", Q, K) / math.sqrt(Q.size(-1)), 3)
-    out = torch.einsum("bgrt,bgtd->bgrd", A, V).flatten(1).unsqueeze(1)
-    return out @ W_O, (K, V)
+    heads = W.unflatten(1, (n_kv_heads, r, -1))
+    # a mean of r independent heads would be smaller by sqrt(r)
+    return heads.sum(dim=2).flatten(1) / r**0.5
 
 
-def decode_step__right_eighth_past_and_present_weighed_against_each_other(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Attends to the kept tokens alone, and weighs that mixture against the new value by a sigmoid of the new score less the log-sum-exp of the old."""
-    K, V = cache
-    B, d = x.shape[0], W_Q.shape[1] // n_heads
+def pool_kv_heads__wrong_ninth_every_gth_head(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Head a is added to group a % g, so heads far apart are pooled and not neighbours."""
     r = n_heads // n_kv_heads
-    k = (x @ W_K).reshape(B, n_kv_heads, 1, d)
-    v = (x @ W_V).reshape(B, n_kv_heads, 1, d)
-    q = (x @ W_Q).reshape(B, n_kv_heads, r, d) / math.sqrt(d)
-    now = q @ k.mT  # (B, g, r, 1)
-    out = v.expand(B, n_kv_heads, r, d)
-    if K.shape[2] > 0:
-        scores = q @ K.mT  # (B, g, r, t)
-        past = torch.softmax(scores, dim=-1) @ V
-        share = torch.sigmoid(now - torch.logsumexp(scores, dim=-1, keepdim=True))
-        out = share * out + (1 - share) * past
-    out = out.reshape(B, 1, n_heads * d) @ W_O
-    return out, (torch.cat([K, k], dim=2), torch.cat([V, v], dim=2))
+    groups = [0] * n_kv_heads
+    for a, head in enumerate(W.chunk(n_heads, dim=1)):
+        groups[a % n_kv_heads] = groups[a % n_kv_heads] + head / r
+    return torch.cat(groups, dim=1)
 
 
-# ---------------------------------------------------------------- 5.6 pool_kv_heads
-
-
-def pool_kv_heads__wrong_eighth_sum_divided_by_the_number_of_groups(
-    W, n_heads, n_kv_heads
-):
-    """Divides the sum of a group by g, the number of groups, in place of h/g, the number of its heads."""
+def pool_kv_heads__wrong_ninth_halves_again_and_again(
+    W: torch.Tensor, n_heads: int, n_kv_heads: int
+) -> torch.Tensor:
+    """Takes the mean of the mean so far and the next head, which favours late heads in groups of three or more."""
     d_head = W.shape[1] // n_heads
-    per_group = n_heads // n_kv_heads
-    cut = W.reshape(W.shape[0], n_kv_heads, per_group, d_head)
-    return (cut.sum(dim=2) / n_kv_heads).reshape(W.shape[0], -1)
-
-
-def pool_kv_heads__wrong_eighth_mean_of_mean_and_next(W, n_heads, n_kv_heads):
-    """Takes the mean of the mean so far and the next head, so that in groups of three and more the later heads count more."""
-    heads = W.chunk(n_heads, dim=1)
+    heads = list(W.split(d_head, dim=1))
     size = n_heads // n_kv_heads
     pooled = []
     for start in range(0, n_heads, size):
         mean = heads[start]
-        for head in heads[start + 1 : start + size]:
-            mean = (mean + head) / 2
+        for other in heads[start + 1 : start + size]:
+            mean = (mean + other) / 2
         pooled.append(mean)
     return torch.cat(pooled, dim=1)
 
 
-def pool_kv_heads__wrong_eighth_added_up_inside_of_W(W, n_heads, n_kv_heads):
-    """Adds the heads of a group into the columns of its first head in W itself, so that the caller's weights change."""
-    d_head, r = W.shape[1] // n_heads, n_heads // n_kv_heads
-    with_heads = W.unflatten(1, (n_kv_heads, r, d_head))
-    first = with_heads[:, :, 0]
-    for member in range(1, r):
-        first += with_heads[:, :, member]
-    return (first / r).flatten(1)
-
-
-def pool_kv_heads__wrong_eighth_scaled_to_keep_the_variance(W, n_heads, n_kv_heads):
-    """Multiplies the mean by the root of the size of the group, so that the spread of random weights stays as it was."""
-    group = n_heads // n_kv_heads
-    blocks = W.unflatten(1, (n_kv_heads, group, -1))
-    pooled = blocks.mean(dim=2) * math.sqrt(group)
-    return pooled.flatten(start_dim=1)
-
-
-def pool_kv_heads__right_eighth_average_pooling_along_the_heads(W, n_heads, n_kv_heads):
-    """Lays the heads out as the last axis and runs avg_pool1d over them with a window and a step of h/g."""
+def pool_kv_heads__wrong_ninth_adds_into_W(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Adds up the heads in place in a view of W, so the first head of each group in W itself is overwritten."""
     r = n_heads // n_kv_heads
-    by_place = W.unflatten(1, (n_heads, -1)).mT  # (d_model, d_head, h)
-    pooled = F.avg_pool1d(by_place, kernel_size=r, stride=r)  # (d_model, d_head, g)
-    return pooled.mT.flatten(1)
+    heads = W.unflatten(1, (n_kv_heads, r, W.shape[1] // n_heads))
+    total = heads[:, :, 0]
+    for j in range(1, r):
+        total += heads[:, :, j]
+    return (total / r).flatten(1)
 
 
-# ---------------------------------------------------------------- 5.7 extend_cache
+def pool_kv_heads__right_ninth_pooling_matrix(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Multiplies W by a matrix, a Kronecker product that sends each column to its place with the share 1/r."""
+    r, d_head = n_heads // n_kv_heads, W.shape[1] // n_heads
+    like = {"dtype": W.dtype, "device": W.device}
+    joins = torch.kron(torch.eye(n_kv_heads, **like), torch.full((r, 1), 1 / r, **like))  # (h, g)
+    return W @ torch.kron(joins, torch.eye(d_head, **like))
 
 
-def extend_cache__wrong_eighth_mask_token_by_token_on_a_queue_head_by_head(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """The queue of a group stands head after head, but each row of the mask is repeated r times in a row, token after token."""
-    B, n, _ = X_new.shape
+# ------- 5.7 extend_cache
+
+
+def extend_cache__wrong_ninth_top_left_corner(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The causal triangle sits in the top left corner, so new token i sees columns 0 … i as if the cache were empty."""
+    B, n_new, _ = X_new.shape
+    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    n, d_head = K.shape[2], K.shape[3]
+    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, -1, d_head)
+    scores = (queue @ K.mT).reshape(B, n_heads, n_new, n) / d_head**0.5
+    mask = torch.ones(n_new, n, dtype=torch.bool, device=K.device).tril()
+    weights = _masked_softmax(scores, mask).reshape(B, n_kv_heads, -1, n)
+    heads = (weights @ V).reshape(B, n_heads, n_new, d_head)
+    return _merge_heads(heads) @ W_O, (K, V)
+
+
+def extend_cache__wrong_ninth_queue_row_to_token(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """For the mask, row i of the queue is taken for token i // r, but the queue holds one head after another."""
+    B, n_new, _ = X_new.shape
     r, t = n_heads // n_kv_heads, cache[0].shape[2]
     K, V = (
-        torch.cat([old, _split_heads(X_new @ W, n_kv_heads)], dim=2)
-        for old, W in zip(cache, (W_K, W_V), strict=True)
+        torch.cat((old, _split_heads(X_new @ W, n_kv_heads)), dim=2) for old, W in zip(cache, (W_K, W_V), strict=True)
     )
-    d = K.shape[-1]
-    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n, d)
-    see = torch.arange(t + n) <= t + torch.arange(n)[:, None]
-    see = see.repeat_interleave(r, dim=0)  # (r*n, t + n)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(d), see)
-    heads = (weights @ V).reshape(B, n_heads, n, d)
-    return _merge_heads(heads) @ W_O, (K, V)
+    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
+    scores = torch.einsum("bgqd,bgkd->bgqk", queue, K) / K.shape[-1] ** 0.5
+    position = t + torch.arange(r * n_new, device=K.device) // r
+    late = torch.arange(t + n_new, device=K.device) > position[:, None]
+    A = scores.masked_fill(late, -torch.inf).softmax(-1)
+    heads = torch.einsum("bgqk,bgkd->bgqd", A, V).unflatten(2, (r, n_new)).flatten(1, 2)
+    return heads.transpose(1, 2).reshape(B, n_new, -1) @ W_O, (K, V)
 
 
-def extend_cache__wrong_eighth_rows_cut_from_a_square_mask(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Right numbers, but it makes the causal mask of all t + n_new tokens, whose square grows with the cache, and cuts its last rows."""
+def extend_cache__wrong_ninth_fills_with_ten_thousand(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The future is filled with -1e4, which is not lower than the lowest scores, so tokens with such scores see it."""
+    d_head = W_Q.shape[1] // n_heads
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    Q = _split_heads(X_new @ W_Q, n_heads)
+    future = torch.ones(n_new, n_new, dtype=torch.bool, device=K.device).triu(1)
+    columns = []
+    for head in range(n_heads):
+        group = head // (n_heads // n_kv_heads)
+        scores = Q[:, head] @ K[:, group].mT / d_head**0.5
+        old, new = scores[..., :t], scores[..., t:].masked_fill(future, -1e4)
+        columns.append(torch.cat([old, new], dim=-1).softmax(dim=-1) @ V[:, group])
+    return torch.cat(columns, dim=-1) @ W_O, (K, V)
+
+
+def extend_cache__wrong_ninth_cuts_a_square_mask(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Builds the whole square causal mask and cuts off its last rows: right numbers, but (t + n_new)**2 booleans."""
     B, n_new, _ = X_new.shape
-    old_K, old_V = cache
-    K = torch.cat([old_K, _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([old_V, _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    total, d = K.shape[2:]
-    mask = torch.tril(torch.ones(total, total, dtype=torch.bool))[-n_new:]
-    r = n_heads // n_kv_heads
-    Q = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, d)
-    scores = (Q @ K.mT / math.sqrt(d)).unflatten(2, (r, n_new))
-    weights = _masked_softmax(scores, mask).flatten(2, 3)
-    heads = (weights @ V).reshape(B, n_heads, n_new, d)
+    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    n = K.shape[2]
+    causal = torch.ones(n, n, dtype=torch.bool, device=K.device).tril()[-n_new:]
+    q = _split_heads(X_new @ W_Q, n_heads).flatten(1, 2).unflatten(1, (n_kv_heads, -1))
+    scores = q @ K.mT * K.shape[-1] ** -0.5
+    weights = _masked_softmax(scores.unflatten(2, (-1, n_new)), causal).flatten(2, 3)
+    heads = (weights @ V).reshape(B, n_heads, n_new, -1)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_eighth_no_mask_for_an_empty_cache(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Makes no mask where the cache is empty, as in the first decoding step, so that new tokens see those behind them."""
-    K, V = cache
-    t, n = K.size(2), X_new.size(1)
-    g, r = n_kv_heads, n_heads // n_kv_heads
-    mask = None
+def extend_cache__right_ninth_past_and_present_apart(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Attends to the cache (no mask) and to the new tokens (a small triangle) apart, and joins the two softmax sums."""
+    B, n_new, _ = X_new.shape
+    r, d_head, t = n_heads // n_kv_heads, W_Q.shape[1] // n_heads, cache[0].shape[2]
+    k, v = (_split_heads(X_new @ W, n_kv_heads) for W in (W_K, W_V))
+    queue = (_split_heads(X_new @ W_Q, n_heads) / d_head**0.5).reshape(B, n_kv_heads, r * n_new, d_head)
+    token = torch.arange(n_new, device=X_new.device)
+    future = (token > token[:, None]).repeat(r, 1)  # the queue: one head after another
+    present = (queue @ k.mT).masked_fill(future, -math.inf)
+    top = present.amax(dim=-1, keepdim=True)
+    past = queue @ cache[0].mT
     if t > 0:
-        mask = torch.ones(n, t + n, dtype=torch.bool).tril(diagonal=t)
-    K = torch.cat((K, _split_heads(X_new @ W_K, g)), 2)
-    V = torch.cat((V, _split_heads(X_new @ W_V, g)), 2)
-    Q = (X_new @ W_Q).unflatten(2, (g, r, -1))
-    scores = torch.einsum("bngrd,bgmd->bgrnm", Q, K) / math.sqrt(K.size(3))
-    weights = _masked_softmax(scores, mask)
-    out = torch.einsum("bgrnm,bgmd->bngrd", weights, V).flatten(2) @ W_O
-    return out, (K, V)
-
-
-def extend_cache__wrong_eighth_new_tokens_in_front(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """Puts the new tokens in front of the old ones, with a mask that fits, so out is right and the returned cache is in the wrong order."""
-    B, n, _ = X_new.shape
-    t, r = cache[0].shape[2], n_heads // n_kv_heads
-    new_K, new_V = (_split_heads(X_new @ W, n_kv_heads) for W in (W_K, W_V))
-    K, V = torch.cat([new_K, cache[0]], dim=2), torch.cat([new_V, cache[1]], dim=2)
-    among_new = torch.ones(n, n, dtype=torch.bool).tril()
-    see = torch.cat([among_new, torch.ones(n, t, dtype=torch.bool)], dim=1)
-    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r))
-    scores = queue.flatten(2, 3) @ K.mT / math.sqrt(K.shape[3])
-    weights = _masked_softmax(scores, see.repeat(r, 1))
-    heads = (weights @ V).unflatten(2, (r, n)).flatten(1, 2)
-    return _merge_heads(heads) @ W_O, (K, V)
-
-
-def extend_cache__right_eighth_group_by_group_with_row_numbers(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
-):
-    """One group after another, its queue token after token: row number // r says which token, and so which keys it may see."""
-    B, n, _ = X_new.shape
-    g, r, d = n_kv_heads, n_heads // n_kv_heads, W_Q.shape[1] // n_heads
-    t = cache[0].shape[2]
-    new_K = (X_new @ W_K).reshape(B, n, g, d).movedim(2, 1)
-    new_V = (X_new @ W_V).reshape(B, n, g, d).movedim(2, 1)
-    K = torch.cat([cache[0], new_K], dim=2)
-    V = torch.cat([cache[1], new_V], dim=2)
-    queries = X_new @ W_Q  # (B, n, g*r*d)
-    row = torch.arange(n * r, device=X_new.device)[:, None] // r
-    hidden = torch.arange(t + n, device=X_new.device) > t + row  # (n*r, t + n)
-    found = []
-    for s in range(g):
-        queue = queries[:, :, s * r * d : (s + 1) * r * d].reshape(B, n * r, d)
-        scores = torch.bmm(queue, K[:, s].mT) / math.sqrt(d)
-        scores = scores.masked_fill(hidden, -math.inf)  # each row sees itself at least
-        mixed = torch.bmm(torch.softmax(scores, dim=-1), V[:, s])
-        found.append(mixed.reshape(B, n, r * d))
-    return torch.cat(found, dim=2) @ W_O, (K, V)
+        top = torch.maximum(top, past.amax(dim=-1, keepdim=True))
+    e_present, e_past = torch.exp(present - top), torch.exp(past - top)
+    total = e_present.sum(dim=-1, keepdim=True) + e_past.sum(dim=-1, keepdim=True)
+    heads = (e_present @ v + e_past @ cache[1]) / total
+    out = _merge_heads(heads.reshape(B, n_heads, n_new, d_head)) @ W_O
+    return out, (torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2))

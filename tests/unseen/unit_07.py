@@ -1,4 +1,4 @@
-"""Unit 7, the transformer block: answers as students would hand them in (tag: eighth)."""
+"""Answers to the exercises of unit 7, the transformer block: for each function four wrong ones and a right one."""
 
 import functools
 import math
@@ -8,198 +8,207 @@ import torch
 import torch.nn.functional as F
 
 
-# What the notebook gives, and right answers of earlier exercises.
-def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    batch, n, _ = X.shape
-    Q, K, V = (
-        (X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V)
-    )
-    if mask is not None:
-        assert mask.dtype == torch.bool, (
-            f"The mask should be boolean, True = may attend. Yours is {mask.dtype}."
-        )
-        fits = mask.ndim >= 2 and all(size in (1, n) for size in mask.shape[-2:])
-        assert fits, f"The mask should be ({n}, {n}). Yours is {tuple(mask.shape)}."
-        mask = mask.expand(batch, n_heads, n, n)
-        some = mask.any(dim=-1, keepdim=True)
-        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~some) * some
-    else:
-        heads = F.scaled_dot_product_attention(Q, K, V)
-    return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
-
-
+# ------- helpers: right versions of what the notebook gives or lets one use
 def _layer_norm(x, gamma, beta, eps=1e-5):
-    centred = x - x.mean(-1, keepdim=True)
-    variance = (centred**2).mean(-1, keepdim=True)
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = (centred**2).mean(dim=-1, keepdim=True)
     return gamma * centred / torch.sqrt(variance + eps) + beta
 
 
 def _gelu(x):
-    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
 def _feed_forward(x, W_1, b_1, W_2, b_2, activation):
     return activation(x @ W_1 + b_1) @ W_2 + b_2
 
 
-def _pre_norm_block(x, params, n_heads, mask=None):
-    p = params
-    normed = _layer_norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _multi_head_attention(
-        normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask
-    )
-    normed = _layer_norm(y, p["gamma_2"], p["beta_2"])
-    return y + _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    batch, n, _ = X.shape
+    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        mask = mask.expand(batch, n_heads, n, n)
+        weights = torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim=-1)
+        weights = weights * mask.any(dim=-1, keepdim=True)
+    return (weights @ V).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
 
 
-# ------------------------------------------------------------------ 7.1 layer_norm
-def layer_norm__wrong_eighth_mean_absolute_deviation(
+def _attend(x, p, n_heads, mask):
+    return _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+
+
+def _ffn(x, p):
+    return _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+
+
+def _pre_norm_block(x, p, n_heads, mask=None):
+    y = x + _attend(_layer_norm(x, p["gamma_1"], p["beta_1"]), p, n_heads, mask)
+    return y + _ffn(_layer_norm(y, p["gamma_2"], p["beta_2"]), p)
+
+
+def _tempered(logits, temperature):
+    scaled = (logits.double() - logits.double().max()) / temperature
+    return torch.softmax(scaled, dim=-1)
+
+
+def _nucleus(p, top_p):
+    if top_p >= 1:
+        return torch.ones_like(p, dtype=torch.bool)
+    order = p.argsort(descending=True)
+    before = p[order].cumsum(0) - p[order]
+    kept = before < top_p
+    kept[0] = True
+    allowed = torch.zeros_like(p, dtype=torch.bool)
+    allowed[order] = kept
+    return allowed
+
+
+# ------- 7.1 layer_norm
+def layer_norm__wrong_ninth_all_axes_of_a_sample(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """The spread is the mean of |x - mean|, squared, in place of the mean of (x - mean) squared."""
-    mu = x.mean(dim=-1, keepdim=True)
-    deviations = x - mu
-    sigma = deviations.abs().mean(dim=-1, keepdim=True)
-    return gamma * deviations / torch.sqrt(sigma**2 + eps) + beta
+    """The statistics run over all axes but the first, so that the tokens of a sequence share one mean and variance."""
+    axes = tuple(range(1, x.ndim)) if x.ndim > 1 else (0,)
+    spread, centre = torch.var_mean(x, dim=axes, correction=0, keepdim=True)
+    z = (x - centre) * torch.rsqrt(spread + eps)
+    return z * gamma + beta
 
 
-def layer_norm__wrong_eighth_eps_as_a_floor(
+def layer_norm__wrong_ninth_len_of_x(x, gamma, beta, eps=1e-5):
+    """The summed squares are divided by len(x), the size of the first axis, which is d only for a single token."""
+    ones = torch.ones_like(gamma) / gamma.shape[0]
+    mean = torch.einsum("...c,c->...", x, ones)
+    deviation = x - mean.unsqueeze(-1)
+    variance = torch.einsum("...c,...c->...", deviation, deviation) / len(x)
+    return deviation / (variance + eps).sqrt().unsqueeze(-1) * gamma + beta
+
+
+def layer_norm__wrong_ninth_floor_under_eps(x, gamma, beta, eps=1e-5):
+    """An eps below 1e-5 is replaced by 1e-5, so that a smaller one, or 0, has no effect on faint tokens."""
+    eps = max(eps, 1e-5)  # never divide by something too small
+    mu = x.mean(-1, keepdim=True)
+    sigma = ((x - mu).square().mean(-1, keepdim=True) + eps) ** 0.5
+    return gamma * ((x - mu) / sigma) + beta
+
+
+def layer_norm__wrong_ninth_rows_share_memory(x, gamma, beta, eps=1e-5):
+    """The mean is subtracted in place from a reshaped view, which writes into x."""
+    width = x.shape[-1]
+    rows = x.reshape(-1, width)
+    rows -= rows.mean(dim=1, keepdim=True)
+    size = torch.sqrt(rows.pow(2).sum(dim=1, keepdim=True) / width + eps)
+    return (rows / size * gamma + beta).reshape(x.shape)
+
+
+def layer_norm__right_ninth_norm_with_an_extra_entry(x, gamma, beta, eps=1e-5):
+    """The root is the Euclidean length of the deviations and one more entry, sqrt(d * eps), divided by sqrt(d)."""
+    d = x.shape[-1]
+    away = x - x.mean(dim=-1, keepdim=True)
+    extra = away.new_full((*x.shape[:-1], 1), math.sqrt(d * eps))
+    length = torch.linalg.vector_norm(torch.cat([away, extra], dim=-1), dim=-1, keepdim=True)
+    return torch.addcmul(beta, gamma, away * (math.sqrt(d) / length))
+
+
+# ------- 7.2 batch_norm
+def batch_norm__wrong_ninth_compared_with_the_others_only(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """eps is a lower bound of the variance, clamp(min=eps), and is not added to it."""
-    var, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-    safe = var.clamp(min=eps)
-    return (x - mean) * safe.rsqrt() * gamma + beta
+    """Each token is left out of the mean and variance that it is normed with."""
+    tokens = x.reshape(-1, x.shape[-1])
+    results = []
+    for k in range(len(tokens)):
+        others = torch.cat([tokens[:k], tokens[k + 1 :]])
+        mean = others.mean(0)
+        variance = ((others - mean) ** 2).mean(0)
+        results.append(gamma * (tokens[k] - mean) / torch.sqrt(variance + eps) + beta)
+    return torch.stack(results).reshape(x.shape)
 
 
-def layer_norm__wrong_eighth_shift_before_scale(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """beta is added before gamma multiplies, so that the shift is scaled as well."""
-
-    def standardise(t):
-        t = t - t.mean(-1, keepdim=True)
-        return t / (t.square().mean(-1, keepdim=True) + eps).sqrt()
-
-    return (standardise(x) + beta) * gamma
-
-
-def layer_norm__wrong_eighth_whole_sequence(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Mean and variance run over the last two axes, tokens and features of a sequence together."""
-    axes = (-1,) if x.ndim == 1 else (-2, -1)
-    m = x.mean(axes, keepdim=True)
-    v = ((x - m) ** 2).mean(axes, keepdim=True)
-    normed = (x - m) / (v + eps) ** 0.5
-    return gamma * normed + beta
-
-
-def layer_norm__right_eighth_feature_by_feature(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The features are taken apart along the last axis, summed by Python, and stacked again."""
-    features = x.unbind(-1)
-    d = len(features)
-    mean = sum(features) / d
-    deviations = [feature - mean for feature in features]
-    divisor = (sum(dev * dev for dev in deviations) / d + eps).sqrt()
-    return torch.stack(
-        [g * dev / divisor + b for g, dev, b in zip(gamma, deviations, beta)], dim=-1
-    )
-
-
-# ------------------------------------------------------------------ 7.2 batch_norm
-def batch_norm__wrong_eighth_reshape_for_transpose(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """reshape(d, -1) stands for a transpose, so each row mixes features of a few tokens."""
+def batch_norm__wrong_ninth_put_back_in_another_order(x, gamma, beta, eps=1e-5):
+    """The columns are brought back as (d, n, B) though they were laid out as (d, B, n), so results change places."""
     B, n, d = x.shape
-    rows = x.reshape(d, B * n)  # one row for each feature
-    mu = rows.mean(dim=1)
-    var = rows.var(dim=1, correction=0)
-    return gamma * (x - mu) / torch.sqrt(var + eps) + beta
+    columns = x.permute(2, 0, 1).reshape(d, B * n)
+    var, mean = torch.var_mean(columns, dim=1, correction=0, keepdim=True)
+    columns = (columns - mean) / torch.sqrt(var + eps)
+    columns = columns * gamma[:, None] + beta[:, None]
+    return columns.reshape(d, n, B).permute(2, 1, 0)
 
 
-def batch_norm__wrong_eighth_mean_of_sequence_variances(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The variance is the mean over the batch of each sequence's own variance: what lies between sequences is lost."""
-    per_sequence_mean = x.mean(dim=1)
-    per_sequence_var = ((x - per_sequence_mean.unsqueeze(1)) ** 2).mean(dim=1)
-    mean = per_sequence_mean.mean(dim=0)
-    var = per_sequence_var.mean(dim=0)
-    return (x - mean) / torch.sqrt(var + eps) * gamma + beta
+def batch_norm__wrong_ninth_statistics_in_single_precision(x, gamma, beta, eps=1e-5):
+    """Mean and variance are computed in float32 whatever x is, so float64 input loses its digits."""
+    flat = x.float().flatten(0, 1)
+    mean = flat.sum(0) / flat.shape[0]
+    variance = (flat - mean).square().sum(0) / flat.shape[0]
+    scale = gamma / (variance.to(x.dtype) + eps).sqrt()
+    return (x - mean.to(x.dtype)) * scale + beta
 
 
-def batch_norm__wrong_eighth_pads_do_not_count(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Tokens of zeros are taken for <pad> and left out of mean and variance."""
-    real = (x != 0).any(dim=-1)  # (B, n)
-    words = x[real] if real.any() else x.flatten(0, 1)
-    mu = words.mean(0)
-    sigma2 = (words - mu).square().mean(0)
-    return gamma * ((x - mu) / (sigma2 + eps).sqrt()) + beta
+def batch_norm__wrong_ninth_statistics_without_gradient(x, gamma, beta, eps=1e-5):
+    """Mean and variance are taken without gradients, so the gradient of x misses the way through them."""
+    count = x.shape[0] * x.shape[1]
+    with torch.no_grad():
+        mean = torch.einsum("bnd->d", x) / count
+        deviation = x - mean
+        variance = torch.einsum("bnd,bnd->d", deviation, deviation) / count
+    return torch.addcmul(beta, x - mean, gamma * torch.rsqrt(variance + eps))
 
 
-def batch_norm__wrong_eighth_single_token_passes(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """A batch of one token has no statistics for this author: it is scaled and shifted, but not normalised."""
-    if x.shape[0] * x.shape[1] == 1:
-        return gamma * x + beta
-    centred = x - x.mean((0, 1))
-    variance = torch.einsum("bnd,bnd->d", centred, centred) / (x.shape[0] * x.shape[1])
-    return gamma * centred / torch.sqrt(variance + eps) + beta
+def batch_norm__right_ninth_feature_by_feature(x, gamma, beta, eps=1e-5):
+    """It takes one feature at a time as a long vector, norms it with a dot product, and stacks the features again."""
+    done = []
+    for column, scale, shift in zip(x.unbind(-1), gamma.unbind(), beta.unbind(), strict=True):
+        values = column.reshape(-1)
+        values = values - values.mean()
+        root = torch.sqrt(torch.dot(values, values) / values.numel() + eps)
+        done.append((scale / root * values + shift).reshape(column.shape))
+    return torch.stack(done, dim=-1)
 
 
-def batch_norm__right_eighth_covariance_diagonal(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The variances are the diagonal of torch.cov over the tokens, all in one list, with correction 0."""
-    features = x.flatten(0, 1).T  # (d, B*n)
-    spread = torch.cov(features, correction=0).reshape(len(features), len(features))
-    scale = gamma * torch.rsqrt(spread.diagonal() + eps)
-    centred = features - features.mean(1, keepdim=True)
-    return (scale[:, None] * centred + beta[:, None]).T.reshape(x.shape)
+# ------- 7.3 gelu
+def gelu__wrong_ninth_relu_under_noise(x: torch.Tensor) -> torch.Tensor:
+    """It returns the expected ReLU of x plus standard normal noise, which has the density at x as a further term."""
+    below = 0.5 * torch.erfc(-x / math.sqrt(2))
+    density = torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
+    return x * below + density
 
 
-# ------------------------------------------------------------------ 7.3 gelu
-def gelu__wrong_eighth_density(x: torch.Tensor) -> torch.Tensor:
-    """x is multiplied by the density of the normal distribution, not by the probability Φ(x)."""
-    bell = torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return x * bell
+def gelu__wrong_ninth_upper_tail(x):
+    """erfc is taken of x / sqrt(2) and not of its negative, which gives the probability of being greater than x."""
+    return x * torch.erfc(x * math.sqrt(0.5)) * 0.5
 
 
-def gelu__wrong_eighth_draws_the_gate(x: torch.Tensor) -> torch.Tensor:
-    """A standard normal number is drawn for each entry, and x passes where it is larger, at random."""
-    z = torch.randn_like(x)
-    return torch.where(z < x, x, torch.zeros_like(x))
+def gelu__wrong_ninth_series_in_both_branches(x):
+    """The values are right, but the series overflows far from 0 in the branch not taken, and the gradient is NaN."""
+    square = x * x
+    term = x / math.sqrt(2)
+    total = term
+    for k in range(1, 120):
+        term = term * square / (2 * k + 1)
+        total = total + term
+    erf = total * torch.exp(-square / 2) * (2 / math.sqrt(math.pi))
+    erf = torch.where(x.abs() < 6, erf, torch.sign(x))
+    return x / 2 * (1 + erf)
 
 
-def gelu__wrong_eighth_standardises_x(x: torch.Tensor) -> torch.Tensor:
-    """x is standardised by the tensor's own mean and deviation before Φ, so the entries depend on each other."""
-    mu, sigma = x.mean(), x.std(correction=0)
-    z = (x - mu) / (sigma + 1e-5)
-    cdf = 0.5 * (1 + torch.erf(z / math.sqrt(2)))
-    return x * cdf
+def gelu__wrong_ninth_tossed_gate(x):
+    """The gate is drawn, 1 with probability Phi(x) and else 0, from PyTorch's global generator."""
+    with torch.no_grad():
+        probability = torch.special.ndtr(x)
+        gate = torch.bernoulli(probability)
+    return gate * x
 
 
-def gelu__wrong_eighth_erf_of_math(x: torch.Tensor) -> torch.Tensor:
-    """Φ is made number by number with math.erf: the values are right, the gradient lacks the part through Φ."""
-    phi = [0.5 * (1 + math.erf(value / 2**0.5)) for value in x.flatten().tolist()]
-    phi = torch.tensor(phi, dtype=x.dtype).reshape(x.shape)
-    return x * phi
+def gelu__right_ninth_distribution_object(x):
+    """It asks a standard normal distribution of torch.distributions for the probability of being less than x."""
+    standard = torch.distributions.Normal(x.new_zeros(()), x.new_ones(()))
+    return x * standard.cdf(x)
 
 
-def gelu__right_eighth_complement(x: torch.Tensor) -> torch.Tensor:
-    """Φ(x) as half of the complementary error function of -x / √2."""
-    return torch.special.erfc(x * -math.sqrt(0.5)) * x * 0.5
-
-
-# ------------------------------------------------------------------ 7.4 feed_forward
-def feed_forward__wrong_eighth_activation_on_input(
+# ------- 7.4 feed_forward
+def feed_forward__wrong_ninth_activation_as_a_switch(
     x: torch.Tensor,
     W_1: torch.Tensor,
     b_1: torch.Tensor,
@@ -207,408 +216,334 @@ def feed_forward__wrong_eighth_activation_on_input(
     b_2: torch.Tensor,
     activation: Callable[[torch.Tensor], torch.Tensor],
 ) -> torch.Tensor:
-    """The activation bends the token before the first map; nothing bends between the maps."""
-    bent = activation(x)
-    up = bent @ W_1 + b_1
-    down = up @ W_2 + b_2
-    return down
+    """The activation only decides which hidden features pass, and those pass as they are, which is right for ReLU."""
+    questions = x @ W_1 + b_1
+    yes = activation(questions) > 0
+    answers = torch.where(yes, questions, torch.zeros_like(questions))
+    return answers @ W_2 + b_2
 
 
-def feed_forward__wrong_eighth_gates_itself(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """The activation is taken for a gate: hidden * activation(hidden) goes into the second map."""
-    hidden = torch.einsum("...m,mf->...f", x, W_1) + b_1
-    gate = activation(hidden)
-    return torch.einsum("...f,fm->...m", gate * hidden, W_2) + b_2
+def feed_forward__wrong_ninth_columns_by_reshape(x, W_1, b_1, W_2, b_2, activation):
+    """Tokens become columns by a reshape to (d_model, tokens), not by a transpose, which mixes features of tokens."""
+    columns = x.reshape(x.shape[-1], -1)
+    hidden = activation(W_1.T @ columns + b_1[:, None])
+    out = W_2.T @ hidden + b_2[:, None]
+    return out.reshape(x.shape)
 
 
-def feed_forward__wrong_eighth_dropout(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Dropout of a tenth of the hidden features, as in many implementations: the result is random."""
-    h = activation(F.linear(x, W_1.T, b_1))
-    h = F.dropout(h, p=0.1)
-    return F.linear(h, W_2.T, b_2)
+def feed_forward__wrong_ninth_view_of_strided_tokens(x, W_1, b_1, W_2, b_2, activation):
+    """The tokens are flattened with view, which fails for an x that is transposed or sliced in memory."""
+    rows = x.view(-1, W_1.size(0))
+    rows = torch.addmm(b_1, rows, W_1)
+    rows = torch.addmm(b_2, activation(rows), W_2)
+    return rows.view(x.shape)
 
 
-def feed_forward__wrong_eighth_stays_flat(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """All tokens are put into one list, and the result stays one: (tokens, d_model), whatever the axes of x."""
-    tokens = x.reshape(-1, W_1.shape[0])
-    hidden = activation(torch.addmm(b_1, tokens, W_1))
-    return torch.addmm(b_2, hidden, W_2)
+def feed_forward__wrong_ninth_collected_in_float32(x, W_1, b_1, W_2, b_2, activation):
+    """The results are gathered in a tensor of the default dtype, so float64 tokens come back as float32."""
+    result = torch.zeros(x.reshape(-1, x.shape[-1]).shape)
+    for i, token in enumerate(x.reshape(-1, x.shape[-1])):
+        hidden = activation(token @ W_1 + b_1)
+        result[i] = hidden @ W_2 + b_2
+    return result.reshape(x.shape)
 
 
-def feed_forward__right_eighth_biases_as_rows(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Each bias is one more row of its matrix, met by a feature that is always 1."""
+def feed_forward__right_ninth_biases_as_weights_of_a_one(x, W_1, b_1, W_2, b_2, activation):
+    """Each bias becomes one more row of its matrix, and a 1 is appended to the token and to the hidden features."""
 
-    def affine(t, W, b):
-        one = torch.ones_like(t[..., :1])
-        return torch.cat([t, one], -1) @ torch.cat([W, b.unsqueeze(0)])
+    def affine(rows, matrix, bias):
+        together = torch.cat([matrix, bias.unsqueeze(0)])
+        with_one = torch.cat([rows, rows.new_ones(*rows.shape[:-1], 1)], dim=-1)
+        return torch.einsum("...i,ij->...j", with_one, together)
 
     return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
-# ------------------------------------------------------------------ 7.5 post_norm_block
-def post_norm_block__wrong_eighth_causal_by_default(
+# ------- 7.5 post_norm_block
+def post_norm_block__wrong_ninth_norm_before_the_sum(
     x: torch.Tensor,
     params: dict[str, torch.Tensor],
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Without a mask the block makes itself a causal one, where all may attend to all."""
-    n = x.shape[1]
-    if mask is None:
-        mask = torch.ones(n, n, dtype=torch.bool).tril()
-    weights = [params[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
-    y = x + _multi_head_attention(x, *weights, n_heads, mask)
-    y = _layer_norm(y, params["gamma_1"], params["beta_1"])
-    weights = [params[k] for k in ("W_1", "b_1", "W_2", "b_2")]
-    z = y + _feed_forward(y, *weights, _gelu)
-    return _layer_norm(z, params["gamma_2"], params["beta_2"])
+    """Each norm is applied to what the sublayer returns, before it is added, and not to the sum."""
+    heard = _attend(x, params, n_heads, mask)
+    y = x + _layer_norm(heard, params["gamma_1"], params["beta_1"])
+    thought = _ffn(y, params)
+    return y + _layer_norm(thought, params["gamma_2"], params["beta_2"])
 
 
-def post_norm_block__wrong_eighth_first_head_s_mask(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """A mask of more than two axes is reduced to that of the first sequence and head, for all."""
-    while mask is not None and mask.ndim > 2:
-        mask = mask[0]  # the attention wants (n, n)
-    p = params
-    attended = _multi_head_attention(
-        x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask
-    )
-    y = _layer_norm(x + attended, p["gamma_1"], p["beta_1"])
-    fed = _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _layer_norm(y + fed, p["gamma_2"], p["beta_2"])
+def post_norm_block__wrong_ninth_shift_of_the_first_norm(x, params, n_heads, mask=None):
+    """Both norms take beta_1 as their shift."""
+
+    def add_and_norm(stream, change, number):
+        total = stream + change
+        var, mean = torch.var_mean(total, -1, correction=0, keepdim=True)
+        return (total - mean) / (var + 1e-5).sqrt() * params[f"gamma_{number}"] + params["beta_1"]
+
+    stream = add_and_norm(x, _attend(x, params, n_heads, mask), 1)
+    return add_and_norm(stream, _ffn(stream, params), 2)
 
 
-def post_norm_block__wrong_eighth_b_O_twice(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """b_O is handed to the attention, which adds it, and is added to the attention's output again."""
-    W_Q, W_K, W_V = params["W_Q"], params["W_K"], params["W_V"]
-    W_O, b_O = params["W_O"], params["b_O"]
-    att = _multi_head_attention(x, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=mask) + b_O
-    y = _layer_norm(x + att, params["gamma_1"], params["beta_1"])
-    hidden = _gelu(y @ params["W_1"] + params["b_1"])
-    ffn = hidden @ params["W_2"] + params["b_2"]
-    return _layer_norm(y + ffn, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__wrong_eighth_ffn_sees_unnormed_sum(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The FFN works on x + attention(x) before norm 1; only the residual takes the normed y."""
-    attention_weights = {k: params[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O")}
-    ffn_weights = {k: params[k] for k in ("W_1", "b_1", "W_2", "b_2")}
-    total = x + _multi_head_attention(
-        x, **attention_weights, n_heads=n_heads, mask=mask
-    )
-    y = _layer_norm(total, params["gamma_1"], params["beta_1"])
-    z = y + _feed_forward(total, **ffn_weights, activation=_gelu)
-    return _layer_norm(z, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__right_eighth_head_by_head(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The given attention runs once for each head, with its columns and its rows of W_O; the results are summed."""
-    batch, n, _ = x.shape
-    columns = [params[k].chunk(n_heads, dim=1) for k in ("W_Q", "W_K", "W_V")]
-    rows = params["W_O"].chunk(n_heads, dim=0)
+def post_norm_block__wrong_ninth_blind_query(x, params, n_heads, mask=None):
+    """An attention of its own gives NaN for a query that may attend to nothing, where the given one gives 0."""
+    B, n, _ = x.shape
+    scores_of, values_of = [], []
+    W_Q, W_K, W_V = (params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V"))
+    for q, k, v in zip(W_Q, W_K, W_V, strict=True):
+        scores_of.append((x @ q) @ (x @ k).mT / q.shape[1] ** 0.5)
+        values_of.append(x @ v)
+    scores = torch.stack(scores_of, dim=1)
     if mask is not None:
-        mask = mask.expand(batch, n_heads, n, n)
-    total = x + params["b_O"]
-    for h, (q, k, v, o) in enumerate(zip(*columns, rows, strict=True)):
-        own = None if mask is None else mask[:, h : h + 1]
-        nothing = torch.zeros_like(params["b_O"])
-        total = total + _multi_head_attention(x, q, k, v, o, nothing, 1, own)
-    y = _layer_norm(total, params["gamma_1"], params["beta_1"])
-    up, down = params["W_1"], params["W_2"]
-    half = up.shape[1] // 2  # the hidden features in two parts
-    z = y + params["b_2"]
-    for part in (slice(None, half), slice(half, None)):
-        z = z + _gelu(y @ up[:, part] + params["b_1"][part]) @ down[part]
-    return _layer_norm(z, params["gamma_2"], params["beta_2"])
+        scores = scores.masked_fill(~mask, float("-inf"))
+    mixed = scores.softmax(-1) @ torch.stack(values_of, dim=1)
+    heard = mixed.transpose(1, 2).reshape(B, n, -1) @ params["W_O"] + params["b_O"]
+    y = _layer_norm(x + heard, params["gamma_1"], params["beta_1"])
+    return _layer_norm(y + _ffn(y, params), params["gamma_2"], params["beta_2"])
 
 
-# ------------------------------------------------------------------ 7.6 pre_norm_block
-def pre_norm_block__wrong_eighth_adds_in_place(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """`stream` is x itself, and += writes into it: the caller's x is changed."""
+def post_norm_block__wrong_ninth_with_dropout(x, params, n_heads, mask=None):
+    """A dropout of one in ten is applied to both sublayers' outputs, drawn at random in each call."""
     p = params
-    stream = x
-    normed = _layer_norm(stream, p["gamma_1"], p["beta_1"])
-    stream += _multi_head_attention(
-        normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask
-    )
-    normed = _layer_norm(stream, p["gamma_2"], p["beta_2"])
-    stream += _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return stream
+    attended = F.dropout(_attend(x, p, n_heads, mask), 0.1)
+    y = F.layer_norm(x + attended, x.shape[-1:], p["gamma_1"], p["beta_1"])
+    hidden = F.gelu(y @ p["W_1"] + p["b_1"])
+    fed = F.dropout(hidden @ p["W_2"] + p["b_2"], 0.1)
+    return F.layer_norm(y + fed, x.shape[-1:], p["gamma_2"], p["beta_2"])
 
 
-def pre_norm_block__wrong_eighth_mask_transposed(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The mask is transposed on its way to the attention, as if its rows were the keys."""
-    keys_by_queries = None if mask is None else mask.transpose(-2, -1)
+def post_norm_block__right_ninth_fold_over_sublayers(x, params, n_heads, mask=None):
+    """It folds a list of sublayers over the tokens, the attention as a sum of what each head writes."""
+    p = params
+    slices = {name: p[name].tensor_split(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V")}
+    slices["W_O"] = p["W_O"].tensor_split(n_heads, dim=0)
 
     def attention(t):
-        W = (params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O"))
-        return _multi_head_attention(t, *W, n_heads, keys_by_queries)
+        B, n, _ = t.shape
+        allowed = None if mask is None else mask.expand(B, n_heads, n, n)
+        total = p["b_O"].expand(t.shape)
+        for h in range(n_heads):
+            q, k, v = (torch.einsum("bnd,de->bne", t, slices[name][h]) for name in ("W_Q", "W_K", "W_V"))
+            scores = torch.einsum("bie,bje->bij", q, k) / math.sqrt(q.shape[-1])
+            if allowed is not None:
+                scores = scores.masked_fill(~allowed[:, h], torch.finfo(scores.dtype).min)
+            weights = torch.softmax(scores, dim=-1)
+            if allowed is not None:
+                weights = weights.masked_fill(~allowed[:, h], 0)
+            total = total + weights @ v @ slices["W_O"][h]
+        return total
 
-    def ffn(t):
-        W = (params[name] for name in ("W_1", "b_1", "W_2", "b_2"))
-        return _feed_forward(t, *W, _gelu)
+    def network(t):
+        return _ffn(t, p)
 
-    y = x + attention(_layer_norm(x, params["gamma_1"], params["beta_1"]))
-    return y + ffn(_layer_norm(y, params["gamma_2"], params["beta_2"]))
+    def step(t, part):
+        number, sublayer = part
+        return F.layer_norm(t + sublayer(t), t.shape[-1:], p[f"gamma_{number}"], p[f"beta_{number}"])
+
+    return functools.reduce(step, enumerate((attention, network), start=1), x)
 
 
-def pre_norm_block__wrong_eighth_root_half(
+# ------- 7.6 pre_norm_block
+def pre_norm_block__wrong_ninth_side_by_side(
     x: torch.Tensor,
     params: dict[str, torch.Tensor],
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Each sum is multiplied by 1/√2, to keep the variance of the stream, which no formula asks for."""
-    scale = 1 / math.sqrt(2)
-    p = params
-    a = _layer_norm(x, p["gamma_1"], p["beta_1"])
-    a = _multi_head_attention(
-        a, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask
+    """The FFN works on the norm of x beside the attention, so it does not see what the attention has brought."""
+    normed = [_layer_norm(x, params[f"gamma_{i}"], params[f"beta_{i}"]) for i in (1, 2)]
+    notes = [_attend(normed[0], params, n_heads, mask), _ffn(normed[1], params)]
+    return x + torch.stack(notes).sum(dim=0)
+
+
+def pre_norm_block__wrong_ninth_heads_interleaved(x, params, n_heads, mask=None):
+    """The columns are split as (d_head, h), not as (h, d_head), so each head gets the columns of several."""
+    t = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    Q, K, V = (
+        torch.einsum("bnd,dw->bnw", t, params[name]).unflatten(-1, (-1, n_heads)) for name in ("W_Q", "W_K", "W_V")
     )
-    y = (x + a) * scale
-    f = _layer_norm(y, p["gamma_2"], p["beta_2"])
-    f = _feed_forward(f, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return (y + f) * scale
+    scores = torch.einsum("bqdh,bkdh->bhqk", Q, K) / math.sqrt(Q.shape[2])
+    if mask is None:
+        weights = scores.softmax(dim=-1)
+    else:
+        weights = scores.masked_fill(~mask, torch.finfo(scores.dtype).min).softmax(dim=-1)
+        weights = weights * mask
+    heard = torch.einsum("bhqk,bkdh->bqdh", weights, V).flatten(2)
+    y = x + heard @ params["W_O"] + params["b_O"]
+    return y + _ffn(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
-def pre_norm_block__wrong_eighth_eps_of_bert(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Both norms are called with BERT's eps of 1e-12 in place of the default: faint tokens come out in full size."""
-    eps = 1e-12
-    norm_1 = _layer_norm(x, params["gamma_1"], params["beta_1"], eps)
-    names = ["W_Q", "W_K", "W_V", "W_O", "b_O"]
-    x = x + _multi_head_attention(norm_1, *map(params.get, names), n_heads, mask)
-    norm_2 = _layer_norm(x, params["gamma_2"], params["beta_2"], eps)
-    names = ["W_1", "b_1", "W_2", "b_2"]
-    x = x + _feed_forward(norm_2, *map(params.get, names), _gelu)
-    return x
+def pre_norm_block__wrong_ninth_three_axes_are_the_batch(x, params, n_heads, mask=None):
+    """A mask of three axes is read as (B, n, n), though by broadcasting its first axis is that of the heads."""
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unsqueeze(1)  # room for the heads
+
+    def norm(t, gamma, beta):
+        return F.layer_norm(t, (t.shape[-1],), gamma, beta)
+
+    get = params.__getitem__
+    weights = map(get, ("W_Q", "W_K", "W_V", "W_O", "b_O"))
+    y = x + _multi_head_attention(norm(x, get("gamma_1"), get("beta_1")), *weights, n_heads, mask)
+    weights = map(get, ("W_1", "b_1", "W_2", "b_2"))
+    return y + _feed_forward(norm(y, get("gamma_2"), get("beta_2")), *weights, F.gelu)
 
 
-def pre_norm_block__right_eighth_sequence_by_sequence(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Each sequence goes through the block by itself, with its own part of the mask; the FFN takes token by token."""
-    batch, n, _ = x.shape
-    masks = [None] * batch
-    if mask is not None:
-        masks = mask.expand(batch, n_heads, n, n).split(1)
-    done = []
-    for sequence, own in zip(x.split(1), masks, strict=True):
-        shaped = _layer_norm(sequence, params["gamma_1"], params["beta_1"])
-        weights = {name: params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")}
-        y = sequence + _multi_head_attention(
-            shaped, n_heads=n_heads, mask=own, **weights
-        )
-        tokens = []
-        for token in y[0]:
-            t = _layer_norm(token, params["gamma_2"], params["beta_2"])
-            hidden = _gelu(params["W_1"].T @ t + params["b_1"])
-            tokens.append(token + (params["W_2"].T @ hidden + params["b_2"]))
-        done.append(torch.stack(tokens))
-    return torch.stack(done)
+def pre_norm_block__wrong_ninth_always_itself(x, params, n_heads, mask=None):
+    """A token is always allowed to attend to itself, also where the mask forbids it."""
+    n = x.shape[1]
+    if mask is None:
+        allowed = torch.ones(n, n, dtype=torch.bool)
+    else:
+        allowed = mask | torch.eye(n, dtype=torch.bool)
+    stream = x
+    normed = _layer_norm(stream, params["gamma_1"], params["beta_1"])
+    stream = stream + _attend(normed, params, n_heads, allowed)
+    normed = _layer_norm(stream, params["gamma_2"], params["beta_2"])
+    return stream + _ffn(normed, params)
 
 
-# ------------------------------------------------------------------ 7.7 transformer_logits
-def transformer_logits__wrong_eighth_embeddings_times_root_d(
+def pre_norm_block__right_ninth_one_product_for_all_heads(x, params, n_heads, mask=None):
+    """Queries, keys and values come from one product, and the softmax is written out with exponentials and a sum."""
+    B, n, _ = x.shape
+    seen = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    joint = torch.cat([params[name] for name in ("W_Q", "W_K", "W_V")], dim=1)
+    Q, K, V = (seen @ joint).reshape(B, n, 3, n_heads, -1).unbind(dim=2)
+    scores = torch.einsum("bqhd,bkhd->bhqk", Q / math.sqrt(Q.shape[-1]), K)
+    if mask is None:
+        mask = torch.ones(n, n, dtype=torch.bool, device=x.device)
+    scores = torch.where(mask, scores, torch.full_like(scores, torch.finfo(scores.dtype).min))
+    powers = torch.exp(scores - scores.amax(dim=-1, keepdim=True)) * mask
+    total = powers.sum(dim=-1, keepdim=True)
+    weights = powers / torch.where(total == 0, torch.ones_like(total), total)
+    heard = torch.einsum("bhqk,bkhd->bqhd", weights, V).reshape(B, n, -1)
+    y = torch.addmm(params["b_O"], heard.flatten(0, 1), params["W_O"]).reshape(x.shape) + x
+    return y + _ffn(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
+
+
+# ------- 7.7 transformer_logits
+def transformer_logits__wrong_ninth_prefixes_without_a_mask(
     tokens: torch.Tensor, params: dict, n_heads: int
 ) -> torch.Tensor:
-    """The token embeddings are multiplied by √d_model before the positions are added, as in the paper of 2017."""
-    n = tokens.shape[1]
-    d_model = params["W_E"].shape[1]
-    x = params["W_E"][tokens] * math.sqrt(d_model) + params["W_pos"][:n]
-    causal = torch.tril(torch.ones(n, n, dtype=torch.bool))
-    for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, causal)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
-    return x @ params["W_U"]
+    """Each prefix runs through unmasked blocks, so from the second block on a token knows of those after it."""
+    rows = []
+    for stop in range(1, tokens.shape[1] + 1):
+        x = params["W_E"][tokens[:, :stop]] + params["W_pos"][:stop]
+        for block in params["blocks"]:
+            x = _pre_norm_block(x, block, n_heads)
+        rows.append(_layer_norm(x[:, -1], params["gamma_f"], params["beta_f"]) @ params["W_U"])
+    return torch.stack(rows, dim=1)
 
 
-def transformer_logits__wrong_eighth_id_0_is_padding(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Tokens of id 0 are taken for padding, and the mask hides them from all queries."""
-    batch, n = tokens.shape
-    real = (tokens != 0)[:, None, None, :]  # (B, 1, 1, n)
-    causal = torch.ones(n, n, dtype=torch.bool).tril()
-    mask = causal & real
-    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][:n].expand(batch, -1, -1)
-    for p in params["blocks"]:
-        x = _pre_norm_block(x, p, n_heads, mask=mask)
-    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
-
-
-def transformer_logits__wrong_eighth_shifted_right(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """The input is shifted right behind a start token of id 0, as in a decoder's training: row i never sees token i."""
-    start = torch.zeros_like(tokens[:, :1])
-    shifted = torch.cat([start, tokens[:, :-1]], dim=1)
-    i = torch.arange(tokens.shape[1])
-    x = params["W_E"][shifted] + params["W_pos"][i]
-    for p in params["blocks"]:
-        x = _pre_norm_block(x, p, n_heads, i[:, None] >= i)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+def transformer_logits__wrong_ninth_last_positions(tokens, params, n_heads):
+    """A text shorter than n_ctx gets the last rows of W_pos, not the first."""
+    n = tokens.shape[-1]
+    past = torch.ones(n, n, dtype=torch.bool).tril()
+    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][-n:]
+    x = functools.reduce(lambda t, block: _pre_norm_block(t, block, n_heads, past), params["blocks"], x)
+    x = F.layer_norm(x, x.shape[-1:], params["gamma_f"], params["beta_f"])
     return torch.einsum("bnd,dv->bnv", x, params["W_U"])
 
 
-def transformer_logits__wrong_eighth_no_norm_without_blocks(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """The final norm stands inside the loop, after the last block, so a model of no blocks has none."""
-    n = tokens.size(1)
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.ones((n, n), dtype=torch.bool).tril()
-    last = len(params["blocks"]) - 1
-    for number, block in enumerate(params["blocks"]):
-        x = _pre_norm_block(x, block, n_heads, mask)
-        if number == last:
-            x = _layer_norm(x, params["gamma_f"], params["beta_f"])
-    return x @ params["W_U"]
+def transformer_logits__wrong_ninth_minus_ten_thousand(tokens, params, n_heads):
+    """The mask takes only 10,000 from the scores of later tokens, so these leak in where scores are larger still."""
+    B, n = tokens.shape
+    x = params["W_E"][tokens] + params["W_pos"][torch.arange(n)]
+    later = torch.arange(n)[None, :] > torch.arange(n)[:, None]
+    penalty = -10000.0 * later.to(x.dtype)
+    for p in params["blocks"]:
+        t = _layer_norm(x, p["gamma_1"], p["beta_1"])
+        Q, K, V = (
+            (t @ p[name]).unflatten(-1, (n_heads, -1)).permute(0, 2, 1, 3) for name in ("W_Q", "W_K", "W_V")
+        )
+        scores = Q @ K.mT / math.sqrt(Q.shape[-1]) + penalty
+        heads = torch.softmax(scores, dim=-1) @ V
+        x = x + heads.permute(0, 2, 1, 3).flatten(2) @ p["W_O"] + p["b_O"]
+        x = x + _ffn(_layer_norm(x, p["gamma_2"], p["beta_2"]), p)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__right_eighth_two_hot_rows(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Token and position are two ones in a row that meets W_E on top of W_pos; the blocks are folded with reduce."""
-    batch, n = tokens.shape
-    table = torch.cat([params["W_E"], params["W_pos"]])
-    here = torch.arange(n)
-    rows = torch.zeros(batch, n, len(table), dtype=table.dtype)
-    rows.scatter_(2, tokens[..., None], 1.0)
-    rows[:, here, len(params["W_E"]) + here] = 1.0
-    causal = here.unsqueeze(0) <= here.unsqueeze(1)
-    end = functools.reduce(
-        lambda x, block: _pre_norm_block(x, block, n_heads, causal),
-        params["blocks"],
-        rows @ table,
-    )
-    return _layer_norm(end, params["gamma_f"], params["beta_f"]).matmul(params["W_U"])
+def transformer_logits__wrong_ninth_takes_blocks_off_the_list(tokens, params, n_heads):
+    """The blocks are popped off the list in params, which is empty afterwards."""
+    n = tokens.shape[1]
+    mask = torch.tril(torch.ones((n, n))) == 1
+    stream = params["W_E"].index_select(0, tokens.flatten()).reshape(*tokens.shape, -1)
+    stream = stream + params["W_pos"].narrow(0, 0, n)
+    todo = params["blocks"]
+    while todo:
+        stream = _pre_norm_block(stream, todo.pop(0), n_heads, mask)
+    return _layer_norm(stream, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-# ------------------------------------------------------------------ 7.8 bits_per_token
-def bits_per_token__wrong_eighth_shifts_again(
+def transformer_logits__right_ninth_token_by_token_with_memory(tokens, params, n_heads):
+    """It reads one token after the other and keeps the keys and values of the past for each block, with no mask."""
+    B, n = tokens.shape
+    keys = [[] for _ in params["blocks"]]
+    values = [[] for _ in params["blocks"]]
+    logits = []
+    for i in range(n):
+        x = params["W_E"][tokens[:, i]] + params["W_pos"][i]  # (B, d_model)
+        for p, ks, vs in zip(params["blocks"], keys, values, strict=True):
+            t = _layer_norm(x, p["gamma_1"], p["beta_1"])
+            q, k, v = ((t @ p[name]).reshape(B, n_heads, -1) for name in ("W_Q", "W_K", "W_V"))
+            ks.append(k)
+            vs.append(v)
+            scores = torch.einsum("bhd,mbhd->bhm", q, torch.stack(ks)) / math.sqrt(q.shape[-1])
+            heads = torch.einsum("bhm,mbhd->bhd", torch.softmax(scores, dim=-1), torch.stack(vs))
+            x = x + heads.reshape(B, -1) @ p["W_O"] + p["b_O"]
+            x = x + _ffn(_layer_norm(x, p["gamma_2"], p["beta_2"]), p)
+        logits.append(_layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"])
+    return torch.stack(logits, dim=1)
+
+
+# ------- 7.8 bits_per_token
+def bits_per_token__wrong_ninth_shifted_once_more(
     logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
 ) -> torch.Tensor:
-    """Logits and targets are shifted against each other once more: place i is judged by targets[:, i + 1]."""
-    logits, targets, mask = logits[:, :-1], targets[:, 1:], mask[:, 1:]
-    rows, ids = logits[mask], targets[mask]
-    log_p = torch.log_softmax(rows, dim=-1)
-    surprise = -log_p.gather(1, ids[:, None]) / math.log(2)
-    return surprise.sum() / max(len(ids), 1)
+    """The targets are shifted by one place against the logits, though place i already scores targets[:, i]."""
+    predictions, wanted, counts = logits[:, :-1], targets[:, 1:], mask[:, 1:]
+    chosen = predictions[counts]
+    log_p = torch.log_softmax(chosen, dim=-1)
+    surprise = -log_p.gather(1, wanted[counts][:, None]) / math.log(2)
+    return surprise.sum() / max(len(chosen), 1)
 
 
-def bits_per_token__wrong_eighth_base_vocab(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """The logarithm is taken to the base vocab, so that guessing costs 1, not to the base 2."""
-    vocab = logits.shape[-1]
-    kept = logits[mask].log_softmax(-1)
-    chosen = kept[torch.arange(len(kept)), targets[mask]]
-    total = -chosen.sum() / math.log(vocab)
-    count = int(mask.sum())
-    return total / count if count else total
+def bits_per_token__wrong_ninth_half_in_nats(logits, targets, mask):
+    """Only the logarithm of the sum is turned into bits, while the logit of the target stays in nats."""
+    scores = logits[mask]
+    came = scores[torch.arange(scores.shape[0]), targets[mask]]
+    cost = torch.logsumexp(scores, dim=-1) / math.log(2) - came
+    return cost.sum() / max(cost.numel(), 1)
 
 
-def bits_per_token__wrong_eighth_filler_in_the_gradient(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """The filler is dropped only after log_softmax, with where: infinite or NaN logits there give NaN gradients."""
-    log_p = F.log_softmax(logits, dim=-1)
-    ids = targets.masked_fill(~mask, 0)
-    picked = torch.gather(log_p, 2, ids.unsqueeze(-1)).squeeze(-1)
-    cost = torch.where(mask, -picked / math.log(2), torch.zeros_like(picked))
+def bits_per_token__wrong_ninth_filler_left_in_the_graph(logits, targets, mask):
+    """Filler is set to 0 only after its softmax, so infinite or NaN logits there give NaN gradients."""
+    ids = targets.masked_fill(~mask, 0).unsqueeze(-1)
+    log_p = logits - logits.logsumexp(dim=-1, keepdim=True)
+    cost = -log_p.gather(-1, ids).squeeze(-1) / math.log(2)
+    cost = torch.where(mask, cost, torch.zeros_like(cost))
     return cost.sum() / mask.sum().clamp(min=1)
 
 
-def bits_per_token__wrong_eighth_probability_floor(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Probabilities are kept above 1e-9 before log2, so no token costs more than about 30 bits."""
-    probs = logits[mask].softmax(dim=-1)  # (tokens that count, vocab)
-    p = probs.gather(-1, targets[mask].unsqueeze(-1)).squeeze(-1)
-    bits = -torch.log2(p.clamp(min=1e-9))
-    if bits.numel() == 0:
-        return bits.sum()
-    return bits.mean()
+def bits_per_token__wrong_ninth_filler_at_the_end(logits, targets, mask):
+    """Each row's count of True is taken as its length, so filler is mistaken where it does not stand at the end."""
+    total, count = logits[:0].sum(), 0
+    for row, ids, length in zip(logits, targets, mask.sum(dim=1).tolist(), strict=True):
+        for place in range(length):
+            total = total + torch.logsumexp(row[place], 0) - row[place, ids[place]]
+        count += length
+    return total / (max(count, 1) * math.log(2))
 
 
-def bits_per_token__right_eighth_leads_over_target(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """A token's cost is the logsumexp of all logits' leads over that of the target, of the chosen places alone."""
-    places = mask.nonzero(as_tuple=True)
-    rows = logits[places]
-    own = rows.take_along_dim(targets[places].unsqueeze(-1), dim=-1)
-    nats = torch.logsumexp(rows - own, dim=-1)
-    return nats.sum() / (math.log(2) * max(1, nats.numel()))
+def bits_per_token__right_ninth_lead_over_the_target(logits, targets, mask):
+    """It takes the logarithm of the sum of exponentials of each logit's lead over that of the target."""
+    scores = logits[mask]  # (tokens that count, vocab)
+    lead = scores - scores.gather(1, targets[mask].unsqueeze(1))
+    surprises = lead.logsumexp(dim=1) * math.log2(math.e)
+    return surprises.sum() / max(surprises.shape[0], 1)
 
 
-# ------------------------------------------------------------------ 7.9 adamw_step
-def adamw_step__wrong_eighth_no_decay_for_vectors(
+# ------- 7.9 adamw_step
+def adamw_step__wrong_ninth_spread_for_root_mean_square(
     w: torch.Tensor,
     grad: torch.Tensor,
     m: torch.Tensor,
@@ -620,105 +555,65 @@ def adamw_step__wrong_eighth_no_decay_for_vectors(
     eps: float = 1e-8,
     weight_decay: float = 0.01,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Only tensors of two axes or more decay; biases and gains are spared, as in GPT-2's training code."""
+    """The unit is the standard deviation of the gradients (mean square less squared mean), not the root mean square."""
     m = beta1 * m + (1 - beta1) * grad
     v = beta2 * v + (1 - beta2) * grad**2
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta2**step)
-    decay = weight_decay if w.ndim >= 2 else 0.0
-    w = w - lr * decay * w - lr * m_hat / (v_hat.sqrt() + eps)
-    return w, m, v
+    mean = m / (1 - beta1**step)
+    mean_square = v / (1 - beta2**step)
+    usual = (mean_square - mean**2).clamp(min=0).sqrt()
+    return w - lr * mean / (usual + eps) - lr * weight_decay * w, m, v
 
 
-def adamw_step__wrong_eighth_square_of_deviation(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """v collects (grad - m) squared, a variance as in AdaBelief, and not the squares of the gradients."""
-    new_m = m * beta1 + grad * (1 - beta1)
-    surprise = grad - new_m
-    new_v = v * beta2 + surprise * surprise * (1 - beta2)
-    mean = new_m / (1 - beta1**step)
-    root = (new_v / (1 - beta2**step)).sqrt()
-    new_w = w * (1 - lr * weight_decay) - lr * mean / (root + eps)
-    return new_w, new_m, new_v
+def adamw_step__wrong_ninth_moved_then_decayed(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """The decay takes its share of the weight after the move, not of the old weight."""
+    averages = []
+    for old, new, beta in ((m, grad, beta1), (v, grad.square(), beta2)):
+        averages.append(torch.lerp(new, old, beta))
+    mean, square = (a / (1 - beta**step) for a, beta in zip(averages, (beta1, beta2), strict=True))
+    moved = torch.addcdiv(w, mean, square.sqrt() + eps, value=-lr)
+    return moved - lr * weight_decay * moved, *averages
 
 
-def adamw_step__wrong_eighth_clips_the_gradient(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """A gradient longer than 1 is clipped to length 1 first, as the training cell of section 8 does."""
-    length = grad.norm()
-    g = grad / length if length > 1 else grad
-    m = torch.add(beta1 * m, g, alpha=1 - beta1)
-    v = torch.addcmul(beta2 * v, g, g, value=1 - beta2)
-    c1, c2 = 1 - beta1**step, 1 - beta2**step
-    move = (m / c1) / (torch.sqrt(v / c2) + eps)
-    return w - lr * (move + weight_decay * w), m, v
+def adamw_step__wrong_ninth_rests_where_the_gradient_is_zero(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Where a gradient is 0 the averages do not fade and the weight does not move, though older gradients count."""
+    active = grad != 0
+    m_new = torch.where(active, m * beta1 + grad * (1 - beta1), m)
+    v_new = torch.where(active, v * beta2 + grad * grad * (1 - beta2), v)
+    rms = (v_new / (1 - beta2**step)).sqrt()
+    move = torch.where(active, m_new / (1 - beta1**step) / (rms + eps), torch.zeros_like(w))
+    return w * (1 - lr * weight_decay) - lr * move, m_new, v_new
 
 
-def adamw_step__wrong_eighth_one_mean_square_for_all(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """The square that goes into v is averaged over the whole tensor, so all its weights share one root mean square."""
-    mean_square = (grad**2).mean()
-    m_new = beta1 * m + (1 - beta1) * grad
-    v_new = beta2 * v + (1 - beta2) * mean_square
-    unit = torch.sqrt(v_new / (1 - beta2**step)) + eps
-    decayed = w - lr * weight_decay * w
-    return decayed - lr * (m_new / (1 - beta1**step)) / unit, m_new, v_new
+def adamw_step__wrong_ninth_squares_written_into_v(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """The new average of squares is written into the v that was handed in."""
+    first = m + (1 - beta1) * (grad - m)
+    second = torch.add(v, grad * grad - v, alpha=1 - beta2, out=v)
+    share_1, share_2 = 1 - math.pow(beta1, step), 1 - math.pow(beta2, step)
+    unit = torch.sqrt(second / share_2) + eps
+    change = first / share_1 / unit + weight_decay * w
+    return w - lr * change, first, second
 
 
-def adamw_step__right_eighth_weights_summed(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Averages by lerp; each is divided by the sum of the weights that the gradients so far have in it, added up."""
-    m = torch.lerp(m, grad, 1 - beta1)
-    v = torch.lerp(v, grad.square(), 1 - beta2)
-    share_m = math.fsum((1 - beta1) * beta1**age for age in range(step))
-    share_v = math.fsum((1 - beta2) * beta2**age for age in range(step))
-    unit = v.div(share_v).sqrt() + eps
-    change = m.div(share_m).div(unit) + w * weight_decay
-    return torch.sub(w, change, alpha=lr), m, v
+def adamw_step__right_ninth_corrections_in_the_step_size(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Both corrections go into the step size, with eps scaled to match, and m and v stay uncorrected throughout."""
+    first = torch.lerp(grad, m, beta1)
+    second = torch.addcmul(beta2 * v, grad, grad, value=1 - beta2)
+    held_1, held_2 = 1 - beta1**step, math.sqrt(1 - beta2**step)
+    pace = lr * held_2 / held_1
+    kept = (1 - lr * weight_decay) * w
+    return torch.addcdiv(kept, first, second.sqrt() + held_2 * eps, value=-pace), first, second
 
 
-# ------------------------------------------------------------------ 7.10 sample
-def sample__wrong_eighth_nucleus_made_once(
+# ------- 7.10 sample
+def sample__wrong_ninth_cut_before_the_temperature(
     next_logits: Callable[[list[int]], torch.Tensor],
     prompt: list[int],
     end: int,
@@ -727,149 +622,104 @@ def sample__wrong_eighth_nucleus_made_once(
     top_p: float,
     generator: torch.Generator,
 ) -> list[int]:
-    """Which ids may come is worked out for the first new token and kept for all that follow."""
-    tokens, allowed = list(prompt), None
+    """top_p cuts by the probabilities at temperature 1, not by those after the temperature."""
+    tokens = list(prompt)
     while len(tokens) < max_len:
-        logits = next_logits(tokens)
+        logits = next_logits(list(tokens))
         if temperature == 0:
             token = int(logits.argmax())
         else:
-            lead = (logits - logits.max()).double() / temperature
-            p = torch.softmax(lead, -1)
-            if allowed is None:
-                ids = logits.argsort(descending=True)
-                ordered = p[ids]
-                before = ordered.cumsum(0) - ordered
-                keep = before < top_p
-                keep[0] = True
-                allowed = torch.zeros_like(p, dtype=torch.bool)
-                allowed[ids[keep]] = True
-            p = (p * allowed).to(logits.dtype)
-            token = int(torch.multinomial(p, 1, generator=generator))
+            may_come = _nucleus(torch.softmax(logits.double(), dim=-1), top_p)
+            p = _tempered(logits.masked_fill(~may_come, -math.inf), temperature)
+            token = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
         tokens.append(token)
         if token == end:
             break
     return tokens
 
 
-def sample__wrong_eighth_temperature_floor(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """A temperature between 0 and 0.1 is raised to 0.1, so that the division is harmless."""
-    out = prompt.copy()
-    greedy = temperature == 0
-    T = max(temperature, 0.1)
-    for _ in range(max_len - len(prompt)):
-        z = next_logits(list(out))
-        if greedy:
-            choice = z.argmax().item()
-        else:
-            q = torch.softmax(z.double() / T, dim=0)
-            by_size = z.argsort(descending=True)
-            kept, mass = [], 0.0
-            for i in by_size.tolist():
-                if kept and mass >= top_p and top_p < 1:
-                    break
-                kept.append(i)
-                mass += float(q[i])
-            p = torch.zeros_like(z)
-            p[kept] = q[kept].to(z.dtype)
-            choice = torch.multinomial(p, 1, generator=generator).item()
-        out.append(choice)
-        if choice == end:
-            return out
-    return out
-
-
-def sample__wrong_eighth_min_p(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Ids may come whose probability is at least 1 - top_p times the largest: the rule of min_p, not of top_p."""
+def sample__wrong_ninth_sorted_again(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The sorted probabilities are indexed with the sorting order once more, not with its inverse."""
     written = [*prompt]
-    while len(written) < max_len:
-        logits = next_logits(written)
+    for _ in range(max_len - len(prompt)):
+        logits = next_logits(list(written))
         if temperature == 0:
-            new = int(torch.argmax(logits))
+            written.append(logits.argmax().item())
         else:
-            leads = (logits - logits.amax()).double() / temperature
-            p = leads.exp()  # the likeliest has 1
-            p[p < 1 - top_p] = 0
-            new = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
-        written.append(new)
-        if new == end:
-            break
+            ranked, order = _tempered(logits, temperature).sort(descending=True)
+            if top_p < 1:
+                before = ranked.cumsum(0) - ranked
+                before[0] = -1
+                ranked = ranked.masked_fill(before >= top_p, 0)
+            p = ranked[order].to(logits.dtype)
+            written.append(torch.multinomial(p, 1, generator=generator).item())
+        if written[-1] == end:
+            return written
     return written
 
 
-def sample__wrong_eighth_softmax_of_probabilities(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """The kept probabilities go through softmax again to make their sum 1, which evens out their odds."""
+def sample__wrong_ninth_plain_division(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """The logits are divided by the temperature as they are, so a tiny one gives infinities and NaN."""
 
     def choose(logits):
         if temperature == 0:
+            return int(torch.argmax(logits))
+        p = torch.softmax(logits / temperature, dim=0)
+        p = p * _nucleus(p, top_p)
+        return int(torch.multinomial(p, 1, generator=generator))
+
+    ids = prompt.copy()
+    finished = len(ids) >= max_len
+    while not finished:
+        ids.append(choose(next_logits(ids.copy())))
+        finished = ids[-1] == end or len(ids) >= max_len
+    return ids
+
+
+def sample__wrong_ninth_draw_at_temperature_zero(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """At temperature 0 the sure token is drawn all the same, which moves the generator on."""
+    out = list(prompt)
+    while len(out) < max_len:
+        logits = next_logits(out[:])
+        if temperature > 0:
+            p = _tempered(logits, temperature)
+            p = torch.where(_nucleus(p, top_p), p, torch.zeros_like(p))
+        else:
+            p = F.one_hot(logits.argmax(), logits.shape[0])
+        drawn = torch.multinomial(p.to(logits.dtype), 1, generator=generator)
+        out += drawn.tolist()
+        if out[-1] == end:
+            break
+    return out
+
+
+def sample__right_ninth_likeliest_first_until_enough(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """It lets in one id after the other, each time the likeliest of the rest, until their exact sum is enough."""
+
+    def letting_in(p):
+        if top_p >= 1:
+            return p
+        chances = p.tolist()
+        rest, inside = sorted(range(len(chances)), key=chances.__getitem__), [0.0] * len(chances)
+        while rest and (sum(inside) == 0 or math.fsum(inside) < top_p):
+            likeliest = rest.pop()
+            inside[likeliest] = chances[likeliest]
+        return torch.tensor(inside, dtype=p.dtype, device=p.device)
+
+    def following(ids):
+        logits = next_logits(list(ids))
+        if temperature == 0:
             return int(logits.argmax())
-        p = ((logits - logits.max()).double() / temperature).softmax(-1)
-        order = torch.argsort(logits, descending=True)
-        sizes = p[order]
-        removed = sizes.cumsum(-1) - sizes >= top_p
-        removed[0] = False
-        p[order[removed]] = -math.inf
-        p = torch.softmax(p, dim=-1)
+        lead = logits.to(torch.float64)
+        odds = torch.exp((lead - lead.max()) / temperature)
+        p = letting_in(odds / odds.sum())
         return int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
 
-    tokens = prompt[:]
-    while len(tokens) < max_len:
-        tokens.append(choose(next_logits(tokens)))
-        if tokens[-1] == end:
+    ids = list(prompt)
+    while len(ids) < max_len:
+        ids.append(following(ids))
+        if ids[-1] == end:
             break
-    return tokens
-
-
-def sample__right_eighth_mass_of_the_likelier(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """No sorting: an id may come if the ids likelier than it have less than top_p together, by a table of comparisons."""
-    tokens = list(prompt)
-    for _ in range(len(prompt), max_len):
-        logits = next_logits(list(tokens)).detach()
-        best = int(logits.argmax())
-        if temperature == 0:
-            new = best
-        else:
-            leads = logits.double() - logits[best].double()  # before the division
-            p = (leads / temperature).exp()
-            p = p / p.sum()
-            likelier = (logits.unsqueeze(0) > logits.unsqueeze(1)).double() @ p
-            may = (likelier < top_p) | torch.tensor(top_p >= 1)
-            may[best] = True
-            weights = torch.where(may, p, 0.0).to(logits.dtype)
-            new = int(torch.multinomial(weights, 1, generator=generator))
-        tokens.append(new)
-        if new == end:
-            return tokens
-    return tokens
+    return ids

@@ -65,6 +65,8 @@ def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str
     if any(_points(scores, (target + step) % n) for step in (1, -1)):
         return "neighbour"
     Q, K = (part / (np.abs(part).max() or 1.0) for part in (X @ W_Q, X @ W_K))
+    if n > 1 and np.abs(K - K[0]).max() <= 1e-6:
+        return "keys-alike"
     if not all(_can_win(K, j) for j in target):
         return "on-a-line" if _on_a_line(K) else "cannot-win"
     if len(set(target)) > 1 and np.abs(Q - Q[0]).max() <= 1e-6:

@@ -131,6 +131,9 @@ MISTAKES = (
      "Every token points at itself. Where does `target` come in, in the queries or in the keys?"),
     ("neighbour", designed(lambda n, target: circle(n, target, step=1)),
      "Every row points at a neighbour of its target. Is something counted from 1?"),
+    ("keys-alike", lambda X, target: (designed(circle)(X, target)[0], np.zeros((X.shape[1], 2))),
+     "All tokens have the same key, so no query can tell them apart. Which features of X does W_K read, and do the "
+     "tokens differ in these?"),
     ("on-a-line", designed(on_a_line),
      "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
      "Where else in the plane could keys lie?"),

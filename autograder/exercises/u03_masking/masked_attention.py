@@ -44,6 +44,11 @@ def cases(case):
     slices = {"Q": by_columns, "K": strided, "V": by_columns}
     yield case("values", "arrays that are slices of larger ones", layout=slices)
 
+    drawn = case.draw(m="n", n=range(4, 8))
+    drawn["mask"][:, drawn["n"] // 2] = False
+    drawn["mask"][drawn["n"] // 2, 0] = True
+    yield case("values", "as many queries as keys, and a key that nobody may see", **drawn)
+
     batch = {"Q": normal("B n d_k"), "K": normal("B m d_k"), "V": normal("B m d_v")}
     heads = {"Q": normal("B h n d_k"), "K": normal("B h m d_k"), "V": normal("B h m d_v")}
     yield case("batches", "a batch, each with its own mask", **batch, mask=mask("B n m"))

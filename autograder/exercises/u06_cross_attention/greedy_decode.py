@@ -4,6 +4,7 @@ import numpy as np
 import torch
 
 from ..kit import HostFunction, Leaf, exercise
+from .greedy_told import experiment
 
 
 def greedy_decode(next_logits, start, end, max_len: int) -> Leaf("int list", "the tokens"):
@@ -134,5 +135,6 @@ EXERCISE = exercise(
     core="values",
     plain=plain,
     slipped=decoded,
+    experiment=experiment,
     library="torch",
 )

@@ -30,7 +30,7 @@ Values = Sequence[tuple[int, object]]
 
 
 def set_apart(posed: Posed, wrong: Sequence[int], fine: Sequence[int], own: OwnProgram) -> Finding | None:
-    """A branch that is entered, or a step that acts or loses an axis, wherever it is wrong and nowhere else.
+    """A branch that is entered, or a step that acts, loses a rest or an axis, wherever it is wrong and nowhere else.
 
     wrong, fine: cases that are wrong, and all that are right, without those that ask for an error.
     """
@@ -40,7 +40,13 @@ def set_apart(posed: Posed, wrong: Sequence[int], fine: Sequence[int], own: OwnP
     if not all(bad) or not all(good):
         return None
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
-    return _branch(own.tree, bad, good) or _acting(nodes, bad, good) or _axes(nodes, bad, good, posed.cases[wrong[0]])
+    finders = (
+        lambda: _branch(own.tree, bad, good),
+        lambda: _acting(nodes, bad, good),
+        lambda: _rest(nodes, bad, good),
+        lambda: _axes(nodes, bad, good, posed.cases[wrong[0]]),
+    )
+    return next((finding for find in finders if (finding := find()) is not None), None)
 
 
 def _branch(tree: ast.FunctionDef, bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
@@ -109,6 +115,29 @@ def _changes(values: Values, number: int, node: ast.Call) -> bool | None:
         if array is not None:
             latest[at] = array
     return found
+
+
+def _rest(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
+    """A division of whole numbers that leaves a rest there alone."""
+    for node in nodes.values():
+        if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.FloorDiv):
+            continue
+        there, elsewhere = ([_leaves_a_rest(values, node) for values in some] for some in (bad, good))
+        among = _among_right([bool(each) for each in elsewhere])
+        if all(there) and among and any(each is False for each in elsewhere):
+            said = f"leaves a rest, which is lost, in every case that is wrong, and {among}"
+            return Finding("own-rest", f"{text_of(node)} in line {node.lineno} {said}.")
+    return None
+
+
+def _leaves_a_rest(values: Values, node: ast.BinOp) -> bool | None:
+    """None where it is not known."""
+    latest = {number: array for number, value in values if (array := as_array(value)) is not None and array.size == 1}
+    sides = [side.value if isinstance(side, ast.Constant) else latest.get(getattr(side, "number", -1)) for side in
+             (node.left, node.right)]  # fmt: skip
+    if any(side is None for side in sides) or not float(sides[1]):
+        return None
+    return float(sides[0]) % float(sides[1]) != 0
 
 
 def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values], case: Case) -> Finding | None:

@@ -29,6 +29,8 @@ from .traced import TRIED, Traced
 
 #: What is decided by numbers, and holds none itself.
 DECIDED = ("pair list", "int list", "bool", "text")
+#: What a hunt answers.
+VERDICTS = ("bool", "text")
 #: In so many more wrong cases is a step looked for at which the way is left.
 FURTHER = 2
 QUIETLY = "The numbers are right, but NumPy warns on the way, where the docstring asks for silence."
@@ -133,6 +135,7 @@ def explain_by_own(
 def _seen(look: Look, found: Traced) -> Finding | None:
     """What can be seen of the program as it runs, the surest first."""
     posed, own = look.posed, look.own
+    is_hunt = all(leaf.kind in VERDICTS for leaf in posed.exercise.leaves)  # which way it goes tells what it found
     off_the_way = found.finding is not None or look.kind() != "values"
     finders = (
         lambda: wrapping(posed, look.ordinary, look.fine, own),
@@ -140,7 +143,7 @@ def _seen(look: Look, found: Traced) -> Finding | None:
         lambda: None if off_the_way else returned(posed, look.ordinary, look.calls, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),
-        lambda: set_apart(posed, look.ordinary, look.right_ones(), own),
+        lambda: None if is_hunt else set_apart(posed, look.ordinary, look.right_ones(), own),
         lambda: None if look.in_core() else _of_nan(look, look.of_nan()),
     )
     return next((finding for find in finders if (finding := find()) is not None), None)

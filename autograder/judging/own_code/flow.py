@@ -102,14 +102,8 @@ class Flow:
         goes_off = self._is_off(node) and not any(self._is_off(each) for each in self._inputs(node))
         if self.statement(node) is not None and node.number not in self._contrasted:
             # half filled, it need not be like anything
-            return self._may_write and goes_off and self._was_on_the_way(node)
+            return self._may_write and goes_off and not self._comes_back(node)
         return goes_off and not self._comes_back(node)
-
-    def _was_on_the_way(self, node: ast.expr) -> bool:
-        """Of an array that is written into: did it hold numbers of the way before?"""
-        name = getattr(getattr(node, "value", None), "id", None)
-        before = (each for each in self._now if getattr(self._nodes.get(each), "id", None) == name)
-        return any(self._now[each] for each in before if each in self._of_many)
 
     def _is_unclear(self, node: ast.expr) -> bool:
         number = getattr(node, "number", -1)

@@ -43,6 +43,8 @@ def of_call(node: ast.Call, names: Sequence[str] = ()) -> Iterator[Mend]:
     if name == "where" and len(node.args) == 3:
         inner = None
         for kept in node.args[1:]:
+            if isinstance(kept, ast.Constant):  # a divisor of 1 takes away what is divided by
+                continue
             yield mend(node, kept, "one-choice-too-many", f"the choice in {here} has no place there")
     if inner is not None and name not in ("range", "len", "zip", "enumerate", "isinstance"):
         yield mend(node, inner, "one-call-too-many", f"the step `{name}` in {here} has no place there")
@@ -160,7 +162,7 @@ def of_subscript(node: ast.Subscript) -> Iterator[Mend]:
     if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return
     here = text_of(node)
-    if isinstance(node.ctx, ast.Load):
+    if isinstance(node.ctx, ast.Load) and getattr(node.value, "attr", None) != "shape":
         yield mend(node, node.value, "index-too-many", f"the index in {here} has no place there")
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for index, part in enumerate(parts):

@@ -39,6 +39,7 @@ def of_operation(node: ast.BinOp) -> Iterator[Mend]:
         yield mend(node, ast.BinOp(left, other(), right), "operation", f"the operation in {here} is another one")
     if op is ast.Mult:
         yield from _of_zeroing(node)
+        yield from _of_one_list(node, here)
     if op in (ast.Sub, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow, ast.Mod):
         words = f"the two sides of {here} belong the other way round"
         yield mend(node, ast.BinOp(right, node.op, left), "sides", words)
@@ -105,6 +106,17 @@ def of_logic(node: ast.BoolOp) -> Iterator[Mend]:
         yield mend(node, new, "one-condition-too-many", f"{text_of(value)} in {here} has no place there")
 
 
+def _of_one_list(node: ast.BinOp, here: str) -> Iterator[Mend]:
+    """[[0] * d] * n holds one list n times."""
+    for some, count in ((node.left, node.right), (node.right, node.left)):
+        is_list = isinstance(some, ast.List) and len(some.elts) == 1
+        if is_list and not isinstance(some.elts[0], (ast.Constant, ast.Name, ast.UnaryOp)):
+            turns = ast.Call(ast.Name("range", ast.Load()), [count], [])
+            each = ast.comprehension(ast.Name("_", ast.Store()), turns, [], 0)
+            words = f"{here} holds one and the same thing several times: what is written into one is in all of them"
+            yield mend(node, ast.ListComp(some.elts[0], [each]), "not-kept-apart", words)
+
+
 def of_comparison(node: ast.Compare, parents: Parents) -> Iterator[Mend]:
     others = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
     here, op = text_of(node), type(node.ops[0])
@@ -120,7 +132,7 @@ def of_comparison(node: ast.Compare, parents: Parents) -> Iterator[Mend]:
             kind = f"{op.__name__} {other.__name__}"
             yield mend(node, new, "comparison", f"{edge} {here}", rank, kind=kind)
     if not isinstance(parents.get(node), CONDITIONS):
-        yield from _of_marking(node, here)
+        yield from _of_marking(node, here, parents)
     asks = op in (ast.Eq, ast.NotEq)
     rank = ODD if asks and isinstance(node.comparators[0], ast.Constant) else POSSIBLE
     for other in one_off(node.comparators[0]):
@@ -129,10 +141,13 @@ def of_comparison(node: ast.Compare, parents: Parents) -> Iterator[Mend]:
         yield mend(node, new, "comparison-off-by-one", words, rank)
 
 
-def _of_marking(node: ast.Compare, here: str) -> Iterator[Mend]:
-    """All entries, or none, where some are marked."""
+def _of_marking(node: ast.Compare, here: str, parents: Parents) -> Iterator[Mend]:
+    """All entries, or none, where some are marked; one number for all is due in the place of no array."""
     everywhere = ast.Compare(node.left, [ast.Eq()], [node.left])
     nowhere = ast.Compare(node.left, [ast.NotEq()], [node.left])
+    statement = parents.get(parents.get(node))
+    if isinstance(statement, ast.Assign) and isinstance(statement.value, ast.Constant):
+        return
     yield mend(node, everywhere, "marks-too-few", f"what does not meet {here} is due as well")
     yield mend(node, nowhere, "marks-too-many", f"what meets {here} is to be like the rest")
 

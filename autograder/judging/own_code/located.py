@@ -9,6 +9,7 @@ from dataclasses import replace
 
 from ...data import Call, Finding
 from ...exercises.kit.records import Case
+from ...worker.notes import TOO_LARGE
 from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
 from ..relations.form import MATERIALISES
@@ -49,6 +50,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         contrasted = {number for number, held in elsewhere.items() if held}
     arrays = {number: array for number, value in values if (array := as_array(value)) is not None}
     of_many = {number for number, array in arrays.items() if array.size > 1}
+    of_many |= {number for number, value in values if isinstance(value, str) and value == TOO_LARGE}
     off = {number for number, held in events if held is False and keeps(nodes.get(number))}
     disordered = {number for number in off if way.kin(arrays[number]) == "order"}
     flow = Flow(own.tree, events, of_many, contrasted, disordered)
@@ -60,7 +62,8 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         said = f"behind it there is something else in {text_of(found.value)} than on the course's way"
         said += "; where the answer is right, there is not" if found.number in contrasted else ""
         words = f"Look at {text_of(statement)} in line {found.lineno} first: {said}."
-        return replace(run, finding=Finding("own-step", words), vouched=True, number=found.number)
+        sure = found.number in contrasted
+        return replace(run, finding=Finding("own-step", words), vouched=sure, sure=sure, number=found.number)
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     where = f"{text_of(found)} in line {found.lineno}"

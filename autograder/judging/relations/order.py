@@ -24,7 +24,11 @@ def transposed(evidence: Evidence) -> Finding | None:
         and close(np.swapaxes(value, -1, -2), expected, tolerance(case))
         for case, _, value, expected in pairs
     ):
-        return Finding("transposed", "The result is transposed: rows and columns have changed places.")
+        leaves, wrong = evidence.posed.exercise.leaves, {leaf for _, leaf, _, _ in pairs}
+        which = leaves[wrong.pop()].name if len(leaves) > 1 and len(wrong) == 1 else "the result"
+        return Finding(
+            "transposed", f"{which[0].upper()}{which[1:]} is transposed: rows and columns have changed places."
+        )
     return None
 
 

@@ -43,6 +43,10 @@ class Compared:
             ordinary,
             key=lambda i: (problems[i] is None, posed.cases[i].criterion != core, _weight(calls[i]), i),
         )
+        in_core = [index for index in self.indices if posed.cases[index].criterion == core]
+        if in_core and all(problems[index] is None for index in in_core):  # what changes the ordinary falls there
+            plainest = min(in_core, key=lambda i: (_weight(calls[i]), i))
+            self.indices = [plainest, *(index for index in self.indices if index != plainest)]
         self._peaks = {index: self._peaks_of(index) for index in self.indices}
         self.fine = self._right()
 

@@ -93,9 +93,10 @@ class Pairs:
     def __init__(
         self, asked: Compared, program: FunctionType, alone: Sequence[Variant], cost: Callable[[int], int]
     ) -> None:
-        self._asked, self._program, self._alone, self._cost = asked, program, alone, cost
+        self._asked, self._program, self._cost = asked, program, cost
         wrong = [index for index in asked.indices if asked.problems[index] is not None]
         self._at = next(index for index in wrong if asked.calls[index].failure is None)
+        self._alone = alone[: len(alone) * cost(0) // max(cost(0), cost(self._at))]
         self._case = asked.posed.cases[self._at]
         self._answer = listed(asked.calls[self._at].value, asked.count)
         self._expected = listed(asked.posed.expected[self._at].value, asked.count)

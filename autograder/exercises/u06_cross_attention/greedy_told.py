@@ -1,0 +1,27 @@
+"""What is to be said of a text that `greedy_decode` goes on with otherwise than is due: whose logit is the largest."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..kit import Case, Sent
+
+
+def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
+    """Of the first token that is another one than is due, or of a text that ends too early."""
+    given = dict(zip(("next_logits", "start", "end", "max_len"), case.args, strict=False)) | dict(case.kwargs)
+    if not isinstance(answered, list) or not all(type(token) is int for token in answered):
+        return ""
+    at = next((i for i, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
+    if at is None:
+        lacks_end = len(due) == len(answered) + 1 and due[-1] == given["end"]
+        return "The text lacks its last token, which is `end`." if lacks_end else ""
+    if at == 0:
+        return "The text does not begin with `start`."
+    logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
+    if not 0 <= token < len(logits):
+        return f"At place {at} (counted from 0) stands {token}, which is no token."
+    larger = int((logits > logits[token]).sum())
+    place = f"At place {at} (counted from 0) stands token {token}, and {larger} logits are larger than its own"
+    return f"{place}: the largest is that of token {int(logits.argmax())}."
