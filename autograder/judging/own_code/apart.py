@@ -34,7 +34,8 @@ def set_apart(posed: Posed, wrong: Sequence[int], fine: Sequence[int], own: OwnP
 
     wrong, fine: cases that are wrong, and all that are right, without those that ask for an error.
     """
-    if any(posed.cases[index].watch for index in (*wrong, *fine)) or not wrong or MANY * len(fine) < len(wrong):
+    wrong, fine = ([index for index in some if not posed.cases[index].watch] for some in (wrong, fine))
+    if not wrong or MANY * len(fine) < len(wrong):
         return None
     bad, good = ([own.values(posed, index) for index in some] for some in (wrong, fine))
     if not all(bad) or not all(good):
