@@ -87,6 +87,8 @@ class Encoder:
             return {"t": "bool", "v": bool(value)}
         if isinstance(value, str):  # NumPy's own kind of it as well
             return {"t": "str", "v": str(value)[:TEXT_CAP]}
+        if isinstance(value, (np.matrix, np.ma.MaskedArray)):  # their operators and indices mean something else
+            return {"t": "other", "type": f"{type(value).__name__}, a kind of array of its own"}
         if isinstance(value, (np.generic, np.ndarray)):
             return self._array(np.asarray(value), self._arrays_for, type(value).__name__)
         if isinstance(value, int):

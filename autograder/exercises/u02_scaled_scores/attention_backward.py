@@ -1,5 +1,7 @@
 """attention_backward: how a number that is made of attention's output changes with queries, keys and values."""
 
+import math
+
 import numpy as np
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
@@ -62,6 +64,10 @@ def cases(case):
     drawn = case.draw()
     drawn["V"] += 1e4  # differences lose their digits there, a formula keeps most
     yield case("all three", "values far from 0", **drawn)
+    drawn = case.draw()
+    drawn["Q"][0] = 0.0
+    drawn["Q"][1] *= 5 * math.sqrt(drawn["d_k"]) / np.ptp(drawn["K"] @ drawn["Q"][1])
+    yield case("all three", "a query that is nearly sure beside one that is not", **drawn)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
     yield case("edge cases", "one feature, values one wide", d_k=1, d_v=1)

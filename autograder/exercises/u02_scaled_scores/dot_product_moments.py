@@ -30,6 +30,7 @@ def cases(case):
     yield case("values", "only var_k given", d=d, var_k=float(case.rng.uniform(2, 3)))
     yield case("edge cases", "d = 1", d=1, var_q=0.5, var_k=3.0)
     yield case("edge cases", "entries that never vary (variance 0)", d=7, var_q=0.0, var_k=2.0)
+    yield case("edge cases", "keys that never vary (variance 0)", d=7, var_q=2.0, var_k=0.0)
 
 
 def variance(of):

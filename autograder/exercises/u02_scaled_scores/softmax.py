@@ -31,6 +31,8 @@ def cases(case):
     yield ask("values", "a square matrix", rows="size")
     yield ask("values", "a matrix of negative numbers", z=-np.abs(matrix()) - 1)
     yield ask("axes", "axis=0 of a matrix", z=normal("size columns"), axis=0, by_name="axis")
+    yield ask("axes", "axis=0 of an array of three axes", z=normal("size blocks columns"), axis=0, by_name="axis")
+    yield ask("axes", "axis=1 of an array of four axes", z=normal("2 size rows 3"), axis=1, by_name="axis")
     yield ask("axes", "axis=1 of an array of three axes", z=normal("blocks size columns"), axis=1, by_name="axis")
     turned = {"z": normal("blocks size columns"), "layout": by_columns}
     yield ask("axes", "axis=-2 of an array of three axes", **turned, axis=-2, by_name="axis")
@@ -47,6 +49,11 @@ def cases(case):
     wide = matrix()
     wide[:, 0], wide[:, 1] = -1e4, 1e4
     yield ask("stability", "10,000 and -10,000 in one row", z=wide)
+    ahead = np.zeros((3, 9))
+    ahead[:, 2:4] = [1e4, 1e4 - 1]
+    yield ask("stability", "two entries near each other, far above all others", z=ahead)
+    yield ask("stability", "entries near 709, whose exponentials are numbers and their sum is none", z=matrix() + 709)
+    yield ask("stability", "entries near -745, whose exponentials have lost their digits", z=matrix() - 745)
     low = matrix()
     low[:, -1] -= 1e3
     yield ask("stability", "a far smaller entry at the end of each row", z=low)

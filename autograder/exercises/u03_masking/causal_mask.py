@@ -21,6 +21,7 @@ def cases(case):
         yield case("values", n=n)
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "n = 2", n=2)
+    yield case("edge cases", "a long text (n = 300)", n=300)
 
 
 def where(allowed):

@@ -36,6 +36,7 @@ def cases(case):
         drawn = case.draw()
         drawn["lengths"][case.rng.integers(drawn["B"])] = drawn.get(length, length)
         yield case("edge cases", label, **drawn)
+    yield case("edge cases", "long sequences (m = 300)", lengths=np.array([299, 3, 257]), m=300)
     yield case("edge cases", "all lengths 0", lengths=np.zeros(case.rng.integers(3, 9), np.int64))
     yield case("edge cases", "one sequence (B = 1)", lengths=case.rng.integers(1, 5, 1))
     yield case("edge cases", "one key (m = 1)", lengths=np.array([1, 0, 1]), m=1)

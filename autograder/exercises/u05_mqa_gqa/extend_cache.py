@@ -77,6 +77,10 @@ def cases(case):
     drawn["W_Q"] *= 90
     drawn["cache"][0][:] *= 90
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    drawn = case.draw(**{**first, "t": 0})
+    drawn["W_Q"] *= 150
+    drawn["W_K"] *= 150
+    yield case("edge cases", "scores around ±20,000 and an empty cache", rtol=1e-6, **drawn)
     room = {"B": 2, "d_model": range(7, 11), "d_head": range(6, 9), "n_new": range(3, 5), "t": range(9, 13)}
     for at in case.rng.permutation(len(WIDE))[:2]:
         words = "what is made on the way with {h} heads, {g} of keys and values"

@@ -46,6 +46,7 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"), **second)
     yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"), **third)
     yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"), **first)
+    yield case("masks", "a mask for each head (h, n, n)", mask=mask("h n n"), **second)
     yield case("edge cases", "a token of zeros", layout={"X": with_a_row_of_zeros}, **second)
     yield case("edge cases", "a single token (n = 1)", n=1, **first)
     yield case("edge cases", "a single sequence (B = 1)", B=1, **first)

@@ -60,6 +60,9 @@ def cases(case):
     yield case("edge cases", "late in training (step = {step})", step=range(4000, 9000), weight_decay=0.1, **mine)
     zero = {name: np.zeros((3, 5)) for name in ("grad", "m", "v")}
     yield case("edge cases", "no gradient, and none before", step=1, weight_decay=0.5, **zero, **mine)
+    some = case.draw(step=7)
+    some["grad"][::2] = 0.0
+    yield case("edge cases", "some gradients are 0, after others", **some, **mine)
     yield case("edge cases", "gradients of 1e-9", step=2, **small(case))
     yield case("edge cases", "a weight of one axis", step=3, **over("c"), **strong, **mine)
     yield case("edge cases", "a weight of three axes", step=3, **over("a b c"), **strong, **mine)

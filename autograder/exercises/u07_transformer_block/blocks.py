@@ -79,6 +79,7 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
     yield case("masks", "a mask of each head's own (B, h, n, n)", mask=mask("B h n n"))
+    yield case("masks", "a mask of each head's own for all (h, n, n)", mask=mask("h n n"))
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)

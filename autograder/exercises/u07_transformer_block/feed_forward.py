@@ -36,6 +36,9 @@ def cases(case):
     yield case("edge cases", "x of four axes", x=normal("2 m n d_model"), activation=tanh)
     yield case("edge cases", "a single sequence of a single token", B=1, n=1, activation=tanh)
     apart = {"x": strided, "W_1": by_columns, "W_2": strided}
+    yield case(
+        "edge cases", "tokens that were transposed", layout={"x": by_columns}, activation=Activation("tanh", 0.9)
+    )
     yield case("edge cases", "memory that is not contiguous", layout=apart, activation=Activation("silu", 1.1))
 
 

@@ -26,6 +26,9 @@ def cases(case):
     yield case("values", "from −5 to 5", x=np.linspace(-5, 5, 33))
     yield case("edge cases", "zero", x=full("n d", 0.0))
     yield case("edge cases", "very large and very small", x=np.array([[1e4, -1e4, 30.0], [-30.0, 1e-9, -1e-9]]))
+    yield case(
+        "gradients", "gradients far from 0", x=np.array([[30.0, -30.0, 8.0], [-8.0, 200.0, -200.0]]), gradient=True
+    )
     yield case("edge cases", "large, float32", x=np.array([1e4, -1e4, 12.0, -12.0], np.float32))
     yield case("edge cases", "a single number", x=np.array([0.7]))
     yield case("edge cases", "memory that is not contiguous", x=normal("n d"), layout=strided)

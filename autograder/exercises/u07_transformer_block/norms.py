@@ -29,6 +29,7 @@ def value_cases(case: Cases, small: float) -> Iterator[Case]:
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "small numbers, so that the default eps shows", x=tokens("B n d", small))
+    yield case("values", "faint numbers and an eps of 1e-10", x=tokens("B n d", 1e-5), eps=1e-10)
     yield case("values", "eps by name", eps=0.05, by_name="eps")
 
 
@@ -43,6 +44,7 @@ def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
     x = drawn["x"]
     drawn["x"] = (x - x.mean(along, keepdims=True)) / x.std(along, keepdims=True) / 4 + 1000
     yield case("edge cases", "float32 numbers around 1,000", dtype=np.float32, **drawn)
+    yield case("edge cases", "float64 numbers around 1,000", **drawn)
 
 
 def norm_with(axes: Axes) -> Callable[..., Tensor]:

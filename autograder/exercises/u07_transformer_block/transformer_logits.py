@@ -76,6 +76,9 @@ def cases(case):
     yield case("edge cases", "a single token (n = 1)", n=1, n_blocks=2)
     yield case("edge cases", "a single sequence (B = 1)", B=1, n_blocks=2)
     yield case("edge cases", "as many tokens as positions (n = n_ctx)", n_ctx="n", n_blocks=2)
+    drawn = case.draw(n_blocks=1)
+    drawn["params"]["blocks"][0]["W_Q"] *= 3e4
+    yield case("edge cases", "scores of some ten thousand", rtol=1e-5, **drawn)
     yield case("edge cases", "memory that is not contiguous", n_blocks=2, layout=by_columns)
 
 

@@ -37,6 +37,7 @@ def circuits(rng):
     yield "edge cases", "none does", circuit(rng, vocab, 0)
     low = np.where(np.eye(vocab, dtype=bool), -1.0, -2.0 - rng.random((vocab, vocab)))
     yield "edge cases", "all logits are negative", low
+    yield "edge cases", "all logits are far below 0", low - 5e4
 
 
 def circuit(rng, vocab, copying):

@@ -7,9 +7,9 @@ import torch
 from torch.nn import functional as F
 
 from ..attention_parts import AFTER
-from ..kit import Leaf, exercise, normal, strided
+from ..kit import Leaf, by_columns, exercise, normal, strided
+from .parts import HALF, SLIPS, attention, large_scores, low_scores
 from .parts import MISTAKES as ANY_ATTENTION
-from .parts import SLIPS, attention, large_scores, low_scores
 
 
 def batched_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), causal: bool = False) -> Leaf(
@@ -32,12 +32,14 @@ def plain(Q, K, V, causal=False):
 def cases(case):
     yield case("values")
     yield case("values", "float32", dtype=np.float32)
+    yield case("values", "float16", dtype=np.float16, rtol=HALF)
     yield case("values", "not contiguous", layout=strided, causal=False, by_name="causal")
     causal = {"causal": True, "by_name": "causal"}
     yield case("causal", "causal", **causal)
     yield case("causal", "causal, float32", dtype=np.float32, n=range(5, 11), **causal)
     yield case("causal", "causal, scores of ±10,000", **large_scores(case), **causal)
     yield case("causal", "causal, all scores near −10,000", **low_scores(case), **causal)
+    yield case("edge cases", "heads that were split off", layout=by_columns, **causal)
     yield case("edge cases", "many tokens", B=1, h=2, n=30, lines=20, **causal)
     yield case("edge cases", "many sequences of many heads", B=25, h=24, n=2, d=3, lines=20)
     yield case("edge cases", "B = 1", B=1)

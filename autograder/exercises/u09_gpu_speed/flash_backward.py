@@ -73,6 +73,8 @@ def cases(case):
     yield given("values in blocks", "float32", np.float32, **tiled)
     yield given("values in blocks", "sharper weights", n=3 * small, block_size=small, change=sharper)
     yield given("last block", "n = {n}, blocks of {block_size}", **{**tiled, "n": 4 * block + rest})
+    narrow = {"B": 1, "h": 1, "n": 12, "d": 2, "block_size": 3}
+    yield given("values in blocks", "n = 12, blocks of 3", watch="n*n", **narrow)
     yield given("last block", "the last block holds one key", n=2 * small + 1, block_size=small)
     yield given("block sizes", "blocks of one key", n=odd["n"], block_size=1)
     yield given("block sizes", "one block just as long as n", n=3 * small, block_size="n")

@@ -8,8 +8,8 @@ from torch.nn import functional as F
 
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal, strided
+from .parts import HALF, SLIPS, attention, large_scores
 from .parts import MISTAKES as ANY_ATTENTION
-from .parts import SLIPS, attention, large_scores
 
 
 def loop_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d")) -> Leaf(
@@ -36,6 +36,7 @@ def cases(case):
     sharp = normal("B h n d", 2.0)
     yield case("values")
     yield case("values", "float32", dtype=np.float32)
+    yield case("values", "float16", dtype=np.float16, rtol=HALF)
     yield case("values", "not contiguous", layout=strided)
     yield case("values", "sharper weights", Q=sharp, K=sharp)
     yield case("edge cases", "B = 1", B=1)

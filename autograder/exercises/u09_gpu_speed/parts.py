@@ -14,6 +14,9 @@ from torch.nn import functional as F
 from ..attention_parts import OVER_HEADS, OVER_QUERIES, attend
 from ..kit import Cases, Row
 
+#: How far float16 may carry a sum of some dozen terms.
+HALF = 0.02
+
 # ---------------------------------------------------------------------------------------------------------------------
 # Inputs
 

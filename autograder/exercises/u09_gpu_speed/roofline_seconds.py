@@ -41,6 +41,8 @@ def cases(case):
     yield timed("values", "a long run", *kernel(compute, total=1e5))
     yield timed("edge cases", "no arithmetic (a copy)", 0, moved, *idle)
     yield timed("edge cases", "no bytes moved", flops, 0, *idle)
+    yield timed("edge cases", "a few operations and no bytes", 3, 0, 10**12, 10**11)
+    yield timed("edge cases", "a few bytes and no operations", 0, 3, 10**12, 10**13)
     yield timed("edge cases", "nothing to do", 0, 0, *idle)
     yield timed("edge cases", "whole numbers", 4 * 10**9, 10**8, 10**12, 10**11)
     yield timed("edge cases", "less than one second per unit", 3, 5, 7, 11)

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal, strided
 from .online_softmax import tiled
-from .parts import attention, large_scores, low_scores
+from .parts import HALF, attention, large_scores, low_scores
 
 #: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
 EQUAL_QUERIES = "all queries are equal"
@@ -49,6 +49,7 @@ def cases(case):
     uneven = {"n": odd, "block_size": block}
     yield case("values", "n = {n}, blocks of {block_size}", **even)
     yield case("values", "float32", dtype=np.float32, **even)
+    yield case("values", "float16", dtype=np.float16, rtol=HALF, **even)
     for words, order, size in (("last", 1, block + 1), ("first", -1, block)):
         drawn = case.draw(n=odd, block_size=size)
         drawn["Q"] = np.abs(drawn["Q"]) + 0.5

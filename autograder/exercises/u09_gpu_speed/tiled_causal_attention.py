@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal
-from .parts import large_scores, low_scores
+from .parts import HALF, large_scores, low_scores
 from .tiled_attention import all_keys_at_once
 
 #: Cases that look at more than how large a tensor is: label -> what is looked for.
@@ -59,6 +59,7 @@ def cases(case):
     yield case("values in tiles", "n = {n}, blocks of {block_size}", **inside)
     yield case("values in tiles", "one head", **{**inside, "B": 1, "h": 1})
     yield case("values in tiles", "float32", dtype=np.float32, **inside)
+    yield case("values in tiles", "float16", dtype=np.float16, rtol=HALF, **inside)
     for words, order in (("last", 1), ("first", -1)):
         drawn = case.draw(n=3 * small, block_size=small)
         drawn["Q"] = np.abs(drawn["Q"]) + 0.5

@@ -42,6 +42,7 @@ def cases(case):
     yield case("positions", "positions up to 1,000, float32", dtype=np.float32, positions=far(case), rtol=3e-4)
     yield case("positions", "positions that are no whole numbers", positions=halves_too(case), **loose)
     yield case("positions", "all positions 0: nothing turns", positions=np.zeros(5, np.int64), **loose)
+    yield case("positions", "positions below 0", positions=-1 - case.rng.permutation(9)[:5], **loose)
     yield case("base", "base = {base}", base=float(case.rng.integers(20, 90)), **loose)
     yield case("base", "base = {base} by name", base=500000.0, by_name="base", positions=far(case), rtol=3e-4)
     yield case("shapes", "x of two axes (n, d)", x=normal("n d"), **loose)

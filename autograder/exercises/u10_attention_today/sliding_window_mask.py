@@ -28,6 +28,7 @@ def cases(case):
     yield case("values", "no cache (n_new = n_total)", n_new=9, n_total=9, window=window)
     yield case("values", "a long cache", n_new=4, n_total=int(rng.integers(25, 40)), window=int(rng.integers(6, 11)))
     yield case("values", "a window that no cached token is in for the last row", n_new=7, n_total=12, window=3)
+    yield case("edge cases", "a long text", n_new=3, n_total=300, window=270)
     yield case("edge cases", "one new token", n_new=1, n_total=10, window=window)
     yield case("edge cases", "the first token of all", n_new=1, n_total=1, window=2)
     yield case("edge cases", "a window of 1: each token sees itself", n_new=5, n_total=8, window=1)
