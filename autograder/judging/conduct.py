@@ -203,6 +203,16 @@ def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int])
 Seen = dict[int, list[HostCall]]
 
 
+def miscounted(posed: Posed, answer: Answer, calls: Sequence[Call]) -> Finding | None:
+    """Of an answer that is right: a function is called more often, or less, than the docstring says."""
+    for place in sorted({place for _, place in answer.asked}, key=str):
+        asked = {i: [each for each in answer.questions.get(i, ()) if each.place == place] for i in range(len(calls))}
+        found = _count(posed, place, asked, calls, range(len(calls)))
+        if found is not None:
+            return found
+    return None
+
+
 def _count(posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
     """Called once too often or too seldom, where the contract says how often."""
     name = _name(posed, place)

@@ -15,7 +15,7 @@ import numpy as np
 from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Criterion, Finding, Verdict
 from ..exercises.kit.records import CONDUCT_SHARE
 from .compare import Problem
-from .conduct import misconduct, never_called, observed
+from .conduct import misconduct, miscounted, never_called, observed
 from .posed import Posed
 from .problems import all_in_our_terms, problems_of
 from .recognise import WEAK, of_values, recognise
@@ -76,6 +76,8 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     problems = problems_of(posed, calls)
     whole = _is_whole(posed, answer)
     conduct = misconduct(posed, calls) if whole else None
+    if conduct is None and whole and not any(problems):
+        conduct = miscounted(posed, answer, calls)
     criteria = _criteria(posed, problems, whole and conduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
         message = f"Right: all {len(calls)} hidden cases pass."

@@ -20,6 +20,9 @@ def cases(case):
         drawn["tokens"] = tokens = drawn["tokens"].astype(integer)
         tokens[0], tokens[1] = tokens[2], drawn["vocab"] - 1  # a word that occurs twice, and the last word
         yield case("values", dtype=dtype, **drawn)
+    drawn = case.draw(vocab=range(100, 120), n=range(9, 13))
+    drawn["tokens"] = drawn["tokens"].astype(np.int8)
+    yield case("values", "tokens of 8 bits, and more entries in E than these can count", **drawn)
     yield case("values", "an E that is stored column by column", layout={"E": by_columns})
     yield case("values", "as many features as words (d_model = vocab)", d_model="vocab")
     yield case("edge cases", "a single token (n = 1)", tokens=case.rng.integers(1, 4, 1))

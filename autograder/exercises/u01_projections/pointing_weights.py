@@ -72,6 +72,7 @@ def cases(case):
     yield case("sizes", "two tokens, that point at each other", n=2, target=np.array([1, 0]))
     unused = np.hstack([np.zeros((5, 5)), tokens(rng, 5, 10, 3.0)])
     yield case("sizes", "features that no token has", X=unused, target=order(5))
+    yield case("sizes", "tokens with small entries", X=1e-5 * tokens(rng, 6, 11, 3.0), target=order(6))
     near = tokens(rng, 12, 30, 90.0)
     yield case("sizes", "tokens that are nearly dependent", X=near, target=order(12))
 

@@ -29,6 +29,9 @@ def cases(case):
     yield case("values", "as many keys as features", n="d_k")
     yield case("edge cases", "a single pair (n = 1)", n=1)
     yield case("edge cases", "a query of zeros", query=np.zeros(case.rng.integers(3, 9)))
+    drawn = case.draw()
+    drawn["keys"][1:3] = drawn["keys"][0]
+    yield case("edge cases", "three keys that are equal, with other values", **drawn)
     yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
     for sign, words in ((1, "large"), (-1, "large negative")):
         drawn = aimed(case, lambda n, sign=sign: np.full(n, sign * 1e4))

@@ -17,7 +17,6 @@ def plain(Q, K):
 
 def cases(case):
     yield from pair_cases(case)
-    yield case("edge cases", "many features (d_k = {d_k})", d_k=range(66, 79))
 
 
 def square_table(Q, K):

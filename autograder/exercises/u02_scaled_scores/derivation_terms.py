@@ -41,7 +41,7 @@ def cases(case):
     signs = {name: case.rng.choice((-1.0, 1.0), (7, 6)) for name in ("q", "k")}
     yield case("values", "terms that are equal", **signs)
     few = range(3, 9)
-    yield case("values", "many samples", **related(case, samples=1_100, d=few))
+    yield case("values", "many samples", **related(case, samples=1_130, d=few))
     yield case("values", "inputs that are slices", layout={"q": by_columns, "k": every_second_row}, **related(case))
     yield case("edge cases", "one sample", **related(case, samples=1, d=few))
     yield case("edge cases", "d = 1, where there are no cross terms", **related(case, samples=few, d=1))

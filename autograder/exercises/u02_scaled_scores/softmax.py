@@ -27,6 +27,7 @@ def cases(case):
 
     yield ask("values", "a matrix")
     yield ask("values", "a matrix of float32", dtype=np.float32)
+    yield ask("values", "long rows", size=range(70, 80))
     yield ask("values", "a vector", z=normal("size", scale=2))
     yield ask("values", "a square matrix", rows="size")
     yield ask("values", "a matrix of negative numbers", z=-np.abs(matrix()) - 1)

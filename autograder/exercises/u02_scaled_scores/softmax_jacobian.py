@@ -23,6 +23,8 @@ def plain(p):
 def cases(case):
     for n in distinct(case.rng, 3, 3, 9):
         yield case("values", "n = {n}", n=n)
+    spread = case.rng.permutation(np.geomspace(1, 1e-4, 30))
+    yield case("values", "30 weights, the least of them small", p=spread / spread.sum())
     n = int(case.rng.integers(4, 9))
     yield case("values", "float32", n=n, dtype=np.float32)
     yield case("values", "weights that are a slice", n=n, layout=strided)

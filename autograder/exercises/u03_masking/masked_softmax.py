@@ -82,6 +82,9 @@ def cases(case):
             row[rng.choice(np.flatnonzero(~allowed))] = 1e4
         yield case("extreme scores", label, **drawn, dtype=dtype)
     drawn = case.draw()
+    drawn["scores"][~drawn["mask"]] = 1e12
+    yield case("extreme scores", "hidden scores of a million millions", **drawn)
+    drawn = case.draw()
     drawn["scores"] += np.where(drawn["mask"], np.resize([[-1e4], [0]], (drawn["n"], 1)), 0)
     yield case("extreme scores", "rows of allowed scores near -1e4 beside rows near 0", **drawn)
     drawn = case.draw()

@@ -88,6 +88,8 @@ def cases(case):
     drawn = case.draw()
     drawn["document_ids"] = 10**6 * (drawn["document_ids"] - 30)
     yield case("edge cases", "ids below 0 and of some millions", **drawn)
+    around = np.array([[-1, -1, 2, -3, -1, 2], [2, 2, -3, -1, -1, -3], [-4, -1, -1, -4, 1, 0]])
+    yield case("edge cases", "small ids, -1 and others below 0 among them", document_ids=around)
     yield case("edge cases", "one row (B = 1)", B=1)
     yield case("edge cases", "one token (n = 1)", document_ids=case.rng.integers(3, 9, (4, 1)))
 

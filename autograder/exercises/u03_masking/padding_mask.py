@@ -27,7 +27,7 @@ def plain(lengths, m):
 
 
 def cases(case):
-    for integer in (np.int64, np.int64, np.int32):
+    for integer in (np.int64, np.int64, np.int32, np.uint8):
         drawn = case.draw()
         drawn["lengths"] = drawn["lengths"].astype(integer)
         yield case("values", "B = {B}, m = {m}", **drawn)
@@ -37,6 +37,8 @@ def cases(case):
         drawn["lengths"][case.rng.integers(drawn["B"])] = drawn.get(length, length)
         yield case("edge cases", label, **drawn)
     yield case("edge cases", "long sequences (m = 300)", lengths=np.array([299, 3, 257]), m=300)
+    unsigned = np.array([2, 0, 4], np.uint64)
+    yield case("edge cases", "lengths without a sign, 0 among them", lengths=unsigned, m=4)
     yield case("edge cases", "all lengths 0", lengths=np.zeros(case.rng.integers(3, 9), np.int64))
     yield case("edge cases", "one sequence (B = 1)", lengths=case.rng.integers(1, 5, 1))
     yield case("edge cases", "one key (m = 1)", lengths=np.array([1, 0, 1]), m=1)

@@ -34,6 +34,10 @@ def plain(Q, K, V, mask=None):
     return weights @ V
 
 
+def above_0(rng, shape, sizes):
+    return np.abs(rng.standard_normal(shape))
+
+
 def cases(case):
     pose = partial(case, also={"B": "N"})
     own, empty = mask("N n m"), mask("N n m", empty_rows=True)
@@ -45,6 +49,10 @@ def cases(case):
     yield pose("masks", "one mask (n, m) for all", mask=mask("n m"))
     yield pose("masks", "a mask of keys (N, 1, m)", mask=mask("N 1 m"))
     yield pose("masks", "a causal mask", m="n", mask=causal)
+    yield pose("masks", "one mask (1, n, m) for all", mask=mask("1 n m"))
+    positive = {"Q": Drawn("N n d_k", above_0), "K": Drawn("N m d_k", above_0)}
+    yield pose("masks", "a mask, and no score below 0", mask=own, **positive)
+    yield pose("values", "many keys (m = {m})", m=range(35, 40))
     yield pose("edge cases", "queries that may attend to nothing", mask=empty)
     yield pose("edge cases", "nothing allowed at all", mask=nothing)
     yield pose("edge cases", "a key of zeros", layout={"K": with_a_row_of_zeros})

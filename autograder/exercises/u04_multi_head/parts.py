@@ -25,6 +25,7 @@ def layer_cases(case: Cases) -> Iterator[Case]:
     yield case("values", "float32", dtype=np.float32)
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
     yield case("masks", "a causal mask (n, n), and as many sequences as tokens", B="n", mask=CAUSAL)
+    yield case("masks", "a mask (n, n) that is not causal", mask=mask("n n"))
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
     yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"))
     yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"))
@@ -34,10 +35,10 @@ def layer_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "a single sequence (B = 1)", B=1)
     yield case("edge cases", "one head", h=1)
-    for label, masked in (("scores around ±10,000", {}), ("scores around ±10,000 and a mask", {"mask": CAUSAL})):
+    for label, masked in (("scores around ±30,000", {}), ("scores around ±30,000 and a mask", {"mask": CAUSAL})):
         drawn = case.draw()
         drawn["W_Q"] *= 100
-        drawn["W_K"] *= 100
+        drawn["W_K"] *= 300
         yield case("edge cases", label, **drawn, **masked, rtol=1e-6)
     apart = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart)

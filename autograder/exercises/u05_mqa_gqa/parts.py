@@ -43,6 +43,7 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
     yield case("values", words, **second)
     yield case("values", "float32", dtype=np.float32, **third)
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL, **first)
+    yield case("masks", "a mask (n, n) that is not causal", mask=mask("n n"), **first)
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"), **second)
     yield case("masks", "a mask for each head (B, h, n, n)", mask=mask("B h n n"), **third)
     yield case("masks", "a mask for each sequence (B, 1, n, n)", mask=mask("B 1 n n"), **first)
@@ -50,10 +51,10 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
     yield case("edge cases", "a token of zeros", layout={"X": with_a_row_of_zeros}, **second)
     yield case("edge cases", "a single token (n = 1)", n=1, **first)
     yield case("edge cases", "a single sequence (B = 1)", B=1, **first)
-    for label, masked in (("scores around ±10,000", {}), ("scores around ±10,000 and a mask", {"mask": CAUSAL})):
+    for label, masked in (("scores around ±30,000", {}), ("scores around ±30,000 and a mask", {"mask": CAUSAL})):
         drawn = case.draw(**first, **masked)
         drawn["W_Q"] *= 100
-        drawn["W_K"] *= 100
+        drawn["W_K"] *= 300
         yield case("edge cases", label, rtol=1e-6, **drawn)
     places = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=places, **second)

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from .. import attention_parts as attention
-from ..kit import Leaf, exercise, normal, size, strided
+from ..kit import Leaf, by_columns, exercise, normal, size, strided
 
 
 def pool_kv_heads(W: normal("d_model g*rep*d_head"), n_heads: size("g*rep"), n_kv_heads: size("g")) -> Leaf(
@@ -38,6 +38,7 @@ def cases(case):
     yield pooling("edge cases", "{n_heads} heads to one", g=1, rep=(4, 6))
     yield pooling("edge cases", "as many as before (g = h)", g=(6, 8), rep=1)
     yield pooling("edge cases", "memory that is not contiguous", layout=strided)
+    yield pooling("edge cases", "memory in another order", layout=by_columns)
 
 
 def mean(heads):

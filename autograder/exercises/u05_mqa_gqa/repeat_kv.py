@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, exercise, normal, strided
+from ..kit import Leaf, by_columns, exercise, normal, strided
 from .parts import TILED, first_for_all, tiled
 
 
@@ -20,6 +20,8 @@ def cases(case):
         yield case("values", "{g} heads, each {n_rep} times")
     yield case("values", "float32", dtype=np.float32, n_rep=2)
     yield case("values", "memory that is not contiguous", layout=strided, n_rep=3)
+    yield case("values", "float16", dtype=np.float16, n_rep=2)
+    yield case("values", "memory in another order", layout=by_columns, n_rep=3)
     yield case("edge cases", "once (n_rep = 1)", n_rep=1)
     yield case("edge cases", "one key/value head", g=1, n_rep=3)
     yield case("edge cases", "B = 1", B=1, n_rep=2)

@@ -77,6 +77,7 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("values", "B = {B}, n = {n}, {h} heads", x=normal("B n d_model", 3.0))
     yield case("values", "float32", dtype=np.float32)
     yield case("masks", "a causal mask (n, n)", mask=CAUSAL)
+    yield case("masks", "a mask (n, n) that is not causal", mask=mask("n n"))
     yield case("masks", "a mask of keys (B, 1, 1, n)", mask=mask("B 1 1 n"))
     yield case("masks", "a mask of each head's own (B, h, n, n)", mask=mask("B h n n"))
     yield case("masks", "a mask of each head's own for all (h, n, n)", mask=mask("h n n"))

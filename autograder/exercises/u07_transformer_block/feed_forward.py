@@ -29,6 +29,7 @@ def cases(case):
     yield case("values", "another activation", activation=Activation("sin", 0.8))
     yield case("values", "squares", activation=Activation("square", 0.9))
     yield case("values", "float32", activation=Activation("softplus", 1.2), dtype=np.float32)
+    yield case("values", "many hidden columns (d_ff = {d_ff})", activation=tanh, d_ff=range(66, 80))
     yield case("values", "ReLU", activation=Activation("relu"))
     alone = {"x": normal("d_model"), "activation": Activation("tanh", 0.7)}
     yield case("edge cases", "one token alone, x of one axis", **alone)

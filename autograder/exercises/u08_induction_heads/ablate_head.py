@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Drawn, Leaf, exercise, normal, strided
+from ..kit import Drawn, Leaf, by_columns, exercise, normal, strided
 
 
 def inner_head():
@@ -29,6 +29,8 @@ def cases(case):
     yield case("values", "the last head", head=last)
     yield case("values", "float32", head=1, dtype=np.float32)
     yield case("values", "not contiguous", head=2, layout=strided)
+    yield case("values", "float16", head=1, dtype=np.float16)
+    yield case("values", "memory in another order", head=1, layout=by_columns)
     yield case("edge cases", "B = 1", B=1, head=1)
     yield case("edge cases", "n = 1", n=1, head=last)
     yield case("edge cases", "one head", h=1, head=0)

@@ -42,7 +42,7 @@ def cases(case):
     yield case("values", "the queries read what the head writes", W_QK=drawn["W_QK"] * late[:, None], W_OV=into)
     yield case("edge cases", "d_model = 1", d_model=1)
     yield case("edge cases", "small weights", W_QK=circuit(2, 0.1), W_OV=circuit(3, 0.1))
-    yield case("edge cases", "very small weights", W_QK=circuit(2, 1e-5), W_OV=circuit(3, 1e-5))
+    yield case("edge cases", "very small weights", W_QK=circuit(2, 1e-8), W_OV=circuit(3, 1e-8))
     whole = case.rng.integers(1, 9, into.shape).astype(float)
     yield case("zeros", "a circuit whose entries sum to 0, without being zero", W_QK=whole - whole.T)
     zero = np.zeros_like(into)

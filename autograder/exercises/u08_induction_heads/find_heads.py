@@ -70,6 +70,8 @@ def cases(case):
     yield case("plain texts", "three layers", **of(pieces(26, 20), *three))
     neither = (("any", 0), ("self", 0.9)), (("same", 0.9), ("first", 0.95))
     yield case("plain texts", "heads that do neither", **of(pieces(20, 14), *neither))
+    crossed = (("any", 0), ("before", 0.9), ("followed", 0.9)), (("before", 0.9), ("followed", 0.9), ("any", 0))
+    yield case("plain texts", "the first layer's heads come first", **of(pieces(22, 15), *crossed))
     rare = (("followed", 0.9), ("before", 0.85), ("any", 0))
     yield case("few or many matches", "hardly a token comes back", **of(pieces(24, 21), rare))
     shared = (("followed", 0.85), ("before", 0.85), ("followed", 0.1)), (("same", 0.9), ("any", 0), ("earliest", 0.9))

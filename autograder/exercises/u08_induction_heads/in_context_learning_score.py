@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kit import Drawn, Leaf, exercise, strided
+from ..kit import Drawn, Leaf, by_columns, exercise, strided
 
 
 def falling(shape):
@@ -26,6 +26,7 @@ def cases(case):
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "as many sequences as tokens", B="n")
     yield case("values", "not contiguous", layout=strided)
+    yield case("values", "memory in another order", layout=by_columns)
     n, early = int(case.rng.integers(11, 17)), int(case.rng.integers(2, 4))
     yield case("edge cases", "the first and the last position", n=n, early=0, late=n - 1)
     yield case("edge cases", "one sequence (B = 1)", B=1)

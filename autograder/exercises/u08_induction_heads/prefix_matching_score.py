@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, exercise, strided
+from ..kit import Leaf, by_columns, exercise, strided
 from .parts import attention, heads_looking_back, mean_of_band
 
 
@@ -27,6 +27,7 @@ def cases(case):
     yield case("values", "float32", n="2*period", dtype=np.float32)
     yield case("values", "not contiguous", weights=attention("B n n"), n="4*period", layout=strided)
     later = attention("B h n n", causal=False)
+    yield case("values", "memory in another order", n="2*period", layout={"weights": by_columns})
     yield case("not causal", "weights on later tokens", weights=later, n="3*period")
     period = int(case.rng.integers(3, 6))
     broken = {"period": period, "n": range(2 * period + 1, 3 * period)}

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, exercise, strided
+from ..kit import Leaf, by_columns, exercise, strided
 from .parts import attention, heads_looking_back, mean_of_band
 
 
@@ -24,6 +24,7 @@ def cases(case):
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "a head that looks at the token before", weights=heads_looking_back((1, 3)), n=range(5, 10))
     yield case("values", "not contiguous", weights=attention("B n n"), layout=strided)
+    yield case("values", "memory in another order", layout=by_columns)
     yield case("not causal", "weights on later tokens", weights=attention("B h n n", causal=False))
     yield case("axes", "one map", weights=attention("n n"))
     yield case("axes", "three leading axes", weights=attention("2 B h n n"))

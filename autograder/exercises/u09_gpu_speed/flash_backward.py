@@ -57,11 +57,11 @@ def plain(Q, K, V, out, logsumexp, d_out, block_size):
 
 
 def cases(case):
-    def given(criterion, label, dtype=None, watch=0, change=None, **sizes):
+    def given(criterion, label, dtype=None, watch=0, change=None, rtol=None, **sizes):
         drawn = case.draw(**sizes)
         if change is not None:
             change(drawn)
-        return case(criterion, label, dtype=dtype, watch=watch, **with_forward(drawn))
+        return case(criterion, label, dtype=dtype, watch=watch, rtol=rtol, **with_forward(drawn))
 
     block = int(case.rng.integers(5, 8))
     rest = int(case.rng.integers(1, block - 1))
@@ -71,6 +71,7 @@ def cases(case):
     yield given("values in blocks", "n = {n}, blocks of {block_size}", **tiled)
     yield given("values in blocks", "one head", **{**tiled, "B": 1, "h": 1})
     yield given("values in blocks", "float32", np.float32, **tiled)
+    yield given("values in blocks", "float16", np.float16, **{**tiled, "rtol": 0.05})
     yield given("values in blocks", "sharper weights", n=3 * small, block_size=small, change=sharper)
     yield given("last block", "n = {n}, blocks of {block_size}", **{**tiled, "n": 4 * block + rest})
     narrow = {"B": 1, "h": 1, "n": 12, "d": 2, "block_size": 3}
@@ -82,6 +83,7 @@ def cases(case):
     yield given("block sizes", "a single token (n = 1)", n=1, block_size=small)
     for words, sign in (("near 10,000", 1), ("near −10,000", -1)):
         yield given("large scores", f"all scores {words}", change=all_near(sign), **odd)
+    yield given("large scores", "one query's scores near 10,000, the next one's near -10,000", change=in_turn, **odd)
     yield given("large scores", "scores of ±10,000", change=both_signs, n=4 * small, block_size=small)
 
 
@@ -95,6 +97,12 @@ def all_near(sign):
         drawn["K"] = sign * (100 + 0.02 * drawn["K"]) / math.sqrt(drawn["d"])
 
     return change
+
+
+def in_turn(drawn):
+    """The scores of one query are all near +10,000, those of the next near −10,000."""
+    all_near(1)(drawn)
+    drawn["Q"] *= np.resize([1.0, -1.0], drawn["n"])[:, None]
 
 
 def both_signs(drawn):

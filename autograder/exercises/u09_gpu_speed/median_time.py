@@ -47,25 +47,35 @@ def cases(case):
     yield timed("values", "3 warm-up runs, {repeats} repeats", 3, odd)
     yield timed("values", "2 warm-up runs, {repeats} repeats", 2, odd + 2)
     yield timed("values", "slow to launch", 2, odd, launch=3e-3)
+    yield timed("values", "some runs take far longer than the others", 2, odd, slow=30.0)
     yield timed("even count", "{repeats} repeats", 2, even)
     yield timed("even count", "2 repeats", 1, 2)
     yield timed("edge cases", "one repeat", 4, 1)
     yield timed("edge cases", "no warm-up", 0, odd)
     yield timed("edge cases", "a warm-up that is no slower", 3, odd, warm=True)
+    yield timed("edge cases", "a warm-up whose runs all take as long", 4, odd, even=True)
+    yield timed("edge cases", "some runs too short for the clock", 2, odd, launch=0.0, zeros=(odd - 1) // 2)
     yield timed("work of others", "work of others is still running", 0, odd, pending=0.4)
     yield timed("work of others", "and so with one repeat", 0, 1, pending=0.3)
 
 
-def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False):
+def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False, even=False, slow=None, zeros=0):
     """A device whose runs get faster while they warm up, then vary with a few slow ones; later runs are cheap.
 
-    warm: whether it is warm before, so that the first runs are the fastest.
+    warm: whether it is warm before, so that the first runs are the fastest. even: whether they take as long
+    as each other. slow: so many times as long take most of the others. zeros: so many take no time.
     """
-    slow = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
+    warming = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
     if warm:
-        slow = rng.uniform(0.002, 0.004, warmup)
+        warming = rng.uniform(0.002, 0.004, warmup)
+    if even:
+        warming = np.full(warmup, 0.05)
     late = np.where(rng.random(repeats) < 0.3, rng.uniform(0.01, 0.03, repeats), 0)
-    durations = np.concatenate([slow, rng.uniform(0.010, 0.014, repeats) + late, rng.uniform(0.001, 0.003, 40)])
+    timed = rng.uniform(0.010, 0.014, repeats) + late
+    if slow is not None:
+        timed[rng.permutation(repeats)[: repeats // 2 + 1]] *= slow
+    timed[rng.permutation(repeats)[:zeros]] = 0.0
+    durations = np.concatenate([warming, timed, rng.uniform(0.001, 0.003, 40)])
     start = float(rng.uniform(100, 900))
 
     def make():

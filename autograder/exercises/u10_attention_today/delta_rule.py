@@ -65,10 +65,12 @@ def cases(case):
     yield case("edge cases", "a single token, with a state", n=1, state=BEFORE)
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "a long text", n=range(60, 70), state=BEFORE)
-    yield case("edge cases", "a longer text", n=range(140, 150), B=1, h=2, state=BEFORE)
+    yield case("edge cases", "a longer text", n=range(140, 150), B=1, h=2, K=normal("B h n d_k", 0.2), state=BEFORE)
     yield case("edge cases", "memory that is not contiguous", layout=strided, state=BEFORE)
     yield case("all tokens at once", "what is made on the way, {n} tokens", watch="d_v", **LONG)
-    yield case("all tokens at once", "no Python loop over 150 tokens", B=1, h=1, n=150, lines=149)
+    yield case(
+        "all tokens at once", "no Python loop over 150 tokens", B=1, h=1, n=150, K=normal("B h n d_k", 0.2), lines=149
+    )
     yield case("all tokens at once", "what is made on the way, with a state", watch="d_v", state=BEFORE, **LONG)
 
 

@@ -118,6 +118,10 @@ def cases(case):
     yield case("windows", "a window of 3, by name", window=3, by_name="window", **heads[1], **LOOSE)
     yield case("windows", "a window of 1: each token sees itself", window=1, **heads[2], **LOOSE)
     yield case("windows", "a window longer than the text", window=50, **heads[0], **LOOSE)
+    drawn = case.draw(**heads[0])
+    drawn["params"]["gamma_q"] *= 60
+    drawn["params"]["gamma_k"] *= 60
+    yield case("edge cases", "scores of some thousand", **drawn, **LOOSE)
     yield case("edge cases", "a single token (n = 1)", n=1, positions=np.array([7]), **heads[1], **LOOSE)
     yield case("edge cases", "a single sequence (B = 1)", B=1, **heads[2], **LOOSE)
     yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4, **LOOSE)

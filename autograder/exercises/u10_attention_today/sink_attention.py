@@ -44,6 +44,8 @@ def cases(case):
     yield case("masks", "a mask of keys (B, 1, 1, m)", mask=mask("B 1 1 m"))
     yield case("masks", "a mask for each head (B, h, n, m)", mask=mask("B h n m"))
     yield case("masks", "a mask (n, m)", mask=mask("n m"))
+    turns = Drawn("n 1", lambda rng, shape, sizes: np.arange(shape[0])[:, None] % 2 == 0)
+    yield case("masks", "a mask (n, 1)", mask=turns)
     yield case("masks", "rows that may see nothing but the sink", mask=mask("B 1 n m", empty_rows=True))
     yield case("edge cases", "a key of zeros", layout={"K": with_a_row_of_zeros})
     yield case("edge cases", "a single query", n=1)

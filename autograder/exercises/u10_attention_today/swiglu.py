@@ -28,6 +28,7 @@ def cases(case):
     yield case("values")
     yield case("values", "larger numbers", x=normal("B n d_model", 3.0))
     yield case("values", "float32", dtype=np.float32)
+    yield case("values", "many hidden columns (d_ff = {d_ff})", d_ff=range(66, 80))
     yield case("edge cases", "one token alone, x of one axis", x=normal("d_model"))
     yield case("edge cases", "x of two axes", x=normal("n d_model"))
     yield case("edge cases", "x of four axes", x=normal("2 m n d_model"))
