@@ -458,7 +458,7 @@ def embed__as_long_as_needed(tokens, E):
 
 def test_the_shapes_that_meet_where_it_stops_are_told():
     advice = told(embed__as_long_as_needed, "embed").advice
-    assert "it stops at `rows @ E.T` in line 3, where `rows` is (" in advice and "(vocab, d_model)" in advice, advice
+    assert "it stops at `rows @ E.T` in line 3, where `rows` is (" in advice and "`E.T` is (vocab, " in advice, advice
 
 
 def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):

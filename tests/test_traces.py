@@ -138,14 +138,14 @@ def loop_attention__far_too_much_taken_off(Q, K, V):
         for head in range(h):
             for i in range(n):
                 scores = K[b, head] @ Q[b, head, i] / math.sqrt(d)
-                powers = torch.exp(scores - scores.abs().max())
+                powers = torch.exp(scores - scores.abs().sum())
                 out[b, head, i] = powers @ V[b, head] / powers.sum()
     return out
 
 
 FLOATS = (
     (attention__bare, "attention", "`np.exp(Q @ K.T / math.sqrt(Q.shape[-1]))` in line 2 becomes infinite"),
-    (loop_attention__far_too_much_taken_off, "loop_attention", "what is taken off, `scores.abs().max()`, is far above"),
+    (loop_attention__far_too_much_taken_off, "loop_attention", "what is taken off, `scores.abs().sum()`, is far above"),
 )
 
 

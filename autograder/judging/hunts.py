@@ -10,6 +10,13 @@ from .posed import Posed
 
 #: Of so many wrong cases it is told.
 EXPERIMENTS = 2
+#: What a hunt answers.
+VERDICTS = ("bool", "text")
+
+
+def is_hunt(posed: Posed) -> bool:
+    """Whether the answer is a verdict on what is handed in: which way the program goes tells what it found."""
+    return all(leaf.kind in VERDICTS for leaf in posed.exercise.leaves)
 
 
 def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:

@@ -29,9 +29,9 @@ def value_cases(case: Cases, small: float) -> Iterator[Case]:
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "small numbers, so that the default eps shows", x=tokens("B n d", small))
-    yield case("values", "faint numbers and an eps of 1e-10", x=tokens("B n d", 1e-5), eps=1e-10)
-    yield case("values", "an eps of 0", x=tokens("B n d", 1e-3), eps=0.0)
     yield case("values", "eps by name", eps=0.05, by_name="eps")
+    yield case("edge cases", "faint numbers and an eps of 1e-10", x=tokens("B n d", 1e-5), eps=1e-10)
+    yield case("edge cases", "an eps of 0", x=tokens("B n d", 1e-3), eps=0.0)
 
 
 def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 
 from ...data import Finding
+from ..hunts import is_hunt
 from ..posed import Posed
 from ..variants.edit import called
 from ..variants.programs import tree_of
@@ -19,7 +20,7 @@ DRAWING = (*DRAWING, "bernoulli", "uniform", "random", "shuffle", "permutation",
 def drawing(posed: Posed, own: OwnProgram) -> Finding | None:
     """The first step that draws, where the plain program does not, and no function is handed in to be tried out."""
     exercise = posed.exercise
-    if exercise.experiment is not None or exercise.plain is None:
+    if is_hunt(posed) or exercise.plain is None:
         return None
     if DRAWS.search(ast.unparse(tree_of(exercise.plain))):
         return None

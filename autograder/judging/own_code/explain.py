@@ -12,6 +12,7 @@ from ...data import Call, Finding
 from ...exercises.kit.records import Case
 from ...worker.values import leaves
 from ..compare import Problem
+from ..hunts import is_hunt
 from ..posed import Posed
 from .apart import set_apart
 from .chance import drawing
@@ -29,8 +30,6 @@ from .traced import TRIED, Traced
 
 #: What is decided by numbers, and holds none itself.
 DECIDED = ("pair list", "int list", "bool", "text")
-#: What a hunt answers.
-VERDICTS = ("bool", "text")
 #: In so many more wrong cases is a step looked for at which the way is left.
 FURTHER = 2
 QUIETLY = "The numbers are right, but NumPy warns on the way, where the docstring asks for silence."
@@ -62,9 +61,13 @@ class Look:
         ordinary = [index for index in wrong if _asks_for_a_result(cases[index])]
         if not ordinary:
             return None
-        first = min(ordinary, key=lambda i: (cases[i].criterion != core, _size(posed, i), i))
+        first = min(ordinary, key=lambda i: (cases[i].criterion != core, _is_coarse(cases[i]), _size(posed, i), i))
         fine = [i for i, case in enumerate(cases) if problems[i] is None and case.criterion == core]
-        right = max((i for i in fine if cases[i].raises is None), key=lambda i: _size(posed, i), default=None)
+        right = max(
+            (i for i in fine if cases[i].raises is None and not _is_coarse(cases[i])),
+            key=lambda i: _size(posed, i),
+            default=None,
+        )
         if all(leaf.kind in DECIDED for leaf in posed.exercise.leaves):  # wrong numbers may decide rightly
             right = None
         return Look(posed, problems, own, calls, wrong, ordinary, fine, first, right)
@@ -135,7 +138,6 @@ def explain_by_own(
 def _seen(look: Look, found: Traced) -> Finding | None:
     """What can be seen of the program as it runs, the surest first."""
     posed, own = look.posed, look.own
-    is_hunt = all(leaf.kind in VERDICTS for leaf in posed.exercise.leaves)  # which way it goes tells what it found
     off_the_way = found.finding is not None or look.kind() != "values"
     finders = (
         lambda: wrapping(posed, look.ordinary, look.fine, own),
@@ -143,7 +145,7 @@ def _seen(look: Look, found: Traced) -> Finding | None:
         lambda: None if off_the_way else returned(posed, look.ordinary, look.calls, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),
-        lambda: None if is_hunt else set_apart(posed, look.ordinary, look.right_ones(), own),
+        lambda: None if is_hunt(posed) else set_apart(posed, look.ordinary, look.right_ones(), own),
         lambda: None if look.in_core() else _of_nan(look, look.of_nan()),
     )
     return next((finding for find in finders if (finding := find()) is not None), None)
@@ -181,6 +183,11 @@ def _of_nan(look: Look, wrong: Sequence[int]) -> Finding | None:
             before = traced(look.posed, index, look.right, look.own).finding if nan.slug == "nan" else None
             return replace(nan, text=f"{nan.text} {before.text}") if before is not None else nan
     return None
+
+
+def _is_coarse(case: Case) -> bool:
+    """Are there numbers of two bytes, between which much is alike?"""
+    return any(getattr(leaf, "dtype", None) == np.float16 for leaf in leaves((case.args, case.kwargs)))
 
 
 def _asks_for_a_result(case: Case) -> bool:

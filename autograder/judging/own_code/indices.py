@@ -13,6 +13,8 @@ from .way import as_array
 
 #: So many cases are run through, of those that are wrong and of those that are right.
 CASES = 3
+#: No axis is so long: a number without a sign has gone below 0.
+WRAPPED = 2**31
 
 
 def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnProgram) -> Finding | None:
@@ -47,5 +49,7 @@ def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, st
                 if isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub):
                     if high == 0 and isinstance(part, ast.Slice):
                         yield end.number, f"{text_of(end)} is 0 in the index {where}: it counts from the front then"
+                elif high >= WRAPPED:
+                    yield end.number, f"{text_of(end)} has gone below 0 in the index {where}, where there is no sign"
                 elif low < 0:
                     yield end.number, f"{text_of(end)} is {low} in the index {where}: that counts from the end"
