@@ -16,8 +16,8 @@ from typing import Any
 from ..data import Answer, CellOutcome, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
 from ..judging.judge import Further, ask_and_judge, without_answer
+from ..judging.own_code.explain import told_by_own
 from ..judging.own_code.program import OwnProgram
-from ..judging.own_code.told import told_by_own
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
 from ..reading.uses import Uses

@@ -18,7 +18,8 @@ from .compare import Problem
 from .conduct import misconduct, miscounted, never_called, observed
 from .posed import Posed
 from .problems import all_in_our_terms, problems_of
-from .recognise import WEAK, of_values, recognise
+from .recognise import of_values, recognise
+from .symptoms import WEAK
 from .where import first_where
 
 #: Makes more of a verdict: of a posing, the answer to it, and what is told so far.

@@ -23,8 +23,8 @@ from ..worker.lookout import Lookout
 from ..worker.rewritten import perform_rewritten
 from .challenge import Challenge
 from .judge import ask_and_judge
+from .own_code.explain import told_by_own
 from .own_code.program import OwnProgram
-from .own_code.told import told_by_own
 from .posed import Posed
 
 #: This package itself: it is at work here, and no answer's doing.

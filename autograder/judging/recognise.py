@@ -12,6 +12,7 @@ from .posed import Evidence, Posed
 from .relations import bands, coverage, errors, form, inputs, lists, numbers, order, places, shapes
 from .relations.wherever import names_given, set_apart, some_cases_only, where_it_fails
 from .repair import repaired, repairs
+from .symptoms import SYMPTOMS, WEAK
 from .variants.explain import explain
 from .variants.pairs import explain_by_two, explain_ordinary
 
@@ -107,25 +108,6 @@ NUMERIC: tuple[Relation, ...] = (
     numbers.varying_factor,
     numbers.added_constant,
     inputs.changed_inputs,
-)
-#: How the names of findings begin that tell where it is wrong, and not why.
-WEAK = (
-    *("fails-", "only-", "not-general", "generator-unused", "wrong-names"),
-    *(
-        "one-place",
-        "last-entry-wrong",
-        "ends-elsewhere",
-        "some-missing",
-        "too-many",
-        "entries-differ",
-        "stops-too-early",
-    ),
-)
-#: How the slugs of relations begin that name a symptom: two slips that explain the answer in full say more.
-SYMPTOMS = (
-    *WEAK,
-    *("off-by-factor", "permuted", "same-numbers", "rows-"),
-    *("first-row-only", "single-batch-only", "entries-missing"),
 )
 #: For answers that are right wherever they do not raise.
 OF_CRASHES = (form.wrong_signature, errors.of_shapes, coverage.first_batch_only, some_cases_only)

@@ -1300,8 +1300,8 @@ def leaks_future__right_coarse(attend, Q, K, V):
     return False
 
 
-def leaks_future__wrong_fine(attend, Q, K, V):
-    """A tolerance of 1e-12 of the row, where up to a millionth is rounding."""
+def leaks_future__right_fine(attend, Q, K, V):
+    """A tolerance of 1e-12 of the row: above rounding, far below any leak."""
     base = attend(Q, K, V)
     for split in range(1, len(Q)):
         k, v = K.copy(), V.copy()
@@ -1332,8 +1332,8 @@ def leaks_future__right_recursion(attend, Q, K, V):
     return search(1)
 
 
-def leaks_future__wrong_slope(attend, Q, K, V):
-    """Steps of a thousandth, and the change divided by the step: what rounding moves becomes a thousand times as much."""
+def leaks_future__right_slope(attend, Q, K, V):
+    """Small steps in random directions: it judges the slope, the change divided by the step."""
     rng = np.random.default_rng(0)
     base, step = attend(Q, K, V), 1e-3
     size = np.abs(base).max(axis=1, keepdims=True)

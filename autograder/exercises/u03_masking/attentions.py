@@ -93,25 +93,12 @@ def rounded(attend: Attend) -> Attend:
     return rippled
 
 
-def coarsely(Q: Array, K: Array, V: Array) -> Array:
-    """Causal, up to a ten-millionth of the size of each row, as single precision makes it: no entry is spared."""
-    output = causal(Q, K, V)
-    ripple = np.sin(1e3 * (K.sum() + V.sum()) + np.arange(output.size)).reshape(output.shape)
-    return output + 1e-7 * np.abs(output).max(axis=1, keepdims=True) * ripple
-
-
 rounding, rounded_window = rounded(causal), rounded(window)
 
 
 def faint(Q: Array, K: Array, V: Array) -> Array:
     """Causal but for some thousandths of the next value."""
     return causal(Q, K, V) + 3e-3 * np.tanh(_behind(V))
-
-
-def by_contrast(Q: Array, K: Array, V: Array) -> Array:
-    """Causal but for how two features of the next value differ: it stays where all features move alike."""
-    later = _behind(V)
-    return causal(Q, K, V) + 0.3 * np.tanh(later[:, :1] - later[:, -1:])
 
 
 def lowering(V_0: Array) -> Attend:

@@ -70,7 +70,6 @@ def cases(case):
         drawn = case.draw(attend=None)
         drawn["attend"] = asked(made(drawn["V"]), drawn["K"], drawn["V"])
         yield case("hidden leaks", label, **drawn)
-    yield ask("hidden leaks", "a leak of how the features of later values differ", attentions.by_contrast)
     drawn = case.draw(attend=None)
     drawn["attend"] = asked(attentions.everything, drawn["K"], drawn["V"])
     drawn["K"][1:] = drawn["V"][1:] = 0
@@ -82,7 +81,6 @@ def cases(case):
         ("a leak in a small row among large ones", in_units(attentions.last_but_one_sees_last, 9, -9)),
     ):
         yield ask("sizes of outputs", label, attend)
-    yield ask("sizes of outputs", "causal but for the rounding of single precision", attentions.coarsely)
     yield ask("edge cases", "a single token (n = 1)", attentions.everything, n=1)
     yield ask("edge cases", "two tokens, a leak (n = 2)", attentions.everything, n=2)
     drawn = case.draw(attend=None, n=2)

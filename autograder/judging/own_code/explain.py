@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from ...data import Call, Finding
+from ...data import Answer, Call, Finding, Verdict
 from ...exercises.kit.records import Case
 from ...worker.values import leaves
 from ..compare import Problem
 from ..hunts import is_hunt
 from ..posed import Posed
+from ..problems import all_in_our_terms, problems_of
 from .apart import set_apart
+from .beside import asks_for, is_sure, together, without_another
 from .chance import drawing
 from .halves import find_halves
 from .indices import wrapping
@@ -101,6 +104,26 @@ class Look:
     def settled(self, found: Traced) -> Traced:
         """What was found, where it can be tried that a step is at fault."""
         return settled(self.posed, found, self.own, self.another(found.index))
+
+
+def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict) -> Verdict:
+    """A verdict on a wrong answer with what its program tells. No mark changes."""
+    if verdict.mistake == "measured-on-draws" and not own.draws:
+        message = verdict.message.replace(verdict.advice, "", 1).strip()
+        verdict = replace(verdict, mistake=None, message=message, advice="")
+    mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
+    if not mends:
+        return verdict
+    try:
+        verdict = without_another(verdict, posed, own)
+        quickly = is_sure(verdict.advice, posed, own)
+        calls = all_in_our_terms(posed, answer.calls)
+        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
+    except Exception:
+        if os.environ.get("AUTOGRADER_DEBUG"):
+            raise
+        return verdict
+    return verdict if found is None else together(verdict, found, posed, own)
 
 
 def explain_by_own(

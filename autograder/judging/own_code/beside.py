@@ -1,23 +1,20 @@
-"""A verdict on a wrong answer with what the student's own program tells: beside what was found before, or instead."""
+"""What was found before, and what the student's own program tells: which of them is to be told, or both."""
 
 from __future__ import annotations
 
 import ast
-import os
 import re
 from dataclasses import replace
 
 import numpy as np
 
-from ...data import Answer, Finding, Verdict
+from ...data import Finding, Verdict
 from ..posed import Posed
-from ..problems import all_in_our_terms, problems_of
-from ..recognise import WEAK
 from ..relations.form import MATERIALISES
 from ..relations.shapes import shapes_of_steps
+from ..symptoms import WEAK
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
-from .explain import explain_by_own
 from .program import OwnProgram
 from .traced import GOES_IN, STOPS, TRIED
 from .way import as_array
@@ -43,46 +40,6 @@ WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
 OF_INPUTS = "The result is what comes out as if"
 #: What was found at one size alone may be chance.
 AT_ONE_SIZE = "(Seen where sizes are equal.)"
-
-
-def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict) -> Verdict:
-    """A verdict on a wrong answer with what its program tells. No mark changes."""
-    if verdict.mistake == "measured-on-draws" and not own.draws:
-        message = verdict.message.replace(verdict.advice, "", 1).strip()
-        verdict = replace(verdict, mistake=None, message=message, advice="")
-    mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
-    if not mends:
-        return verdict
-    try:
-        verdict = without_another(verdict, posed, own)
-        quickly = is_sure(verdict.advice, posed, own)
-        calls = all_in_our_terms(posed, answer.calls)
-        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
-    except Exception:
-        if os.environ.get("AUTOGRADER_DEBUG"):
-            raise
-        return verdict
-    if found is None or (found.slug.endswith("-in-part") and "as if" in verdict.advice):
-        return verdict
-    before = verdict.advice if verdict.mistake is not None else ""
-    slug, text = found.slug, found.text
-    tried = found.slug != "own-step" or TRIED in found.text
-    if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
-        slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
-    elif not tried and is_elsewhere(before, own):
-        return verdict
-    elif (not tried or slug in ("own-branch", "own-acts")) and is_strange(before, posed, own):
-        slug, text = verdict.mistake, f"{found.text} {before}"
-    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
-        pass  # what is right in every case says more than what is alike in ordinary ones
-    elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
-        slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"
-    elif "as if" in before and AT_ONE_SIZE not in before:
-        slug, text = verdict.mistake, f"{before} {found.text}"
-    elif before and stands_beside(verdict.mistake, before, found):
-        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
-    message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
-    return replace(verdict, mistake=slug, advice=text, message=message)
 
 
 def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tuple[bool, bool]:
@@ -178,3 +135,28 @@ def stands_beside(slug: str, before: str, found: Finding) -> bool:
     return slug.startswith(("fails-", "only-", "generator-unused", "experiment")) or (
         found.slug == "own-step" and slug.startswith(SHAPES)
     )
+
+
+def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) -> Verdict:
+    """The verdict with what the program tells, beside what was found before or in its place."""
+    if found.slug.endswith("-in-part") and "as if" in verdict.advice:
+        return verdict
+    before = verdict.advice if verdict.mistake is not None else ""
+    slug, text = found.slug, found.text
+    tried = found.slug != "own-step" or TRIED in found.text
+    if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
+        slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
+    elif not tried and is_elsewhere(before, own):
+        return verdict
+    elif (not tried or slug in ("own-branch", "own-acts")) and is_strange(before, posed, own):
+        slug, text = verdict.mistake, f"{found.text} {before}"
+    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
+        pass  # what is right in every case says more than what is alike in ordinary ones
+    elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
+        slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"
+    elif "as if" in before and AT_ONE_SIZE not in before:
+        slug, text = verdict.mistake, f"{before} {found.text}"
+    elif before and stands_beside(verdict.mistake, before, found):
+        slug, text = verdict.mistake if slug == STOPS else slug, f"{found.text} {before}"
+    message = verdict.message.replace(before, text, 1) if before else f"{text} {verdict.message}"
+    return replace(verdict, mistake=slug, advice=text, message=message)
