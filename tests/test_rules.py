@@ -125,6 +125,31 @@ def test_blocks_that_are_met_twice_are_seen():
     assert verdict.verdict == "wrong" and "one pass" in verdict.message, verdict.message
 
 
+# ----------------------------------------------------------------------------------------------- calls that are due
+
+
+def warm_enough(run, synchronize, clock, warmup, repeats):
+    def once():
+        synchronize()
+        start = clock()
+        run()
+        synchronize()
+        return clock() - start
+
+    last = 0.0
+    for _ in range(warmup):
+        time = once()
+        if abs(time - last) < 0.02 * time:
+            break
+        last = time
+    return float(np.median([once() for _ in range(repeats)]))
+
+
+def test_calls_are_counted_where_the_time_is_right():
+    verdict = told(warm_enough, "median_time")
+    assert verdict.verdict == "wrong" and "`run` is called" in verdict.message, verdict.message
+
+
 # --------------------------------------------------------------------------------------- generators, and no padding
 
 

@@ -5,15 +5,8 @@ from __future__ import annotations
 #: How the names of findings begin that tell where it is wrong, and not why.
 WEAK = (
     *("fails-", "only-", "not-general", "generator-unused", "wrong-names"),
-    *(
-        "one-place",
-        "last-entry-wrong",
-        "ends-elsewhere",
-        "some-missing",
-        "too-many",
-        "entries-differ",
-        "stops-too-early",
-    ),
+    *("one-place", "last-entry-wrong", "ends-elsewhere"),
+    *("some-missing", "too-many", "entries-differ", "stops-too-early"),
 )
 #: How the slugs of relations begin that name a symptom: two slips that explain the answer in full say more.
 SYMPTOMS = (

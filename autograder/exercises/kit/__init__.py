@@ -94,7 +94,7 @@ from .arguments import Activation, Device, DevicePart, HostFunction, Rng
 from .boxes import black_box, refuse_unlike
 from .cases import Cases
 from .declare import exercise
-from .experiments import difference
+from .experiments import difference, lacks, named, parted
 from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .inputs import (
     Drawn,
@@ -144,10 +144,13 @@ __all__ = [
     "every_second_row",
     "exercise",
     "ids",
+    "lacks",
     "length",
     "mask",
+    "named",
     "normal",
     "other_order",
+    "parted",
     "profile",
     "random_mask",
     "refuse_unlike",

@@ -1,11 +1,31 @@
-"""What a hunt's own calls could show: for exercises that hand over a function to be found out by asking it."""
+"""What a wrong case shows: of the calls of a hunt, of a list that goes on otherwise than is due."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+
+from .records import Case, Sent
 
 #: A share of the largest number: two outputs that differ by no more agree.
 SHARE = 1e-6
+
+
+def named(call: Case | Sent, names: Sequence[str]) -> dict[str, Any]:
+    """The arguments of a case, or of a call, by their names."""
+    return dict(zip(names, call.args, strict=False)) | dict(call.kwargs)
+
+
+def parted(answered: list[int], due: list[int]) -> int | None:
+    """The first place at which two lists hold different numbers; None where one only goes on."""
+    return next((place for place, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
+
+
+def lacks(answered: list[int], due: list[int], last: int) -> bool:
+    """Is all there but the last number that is due, and is it this one?"""
+    return answered == due[:-1] and due[-1:] == [last]
 
 
 def difference(found: np.ndarray, other: np.ndarray) -> str:

@@ -66,7 +66,8 @@ def cases(case):
     yield case("all three", "values far from 0", **drawn)
     drawn = case.draw()
     drawn["Q"][0] = 0.0
-    drawn["Q"][1] *= 5 * math.sqrt(drawn["d_k"]) / np.ptp(drawn["K"] @ drawn["Q"][1])
+    below, highest = np.sort(drawn["K"] @ drawn["Q"][1])[-2:]
+    drawn["Q"][1] *= 7 * math.sqrt(drawn["d_k"]) / (highest - below)
     yield case("all three", "a query that is nearly sure beside one that is not", **drawn)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kit import Case, DevicePart, Sent
+from ..kit import Case, DevicePart, Sent, named
 
 NAMES = ("Q", "K", "V")
 #: A row that moves by more than this share of its size leaks; rounding moves it by far less.
@@ -37,8 +37,8 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
     """Whether any two calls show a leak, and how large it is there."""
     if not isinstance(answered, (bool, np.bool_)) or bool(answered) == leaks:
         return ""
-    named = [dict(zip(NAMES, each.args, strict=False)) | dict(each.kwargs) for each in sent]
-    calls = [Attended(each, output_of(case.args[0], each)) for each in named if sorted(each) == sorted(NAMES)]
+    by_name = [named(each, NAMES) for each in sent]
+    calls = [Attended(each, output_of(case.args[0], each)) for each in by_name if sorted(each) == sorted(NAMES)]
     moves = [move for one, other in itertools.combinations(calls, 2) if (move := moved(one, other)) is not None]
     if not moves:
         return ""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..kit import Case, Sent, difference
+from ..kit import Case, Sent, difference, named
 from .suspects import SUSPECTS
 
 
@@ -20,7 +20,7 @@ def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, 
     def experiment(case: Case, suspect: Any, answered: Any, sent: Sequence[Sent]) -> str:
         if len(sent) != 1 or not isinstance(answered, str) or answered not in SUSPECTS or answered == suspect:
             return ""
-        given = dict(zip(names, sent[0].args, strict=False)) | dict(sent[0].kwargs)
+        given = named(sent[0], names)
         if sorted(given) != sorted(names):
             return ""
         inputs = [torch.from_numpy(v) if isinstance(v, np.ndarray) else v for v in (given[name] for name in names)]

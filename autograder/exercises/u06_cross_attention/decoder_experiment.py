@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..kit import Case, Sent, difference
+from ..kit import Case, Sent, difference, named
 
 Layer = Callable[..., torch.Tensor]
 Inputs = Mapping[str, Any]
@@ -28,8 +28,7 @@ def told_by(
     def experiment(case: Case, wrong: Any, answered: Any, sent: Sequence[Sent]) -> str:
         if not isinstance(answered, (bool, np.bool_)) or bool(answered) == wrong or not sent:
             return ""
-        calls = [dict(zip(names, each.args, strict=False)) | dict(each.kwargs) for each in sent]
-        calls = [{"source_mask": None, **inputs} for inputs in calls]
+        calls = [{"source_mask": None, **named(each, names)} for each in sent]
         gaps = [_gap(case.args[0], right, inputs) for inputs in calls]
         if not wrong:
             return "" if any(gaps) else "To each of your calls this decoder answers as the course's does, to rounding."

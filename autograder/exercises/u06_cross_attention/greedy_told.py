@@ -5,18 +5,17 @@ from typing import Any
 
 import numpy as np
 
-from ..kit import Case, Sent
+from ..kit import Case, Sent, lacks, named, parted
 
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
     """Of the first token that is another one than is due, or of a text that ends too early."""
-    given = dict(zip(("next_logits", "start", "end", "max_len"), case.args, strict=False)) | dict(case.kwargs)
+    given = named(case, ("next_logits", "start", "end", "max_len"))
     if not isinstance(answered, list) or not all(type(token) is int for token in answered):
         return ""
-    at = next((i for i, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
+    at = parted(answered, due)
     if at is None:
-        lacks_end = len(due) == len(answered) + 1 and due[-1] == given["end"]
-        return "The text lacks its last token, which is `end`." if lacks_end else ""
+        return "The text lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
     if at == 0:
         return "The text does not begin with `start`."
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]

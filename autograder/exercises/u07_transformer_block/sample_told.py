@@ -5,19 +5,19 @@ from typing import Any
 
 import numpy as np
 
-from ..kit import Case, Sent
+from ..kit import Case, Sent, lacks, named, parted
 
 NAMES = ("next_logits", "prompt", "end", "max_len", "temperature", "top_p")
 
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
     """Of the first token that is another one than is due."""
-    given = dict(zip(NAMES, case.args, strict=False)) | dict(case.kwargs)
+    given = named(case, NAMES)
     if not isinstance(answered, list) or not all(type(token) is int for token in answered):
         return ""
     if answered == due[: len(answered)] and given["end"] not in answered[len(given["prompt"]) :]:
         return _stopping(given, answered, due)
-    at = next((i for i, (one, other) in enumerate(zip(answered, due, strict=False)) if one != other), None)
+    at = parted(answered, due)
     if at is None or at < len(given["prompt"]):
         return ""
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
@@ -44,7 +44,7 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
 def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
     """Of a text that is right as far as it goes, and ends before its end."""
     new = len(answered) - len(given["prompt"])
-    if len(due) == len(answered) + 1 and due[-1] == given["end"]:
+    if lacks(answered, due, given["end"]):
         return "The text lacks its last token, which is `end`."
     within = " (`end` stands in the prompt, where it says nothing)" if given["end"] in given["prompt"] else ""
     return (

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kit import Case, Sent
+from ..kit import Case, Sent, named
 from .texts_with_gaps import matches, steps_back
 
 KINDS = ("previous", "induction")
@@ -15,7 +15,7 @@ MOST = 0.6
 
 def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str:
     """Of the first list that is wrong: a head that is missing, or one that is named and not due."""
-    given = dict(zip(("patterns", "tokens"), case.args, strict=False)) | dict(case.kwargs)
+    given = named(case, ("patterns", "tokens"))
     patterns, tokens = (np.asarray(given[name]) for name in ("patterns", "tokens"))
     places = steps_back(len(tokens), 1), matches(tokens)
     if not isinstance(answered, tuple) or len(answered) != len(KINDS):

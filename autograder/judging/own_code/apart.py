@@ -134,11 +134,13 @@ def _rest(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Va
 def _leaves_a_rest(values: Values, node: ast.BinOp) -> bool | None:
     """None where it is not known."""
     latest = {number: array for number, value in values if (array := as_array(value)) is not None and array.size == 1}
-    sides = [side.value if isinstance(side, ast.Constant) else latest.get(getattr(side, "number", -1)) for side in
-             (node.left, node.right)]  # fmt: skip
-    if any(side is None for side in sides) or not float(sides[1]):
+    above, below = (
+        as_array(side.value) if isinstance(side, ast.Constant) else latest.get(getattr(side, "number", -1))
+        for side in (node.left, node.right)
+    )
+    if above is None or below is None or not below.any():
         return None
-    return float(sides[0]) % float(sides[1]) != 0
+    return bool((above % below).any())
 
 
 def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values], case: Case) -> Finding | None:

@@ -98,6 +98,8 @@ def _plus(node: ast.expr, shift: int) -> ast.expr:
 
 
 def _of_axis(node: ast.Call, name: str, method: bool, named: Sequence[str]) -> Iterator[Mend]:
+    if isinstance(node.func, ast.Name) and name in ("min", "max"):  # Python's own: what else is handed in is no axis
+        return
     position = 0 if method else 1
     keyword = next((k for k in node.keywords if k.arg in ("axis", "dim")), None)
     positional = keyword is None and name in ALONG and len(node.args) > position

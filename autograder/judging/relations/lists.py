@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...data import Finding
+from ...exercises.kit.experiments import parted
 from ..posed import Evidence
 
 Pairs = list[tuple[list, list]]
@@ -70,18 +71,14 @@ def _of_sequences(found: Pairs) -> tuple[str, str] | None:
             "all entries are right as far as they go, but the list stops too early in some cases, in others too late."
         )
         return "ends-elsewhere", text
-    parted = [next((i for i, (a, b) in enumerate(zip(*pair, strict=False)) if a != b), None) for pair in found]
-    if None not in parted and any(len(value) != len(right) for value, right in found):
-        lead = f"an entry is another one than is due, at the earliest at place {min(parted)} (counted from 0)"
+    places = [parted(*pair) for pair in found]
+    if None not in places and any(len(value) != len(right) for value, right in found):
+        lead = f"an entry is another one than is due, at the earliest at place {min(places)} (counted from 0)"
         return "entries-differ", f"{lead}. How is it chosen? Where the list ends follows from that."
     if all(len(value) == len(right) and value[:-1] == right[:-1] for value, right in found):
         return "last-entry-wrong", "all entries are right but the last one. What comes there, and when?"
     if all(value and right[-len(value) :] == value for value, right in found):
         return "begins-too-late", "the end of the right list stands there, and its beginning is missing."
-    if all(len(value) == len(right) for value, right in found):
-        places = {
-            next(i for i, (a, b) in enumerate(zip(value, right, strict=True)) if a != b) for value, right in found
-        }
-        if len(places) == 1:
-            return "one-place", f"the lists part at place {places.pop()} (counted from 0), in every case that is wrong."
+    if all(len(value) == len(right) for value, right in found) and len(set(places)) == 1:
+        return "one-place", f"the lists part at place {places[0]} (counted from 0), in every case that is wrong."
     return None
