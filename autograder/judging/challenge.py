@@ -37,26 +37,37 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     drawn = list(exercise.draw(generator))
     if not drawn:
         raise ValueError(f"{exercise.name}: draw made no case")
-    cases = _with_twin(drawn, exercise.reference)
+    cases, general = _with_twin(drawn, exercise.reference), _asked_everywhere(exercise, seed, drawn[0])
     if exercise.library == "torch":
-        cases = [_with_leeway(case) for case in cases]
+        cases, general = ([_with_leeway(case) for case in each] for each in (cases, general))
     if GRADIENTS in exercise.credit:
         cases.append(_gradient_case(cases[0]))
     if isinstance(exercise.returns, Leaf) and exercise.returns.kind == "bool":
         # Whoever counts the calls could else answer yes or no by the place alone.
         cases = [cases[index] for index in generator.permutation(len(cases))]
-    posed = Posed(exercise, cases, partial(outcome, library=exercise.library), Again(exercise.library))
+    posed = Posed(exercise, [*cases, *general], partial(outcome, library=exercise.library), Again(exercise.library))
     criteria = {case.criterion for case in cases}
     for criterion in sorted(criteria ^ set(exercise.credit)):
         lacking = "credit gives it no share" if criterion in criteria else "draw made no case of it"
         raise ValueError(f"{exercise.name}: the criterion {criterion!r}: {lacking}")
-    for case, expected in zip(cases, posed.expected, strict=True):
+    for case, expected in zip(posed.cases, posed.expected, strict=True):
         if (expected.failure is None) != (case.raises is None):
             wanted = "nothing (raises=None)" if case.raises is None else "an exception (raises)"
             found = f"raised {expected.failure}" if expected.failure else "returned"
             raise ValueError(f"{exercise.name}, {case.label!r}: the case wants {wanted}; the reference {found}")
     posed.probes = _probes(exercise, seed)
+    posed.keep_own(len(cases))
     return posed
+
+
+def _asked_everywhere(exercise: Exercise, seed: int, plainest: Case) -> list[Case]:
+    """What every exercise is asked beside its own cases, where the reference takes it."""
+    if exercise.general is None:
+        return []
+    generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), 2])
+    drawn = exercise.general(generator, plainest)
+    posed = Posed(exercise, drawn, partial(outcome, library=exercise.library), Again(exercise.library))
+    return [case for case, expected in zip(drawn, posed.expected, strict=True) if expected.failure is None]
 
 
 def _probes(exercise: Exercise, seed: int) -> Posed | None:

@@ -48,7 +48,7 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], further: Further
         return verdict
     if posed.probes is not None and verdict.mistake in VAGUE:
         verdict = judge(posed, answer, ask(posed.probes))
-    return verdict if further is None else further(posed, answer, verdict)
+    return verdict if further is None else further(*_explained(posed, answer), verdict)
 
 
 def judge(posed: Posed, answer: Answer, probed: Answer | None = None) -> Verdict:
@@ -84,6 +84,8 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
         message = f"Right: all {len(calls)} hidden cases pass."
         return Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
 
+    posed, answer = _explained(posed, answer)
+    calls, problems = calls[: len(posed.cases)], problems[: len(posed.cases)]
     name, (finding, seen) = "wrong", _diagnose(posed, calls, problems, conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
@@ -104,6 +106,17 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     advice, earned = finding.text or ("" if raised else seen), _score(posed, criteria)
     found = Verdict(exercise.unit, exercise.name, 1.0, earned, name, finding.slug, message, criteria, advice)
     return replace(found, raised=raised, where=first_where(posed, calls, problems) if seen else None)
+
+
+def _explained(posed: Posed, answer: Answer) -> tuple[Posed, Answer]:
+    """What is to be explained: the exercise's own cases, if one of them is wrong, and else all that is asked.
+
+    An axis of one entry forgives a lot, and what it lets pass says nothing of an answer.
+    """
+    count = len(posed.own.cases)
+    if not any(problems_of(posed.own, all_in_our_terms(posed.own, answer.calls[:count]))):
+        return posed, answer
+    return posed.own, replace(answer, calls=answer.calls[:count])
 
 
 def _is_whole(posed: Posed, answer: Answer) -> bool:

@@ -45,6 +45,8 @@ class Posed:
         self._mistaken: dict[str, list[Outcome]] = {}
         #: The exercise with cases of equal sizes, where it has any: what else is asked of a wrong answer.
         self.probes: Posed | None = None
+        #: The exercise without the cases that every exercise is asked: enough to explain what is wrong in its own.
+        self.own: Posed = self
         self._varied: dict[tuple[str, int], Outcome] = {}
         #: What was found out about this posing and is asked for again.
         self.notes: dict[Any, Any] = {}
@@ -70,10 +72,19 @@ class Posed:
 
     def part(self, indices: Sequence[int]) -> Posed:
         """The same exercise with some of its cases, each to be asked once."""
+        part = self._with([replace(self.cases[index], once=True) for index in indices], indices)
+        part.probes, part._mistaken, part._weighed = None, self._mistaken, True
+        return part
+
+    def keep_own(self, count: int) -> None:
+        """The first cases, so many, are the exercise's own."""
+        if count < len(self.cases):
+            self.own = self._with(self.cases[:count], range(count))
+
+    def _with(self, cases: list[Case], indices: Sequence[int]) -> Posed:
         part = copy(self)
-        part.cases = [replace(self.cases[index], once=True) for index in indices]
-        part.expected = [self.expected[index] for index in indices]
-        part.probes, part.notes, part._varied, part._weighed = None, {}, {}, True
+        part.cases, part.expected = cases, [self.expected[index] for index in indices]
+        part.own, part.notes, part._varied, part._mistaken = part, {}, {}, {}
         return part
 
     def mistaken(self, slug: str) -> list[Outcome]:

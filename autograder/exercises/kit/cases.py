@@ -13,8 +13,6 @@ from .inputs import Drawn, size
 from .records import Case, Raises
 from .sizes import draw_sizes, factors, length
 
-#: The criterion of cases that are asked for no marks.
-EQUAL_SIZES = "equal sizes"
 Layout = Callable[[np.ndarray], np.ndarray]
 
 
@@ -92,18 +90,21 @@ class Cases:
         watch = length(str(watch), sizes)
         return Case(criterion, words, args, kwargs, sizes, rtol, raises, quiet, gradient, watch, lines, once)
 
-    def of_equal_sizes(self) -> list[Case]:
-        """Two ordinary cases in which all sizes coincide that can: 4, and 2 for the factors of a product.
+    @property
+    def sizes(self) -> list[str]:
+        """The names of all sizes that the annotations speak of."""
+        return sorted(self._known)
 
-        None where there are no two sizes that could be taken for each other, and none of a function that is handed
-        nothing but sizes: of equal ones, many a formula gives the same.
-        """
-        if len(self._known) < 2 or (self._drawn and all(value.number for value in self._drawn.values())):
-            return []
+    @property
+    def factors(self) -> set[str]:
+        """Those that stand in a product, such as h and d_head of "h*d_head"."""
         axes = [axis for value in self._drawn.values() for axis in value.axes]
-        inner = {name for axis in axes if "*" in axis for name in factors(axis)}
-        sizes = {name: 2 if name in inner else 3 if name == "B" else 4 for name in self._known}
-        return [self(EQUAL_SIZES, "sizes that are equal", **sizes) for _ in range(2)]
+        return {name for axis in axes if "*" in axis for name in factors(axis)}
+
+    @property
+    def of_numbers(self) -> bool:
+        """Whether the function is handed nothing but sizes."""
+        return bool(self._drawn) and all(value.number for value in self._drawn.values())
 
     def _draw(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, int]]:
         """(arguments by name, sizes by name)."""

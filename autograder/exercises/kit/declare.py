@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from .cases import Cases
+from .everywhere import EDGES, everywhere, of_equal_sizes
 from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .mistakes import Row, read_rows
 from .records import Case, Exercise, Leaf, Sent, Symptom
@@ -24,6 +26,7 @@ def exercise(
     core: str,
     sizes: Sequence[int] = SMALL,
     ranges: Mapping[str, Sequence[int]] | None = None,
+    least: Mapping[str, int] | None = None,
     slipped: Callable[..., Any] | None = None,
     library: str = "numpy",
     forbidden: tuple[str, ...] | None = None,
@@ -43,6 +46,7 @@ def exercise(
     credit: criterion -> share of the points, summing to 1, in the order in which students read them.
     core: the first of them, without which nothing is earned.
     sizes, ranges: what sizes are drawn from, and some of them by name.
+    least: sizes that cannot be 1 where all others are, such as those that must be even.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
     library, not_from, contains, plain, counted, made, experiment, examine: as in `Exercise`.
@@ -53,13 +57,23 @@ def exercise(
 
     @wraps(cases)
     def draw(rng: np.random.Generator) -> list[Case]:
-        return list(cases(Cases(reference, rng, sizes, ranges or {}, library)))
+        return list(cases(case(rng)))
+
+    def case(rng: np.random.Generator) -> Cases:
+        return Cases(reference, rng, sizes, ranges or {}, library)
 
     def probes(rng: np.random.Generator) -> list[Case]:
         try:
-            return Cases(reference, rng, sizes, ranges or {}, library).of_equal_sizes()
+            return of_equal_sizes(case(rng))
         except (TypeError, ValueError):  # its cases say more than the annotations do
             return []
+
+    def general(rng: np.random.Generator, plainest: Case) -> list[Case]:
+        found = []
+        with contextlib.suppress(TypeError, ValueError):
+            for each in everywhere(case(rng), plainest, EDGES if EDGES in credit else core, least or {}):
+                found.append(each)
+        return found
 
     usual = NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS
     return Exercise(
@@ -69,6 +83,7 @@ def exercise(
         reference=reference,
         draw=draw,
         probes=probes,
+        general=general if examine is None and experiment is None else None,
         credit=credit,
         mistakes=read_rows(mistakes, slipped),
         forbidden=usual if forbidden is None else forbidden,

@@ -118,6 +118,7 @@ class Exercise:
     not_from: earlier functions that would do this exercise: the course's never stand in here for a student's.
     contains: functions of the same unit whose work a right answer to this one has done as well.
     probes: makes cases in which sizes coincide, for no marks: an answer that takes one size for another runs there.
+    general: makes, beside its first case, the cases that every exercise is asked.
     plain: the function as a student would write it, from plain functions of earlier exercises where it is made of
         them: an answer that a small change of it gives as well is told that change.
     counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
@@ -140,6 +141,7 @@ class Exercise:
     not_from: tuple[str, ...] = ()
     contains: tuple[str, ...] = ()
     probes: Callable[[np.random.Generator], Sequence[Case]] | None = None
+    general: Callable[[np.random.Generator, Case], Sequence[Case]] | None = None
     plain: Callable[..., Any] | None = None
     counted: tuple[str, ...] = ()
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None

@@ -129,6 +129,7 @@ EXERCISE = exercise(
     slipped=stepped,
     library="torch",
     ranges={"step": range(2, 6)},
+    least={"step": 2},
     forbidden=(
         *NOT_IN_TORCH_UNITS, "torch.optim", "aten._fused_adamw_", "aten._fused_adam_", "aten._foreach_adamw",
     ),

@@ -187,6 +187,7 @@ EXERCISE = exercise(
     plain=plain,
     sizes=range(2, 7),
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
+    least={"d_head": 2},
     slipped=block,
     library="torch",
     contains=("rotate", "rms_norm", "swiglu", "sliding_window_mask"),

@@ -129,6 +129,7 @@ EXERCISE = exercise(
     plain=plain,
     sizes=range(2, 8),
     ranges={"d": (6, 8, 10, 12)},
+    least={"d": 2},
     slipped=turned,
     library="torch",
 )

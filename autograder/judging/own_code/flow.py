@@ -164,8 +164,12 @@ class Flow:
         """The steps that its numbers go into."""
         waiting: list[ast.AST] = [node]
         names: set[str] = set()
+        met: set[ast.AST] = set()
         while waiting:
             below = waiting.pop()
+            if below in met:  # a function may call itself
+                continue
+            met.add(below)
             above = self._parents.get(below)
             if isinstance(above, ast.Tuple) and isinstance(self._parents.get(above), ast.Assign):
                 above = self._parents[above]
