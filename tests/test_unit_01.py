@@ -47,16 +47,11 @@ def parameters_by_matrix(d_model, d_head, n_heads, n_layers):
     return count * n_heads * n_layers
 
 
-def memory_by_descent(keys, values):
-    """Downhill from a memory of zeros, which never leaves the space of the keys: of all minima it ends in the least."""
+def memory_by_normal_equations(keys, values):
+    """(K^T K) S = K^T V, in the directions in which the keys lie."""
     strengths, directions = np.linalg.eigh(keys.T @ keys)
     kept = directions[:, strengths > 1e-12 * strengths.max()]
-    keys = keys @ kept @ kept.T  # what rounding alone put there is gone
-    S = np.zeros((keys.shape[1], values.shape[1]))
-    step = 1 / np.linalg.norm(keys, 2) ** 2
-    for _ in range(3000):
-        S += step * keys.T @ (values - keys @ S)
-    return S
+    return kept @ np.linalg.solve(kept.T @ keys.T @ keys @ kept, kept.T @ keys.T @ values)
 
 
 SECOND_ROUTES = {
@@ -66,7 +61,7 @@ SECOND_ROUTES = {
     "project_token": token_loops,
     "low_rank_value": low_rank_outer,
     "attention_parameters": parameters_by_matrix,
-    "linear_memory": memory_by_descent,
+    "linear_memory": memory_by_normal_equations,
 }
 
 
@@ -82,7 +77,10 @@ def test_the_reference_agrees_with_a_second_route(name):
                 expected.value if isinstance(got, tuple) else (expected.value,),
                 strict=True,
             ):
-                np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-9, err_msg=case.label)
+                if isinstance(other, int):
+                    assert one == other, case.label
+                else:
+                    np.testing.assert_allclose(one, other, rtol=case.rtol or 1e-9, atol=1e-9, err_msg=case.label)
 
 
 def talks(function):
@@ -139,13 +137,11 @@ RIGHT = {
         talks(lambda X, down, up: np.linalg.multi_dot([np.float64(X), down, up])),
     ],
     "linear_memory": [
-        memory_by_descent,
+        memory_by_normal_equations,
         talks(lambda keys, values: np.linalg.pinv(np.float64(keys), rcond=1e-6) @ values),
     ],
     "attention_parameters": [
         parameters_by_matrix,
-        lambda *sizes: np.int64(4 * math.prod(sizes)),
-        lambda *sizes: np.array(4 * math.prod(sizes), dtype=np.int64),
         lambda a, b, c, d: 2 * a * b * c * d + 2 * b * a * d * c,
         talks(lambda *sizes: sum(math.prod(sizes) for _ in "qkvo")),
     ],
@@ -220,9 +216,9 @@ def test_the_memory_is_stated_by_its_two_conditions():
             keys, values = (np.float64(value) for value in case.args)
             scale = np.abs(keys).max() * np.abs(values).max() * len(keys)
             small = 1e-8 if case.criterion == "rounded keys" else 1e-10
-            assert np.abs(keys.T @ (keys @ expected.value - values)).max() < small * scale, case.label
+            assert np.abs(keys.T @ (keys @ expected.value - values)).max() <= small * scale, case.label
             beside = expected.value - np.linalg.pinv(keys, rcond=1e-6) @ (keys @ expected.value)
-            assert np.abs(beside).max() < 1e-10 * np.abs(expected.value).max(), case.label
+            assert np.abs(beside).max() <= 1e-10 * np.abs(expected.value).max(), case.label
 
 
 @pytest.mark.parametrize("size", [0.0, 5e-324, 1e-160, 1e150, 1e200, 1e300, 1.7e308])

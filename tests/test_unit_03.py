@@ -307,16 +307,6 @@ def leaks_huge(attend, Q, K, V):
     return np.any([_future(attend, Q, K, V, change, i, slice(i, None)) for i in range(1, len(K))])
 
 
-def leaks_entrywise(attend, Q, K, V):
-    before = attend(Q, K, V)
-    for i in range(len(Q) - 1):
-        later = np.where(np.arange(len(Q))[:, None] > i, 2.0, 0.0)
-        after = attend(V=V + later, K=K + later, Q=Q)
-        if not np.allclose(after[: i + 1], before[: i + 1], rtol=1e-6, atol=0):
-            return True
-    return False
-
-
 def leaks_by_the_worst_row(attend, Q, K, V):
     before = attend(Q, K, V)
     size, worst = np.abs(before).max(axis=1) + 1e-300, 0.0
@@ -387,7 +377,7 @@ RIGHT = {
         attention_flattened,
         attention_in_float64,
     ],
-    "leaks_future": [leaks_mirrored, leaks_one_at_a_time, leaks_huge, leaks_entrywise, leaks_by_the_worst_row],
+    "leaks_future": [leaks_mirrored, leaks_one_at_a_time, leaks_huge, leaks_by_the_worst_row],
     "next_token_pairs": [pairs_views, pairs_loops, pairs_take, pairs_roll, pairs_transposed],
 }
 ANSWERS = [pytest.param(name, answer, id=f"{name}-{i}") for name in RIGHT for i, answer in enumerate(RIGHT[name])]

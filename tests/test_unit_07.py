@@ -183,6 +183,8 @@ def test_sample_draws_by_hand():
         for case, expected in zip(posed.cases, posed.expected, strict=True):
             next_logits, prompt, end, max_len, temperature, top_p, rng = case.args
             generator, tokens = torch.Generator().manual_seed(rng.seed), list(prompt)
+            if rng.used:
+                torch.rand(1, generator=generator)
             while len(tokens) < max_len and (len(tokens) == len(prompt) or tokens[-1] != end):
                 logits = [float(logit) for logit in next_logits(list(tokens))]
                 if temperature == 0:

@@ -250,6 +250,8 @@ def same(one: Any, other: Any, rtol: float) -> bool:
         return (one is None and other is None) or (isinstance(one, str) and isinstance(other, str) and one == other)
     if isinstance(one, (tuple, list)) or isinstance(other, (tuple, list)):
         return False
+    if type(one) is int and type(other) is int:  # of any size
+        return one == other
     one, other = np.asarray(one), np.asarray(other)
     if one.shape != other.shape or one.dtype.kind not in WORDS or other.dtype.kind not in WORDS:
         return False

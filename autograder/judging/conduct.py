@@ -16,11 +16,9 @@ from ..data import Answer, Call, Finding, HostCall
 from ..exercises.kit.arguments import Rng
 from ..worker.values import is_list_of_numbers, leaves, map_leaves
 from .compare import same
+from .draws import generator_of, misdrawn, why_not_repeatable
 from .hunts import of_its_calls
 from .posed import Posed
-
-#: What draws from each global generator, for those who wrote it.
-GLOBAL = {"NumPy": "NumPy's global generator", "torch": "torch's global generator", "Python": "Python's `random`"}
 
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -36,73 +34,13 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
             text = "Asked twice with the same inputs, it answers differently: "
-            return Finding("not-repeatable", text + _why_not_repeatable(posed, calls))
+            return Finding("not-repeatable", text + why_not_repeatable(posed, calls))
         if call.later is None and case.once:
             continue
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
             text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
             return Finding("earlier-result-changed", text)
-    return _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) if _generator(posed) else None
-
-
-def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """It draws from the generator that it is handed where nothing is left to chance."""
-    for index, call in enumerate(calls):
-        if call.drew and call.failure is None and not _is_drawn_from(posed, index):
-            text = (
-                f"In the case “{posed.cases[index].label}” it draws from `{_generator(posed)}`, where nothing is left "
-            )
-            return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
-    return None
-
-
-def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
-    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
-    if len(drawn) < 2 or any(calls[index].drew is not False for index in drawn):
-        return None
-    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
-        return None
-    name = _generator(posed)
-    text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
-    return Finding("generator-not-moved", text)
-
-
-def _is_drawn_from(posed: Posed, index: int) -> bool:
-    """Whether the reference draws from a generator that a case hands over."""
-    key = ("draws", index)
-    if key not in posed.notes:
-        moved: list[bool] = []
-
-        def reference(*args: Any, **kwargs: Any) -> Any:
-            sources = [
-                each
-                for each in (*args, *kwargs.values())
-                if hasattr(each, "get_state") or hasattr(each, "bit_generator")
-            ]
-            before = [_state(each) for each in sources]
-            value = posed.exercise.reference(*args, **kwargs)
-            moved.append([_state(each) for each in sources] != before)
-            return value
-
-        posed.ask(reference, posed.cases[index])
-        posed.notes[key] = any(moved) or not moved
-    return posed.notes[key]
-
-
-def _state(source: Any) -> str:
-    return str(source.get_state().tolist() if hasattr(source, "get_state") else source.bit_generator.state)
-
-
-def _why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
-    drawn = [] if _hands_over(posed) else [GLOBAL[name] for call in calls for name in call.randomness]
-    generator = _generator(posed)
-    if drawn:
-        instead = f" `{generator}` is handed in for that." if generator else ""
-        return f"it draws from {' and '.join(drawn)}.{instead}"
-    if generator and not any(call.drew for call in calls):
-        return f"it never draws from `{generator}`, which it is handed."
-    return "it keeps something from call to call, or draws random numbers that it is not handed."
+    return misdrawn(posed, calls)
 
 
 def _unchanged(before: Any, after: Any) -> bool:
@@ -127,17 +65,6 @@ def _names(posed: Posed) -> list[str]:
 def _name(posed: Posed, place: int | str) -> str:
     names = _names(posed)
     return names[place] if isinstance(place, int) and place < len(names) else str(place)
-
-
-def _generator(posed: Posed) -> str:
-    """The name of the generator that is handed over, if one is."""
-    places = [place for place, value in enumerate(posed.cases[0].args) if isinstance(value, Rng)]
-    return _name(posed, places[0]) if places else ""
-
-
-def _hands_over(posed: Posed) -> bool:
-    """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
-    return any(hasattr(value, "device") for case in posed.cases for value in case.args)
 
 
 # ------------------------------------------------------------------------------------------------- functions handed in
@@ -188,7 +115,7 @@ def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | No
 
 def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
     """The generator that is handed over stays as it was, in cases whose right answer depends on it."""
-    name = _generator(posed)
+    name = generator_of(posed)
     if not name or any(calls[index].drew is not False for index in wrong):
         return None
     for index in wrong[:3]:

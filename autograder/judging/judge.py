@@ -7,14 +7,15 @@ never an expected number.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
 
 from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Criterion, Finding, Verdict
 from ..exercises.kit.records import CONDUCT_SHARE
-from .compare import Problem
+from ..worker.values import leaves
+from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .conduct import misconduct, miscounted, never_called, observed
 from .posed import Posed
 from .problems import all_in_our_terms, problems_of
@@ -92,7 +93,7 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
         finding = never
     elif probed is not None:
         core = [problem for case, problem in zip(posed.cases, problems, strict=True) if case.criterion == exercise.core]
-        finding = _of_probes(posed, probed, finding, ordinary_right=None in core)
+        finding = _of_probes(posed, calls, probed, finding, ordinary_right=None in core)
     if never is None:
         finding = _with_observed(posed, answer, calls, problems, finding)
     raised = _raised(posed, calls, problems)
@@ -227,8 +228,8 @@ def _with_observed(
     return Finding(finding.slug if known else found.slug, f"{found.text} {finding.text}".strip())
 
 
-def _of_probes(posed: Posed, probed: Answer, finding: Finding, ordinary_right: bool) -> Finding:
-    """What the cases of equal sizes tell, or what was found without them."""
+def _of_probes(posed: Posed, asked: Sequence[Call], probed: Answer, finding: Finding, ordinary_right: bool) -> Finding:
+    """What the cases of equal sizes tell, or what was found without them. asked: the calls of the other cases."""
     probes = posed.probes
     calls = all_in_our_terms(probes, probed.calls)
     if probed.status != "answered" or len(calls) < len(probes.cases) or any(call.failure for call in calls):
@@ -245,7 +246,24 @@ def _of_probes(posed: Posed, probed: Answer, finding: Finding, ordinary_right: b
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
         return finding
-    return finding if found is None else replace(found, text=f"{found.text} (Seen where sizes are equal.)")
+    if found is None or _is_refuted(posed, asked, found.slug):
+        return finding
+    return replace(found, text=f"{found.text} (Seen where sizes are equal.)")
+
+
+def _is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None) -> bool:
+    """Does a known mistake answer otherwise than the student in a case in which both have an answer of one shape?"""
+    if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
+        return False
+    for case, call, mistaken in zip(posed.cases, calls, posed.mistaken(slug), strict=False):
+        if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
+            continue
+        pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
+        if all(np.shape(one) == np.shape(other) for one, other in pairs) and not all(
+            same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs
+        ):
+            return True
+    return False
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:

@@ -73,6 +73,7 @@ RELATIONS: tuple[Relation, ...] = (
     coverage.remembers,
     form.returns_input,
     numbers.through_a_float,
+    numbers.wraps_around,
     numbers.imprecise,
     numbers.constant_factor,
     order.transposed,

@@ -1062,13 +1062,13 @@ def kv_cache_bytes__right_layer_loop(n_layers, n_kv_heads, d_head, n_tokens, bat
     return total
 
 
-def kv_cache_bytes__right_numpy_int64(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """np.int64."""
+def kv_cache_bytes__wrong_numpy_int64(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """np.int64, which begins again at 2**63."""
     return np.prod(np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64))
 
 
-def kv_cache_bytes__right_zero_d_tensor(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """A 0-d int64 tensor."""
+def kv_cache_bytes__wrong_zero_d_tensor_of_64_bits(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """A 0-d int64 tensor, which begins again at 2**63."""
     return torch.tensor([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value]).prod()
 
 
@@ -1078,8 +1078,8 @@ def kv_cache_bytes__right_shift(n_layers, n_kv_heads, d_head, n_tokens, batch=1,
     return per_token * (batch * n_tokens)
 
 
-def kv_cache_bytes__right_meta_tensors(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """Counts the elements of meta tensors, which need no memory."""
+def kv_cache_bytes__wrong_meta_tensors_of_64_bits(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """Counts the elements of meta tensors, which need no memory, but hold no more than 2**63 of them."""
     K = torch.empty(n_layers, batch, n_kv_heads, n_tokens, d_head, device="meta")
     V = torch.empty_like(K)
     return (K.numel() + V.numel()) * bytes_per_value

@@ -166,7 +166,7 @@ def layer_norm__right_exp_log(x, gamma, beta, eps=1e-5):
     return beta + gamma * ((x - mu) * torch.exp(-log_scale / 2))
 
 
-def layer_norm__right_square_of_the_root(x, gamma, beta, eps=1e-5):
+def layer_norm__wrong_square_of_the_root(x, gamma, beta, eps=1e-5):
     """The standard deviation first, squared again under the root: its slope is lost at a token of equal features."""
     sigma = ((x - x.mean(-1, keepdim=True)) ** 2).mean(-1, keepdim=True).sqrt()
     return (x - x.mean(-1, keepdim=True)) / (sigma**2 + eps) ** 0.5 * gamma + beta
@@ -1176,7 +1176,7 @@ def post_norm_block__right_erfc_mask_expanded(X, params, n_heads, mask=None):
     return layer_norm__right_plain(Y + Z, params["gamma_2"], params["beta_2"], eps=1e-5)
 
 
-def post_norm_block__right_minus_infinity(X, params, n_heads, mask=None):
+def post_norm_block__wrong_minus_infinity(X, params, n_heads, mask=None):
     """The attention written out, with -inf where nothing may be attended to."""
     p, (B, n, _) = params, X.shape
     Q, K, V = ((X @ p[k]).unflatten(-1, (n_heads, -1)).transpose(1, 2) for k in ("W_Q", "W_K", "W_V"))
@@ -2002,7 +2002,7 @@ def transformer_logits__wrong_one_hot_float32(tokens, params, n_heads):
 # ------------------------------------------------------------------------------------------------------- bits_per_token
 
 
-def bits_per_token__right_boolean_index(logits, targets, mask):
+def bits_per_token__wrong_boolean_index(logits, targets, mask):
     """Only the tokens that count are looked at; their own logit is set against the logsumexp."""
     rows, wanted = logits[mask], targets[mask]
     if not len(rows):
@@ -2048,7 +2048,7 @@ def bits_per_token__right_differences(logits, targets, mask):
     return torch.logsumexp(rows - rows.gather(1, targets[mask].view(-1, 1)), 1).mean() / math.log(2.0)
 
 
-def bits_per_token__right_base_two(logits, targets, mask):
+def bits_per_token__wrong_base_two(logits, targets, mask):
     """Logits in units of log 2, so that powers of two do the work: logaddexp2 over the vocabulary."""
     rows, count = logits[mask] / math.log(2), int(mask.sum())
     log_sum = rows[:, 0]

@@ -34,6 +34,7 @@ def exercise(
     contains: tuple[str, ...] = (),
     plain: Callable[..., Any] | None = None,
     counted: tuple[str, ...] = (),
+    own_draws: bool = False,
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
     experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None,
     examine: Callable[[Case, Any], Symptom | None] | None = None,
@@ -49,7 +50,7 @@ def exercise(
     least: sizes that cannot be 1 where all others are, such as those that must be even.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
     forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, contains, plain, counted, made, experiment, examine: as in `Exercise`.
+    library, not_from, contains, plain, counted, own_draws, made, experiment, examine: as in `Exercise`.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -92,6 +93,7 @@ def exercise(
         contains=contains,
         plain=plain,
         counted=counted,
+        own_draws=own_draws,
         made=made,
         experiment=experiment,
         examine=examine,

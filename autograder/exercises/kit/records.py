@@ -122,6 +122,7 @@ class Exercise:
     plain: the function as a student would write it, from plain functions of earlier exercises where it is made of
         them: an answer that a small change of it gives as well is told that change.
     counted: functions that are handed in, such as "run", of which the docstring says how often each is to be called.
+    own_draws: whether random numbers may come of a generator of the answer's own alone.
     made: looks at the tensors that a case with `watch` made on the way; returns what is wrong with them, or None.
     experiment: of a wrong case, the right answer, the student's and the calls that it made of what it was handed: a
         sentence on what the case shows, such as what a hunt's own calls could tell; "" where there is nothing to say.
@@ -144,6 +145,7 @@ class Exercise:
     general: Callable[[np.random.Generator, Case], Sequence[Case]] | None = None
     plain: Callable[..., Any] | None = None
     counted: tuple[str, ...] = ()
+    own_draws: bool = False
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None

@@ -30,6 +30,14 @@ def cases(case):
     drawn = case.draw(n=3)
     drawn["tokens"][:] = drawn["vocab"] - 1
     yield case("edge cases", "one word said over and over", **drawn)
+    drawn = case.draw(n=range(70, 80), vocab=range(300, 320), d_model=3, E=normal("d_model vocab", 1e4))
+    drawn["tokens"][-1] = drawn["vocab"] - 1
+    yield case("edge cases", "many tokens, some above 255, and large entries in E", **drawn)
+    drawn["E"] = 1e-10 * drawn["E"][::-1]
+    drawn["E"][:, drawn["tokens"][1]] = 0.0
+    yield case("edge cases", "the same tokens with another E: small entries, and a word whose column is 0", **drawn)
+    drawn["tokens"] = (drawn["tokens"] + 1) % drawn["vocab"]
+    yield case("edge cases", "the same E with other tokens", **drawn)
 
 
 def shifted(by):

@@ -4,7 +4,7 @@ import numpy as np
 
 from ..kit import Drawn, Leaf, by_columns, every_second_row, exercise, normal, strided
 
-#: Whoever comes near step by step is right, too: the known mistakes are all further off.
+#: Nobody needs to come nearer: the known mistakes are all further off.
 RTOL, RTOL_FLOAT32 = 1e-5, 1e-4
 
 
@@ -68,11 +68,38 @@ def cases(case):
     drawn = case.draw(n=range(10, 14), d_k=7)
     drawn["keys"][:, 2] = 0.0
     yield ask("dependent keys", "a feature that is 0 in all keys", **drawn)
+    drawn = case.draw(n=4, d_k=7)
+    drawn["keys"] = nearly_equal(case.rng, drawn["keys"])
+    label = "two keys that differ by little, but by more than rounding"
+    yield case("rounded keys", label, rtol=1e-3, **drawn)
+    drawn["values"] = 1e-6 * drawn["values"][::-1]
+    yield case("rounded keys", "the same keys with other values", rtol=1e-3, **drawn)
+    drawn["keys"] = np.zeros((4, 7))
+    yield ask("dependent keys", "the same values, and all keys are zeros", **drawn)
+    drawn = case.draw(n=8, d_k=7)
+    drawn["keys"] = rounded(case.rng, 1e-8 * even(case.rng, (4, 7), {})[np.arange(8) % 4])
+    yield ask("rounded keys", "very short keys that come twice but for rounding", **drawn)
+    drawn = case.draw(n=24, d_k=24)
+    drawn["keys"] = np.eye(24)[case.rng.permutation(24)[np.arange(24) % 12]]
+    drawn["keys"][5] *= 1e3
+    drawn["keys"] = rounded(case.rng, drawn["keys"], 1e-8)
+    label = "keys that come twice but for rounding, and one is 1,000 times as long as the others"
+    yield case("rounded keys", label, rtol=1e-3, **drawn)
 
 
-def rounded(rng, keys):
-    """Keys off by up to a billionth of the largest entry, a tenth of what is allowed."""
-    return keys + 1e-9 * np.abs(keys).max() * rng.uniform(-1, 1, keys.shape)
+def rounded(rng, keys, by=1e-9):
+    """Keys off by up to `by` times the largest entry; else a tenth of what is allowed."""
+    return keys + by * np.abs(keys).max() * rng.uniform(-1, 1, keys.shape)
+
+
+def nearly_equal(rng, keys):
+    """The keys with the second close to the first: the direction between them is 5e-5 times as strong as the most."""
+    apart = 1e-4 * rng.standard_normal(keys.shape[1])
+    for _ in range(2):
+        keys = np.vstack([keys[:1], keys[:1] + apart, keys[2:]])
+        strengths = np.linalg.svd(keys, compute_uv=False)
+        apart = apart * 5e-5 * strengths[0] / strengths[-1]
+    return keys
 
 
 def unit(keys):

@@ -27,6 +27,14 @@ def cases(case):
     yield case("values", "inputs that are slices", layout=slices)
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "rank one (d_head = 1)", d_head=1)
+    drawn = case.draw(n=range(70, 80), d_model=range(3, 5), d_head=range(9, 11), X=normal("n d_model", 1e6))
+    drawn["X"][3] = 0.0
+    label = "d_head = {d_head}, more than d_model = {d_model}; many tokens, large entries, a token of zeros"
+    yield case("edge cases", label, **drawn)
+    drawn["W_V_up"] = drawn["W_V_up"][::-1]
+    yield case("edge cases", "the same tokens and W_V_down with another W_V_up", **drawn)
+    drawn["X"] = 1e-13 * drawn["X"][::-1]
+    yield case("edge cases", "the same weights with other tokens, whose entries are tiny", **drawn)
 
 
 MISTAKES = (

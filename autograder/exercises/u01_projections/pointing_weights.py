@@ -75,6 +75,14 @@ def cases(case):
     yield case("sizes", "tokens with small entries", X=1e-5 * tokens(rng, 6, 11, 3.0), target=order(6))
     near = tokens(rng, 12, 30, 90.0)
     yield case("sizes", "tokens that are nearly dependent", X=near, target=order(12))
+    yield case("sizes", "sixteen tokens, targets of 8 bits", n=16, d_model=20, target=order(16).astype(np.int8))
+    yield case("sizes", "three tokens with tiny entries", X=1e-9 * tokens(rng, 3, 7, 3.0), target=order(3))
+    apart = np.zeros((4, 16))
+    apart[:, 1::4] = tokens(rng, 4, 4, 3.0)  # no four features that stand side by side suffice
+    yield case("sizes", "four tokens, and features between others that no token has", X=apart, target=order(4))
+    target = repeated(4)
+    yield case("repeats", "the same tokens with other targets", X=apart, target=target)
+    yield case("repeats", "the same targets with other tokens", X=apart[::-1], target=target)
 
 
 def circle(n, target, length=500.0, step=0):

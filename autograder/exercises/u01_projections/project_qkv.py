@@ -29,6 +29,13 @@ def cases(case):
     yield case("values", "inputs that are slices", layout=slices)
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "keys one wide (d_k = 1)", d_k=1)
+    drawn = case.draw(n=range(70, 80), d_v=1, X=normal("n d_model", 1e6))
+    drawn["X"][3] = 0.0
+    yield case("edge cases", "many tokens, large entries, a token of zeros, and values one wide (d_v = 1)", **drawn)
+    drawn |= {name: drawn[name][::-1] for name in ("W_K", "W_V")}
+    yield case("edge cases", "the same tokens and W_Q with other W_K and W_V", **drawn)
+    drawn["X"] = 1e-15 * drawn["X"][::-1]
+    yield case("edge cases", "the same weights with other tokens, whose entries are tiny", **drawn)
 
 
 def product(X, W):

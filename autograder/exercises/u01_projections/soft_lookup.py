@@ -39,11 +39,27 @@ def cases(case):
     for turn in range(3):  # whichever score is taken off, only the largest is safe
         drawn = aimed(case, lambda n, turn=turn: np.roll([1e4, -1e4, *np.zeros(n - 2)], turn))
         yield case("stability", "scores of −10,000 and 10,000 in one row", **drawn)
+    drawn = case.draw(n=range(140, 160), d_k=3, d_v=2)
+    drawn["keys"][4] = drawn["values"][7] = 0.0
+    drawn["keys"] = drawn["keys"][np.argsort(drawn["keys"] @ drawn["query"])]
+    yield case("edge cases", "a long list, the best key last; a key of zeros and a value of zeros", **drawn)
+    drawn["values"] = 1e-6 * drawn["values"][::-1]
+    yield case("edge cases", "the same query and keys with other values, which are small", **drawn)
+    drawn = aimed(case, lambda n: np.linspace(100, 400, n), query=case.rng.choice((-2.0, -1.0, 1.0, 2.0), 4))
+    drawn["keys"] = np.round(8 * drawn["keys"]) / 8  # so that the scores are exact in float32, too
+    yield case("stability", "scores between 100 and 400 in float32", dtype=np.float32, **drawn)
+    drawn = aimed(case, lambda n: np.array([0.0, 800.0, -800.0, 0.0, 800.0]), n=5)
+    yield case("stability", "scores of −800 and 800", **drawn)
+    aims = np.array([-400.0, -400.0, -460.0, -9e3, -600.0])
+    drawn = aimed(case, lambda n: aims, query=drawn["query"], n=5)
+    drawn["values"] *= np.array([0.0, 1.0, np.exp(60.0), 1.0, np.exp(200.0)])[:, None]
+    label = "the same query; all scores are negative, and where weights are small, values are enormous"
+    yield case("stability", label, **drawn)
 
 
-def aimed(case, aims):
+def aimed(case, aims, **given):
     """Arguments whose n scores are about `aims(n)`."""
-    drawn = case.draw()
+    drawn = case.draw(**given)
     query, keys = drawn["query"], drawn["keys"]
     keys += (aims(len(keys)) - keys @ query)[:, None] * query / (query @ query)
     keys += 0.3 * case.rng.standard_normal(keys.shape)

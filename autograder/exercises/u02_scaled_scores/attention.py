@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
-from .parts import cosine, stable, unstable
+from .parts import DIGITS, alike, cosine, for_scores, near, stable, unstable
 from .scaled_scores import plain as plain_scores
 from .scaled_scores import scaled_scores
 from .softmax import plain as softmax
@@ -40,6 +40,22 @@ def cases(case):
     yield case("edge cases", "values one wide (d_v = 1)", d_v=1)
     for _ in range(2):
         yield case("stability", "scores of several thousand", Q=normal("n d_k", 50), K=normal("m d_k", 50))
+    long = {"n": range(10, 15), "m": range(131, 140), "d_k": 1, "d_v": 2}
+    yield case("values", "one feature, over 100 keys (n = {n}, m = {m})", **long)
+    rows = alike(case.rng.standard_normal((6, 4)))
+    values = normal("m d_v")
+    drawn = case.draw(m=6, d_v=3)
+    drawn["V"][-3] = 0
+    label = "queries and keys that are the same, one is zeros and two are equal; a value of zeros"
+    yield case("edge cases", label, Q=rows, K=rows.copy(), V=drawn["V"])
+    keys = for_scores(rows[0], case.rng.permutation(np.linspace(-16, 0, 9)))
+    label = "the queries of the case before, keys of which some get a weight of about a millionth"
+    yield case("edge cases", label, Q=rows, K=keys, V=values, d_v=3, rtol=DIGITS)
+    label = "queries and keys of the case before, values of about 10,000"
+    yield case("edge cases", label, Q=rows, K=keys, V=normal("m d_v", 1e4), d_v=3)
+    yield case("stability", "one query's scores near 10,000, the next one's near -10,000", **near(1e4, case.draw()))
+    label = "float32, one query's scores near 120, the next one's near -120"
+    yield case("stability", label, dtype=np.float32, **near(120, case.draw()))
 
 
 def attend(weigh):

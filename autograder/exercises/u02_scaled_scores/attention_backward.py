@@ -6,7 +6,7 @@ import numpy as np
 
 from ..kit import Leaf, by_columns, every_second_row, exercise, normal, strided
 from .attention import plain as attention
-from .parts import stable
+from .parts import alike, for_scores, near, stable
 
 #: So small and imaginary that a difference is the derivative, with nothing rounded away.
 STEP = 1e-20j
@@ -75,10 +75,22 @@ def cases(case):
     drawn = case.draw(Q=normal("n d_k", 50), K=normal("m d_k", 50))
     drawn["K"] = with_a_rival(drawn["Q"][0], drawn["K"], np.sqrt(drawn["d_k"]))
     yield case("stability", "scores of several thousand", **drawn)
-    drawn = case.draw()
-    drawn["K"][:, 0] = 1
-    drawn["Q"][:, 0] = 1e4 * np.sqrt(drawn["d_k"]) * np.where(np.arange(drawn["n"]) % 2, 1, -1)
-    yield case("stability", "one query's scores near 10,000, the next one's near -10,000", **drawn)
+    yield case("stability", "one query's scores near 10,000, the next one's near -10,000", **near(1e4, case.draw()))
+    rows = alike(case.rng.standard_normal((5, 4)))
+    drawn = case.draw(n=5, m=5, d_k=4, d_v=3) | {"Q": rows, "K": rows.copy()}
+    drawn["d_output"][2] = 0
+    yield case("edge cases", "queries and keys that are the same, one is zeros and two are equal", **drawn)
+    label = "queries, keys and values of the case before, a large d_output"
+    yield case("edge cases", label, **drawn | {"d_output": normal("n d_v", 1e3)})
+    label = "the same queries, keys of which one gets a weight of about a millionth; d_output is 0 but for one entry"
+    keys = for_scores(rows[0], case.rng.permutation(np.linspace(-14.5, 0, 5)))
+    one = np.zeros((5, 3))
+    one[0, 2] = 1
+    yield case("edge cases", label, **drawn | {"K": keys, "d_output": one})
+    yield case("edge cases", "d_output of zeros", **drawn | {"d_output": 0 * one})
+    long = case.draw(n=range(45, 50), m=range(41, 44), d_k=2, d_v=2)
+    label = "float32, n = {n}, m = {m}, one query's scores near 120, the next one's near -120"
+    yield case("stability", label, dtype=np.float32, rtol=5e-4, **near(120, long))
 
 
 def with_a_rival(q, K, root):

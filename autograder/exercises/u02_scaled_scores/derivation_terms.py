@@ -46,6 +46,18 @@ def cases(case):
     yield case("edge cases", "one sample", **related(case, samples=1, d=few))
     yield case("edge cases", "d = 1, where there are no cross terms", **related(case, samples=few, d=1))
     yield case("edge cases", "d = 2", **related(case, samples=few, d=2))
+    yield case("values", "over 4,100 samples (samples = {samples})", **related(case, samples=range(4_110, 4_140), d=2))
+    yield case("values", "over 100 features (d = {d})", **related(case, samples=3, d=range(131, 140)))
+    q = 100 * case.rng.standard_normal((5, 4))
+    yield case("edge cases", "k equal to q, entries of about 100", q=q, k=q.copy())
+    k = np.repeat(2.0 ** case.rng.integers(-19, -16, (5, 1)), 4, axis=1)
+    k[-1] = k[-2]
+    yield case("edge cases", "the q of the case before and a tiny k", q=q, k=k)
+    q = 100.0 * case.rng.integers(1, 9, (5, 2))
+    q = np.concatenate([q, -q], axis=1)
+    q[1], q[-1] = 0, q[-2]
+    label = "the k of the case before; all scores are exactly 0, one row of q is zeros, two are equal"
+    yield case("edge cases", label, q=q, k=k)
 
 
 def related(case, **sizes):

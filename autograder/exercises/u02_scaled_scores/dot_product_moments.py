@@ -31,6 +31,11 @@ def cases(case):
     yield case("edge cases", "d = 1", d=1, var_q=0.5, var_k=3.0)
     yield case("edge cases", "entries that never vary (variance 0)", d=7, var_q=0.0, var_k=2.0)
     yield case("edge cases", "keys that never vary (variance 0)", d=7, var_q=2.0, var_k=0.0)
+    yield case("edge cases", "nothing ever varies (both variances 0)", d=7, var_q=0.0, var_k=0.0)
+    yield case("values", "equal variances above 1", d=d, var_q=3.0, var_k=3.0)
+    yield case("edge cases", "a small variance", d=d, var_q=0.25, var_k=float(case.rng.uniform(0.1, 0.2)) / d)
+    wide, var_k = range(1_900, 2_000), float(case.rng.uniform(4e-3, 5e-3))
+    yield case("edge cases", "d = {d}, queries that vary much and keys that hardly do", d=wide, var_q=3e4, var_k=var_k)
 
 
 def variance(of):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
 from ..kit import Case, Cases, by_columns, every_second_row, normal
 
 Array = np.ndarray
+#: A relative tolerance for what needs no large numbers: an ε in a sum is seen.
+DIGITS = 1e-11
+
+
+def alike(rows: Array) -> Array:
+    """The rows again, but that the second holds zeros and the last is equal to the one before it."""
+    rows = rows.copy()
+    rows[1], rows[-1] = 0, rows[-2]
+    return rows
 
 
 def stable(z: Array, axis: int = -1, epsilon: float = 0.0) -> Array:
@@ -21,6 +32,18 @@ def unstable(z: Array, axis: int = -1) -> Array:
     """The softmax without a shift."""
     powers = np.exp(z)
     return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def for_scores(query: Array, scores: Array) -> Array:
+    """Keys that have these scaled scores with one query."""
+    return scores[:, None] * query * (math.sqrt(len(query)) / (query @ query))
+
+
+def near(score: float, drawn: dict[str, Any]) -> dict[str, Any]:
+    """What was drawn, but that all scores of every second query lie near `score`, and the others near -`score`."""
+    drawn["K"][:, 0] = 1
+    drawn["Q"][:, 0] = score * math.sqrt(drawn["d_k"]) * np.where(np.arange(drawn["n"]) % 2, 1, -1)
+    return drawn
 
 
 def cosine(Q: Array, K: Array) -> Array:
@@ -45,3 +68,13 @@ def pair_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "one feature (d_k = 1)", d_k=1)
     large = {"Q": normal("n d_k", scale=100), "K": normal("m d_k", scale=100)}
     yield case("edge cases", "large entries, scores of about 10,000", **large)
+    yield case("values", "over 100 queries and keys (n = {n}, m = {m})", n=range(121, 125), m=range(131, 140), d_k=3)
+    yield case("values", "a thousand features (d_k = {d_k})", n=1, m=1, d_k=range(1_030, 1_060))
+    rows = case.rng.standard_normal((5, 4))
+    rows[:, 2] = 0
+    label = "queries and keys that are the same, one feature 0 in all of them"
+    yield case("edge cases", label, Q=rows, K=rows.copy(), rtol=DIGITS)
+    keys = alike(rows)
+    yield case("edge cases", "the queries of the case before, a key of zeros, two equal keys", Q=rows, K=keys)
+    small = normal("n d_k", scale=1e-6)
+    yield case("edge cases", "the keys of the case before, scores of about 0.000001", Q=small, K=keys, n=5)

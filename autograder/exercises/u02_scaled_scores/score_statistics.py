@@ -6,6 +6,7 @@ import math
 import numpy as np
 
 from ..kit import Leaf, Rng, exercise, seed
+from .parts import DIGITS
 
 
 def score_statistics(
@@ -46,6 +47,14 @@ def cases(case):
     yield case("edge cases", "d = 1, scaled", d=1, n_samples=range(5, 15), scaled=True)
     yield case("edge cases", "one sample", d=few, n_samples=1, scaled=False)
     yield case("edge cases", "as many samples as features", d=7, n_samples=7, scaled=True)
+    yield case("edge cases", "one sample, scaled", d=few, n_samples=1, scaled=True)
+    used = Rng(int(case.rng.integers(2**31)), used=True)
+    label = "two samples, from a generator that has been drawn from before"
+    yield case("edge cases", label, d=few, n_samples=2, rng=used, scaled=False)
+    yield case("edge cases", "over 100 features (d = {d}), scaled", d=range(131, 140), n_samples=few, scaled=True)
+    # A table of all pairs must still fit in memory: else whoever makes one is not told so.
+    samples = range(4_110, 4_140)
+    yield case("edge cases", "over 4,100 samples, scaled", d=3, n_samples=samples, scaled=True, rtol=DIGITS)
 
 
 def negative(rng, d, n_samples):

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special
 
 from ..kit import Leaf, by_columns, exercise, normal
-from .parts import stable, unstable
+from .parts import DIGITS, stable, unstable
 
 
 def softmax(z: normal("rows size"), axis=-1) -> Leaf("float array", "the weights"):
@@ -63,6 +63,20 @@ def cases(case):
     yield ask("stability", "float32 with entries of ±10,000", z=extreme)
     yield ask("edge cases", "a single entry per row", size=1)
     yield ask("edge cases", "equal entries", z=np.full_like(matrix(), 0.75))
+    narrow = np.float32(87.6 + 0.3 * case.rng.random((3, 9)))
+    label = "float32 with entries near 88, whose exponentials are numbers and their sum is none"
+    yield ask("stability", label, z=narrow)
+    deep = case.rng.standard_normal((1, 2, 5, 3, 2))
+    deep += case.rng.permuted(np.broadcast_to([[-1e4], [1e4], [0]], (1, 2, 1, 3, 1)), axis=3)
+    label = "axis=-3 of five axes, entries near 10,000 beside others near -10,000"
+    yield ask("axes", label, z=deep, axis=-3, by_name="axis")
+    label = "the array of the case before along its first axis, which has one entry"
+    yield ask("axes", label, z=deep, axis=0, by_name="axis")
+    spread = np.stack([case.rng.permutation(np.linspace(-22, 0, 12)) for _ in range(3)])
+    yield ask("edge cases", "0 beside entries down to -22: small weights, to many digits", z=spread, rtol=DIGITS)
+    late = np.full((1, 1_100), -1e4)
+    late[0, -9:-3] = case.rng.standard_normal(6)
+    yield ask("stability", "1,100 entries, the last but a few far above all others", z=late, rtol=DIGITS)
 
 
 def shifted(by):

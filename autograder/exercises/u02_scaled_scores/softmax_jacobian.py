@@ -35,6 +35,11 @@ def cases(case):
     yield case("edge cases", "two weights", n=2)
     yield case("edge cases", "a single weight", p=np.ones(1))
     yield case("edge cases", "one weight that has it all", p=np.eye(n)[case.rng.integers(n)])
+    yield case("values", "over 100 weights (n = {n})", n=range(131, 140))
+    nearly = case.rng.uniform(0.5e-7, 1.5e-7, n)
+    nearly[case.rng.integers(n)] = 0
+    nearly[nearly == 0] = 1 - nearly.sum()
+    yield case("edge cases", "one weight that has nearly all", p=nearly)
 
 
 def products(p):

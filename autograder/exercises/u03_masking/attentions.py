@@ -59,6 +59,8 @@ strict_past = looking(lambda i, n: range(i))
 one_ahead = looking(lambda i, n: range(min(i + 2, n)))
 first_sees_second = looking(lambda i, n: range(max(i + 1, 2)))
 first_sees_last = looking(lambda i, n: [0, n - 1] if i == 0 else range(i + 1))
+second_sees_third = looking(lambda i, n: range(i + 2 if i == 1 else i + 1))
+third_last_sees_next = looking(lambda i, n: range(i + 2 if i == n - 3 else i + 1))
 last_but_one_sees_last = looking(lambda i, n: range(n if i == n - 2 else i + 1))
 
 
@@ -70,6 +72,23 @@ def smeared_values(Q: Array, K: Array, V: Array) -> Array:
 def _behind(V: Array) -> Array:
     """Row i holds row i + 1, and the last one zeros."""
     return np.concatenate([V[1:], np.zeros_like(V[:1])])
+
+
+def one_feature(Q: Array, K: Array, V: Array) -> Array:
+    """The second feature alone of each output knows the next value, and only its second feature."""
+    output = causal(Q, K, V)
+    output[:, 1] += 0.5 * _behind(V)[:, 1]
+    return output
+
+
+def subtracted(Q: Array, K: Array, V: Array) -> Array:
+    """Causal, computed as the sum of all less what comes later: rounding is that of the larger sums. Scores are capped.
+
+    The two sums run in opposite orders.
+    """
+    powers = np.exp(np.tanh(Q @ K.T / math.sqrt(Q.shape[-1])))
+    later = np.triu(powers, 1)
+    return (powers[:, ::-1] @ V[::-1] - later @ V) / np.tril(powers).sum(axis=1, keepdims=True)
 
 
 def masked_after(Q: Array, K: Array, V: Array) -> Array:

@@ -22,6 +22,7 @@ def cases(case):
     yield case("edge cases", "a single token (n = 1)", n=1)
     yield case("edge cases", "n = 2", n=2)
     yield case("edge cases", "a long text (n = 300)", n=300)
+    yield case("edge cases", "a text of more than 512 tokens (n = {n})", n=700, once=True)
 
 
 def where(allowed):

@@ -86,6 +86,18 @@ def cases(case):
     drawn = case.draw(attend=None, n=2)
     drawn["attend"] = asked(attentions.causal, drawn["K"], drawn["V"])
     yield case("edge cases", "two tokens, causal, float32 inputs", **drawn, dtype=np.float32)
+    yield ask("hidden leaks", "only the second position leaks, from the third", attentions.second_sees_third, n=7)
+    label = "only the last but two leaks, from the one behind it"
+    yield ask("hidden leaks", label, attentions.third_last_sees_next, n=7)
+    drawn = case.draw(attend=None)
+    drawn["V"][:] = 0
+    drawn["attend"] = asked(attentions.everything, drawn["K"], drawn["V"])
+    yield case("hidden leaks", "a leak, and all values are 0", **drawn)
+    yield ask("hidden leaks", "a leak of the second feature alone", attentions.one_feature, d_v=range(4, 8))
+    drawn = case.draw(attend=None, n=7)
+    drawn["V"][:3, 0] = 0
+    drawn["attend"] = asked(in_units(attentions.subtracted, 9), drawn["K"], drawn["V"])
+    yield case("sizes of outputs", "outputs of a billion, some near 0, causal but for rounding", **drawn)
 
 
 def detect(

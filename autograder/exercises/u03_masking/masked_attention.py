@@ -74,6 +74,20 @@ def cases(case):
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1, mask=TWO_QUERIES, quiet=True)
 
+    yield case("batches", "one sequence (B = 1), a mask (m,)", **batch, B=1, mask=mask("m"))
+    yield case("batches", "a mask (n, m) for Q (B, h, n, d_k), and B = h = n", **heads, B="n", h="n", n=[3, 4])
+    yield case(
+        "batches", "a mask (h, n, m) for Q (B, h, n, d_k), and B = h", **heads, B="h", h=[3, 4], mask=mask("h n m")
+    )
+    more = {"Q": normal("B 1 h n d_k"), "K": normal("B 1 h m d_k"), "V": normal("B 1 h m d_v")}
+    small = dict.fromkeys(("B", "h", "n", "m", "d_k", "d_v"), range(2, 8))
+    yield case("batches", "three leading axes, one of them 1 long, a mask (n, 1)", **more, **small, mask=TWO_QUERIES)
+    drawn = case.draw(n=3, m=200, d_k=2, d_v=4)
+    drawn["mask"][:, 20:150] = False
+    drawn["K"][20:150] *= 1e10
+    drawn["V"][20:150] *= 1e10
+    yield case("edge cases", "200 keys, and numbers of 1e10 in those that nobody may see", **drawn)
+
 
 def extreme(case):
     """Arguments such that one score in each row is 1e4 or -1e4, the others smaller, and the scores."""

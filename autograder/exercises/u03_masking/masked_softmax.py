@@ -93,6 +93,25 @@ def cases(case):
     yield case("extreme scores", "a single row (m,)", scores=normal("m"), mask=mask("m"))
     yield case("extreme scores", "a single key (m = 1)", m=1)
 
+    yield case("broadcasting", "a mask (n, m) for scores (B, n, m), and B = n", **batch, B="n")
+    yield case(
+        "broadcasting", "a mask (n, m) for scores (B, h, n, m), and B = h = n", scores=heads, B="n", h="n", n=[4, 5]
+    )
+    yield case("broadcasting", "a mask (n, m) for scores with five axes", scores=normal("2 B 1 n m"))
+    own = {"scores": heads, "mask": mask("h n m", empty_rows=True), "B": "h", "h": [4, 5]}
+    yield case(
+        "nothing allowed", "a mask (h, n, m) for scores (B, h, n, m), rows that allow nothing", **own, quiet=True
+    )
+    nothing = np.zeros(5, bool)
+    yield case(
+        "nothing allowed", "a single row (m,), nothing allowed", scores=normal("m"), mask=nothing, m=5, quiet=True
+    )
+    many = np.zeros((2, 600), bool)
+    many[0, 300:556] = many[1, rng.integers(256, 600)] = True
+    yield case(
+        "extreme scores", "one sequence (B = 1) of 600 keys, most of them hidden", scores=normal("1 2 600"), mask=many
+    )
+
 
 def quarters(numbers):
     """Four times as large, and whole quarters, so that float32 keeps them beside 1e4."""

@@ -38,6 +38,12 @@ def cases(case):
     yield case("values", "ids of a large vocabulary", tokens=large)
     yield case("edge cases", "two tokens (n = 2)", n=2)
     yield case("edge cases", "one sequence (B = 1)", B=1)
+    yield case("values", "token ids above 65,535", tokens=case.rng.integers(65_536, 128_256, (3, 6)))
+    signed = case.rng.choice([-1, 1], (4, 6)) * (2**61 + case.rng.integers(1000, size=(4, 6)))
+    yield case("edge cases", "any integers: below 0, and of nineteen digits", tokens=signed)
+    pads = np.array([[7, 3, 0, 0, 0], [4, 9, 2, 0, 0], [7, 3, 0, 0, 0]])
+    yield case("edge cases", "two equal sequences, and pads (0) at the end of all", tokens=pads)
+    yield case("edge cases", "long sequences (n = {n})", B=2, tokens=case.rng.integers(1, 999, (2, 1100)))
 
 
 MISTAKES = (

@@ -92,6 +92,13 @@ def cases(case):
     yield case("edge cases", "small ids, -1 and others below 0 among them", document_ids=around)
     yield case("edge cases", "one row (B = 1)", B=1)
     yield case("edge cases", "one token (n = 1)", document_ids=case.rng.integers(3, 9, (4, 1)))
+    taking_turns = np.repeat([4, 9, 4, 7, 9, 4, 7], 90 + case.rng.permutation(7))[None]
+    yield case("interrupted documents", "{n} tokens, documents that take turns", document_ids=taking_turns, lines=100)
+    far, step = 2**62, 2**32
+    near = np.array([[far, far, far + 1, far, far + 1], [0, step, 0, 2 * step, step], [-far, 0, far, -far, 1 - far]])
+    yield case("edge cases", "ids of nineteen digits, and ids that are 2**32 apart", document_ids=near)
+    tight = np.array([[255, 255, 0, 255, 1], [0, 0, 7, 255, 0]], np.uint8)
+    yield case("edge cases", "ids of 8 bits (uint8), 0 and 255 among them", document_ids=tight)
 
 
 def whole_rows(rng, shape, sizes):

@@ -42,6 +42,8 @@ def cases(case):
     yield case("edge cases", "all lengths 0", lengths=np.zeros(case.rng.integers(3, 9), np.int64))
     yield case("edge cases", "one sequence (B = 1)", lengths=case.rng.integers(1, 5, 1))
     yield case("edge cases", "one key (m = 1)", lengths=np.array([1, 0, 1]), m=1)
+    yield case("edge cases", "as many sequences as keys (B = m)", lengths=np.array([3, 6, 0, 1, 5, 2]), m=6)
+    yield case("edge cases", "more than 1,024 keys (m = 1,100)", lengths=np.array([1030, 7, 1099]), m=1100)
 
 
 def where(allowed):

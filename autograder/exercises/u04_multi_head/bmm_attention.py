@@ -8,7 +8,10 @@ import torch
 import torch.nn.functional as F
 
 from .. import attention_parts as parts
-from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, strided, with_a_row_of_zeros
+from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, random_mask, strided, with_a_row_of_zeros
+
+#: How far float16 may carry sums of a few terms.
+HALF = 0.02
 
 
 def bmm_attention(Q: normal("N n d_k", 1.2), K: normal("N m d_k", 1.2), V: normal("N m d_v"), mask=None) -> Leaf(
@@ -67,6 +70,20 @@ def cases(case):
     apart = {"Q": queries_first, "K": strided, "V": by_columns}
     yield pose("edge cases", "memory that is not contiguous", layout=apart)
     yield pose("gradients", "gradients where a query may attend to nothing", mask=empty, gradient=True)
+    yield pose("masks", "one mask (m,) for all", mask=mask("m"))
+    yield pose("masks", "one mask (n, m) for all, and as many attentions as queries", N="n", mask=mask("n m"))
+    by_query = mask("N n 1", empty_rows=True)
+    yield pose("edge cases", "a mask (N, n, 1): all keys or none", mask=by_query)
+    drawn = case.draw(mask=empty)
+    yield pose("masks", "a mask, float16", **drawn, dtype=np.float16, rtol=HALF)
+    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # of the same shape, and another
+    drawn["Q"][:, 0], drawn["mask"][:, 0] = 0.0, True
+    apart = {"mask": strided}
+    yield pose("edge cases", "a mask, and a query of zeros that may attend to all", **drawn, layout=apart)
+    drawn = case.draw(mask=mask("N 1 m"))
+    drawn["mask"][0] = False
+    drawn["V"][~drawn["mask"][:, 0]] = 1e30
+    yield pose("edge cases", "huge values of forbidden keys, and one attention without a key", **drawn)
 
 
 def queries_first(Q):

@@ -188,5 +188,7 @@ EXERCISE = exercise(
     core="right ones and plain bugs",
     library="torch",
     forbidden=("autograder",),
+    counted=("attend",),
+    own_draws=True,
     experiment=told_by(expected),
 )

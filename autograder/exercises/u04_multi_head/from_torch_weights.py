@@ -33,6 +33,7 @@ def cases(case):
     apart = {"in_proj_weight": strided, "out_proj_weight": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart)
     yield case("edge cases", "d_model = 1", d_model=1)
+    yield case("values", "float16", dtype=np.float16)
 
 
 def untransposed(inputs, out):

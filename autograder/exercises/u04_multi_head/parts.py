@@ -9,7 +9,7 @@ import numpy as np
 from torch import Tensor
 
 from .. import attention_parts as parts
-from ..kit import Case, Cases, Drawn, Row, by_columns, mask, strided, with_a_row_of_zeros
+from ..kit import Case, Cases, Drawn, Row, by_columns, mask, random_mask, strided, with_a_row_of_zeros
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
 
@@ -42,6 +42,14 @@ def layer_cases(case: Cases) -> Iterator[Case]:
         yield case("edge cases", label, **drawn, **masked, rtol=1e-6)
     apart = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart)
+    yield case("masks", "a mask for each head (h, n, n), and as many sequences as heads", B="h", mask=mask("h n n"))
+    by_key, zero = mask("B h 1 n"), {"X": with_a_row_of_zeros}
+    yield case("masks", "a mask of keys for each head (B, h, 1, n), and a token of zeros", mask=by_key, layout=zero)
+    yield case("masks", "heads one number wide, and a mask of keys (n,)", d_head=1, mask=mask("n"))
+    drawn = case.draw(B="h", mask=mask("1 h n n"))
+    yield case("masks", "float32, and a mask (1, h, n, n) with as many sequences as heads", **drawn, dtype=np.float32)
+    drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # of the same shape, and another
+    yield case("gradients", "gradients under a mask", **drawn, gradient=True)
 
 
 def each_head(

@@ -35,7 +35,7 @@ def cases(case):
     yield case("edge cases", "heads one number wide", d_head=1)
     # Neither number is written inside the other: the message must name both.
     odd = [(width, h) for width in range(20, 40) for h in (3, 4, 6, 7) if width % h and str(h) not in str(width)]
-    for width, h in (*case.rng.choice(odd, 2).tolist(), (12, 5)):  # torch.chunk makes four equal parts of the last
+    for width, h in (*case.rng.choice(odd, 2).tolist(), (12, 5), (5, 7)):  # torch.chunk makes four equal parts of 12
         error = Raises("ValueError", (str(width), str(h)))
         label = f"{h} heads that do not divide a width of {width}"
         yield case("errors", label, X=normal(f"2 3 {width}"), n_heads=h, raises=error)

@@ -9,7 +9,7 @@ from ..attention_parts import merge, split
 from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
-from .parts import LAYER, attention, first_for_all, groups, in_groups
+from .parts import FLOAT64, LAYER, RTOL_FLOAT64, attention, first_for_all, groups, in_groups
 from .repeat_kv import plain as repeat_kv
 
 
@@ -73,6 +73,10 @@ def cases(case):
     drawn["W_Q"] *= 90
     drawn["cache"][0][:] *= 90
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
+    yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
+    zeros = "a new token of zeros, {h} heads, {g} key/value heads"
+    yield case("edge cases", zeros, layout={"x": with_a_row_of_zeros}, h=10, g=5, d_head=2)
+    yield case("gradients", "gradients with g = h", gradient=True, h=2, g=2)
 
 
 ALL, NEW = slice(None), slice(-1, None)

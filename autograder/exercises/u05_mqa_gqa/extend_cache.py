@@ -10,7 +10,7 @@ from ..kit import Drawn, Leaf, exercise, normal, size, weights, with_a_row_of_ze
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .decode_step import past
-from .parts import LAYER, TILED, groups, in_groups, tiled
+from .parts import FLOAT64, LAYER, RTOL_FLOAT64, TILED, groups, in_groups, tiled
 from .parts import attention as plain_attention
 
 
@@ -87,6 +87,13 @@ def cases(case):
         yield case("memory", words, watch="B*h*t*d_head", **room, **WIDE[at])
     few = {"B": 1, "h": 4, "g": 2, "d_head": range(5, 7), "n_new": range(2, 4), "t": range(90, 120)}
     yield case("a long cache", LONG, watch="t*t", **few)
+    one = {"B": 1, "n_new": 1, "h": 4, "g": 1, "d_head": range(6, 9), "t": range(17, 21)}
+    words = "what is made on the way for one new token behind {t}, a single sequence and one key/value head"
+    yield case("memory", words, watch="B*h*t*d_head", **one)
+    yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
+    zeros = "a token of zeros among the new ones, {h} heads, {g} key/value heads"
+    yield case("edge cases", zeros, layout={"X_new": with_a_row_of_zeros}, h=10, g=5, d_head=2)
+    yield case("gradients", "gradients with an empty cache and g = h", gradient=True, t=0, h=2, g=2)
 
 
 LONG = "what is made on the way for {n_new} tokens behind {t}"

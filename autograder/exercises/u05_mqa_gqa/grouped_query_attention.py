@@ -3,6 +3,7 @@
 import torch
 import torch.nn.functional as F
 
+from .. import attention_parts
 from ..kit import Leaf, Raises, exercise, normal, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
@@ -16,6 +17,7 @@ from .parts import (
     grouped,
     groups,
     layer_cases,
+    more_layer_cases,
     tiled,
 )
 from .repeat_kv import plain as repeat_kv
@@ -58,6 +60,8 @@ def cases(case):
     yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
     for h, g in ((6, 4), (8, 3)):
         yield case("errors", "{g} key/value heads for {h} heads", h=h, g=g, raises=Raises("ValueError"))
+    yield from more_layer_cases(case, {"h": 6, "g": 2}, {"h": 1, "g": 1}, {"h": 10, "g": 5, "d_head": 2})
+    yield case("errors", "more key/value heads than heads: {g} for {h}", h=2, g=4, raises=Raises("ValueError"))
 
 
 def of_each_group(Q, g):
@@ -81,6 +85,8 @@ MISTAKES = (
     ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
      "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
      "which."),
+    ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
+     attention_parts.RESHAPED),
     *LAYER_SLIPS,
 )  # fmt: skip
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
+from .. import attention_parts
 from ..kit import Leaf, exercise, normal, profile, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .grouped_query_attention import grouped_query_attention
-from .parts import LAYER, LAYER_SLIPS, attention, grouped, in_groups, layer_cases
+from .parts import CAUSAL, LAYER, LAYER_SLIPS, attention, grouped, in_groups, layer_cases, more_layer_cases
 
 
 def multi_query_attention(
@@ -34,6 +35,9 @@ def cases(case):
     yield from layer_cases(case, heads, "{h} heads, 1 key/value head")
     for one in heads[:2]:
         yield case("memory", "what is kept in memory with {h} heads", watch="B*h*n*d_head", **one)
+    yield from more_layer_cases(case, {"h": 5}, {"h": 1}, {"h": 8, "d_head": 2})
+    words = "what is kept in memory with {h} heads, a mask, a single sequence and float32"
+    yield case("memory", words, watch="B*h*n*d_head", dtype=np.float32, mask=CAUSAL, B=1, h=8)
 
 
 def copies_of_keys(case, arrays):
@@ -65,6 +69,9 @@ MISTAKES = (
     ("copies-for-each-head", {"keys": in_groups, "values": in_groups},
      "The numbers are right, but K or V is copied once for each head: that is the memory traffic which this "
      "layer saves. An axis of size 1 is broadcast without a copy."),
+    ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
+     "The queries are regrouped by a reshape alone, token by token. As all of them share the keys, nothing is lost "
+     "by that until a mask comes: its rows then meet other queries than their own."),
     *LAYER_SLIPS,
     ("one-wide-head", one_wide_head,
      "There is one query head only. Split the queries into n_heads; keys and values stay one."),

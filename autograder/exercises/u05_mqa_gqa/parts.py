@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,12 @@ TILED = (
     "The key/value heads come in turn (0, 1, 0, 1, …). Consecutive query heads share one: 0, 0, 1, 1, …; "
     "compare `repeat` with `repeat_interleave`."
 )
+
+#: The root of 4 is exact in float32, too, so that what is off is no constant: a step was taken in float32.
+FLOAT64 = "every step in float64 (d_head = 4)"
+RTOL_FLOAT64 = 1e-8
+#: Tokens enough that a mask forbids one.
+SEVERAL = range(3, 8)
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tril(np.ones(shape, bool)))
 
@@ -58,6 +64,23 @@ def layer_cases(case: Cases, heads: Sequence[dict[str, int]], words: str) -> Ite
         yield case("edge cases", label, rtol=1e-6, **drawn)
     places = {"X": strided, "W_Q": by_columns, "W_K": strided, "W_V": by_columns, "W_O": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=places, **second)
+
+
+def more_layer_cases(
+    case: Cases, some: Mapping[str, int], one: Mapping[str, int], many: Mapping[str, int]
+) -> Iterator[Case]:
+    """What every layer of this unit is asked at the end. some, one, many: numbers of heads, as sizes that are given."""
+    yield case(
+        "masks", "float32 and a mask (n, n), where n = B", dtype=np.float32, mask=mask("n n"), n="B", B=SEVERAL, **some
+    )
+    yield case(
+        "masks", "a mask of keys for each head (h, 1, n), where h = B", mask=mask("h 1 n"), B="h", n=SEVERAL, **some
+    )
+    yield case("masks", "a mask of keys (n,)", mask=mask("n"), n=SEVERAL, **some)
+    words = "a mask of keys for each head (1, h, 1, n), not contiguous, for {h} heads"
+    yield case("masks", words, mask=mask("1 h 1 n"), n=SEVERAL, layout={"mask": by_columns}, **many)
+    yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **some)
+    yield case("gradients", "gradients with a causal mask and one head", gradient=True, mask=CAUSAL, **one)
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -132,8 +155,6 @@ def grouped(
 
 
 LAYER_SLIPS: tuple[Row, ...] = (
-    ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
-     attention_parts.RESHAPED),
     ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
      "All heads ask the same question, the mean of their queries. Only keys and values are shared."),

@@ -5,6 +5,7 @@ import torch
 
 from .. import attention_parts as attention
 from ..kit import Leaf, by_columns, exercise, normal, size, strided
+from .parts import RTOL_FLOAT64
 
 
 def pool_kv_heads(W: normal("d_model g*rep*d_head"), n_heads: size("g*rep"), n_kv_heads: size("g")) -> Leaf(
@@ -39,6 +40,14 @@ def cases(case):
     yield pooling("edge cases", "as many as before (g = h)", g=(6, 8), rep=1)
     yield pooling("edge cases", "memory that is not contiguous", layout=strided)
     yield pooling("edge cases", "memory in another order", layout=by_columns)
+    square = {"d_model": "g*rep*d_head", "g": 2, "rep": 8, "d_head": 2}
+    yield pooling("edge cases", "{n_heads} heads to 2, d_model = h*d_head, all in float64", rtol=RTOL_FLOAT64, **square)
+    W = 1e-6 * case.rng.standard_normal((7, 9 * 4))
+    W[:, 4 * 4 : 5 * 4] = 0.0
+    yield pooling(
+        "edge cases", "9 heads to 3, one of them all zeros, the others around 10^-6", W=W, g=3, rep=3, d_head=4
+    )
+    yield pooling("gradients", "gradients of one head to one", gradient=True, g=1, rep=1)
 
 
 def mean(heads):

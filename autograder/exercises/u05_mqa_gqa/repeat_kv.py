@@ -25,6 +25,10 @@ def cases(case):
     yield case("edge cases", "once (n_rep = 1)", n_rep=1)
     yield case("edge cases", "one key/value head", g=1, n_rep=3)
     yield case("edge cases", "B = 1", B=1, n_rep=2)
+    drawn = case.draw(n_rep=3)
+    drawn["K"] *= 1.1e6
+    yield case("edge cases", "numbers around 1,000,000 in float64, each as it was", rtol=1e-12, **drawn)
+    yield case("gradients", "gradients of one key/value head, once (n_rep = 1)", gradient=True, g=1, n_rep=1)
 
 
 MISTAKES = (

@@ -42,6 +42,31 @@ def cases(case):
     yield case("edge cases", "B = 1", B=1, n=range(20, 30))  # so many rows that no other rule is right by chance
     yield case("edge cases", "n = 1, one head", h=1, n=1)
     yield case("edge cases", "a single source token (m = 1)", weights=np.ones_like(case.draw(m=1)["weights"]))
+    yield case("edge cases", "weights that differ by a few billionths", weights=nearly_tied(case.rng, 3, 4, 6, 5))
+    yield case(
+        "edge cases", "a long source (m = 300), most weights 0", B=2, n=3, h=3, m=300, weights=Drawn("B h n m", sparse)
+    )
+
+
+def nearly_tied(rng, B, h, n, m):
+    """The token that gets most is ahead of another before it by 2**-28 in one head."""
+    weights = np.full((B, h, n, m), 1 / 64)
+    for b, i in np.ndindex(B, n):
+        earlier, most = np.sort(rng.permutation(m)[:2])
+        weights[b, :, i, earlier] = weights[b, :, i, most] = (66 - m) / 128
+        weights[b, 0, i, most] += 2.0**-28
+    return weights
+
+
+def sparse(rng, shape, sizes):
+    """Every head gives 3/8 to one late token, and 5/8 to a favourite of its own."""
+    B, h, n, m = shape
+    weights = np.zeros(shape)
+    for b, i in np.ndindex(B, n):
+        late, *favourites = rng.integers(m - 40, m), *rng.permutation(m - 40)[:h]
+        weights[b, :, i, late] = 3 / 8
+        weights[b, range(h), i, favourites] = 5 / 8
+    return weights
 
 
 def of_mean(pick):

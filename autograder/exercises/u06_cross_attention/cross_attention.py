@@ -8,7 +8,7 @@ from .. import attention_parts
 from ..kit import Drawn, Leaf, by_columns, exercise, mask, normal, size, strided, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
-from .parts import LAYER, PADDED, PADDING_ALONE, attention, crossed
+from .parts import FOUR_LENGTHS, LAYER, PADDED, PADDING_ALONE, attention, crossed
 
 
 def cross_attention(
@@ -75,6 +75,13 @@ def cases(case):
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
     places = {"X": strided, **dict.fromkeys(("Y", "W_Q", "W_K", "W_V", "W_O"), by_columns)}
     yield case("edge cases", "memory that is not contiguous", layout=places)
+    nobody = Drawn("B m", lambda rng, shape, sizes: np.zeros(shape, bool))
+    yield case("gradients", "gradients, sources of different length", source_mask=PADDED, m=range(4, 8), gradient=True)
+    yield case("masks", "float32, one source of padding alone", source_mask=PADDING_ALONE, dtype=np.float32)
+    four = {"B": 4, "h": 4, "n": 4, "m": 4}
+    yield case("masks", "four sequences, heads, target and source tokens", source_mask=FOUR_LENGTHS, **four)
+    yield case("edge cases", "every source is padding alone", source_mask=nobody)
+    yield case("edge cases", "a single head (h = 1)", h=1)
 
 
 def scores_for_weights(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):

@@ -9,7 +9,7 @@ from ..kit import Drawn, Leaf, exercise, mask, normal, other_order, size, stride
 from .cross_attention import cross_attention
 from .cross_attention import plain as plain_cross_attention
 from .decoder_slips import add, in_both, in_turn, layer, one_scale
-from .parts import LAYER, PADDED, PADDING_ALONE, multi_head_attention
+from .parts import FOUR_LENGTHS, LAYER, PADDED, PADDING_ALONE, multi_head_attention
 
 
 def weights_of_both(rng, shape, sizes):
@@ -69,6 +69,13 @@ def cases(case):
         drawn["params"][f"{part}_W_Q"] *= 90
         drawn["params"][f"{part}_W_K"] *= 90
         yield case("edge cases", f"{part}-attention with scores around ±10,000", rtol=1e-6, **drawn)
+    nobody = Drawn("B m", lambda rng, shape, sizes: np.zeros(shape, bool))
+    yield case("gradients", "gradients, sources of different length", source_mask=PADDED, m=range(4, 8), gradient=True)
+    yield case("masks", "float32, one source of padding alone", source_mask=PADDING_ALONE, dtype=np.float32)
+    four = {"B": 4, "h": 4, "n": 4, "m": 4}
+    yield case("masks", "four sequences, heads, target and source tokens", source_mask=FOUR_LENGTHS, **four)
+    yield case("edge cases", "every source is padding alone", source_mask=nobody)
+    yield case("edge cases", "a single head, and a source of a single token (h = 1, m = 1)", h=1, m=1, n=longer)
 
 
 def normalised(X):

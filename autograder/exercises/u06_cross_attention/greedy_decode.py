@@ -25,15 +25,19 @@ def plain(next_logits, start, end, max_len):
     return tokens
 
 
-def model(seed, vocab, plan, lead=None, large=False):
+def model(seed, vocab, plan, lead=None, large=0, close=False, ints=False):
     """A model that follows `plan` as long as it is shown all tokens so far; other contexts get other random logits.
 
-    lead: by how much the best logit is ahead; None: by 2 or more. large: logits of several thousand.
+    lead: by how much the best logit is ahead; None: by 2 or more. large: 1 or -1 for logits of several thousand above
+    or below 0. close: the best logit is ahead of that of an earlier token by a few billionths. ints: it takes nothing
+    but Python ints.
     """
 
     def next_logits(tokens):
         if not isinstance(tokens, list) or not tokens:
             raise TypeError("next_logits takes the list of all tokens so far")
+        if ints and not all(type(token) is int for token in tokens):
+            raise TypeError("next_logits takes a list of Python ints")
         tokens = [int(token) for token in tokens]
         logits = np.random.default_rng([seed, *tokens]).standard_normal(vocab) - 3.0
         if tokens == plan[: len(tokens)] and len(tokens) < len(plan):
@@ -42,7 +46,9 @@ def model(seed, vocab, plan, lead=None, large=False):
             if lead is not None:
                 others = np.delete(logits, best)
                 logits[best] = np.floor(others.max() * 64) / 64 + lead + 1 / 64
-        return 1000.0 * (logits + 8.0) if large else logits
+            if close:
+                logits[max(best - 1, 0)] = logits[best] - 2.0**-28 * (best > 0)
+        return 1000.0 * (logits + 8.0 if large > 0 else logits - 12.0) if large else logits
 
     return HostFunction(next_logits)
 
@@ -80,7 +86,16 @@ def cases(case):
     yield sentence("edge cases", "the start is token 0", 4, 12, zero="start")
     yield sentence("edge cases", "the start token comes again", 5, 12, starts_again=True)
     yield sentence("edge cases", "logits that differ by little", 6, 12, lead=0.02)
-    yield sentence("edge cases", "logits of about 10,000", 5, 12, large=True)
+    yield sentence("edge cases", "logits of about 10,000", 5, 12, large=1)
+    yield sentence("edge cases", "logits of about -10,000", 5, 12, large=-1)
+    yield sentence("edge cases", "logits that differ by a few billionths", 6, 12, close=True)
+    yield sentence("edge cases", "a long text (max_len = 130)", 120, 130)
+    rng, vocab = case.rng, 300
+    start, middle, end = (rng.permutation(np.arange(1, 250))[:3]).tolist()
+    plan = [start, 0, vocab - 1, vocab - 1, middle, middle, 0, end]
+    given = {"start": start, "end": end, "max_len": 12, "also": {"vocab": vocab}}
+    strict = model(int(rng.integers(2**31)), vocab, plan, ints=True)
+    yield case("edge cases", "a vocabulary of 300; its first token and its last, twice", next_logits=strict, **given)
 
 
 def best(logits):

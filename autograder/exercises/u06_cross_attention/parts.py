@@ -32,6 +32,8 @@ def _padding(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[st
 PADDED = Drawn("B m", _padding)
 #: The same, and the last sequence is padding alone.
 PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])
+#: Of four sequences of four tokens, no two of one length; rows and columns cannot be taken for each other.
+FOUR_LENGTHS = np.arange(4) < np.array([2, 4, 1, 3])[:, None]
 
 
 def attention(Q: Tensor, K: Tensor, V: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:

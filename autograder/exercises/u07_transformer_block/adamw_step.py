@@ -31,7 +31,8 @@ def adamw_step(
     weight_decay: float = 0.01,
 ) -> (Leaf("float array", "w"), Leaf("float array", "m"), Leaf("float array", "v")):
     m, v = torch.lerp(grad, m, beta1), torch.lerp(grad.square(), v, beta2)
-    sure, root = -math.expm1(step * math.log(beta1)), math.sqrt(-math.expm1(step * math.log(beta2)))
+    sure, root = (-math.expm1(step * math.log(beta)) if beta else 1.0 for beta in (beta1, beta2))
+    root = math.sqrt(root)
     return torch.addcdiv(w * (1 - lr * weight_decay), m, v.sqrt() / root + eps, value=-lr / sure), m, v
 
 
@@ -66,6 +67,12 @@ def cases(case):
     yield case("edge cases", "gradients of 1e-9", step=2, **small(case))
     yield case("edge cases", "a weight of one axis", step=3, **over("c"), **strong, **mine)
     yield case("edge cases", "a weight of three axes", step=3, **over("a b c"), **strong, **mine)
+    yield case("edge cases", "a beta2 of 0", beta2=0.0, **mine)
+    drawn = case.draw(step=50_000)
+    drawn["grad"] *= 1e4
+    settings = {"beta1": 0.0, "beta2": 0.9999}
+    yield case("edge cases", "a beta1 of 0, and gradients of some 10,000 after small ones", **drawn, **settings, **mine)
+    yield case("edge cases", "gradients of 1e-12 and an eps of 0", step=2, eps=0.0, **small(case, 1e-12), **mine)
 
 
 def start(case):
@@ -73,10 +80,10 @@ def start(case):
     return {"grad": drawn["grad"], "m": np.zeros_like(drawn["m"]), "v": np.zeros_like(drawn["v"])}
 
 
-def small(case):
+def small(case, size=1e-9):
     """Gradients that eps is not small beside."""
     drawn = case.draw(step=2)
-    return {"grad": 1e-9 * drawn["grad"], "m": 1e-9 * drawn["m"], "v": 1e-18 * drawn["v"]}
+    return {"grad": size * drawn["grad"], "m": size * drawn["m"], "v": size**2 * drawn["v"]}
 
 
 def over(shape):

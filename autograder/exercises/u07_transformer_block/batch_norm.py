@@ -3,7 +3,7 @@
 import torch
 
 from ..kit import Leaf, exercise, normal, with_a_row_of_zeros
-from .norms import NORM_SLIPS, edge_cases, over_last, over_tokens, tokens, value_cases
+from .norms import NORM_SLIPS, edge_cases, further_cases, over_last, over_tokens, tokens, value_cases
 from .parts import NO_NORM_OF_TORCH, gain
 
 
@@ -31,6 +31,7 @@ def cases(case):
     yield case("edge cases", "a token of zeros", layout={"x": with_a_row_of_zeros}, eps=0.1)
     yield from edge_cases(case, along=(0, 1))
     yield case("edge cases", "a single token in all (B = n = 1)", B=1, n=1, eps=0.1)
+    yield from further_cases(case, (..., 1), "a feature that is the same everywhere", "a feature that is 0 everywhere")
 
 
 def reshaped(x, gamma, beta, eps=1e-5):

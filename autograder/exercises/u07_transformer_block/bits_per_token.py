@@ -62,6 +62,14 @@ def cases(case):
     yield case("stability", "words that cannot come", **ruled_out(case.draw()))
     yield case("gradients", "gradients with targets of -100", gradient=True, **hidden(case, -100))
     yield case("gradients", "gradients for large logits", gradient=True, **scaled(case.draw(), 5e3))
+    yield case("gradients", "gradients with words that cannot come", gradient=True, **only_last(case.draw()))
+    low = scaled(case.draw(), 1e5)
+    low["logits"] -= 2e6
+    yield case("stability", "words that cannot come, and logits about -2,000,000", **only_last(low))
+    drawn = loud(hidden(case, -100), np.inf)
+    drawn["mask"][:] = False
+    drawn["logits"][0] = np.inf
+    yield case("nothing counts", "no token counts, and logits are infinite", **drawn)
 
 
 def hidden(case, stand_in):
@@ -81,6 +89,14 @@ def ruled_out(drawn):
     """Every other word has the logit -inf, but for the one that came."""
     out = np.arange(drawn["logits"].shape[-1]) % 2 == 1
     drawn["logits"] = np.where(out & (drawn["targets"][..., None] != np.arange(len(out))), -np.inf, drawn["logits"])
+    return drawn
+
+
+def only_last(drawn):
+    """None of the words has a logit but the last four and the one that came."""
+    words = np.arange(drawn["logits"].shape[-1])
+    out = (words < len(words) - 4) & (drawn["targets"][..., None] != words)
+    drawn["logits"] = np.where(out, -np.inf, drawn["logits"])
     return drawn
 
 

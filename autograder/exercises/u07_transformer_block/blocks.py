@@ -36,6 +36,8 @@ BLOCK = named(
     }
 )
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tril(np.ones(shape, bool)))
+#: Every query sees the token behind it, and the last the first.
+ONE_KEY = Drawn("n n", lambda rng, shape, sizes: np.roll(np.eye(*shape, dtype=bool), 1, axis=1))
 
 
 def attend(x: Tensor, p: Params, n_heads: int, mask: Tensor | None, values: Tensor | None = None) -> Tensor:
@@ -86,6 +88,17 @@ def block_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "one head", h=1)
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "params": by_columns})
     yield case("edge cases", "params in another order", **other_order(case.draw()))
+    yield case("masks", "as many texts as tokens (B = n), a mask (n, n)", B="n", mask=mask("n n"))
+    yield case("masks", "as many texts as heads (B = h), a mask (h, n, n)", B="h", mask=mask("h n n"))
+    yield case("masks", "a mask (B, 1, n, n), and some queries see nothing", mask=mask("B 1 n n", empty_rows=True))
+    label = "gradients with a mask (n, 1): some queries see nothing, the others all"
+    yield case("gradients", label, mask=mask("n 1", empty_rows=True), gradient=True)
+    yield case("masks", "a mask (1, 1) that forbids everything", mask=np.zeros((1, 1), bool))
+    drawn = case.draw(mask=ONE_KEY)
+    drawn["x"] *= 1e4
+    for name in ("W_Q", "W_K", "W_1"):
+        drawn["params"][name] *= 1e5
+    yield case("masks", "one key for each query, numbers and scores very large", **drawn)
 
 
 def causal_too(mask: Tensor | None, n: int) -> Tensor:

@@ -5,6 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ..kit import Activation, Drawn, Leaf, by_columns, exercise, normal, strided, weights
+from .parts import full
 
 
 def feed_forward(
@@ -41,6 +42,13 @@ def cases(case):
         "edge cases", "tokens that were transposed", layout={"x": by_columns}, activation=Activation("tanh", 0.9)
     )
     yield case("edge cases", "memory that is not contiguous", layout=apart, activation=Activation("silu", 1.1))
+    yield case("edge cases", "x of five axes", x=normal("2 1 3 n d_model"), activation=tanh)
+    large = {"x": normal("B n d_model", 1e4), "activation": Activation("relu")}
+    yield case("edge cases", "numbers of some 10,000", **large)
+    drawn = case.draw(activation=Activation("softplus"), b_1=full("d_ff", 0.0))
+    drawn["x"][0, 1] = 0.0
+    yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", "a token of zeros, no bias, and an activation that is not 0 at 0", **drawn)
 
 
 def mean_of_tokens(x):

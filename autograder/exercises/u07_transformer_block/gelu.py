@@ -32,6 +32,12 @@ def cases(case):
     yield case("edge cases", "large, float32", x=np.array([1e4, -1e4, 12.0, -12.0], np.float32))
     yield case("edge cases", "a single number", x=np.array([0.7]))
     yield case("edge cases", "memory that is not contiguous", x=normal("n d"), layout=strided)
+    near_and_far = np.array([[0.2, 1e-9, 0.4], [-0.6, 1e6, -1e6]])
+    yield case("gradients", "gradients near 0 and very far from it", x=near_and_far, gradient=True)
+    yield case("edge cases", "from −7 to −3, where little is left of x", x=np.linspace(-7, -3, 33))
+    yield case("edge cases", "numbers of 1e-7, x of five axes", x=normal("2 1 3 2 d", 1e-7))
+    yield case("edge cases", "a number without any axis", x=np.array(0.7))
+    yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
 
 
 MISTAKES = (

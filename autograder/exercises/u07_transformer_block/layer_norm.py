@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 
 from ..kit import Leaf, exercise, normal
-from .norms import NORM_SLIPS, edge_cases, over_last, tokens, value_cases
+from .norms import NORM_SLIPS, edge_cases, further_cases, over_last, tokens, value_cases
 from .parts import NO_NORM_OF_TORCH, gain
 
 
@@ -31,6 +31,8 @@ def cases(case):
     drawn["x"][0, 1] = 0.75
     yield case("edge cases", "a constant row", **drawn)
     yield from edge_cases(case, along=(-1,))
+    yield from further_cases(case, (0, 1), "a token of equal features", "a token of zeros")
+    yield case("shapes", "x of five axes", x=tokens("2 1 3 n d"), eps=0.1)
 
 
 MISTAKES = (

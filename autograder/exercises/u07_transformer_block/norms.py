@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -46,6 +47,26 @@ def edge_cases(case: Cases, along: tuple[int, ...]) -> Iterator[Case]:
     drawn["x"] = (x - x.mean(along, keepdims=True)) / x.std(along, keepdims=True) / 4 + 1000
     yield case("edge cases", "float32 numbers around 1,000", dtype=np.float32, **drawn)
     yield case("edge cases", "float64 numbers around 1,000", **drawn)
+
+
+def further_cases(case: Cases, alike: Sequence[int | slice], equal: str, zeros: str) -> Iterator[Case]:
+    """What is asked last. alike: the index of numbers in x that share mean and variance; so called when equal or 0."""
+    drawn = case.draw(eps=0.1)
+    drawn["x"][alike] = 0.75
+    yield case("gradients", f"gradients, {equal}", gradient=True, **drawn)
+    yield case("edge cases", "numbers of 1e-8 and an eps of 0", x=tokens("B n d", 1e-8), eps=0.0)
+    drawn = case.draw()
+    drawn["gamma"][::2], drawn["x"][alike] = 0.0, 0.0
+    yield case("edge cases", f"a gamma with zeros, and {zeros}", **drawn)
+    yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
+    # Here the mean of the squares less the square of the mean has few correct digits, even in float64.
+    yield case("edge cases", "numbers around 10,000 that differ by some 0.01", **near(case.draw(), 1e4, 0.01))
+
+
+def near(drawn: dict[str, Any], middle: float, spread: float) -> dict[str, Any]:
+    """What was drawn, with x that near to a number."""
+    drawn["x"] = middle + spread * drawn["x"]
+    return drawn
 
 
 def norm_with(axes: Axes) -> Callable[..., Tensor]:

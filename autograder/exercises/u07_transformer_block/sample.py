@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import HostFunction, Leaf, exercise, seed
+from ..kit import HostFunction, Leaf, Rng, exercise, seed
 from ..kit.inputs import Drawn
 from .sample_told import experiment
 
@@ -33,8 +33,8 @@ def sample(
 
 
 def levels(rng, vocab, flat=False):
-    """Logits of a vocabulary in descending order, no two near to each other. flat: nor far from each other."""
-    return -np.cumsum(rng.uniform(0.25, 0.6, vocab)) * (0.1 if flat else 1.0)
+    """Logits of a vocabulary in descending order, no two near to each other. flat: nor far, or so many times as far."""
+    return -np.cumsum(rng.uniform(0.25, 0.6, vocab)) * (0.1 if flat is True else flat or 1.0)
 
 
 def between(ordered, temperature, kept):
@@ -44,17 +44,22 @@ def between(ordered, temperature, kept):
     return float((sums[kept - 1] + (sums[kept - 2] if kept > 1 else 0.0)) / 2)
 
 
-def model(key, ordered, end, stops):
+def model(key, ordered, end, stops, likely=None, sharp=1.0):
     """A model that gives the same logits in another order for every text, and the end alone once `stops` are there.
 
     stops: how many tokens there are before the end; None: it never comes.
+    likely: the logit of the end before; None: next to nothing. sharp: a factor of the logits after every other text.
     """
 
     def next_logits(tokens):
         if not isinstance(tokens, list) or not tokens:
             raise TypeError("next_logits takes the list of all tokens so far")
         rng = np.random.default_rng([key, *(int(token) for token in tokens)])
-        logits = np.insert(rng.permutation(ordered) + rng.normal(), end, NEVER)
+        # What is added says nothing; beside it, the tiniest logits would all be equal.
+        logits, shift = rng.permutation(ordered), rng.normal() if ordered.min() < -1e-9 else 0.0
+        logits = np.insert(logits + shift, end, NEVER if likely is None else likely + shift)
+        if len(tokens) % 2:
+            logits = logits * sharp
         if stops is not None and len(tokens) >= stops:
             logits[end] = ALWAYS
         return logits
@@ -87,21 +92,32 @@ def plain(next_logits, prompt, end, max_len, temperature, top_p, generator):
 def cases(case):
     def text(
         criterion, label, temperature, kept=None, prompt=2, new=12, room=None, ends=True, large=1.0, with_end=None,
-        flat=False, top_p=None,
+        flat=False, top_p=None, end=None, vocab=None, likely=False, sharp=1.0, **more,
     ):  # fmt: skip
         """kept: how many ids top_p keeps; None: all, unless a `top_p` is given. new: tokens before the end.
 
         room: for how many there is.
 
         with_end: a place of the prompt that holds the end. flat: all ids are about equally likely.
+
+        likely: whether the end is the likeliest of the ids that top_p leaves out; else it comes where it is planned.
         """
-        rng, vocab = case.rng, int(case.rng.integers(10, 15))
-        ordered, end = large * levels(rng, vocab - 1, flat), int(rng.integers(1, vocab - 1))
+        rng, vocab = case.rng, vocab or int(case.rng.integers(10, 15))
+        ordered = large * levels(rng, vocab - 1 + likely, flat)
+        end = int(rng.integers(1, vocab - 1)) if end is None else end
+        others = np.delete(ordered, kept) if likely else ordered
         start = [int(token) for token in rng.permutation([t for t in range(vocab) if t != end])[:prompt]]
         if with_end is not None:
             start[with_end] = end
         given = {
-            "next_logits": model(int(rng.integers(2**31)), ordered, end, prompt + new if ends else None),
+            "next_logits": model(
+                int(rng.integers(2**31)),
+                others,
+                end,
+                prompt + new if ends else None,
+                ordered[kept] if likely else None,
+                sharp,
+            ),
             "prompt": start,
             "end": end,
             "max_len": prompt + (new + 5 if room is None else room),
@@ -110,7 +126,7 @@ def cases(case):
         }
         if top_p is None:
             given["top_p"] = 0.999999 if kept is None else between(ordered, temperature or 1.0, kept)
-        return case(criterion, label, also={"vocab": vocab}, **given)
+        return case(criterion, label, also={"vocab": vocab}, **given, **more)
 
     yield text("temperature 0", "temperature 0, the end comes after 8 tokens", 0.0, new=8)
     yield text("temperature 0", "temperature 0, a top_p that keeps three", 0, kept=3, new=8)
@@ -134,6 +150,17 @@ def cases(case):
     yield text("ends of the scales", "a temperature of 1e-307", 1e-307, large=1e3, top_p=0.9)
     yield text("ends of the scales", "a temperature of 0.0001, logits as near to each other", 1e-4, kept=4, large=1e-4)
     yield text("edge cases", "logits of several thousand, divided by a temperature as large", 1000.0, kept=3, large=1e3)
+    yield text("edge cases", "a prompt of one token, and the end is id 0", 1.0, kept=3, prompt=1, end=0)
+    used = Rng(int(case.rng.integers(2**31)), used=True)
+    label = "400 ids, and a generator from which others have drawn"
+    yield text("edge cases", label, 1.0, kept=300, flat=0.01, vocab=400, generator=used)
+    label = "the end is likely, and top_p leaves it out"
+    yield text("top_p", label, 1.0, kept=3, flat=True, ends=False, room=20, likely=True)
+    label = "every other token one id is left, and else several"
+    yield text("top_p", label, 1.0, kept=5, flat=True, new=20, sharp=100.0)
+    yield text("ends of the scales", "a temperature of 1e-310", 1e-310, top_p=0.9)
+    label = "a temperature of 1e-300, logits as near to each other"
+    yield text("ends of the scales", label, 1e-300, kept=4, large=1e-300)
 
 
 def by_sum(p, top_p, *, more=0):

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kit import Drawn, Leaf, by_columns, exercise, ids, normal, size
+from ..kit import Drawn, Leaf, by_columns, exercise, ids, normal, other_order, size
 from .blocks import BLOCK, RANGES, Params, block_with, tanh_gelu
 from .layer_norm import layer_norm as norm
 from .layer_norm import plain as layer_norm
@@ -80,6 +80,20 @@ def cases(case):
     drawn["params"]["blocks"][0]["W_Q"] *= 3e4
     yield case("edge cases", "scores of some ten thousand", rtol=1e-5, **drawn)
     yield case("edge cases", "memory that is not contiguous", n_blocks=2, layout=by_columns)
+    drawn = other_order(case.draw(n_blocks=2))
+    drawn["params"]["blocks"] = [dict(reversed(block.items())) for block in drawn["params"]["blocks"]]
+    yield case("edge cases", "params in another order", **drawn)
+    drawn = case.draw(n_blocks=1)
+    drawn["tokens"][0, :2] = 0, len(drawn["params"]["W_E"]) - 1
+    yield case("gradients", "gradients where the first and the last id come", gradient=True, **drawn)
+    drawn = case.draw(n_blocks=1, vocab=300)
+    drawn["tokens"][:, 1] = 299
+    yield case("edge cases", "token ids above 255", **drawn)
+    drawn = case.draw(n_blocks=1)
+    large = drawn["params"] | drawn["params"]["blocks"][0]
+    for name, factor in {"W_E": 1e4, "W_Q": 1e5, "W_K": 1e5, "W_V": 1e4, "W_U": 1e4}.items():
+        large[name] *= factor
+    yield case("edge cases", "embeddings, scores and logits very large", rtol=1e-5, **drawn)
 
 
 def causal(n: int) -> Tensor:

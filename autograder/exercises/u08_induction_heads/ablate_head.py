@@ -7,8 +7,12 @@ from ..kit import Drawn, Leaf, by_columns, exercise, normal, strided
 
 
 def inner_head():
-    """A head that is neither the first nor the last."""
-    return Drawn("", lambda rng, shape, sizes: int(rng.integers(1, sizes["h"] - 1)), also="h")
+    """A head that is neither the first nor the last, where there are three."""
+
+    def make(rng, shape, sizes):
+        return int(rng.integers(1, sizes["h"] - 1)) if sizes["h"] > 2 else sizes["h"] - 1
+
+    return Drawn("", make, also="h")
 
 
 def ablate_head(head_outputs: normal("B h n d_model"), head: inner_head()) -> Leaf("float array", "the contributions"):
@@ -35,6 +39,13 @@ def cases(case):
     yield case("edge cases", "n = 1", n=1, head=last)
     yield case("edge cases", "one head", h=1, head=0)
     yield case("edge cases", "large outputs", head_outputs=normal("B h n d_model", 1e4))
+    mixed = case.rng.standard_normal((2, 4, 5, 3)) * 10.0 ** case.rng.integers(-8, 1, (2, 4, 5, 3))
+    yield case("values", "the others digit for digit", head_outputs=mixed, head=2, rtol=1e-12)
+    alike = case.rng.integers(1, 4, (3, 1, 4, 5)).repeat(4, axis=1).astype(float)
+    yield case("values", "heads that write the same", head_outputs=alike, head=1)
+    yield case("edge cases", "head 13 of 16", h=16, head=13)
+    yield case("gradients", "gradients, the first head", head=0, gradient=True)
+    yield case("gradients", "gradients, the last head", head=last, gradient=True)
 
 
 def zeroed(places, value=0.0):

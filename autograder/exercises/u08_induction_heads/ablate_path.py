@@ -29,8 +29,15 @@ def drawn_weights(gain=2.0):
     return Drawn("", make, also="n vocab d_model d_first v_first d_second v_second")
 
 
+READERS = "query", "key", "value"
+
+
+def reader():
+    return Drawn("", lambda rng, shape, sizes: READERS[int(rng.integers(3))])
+
+
 def ablate_path(
-    tokens: ids("B n", below="vocab"), weights: drawn_weights(), into
+    tokens: ids("B n", below="vocab"), weights: drawn_weights(), into: reader()
 ) -> (
     Leaf("float array", "logits"),
     [Leaf("float array", "the first layer's pattern"), Leaf("float array", "the second layer's pattern")],
@@ -53,9 +60,6 @@ def ablate_path(
     doubled["W_U"] = beside(weights["W_U"], "all")
     doubled["blocks"] = [wide(first, {"W_Q", "W_K", "W_V"}), wide(second, {f"W_{into[0].upper()}"})]
     return run_circuit(tokens, doubled)
-
-
-READERS = "query", "key", "value"
 
 
 def attention_pattern(for_query, for_key, block):
@@ -100,6 +104,38 @@ def cases(case):
         yield case(
             "by hand", f"the circuit set by hand, hidden from the {into}", tokens=text, weights=by_hand, into=into
         )
+
+    ids_of_both_ends = np.array([[0, 8, 3, 0], [5, 1, 0, 8]])
+    for into in READERS[1:]:
+        yield case(
+            "gradients",
+            f"gradients, hidden from the {into}",
+            tokens=ids_of_both_ends,
+            vocab=9,
+            into=into,
+            gradient=True,
+        )
+    drawn = case.draw(into="key")
+    turned = dict(reversed(drawn["weights"].items()))
+    turned["blocks"] = [dict(reversed(block.items())) for block in turned["blocks"]]
+    yield case("key", "the weights in another order", **{**drawn, "weights": turned})
+    many = case.draw(into="value", vocab=range(300, 400))
+    many["tokens"][:, 0] = many["vocab"] - 1
+    many["weights"]["W_pos"] = many["weights"]["W_pos"][: many["n"]]
+    yield case("edge cases", "token ids above 255, and a text as long as n_ctx", **many)
+    yield case("edge cases", "scores far below 0", **far_below(case.draw(into="query")))
+
+
+def far_below(drawn):
+    """The same number, -1e6 / √d_head, added to all scores of both layers: the first feature does that alone."""
+    weights = drawn["weights"]
+    weights["W_E"][:, 0], weights["W_pos"][:, 0], weights["W_U"][0] = 0, 100, 0
+    for block in weights["blocks"]:
+        block["W_V"][0], block["W_O"][:, 0] = 0, 0
+        for name, gain in (("W_Q", 10), ("W_K", -10)):
+            block[name][0], block[name][:, 0] = 0, 0
+            block[name][0, 0] = gain
+    return drawn
 
 
 def with_second(weights, name, change):

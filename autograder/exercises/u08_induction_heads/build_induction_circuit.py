@@ -24,6 +24,11 @@ def cases(case):
         ("sizes", 7, 6, 3, 2, "small"),
         ("sizes", 80, 60, 20, 3, "3 repeats"),
         ("sizes", large, 128, 31, 4, "large"),
+        ("sizes", large, 128, 64, 2, "blocks as long as can be"),
+        ("sizes", 8, 128, 6, 21, "few tokens, a long text"),
+        ("sizes", 2, 4, 2, 2, "the smallest vocabulary"),
+        ("sizes", 2, 3, 1, 3, "blocks of one token"),
+        ("sizes", 3, 128, 1, 128, "one token all along"),
     ):
         words = f"{label}: vocab {vocab_size}, n_ctx {n_ctx}, a block of {block}"
         run_on = {"period": block, "repeats": repeats, "seed": int(case.rng.integers(2**31))}

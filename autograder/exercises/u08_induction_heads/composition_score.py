@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.linalg import norm
 
-from ..kit import Drawn, Leaf, exercise, strided
+from ..kit import Drawn, Leaf, exercise, normal, strided
 
 
 def circuit(rank, scale=1.0):
@@ -49,6 +49,11 @@ def cases(case):
     yield case("zeros", "W_QK is zero", W_QK=zero)
     yield case("zeros", "W_OV is zero", W_OV=zero)
     yield case("zeros", "both are zero", W_QK=zero, W_OV=zero)
+    yield case("zeros", "the keys read nothing of what the head writes", W_QK=drawn["W_QK"] * ~late, W_OV=into)
+    yield case("zeros", "W_OV with entries that sum to 0, without being zero", W_OV=whole - whole.T)
+    huge, tiny = (normal("d_model d_model", scale) for scale in (1e25, 1e-25))
+    yield case("edge cases", "one circuit of huge weights, one of tiny ones", W_QK=huge, W_OV=tiny)
+    yield case("edge cases", "two circuits of tiny weights", W_QK=tiny, W_OV=tiny)
 
 
 def composed(

@@ -38,6 +38,12 @@ def circuits(rng):
     low = np.where(np.eye(vocab, dtype=bool), -1.0, -2.0 - rng.random((vocab, vocab)))
     yield "edge cases", "all logits are negative", low
     yield "edge cases", "all logits are far below 0", low - 5e4
+    close = circuit(rng, vocab, copying)
+    largest = np.where(np.eye(vocab, dtype=bool), -np.inf, close).max(axis=1)
+    np.fill_diagonal(close, largest + np.where(np.diag(close) > largest, 1e-9, -1e-9))
+    yield "edge cases", "leads of a billionth", close
+    levels = -1e10 * np.arange(vocab)[:, None]
+    yield "edge cases", "the logits of each token at a level of their own", circuit(rng, vocab, copying) + levels
 
 
 def circuit(rng, vocab, copying):

@@ -3,9 +3,19 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, exercise
+from ..kit import Leaf, exercise, strided
 from .heads_told import experiment
-from .texts_with_gaps import copied, doubled, matches, mostly_one, of_two, read_by, steps_back
+from .texts_with_gaps import (
+    copied,
+    doubled,
+    far_apart,
+    matches,
+    mostly_one,
+    of_two,
+    one_then_others,
+    read_by,
+    steps_back,
+)
 
 
 def find_heads(patterns, tokens) -> (Leaf("pair list", "previous"), Leaf("pair list", "induction")):
@@ -90,6 +100,17 @@ def cases(case):
     yield case("edge cases", "each token twice in a row", **of(lambda: doubled(rng, 9), *heads))
     heads = (("before", 0.95), ("any", 0), ("self", 0.9)), (("same", 0.9), ("first", 0.95), ("any", 0))
     yield case("edge cases", "two tokens in turn", **of(lambda: np.tile(rng.permutation(9)[:2], 9), *heads))
+    yield case("edge cases", "one head in each layer", **of(pieces(22, 15), first[:1], second[:1]))
+    yield case("edge cases", "parts of larger arrays", layout=strided, **of(pieces(22, 15), first, second))
+    apart = of(lambda: far_apart(copied(rng, 22, 15)), first, second)
+    yield case("edge cases", "token ids above 65,535", **apart)
+    heads = (("followed", 0.23), ("followed", 0.9)), (("first", 0.95), ("any", 0))
+    yield case("chance", "one token at first, then many others", **of(lambda: one_then_others(rng), *heads))
+    heads = heads[0], (("any", 0), ("self", 0.9))
+    yield case("chance", "token 0 throughout", **of(lambda: np.zeros(7, int), *heads))
+    many = 2 * [("any", 0)] + [("before", 0.95), ("followed", 0.95)]
+    many = [*many, *4 * [("any", 0)], *many]
+    yield case("chance", "twice the same token, twelve heads", **of(lambda: np.repeat(4, 2), many))
 
 
 def latest(tokens):

@@ -33,6 +33,17 @@ def cases(case):
     yield case("edge cases", "next to each other", early=early, late=early + 1)
     yield case("edge cases", "the same position twice", late="early")
     yield case("edge cases", "late before early", early=range(7, 10), late=range(2, 4))
+    yield case("edge cases", "late is position 0", late=0)
+    yield case(
+        "edge cases", "more texts than positions", B=range(17, 24), n=range(6, 9), early=range(2, 4), late=range(4, 6)
+    )
+    known = case.rng.uniform(1, 4, (6, 12))
+    known[:4, 3] = known[:, 9] = 0.0
+    yield case("edge cases", "losses of 0", losses=known, early=3, late=9)
+    large = Drawn("B n", lambda rng, shape, sizes: rng.uniform(1e3, 1e5, shape))
+    yield case("edge cases", "large losses, in a long text", losses=large, n=range(70, 90), late=range(65, 70))
+    small = Drawn("B n", lambda rng, shape, sizes: rng.uniform(1e-6, 1e-5, shape))
+    yield case("edge cases", "very small losses", losses=small)
 
 
 def of_means(losses_of):

@@ -28,6 +28,12 @@ def cases(case):
     yield case("edge cases", "all sizes equal", vocab=5, d_model=5, d_v=5)
     yield case("edge cases", "one value feature (d_v = 1)", d_v=1)
     yield case("edge cases", "a single token", vocab=1)
+    yield case("edge cases", "large weights", W_U=normal("d_model vocab", 1e6))
+    yield case("edge cases", "small weights", W_U=normal("d_model vocab", 1e-8))
+    model = case.draw()
+    yield case("values", "one head of a model", **model)
+    ends = {name: model[name] for name in ("W_E", "W_U")}
+    yield case("values", "another head of the same model", **ends)
 
 
 MISTAKES = (

@@ -24,6 +24,11 @@ def _attention(rng: np.random.Generator, shape: tuple[int, ...], causal: bool = 
     return raised / raised.sum(-1, keepdims=True)
 
 
+def one_token_each(shape: str) -> Drawn:
+    """Maps that give all weight to one token, earlier or later, and 0 to all others."""
+    return Drawn(shape, lambda rng, shape, sizes: np.eye(shape[-1])[rng.integers(shape[-1], size=shape[:-1])])
+
+
 def heads_looking_back(offsets: Callable[[int], Sequence[int]] | Sequence[int]) -> Drawn:
     """One causal map "n n" for each offset, most of whose weight lies that many positions back.
 

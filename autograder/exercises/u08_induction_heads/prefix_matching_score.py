@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, by_columns, exercise, strided
-from .parts import attention, heads_looking_back, mean_of_band
+from ..kit import Leaf, by_columns, exercise, normal, strided
+from .parts import attention, heads_looking_back, mean_of_band, one_token_each
 
 
 def prefix_matching_score(weights: attention("B h n n"), period: int) -> Leaf("float array", "the score"):
@@ -39,6 +39,16 @@ def cases(case):
     yield case("edge cases", "a period of two tokens", n=7, period=2)
     yield case("edge cases", "as many tokens as the period", n=6, period=6)
     yield case("edge cases", "fewer tokens than the period", n=4, period=6)
+    one = one_token_each("B h n n")
+    yield case("not causal", "all weight on one token, 0 on all others", weights=one, n=11, period=3)
+    yield case("not causal", "numbers of any sign and size", weights=normal("B h n n", 10.0), n="3*period")
+    small = normal("n n", 1e-6)
+    yield case("not causal", "very small numbers, in a long text (n = {n})", weights=small, n=range(66, 80))
+    yield case("axes", "five leading axes", weights=attention("2 1 B 2 h n n"), B=3, n=7, period=4)
+    alone = {"weights": attention("n n"), "dtype": np.float32}
+    yield case("edge cases", "one map, fewer tokens than the period, float32", n=4, period=6, **alone)
+    uneven = attention("n n", causal=False)
+    yield case("gradients", "gradients of one map, n = {n}, period {period}", weights=uneven, **broken, gradient=True)
 
 
 def score(weights, period, *, offset=lambda p: p - 1, first=lambda p: p, **slips):

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, by_columns, exercise, strided
-from .parts import attention, heads_looking_back, mean_of_band
+from ..kit import Leaf, by_columns, exercise, normal, strided
+from .parts import attention, heads_looking_back, mean_of_band, one_token_each
 
 
 def previous_token_score(weights: attention("B h n n")) -> Leaf("float array", "the score"):
@@ -30,6 +30,13 @@ def cases(case):
     yield case("axes", "three leading axes", weights=attention("2 B h n n"))
     yield case("edge cases", "two tokens (n = 2)", n=2)
     yield case("edge cases", "a single token (n = 1)", n=1)
+    yield case("not causal", "all weight on one token, 0 on all others", weights=one_token_each("B h n n"), n=8)
+    yield case("not causal", "numbers of any sign and size", weights=normal("B h n n", 10.0))
+    small = normal("n n", 1e-6)
+    yield case("not causal", "very small numbers, in a long text (n = {n})", weights=small, n=range(66, 80))
+    yield case("axes", "five leading axes", weights=attention("2 1 B 2 h n n"), B=3, n=4)
+    yield case("edge cases", "one map of a single token, float32", weights=attention("n n"), n=1, dtype=np.float32)
+    yield case("gradients", "gradients of one map", weights=attention("n n", causal=False), gradient=True)
 
 
 def score(weights, *, offset=1, first=1, **slips):

@@ -32,6 +32,7 @@ def cases(case):
     yield case("edge cases", "blocks of one token", period=1, vocab=30)
     yield case("edge cases", "each block once", repeats=1, vocab=30)
     yield case("edge cases", "a vocabulary of one token", vocab=1)
+    yield case("edge cases", "ids far above 65,535 (vocab_size = {vocab})", vocab=10**15)  # no table is as large
 
 
 def drawn(

@@ -40,6 +40,18 @@ def doubled(rng: np.random.Generator, kinds: int) -> np.ndarray:
     return np.repeat(rng.permutation(40)[:kinds], 2)
 
 
+def far_apart(tokens: np.ndarray) -> np.ndarray:
+    """The same text in other ids, of which five at a time have the same last 16 bits."""
+    kinds = np.unique(tokens, return_inverse=True)[1]
+    return kinds // 5 + 65_536 * (kinds % 5 + 2)
+
+
+def one_then_others(rng: np.random.Generator) -> np.ndarray:
+    """Five times the same token, then others once each, but for the last, which comes back once."""
+    tokens = rng.permutation(60)[:31]
+    return np.concatenate([tokens[:1].repeat(5), tokens[1:], tokens[8:9]])
+
+
 def steps_back(n: int, steps: int) -> np.ndarray:
     return np.eye(n, k=-steps, dtype=bool)
 

@@ -21,6 +21,7 @@ def cases(case):
     yield case("values", "other sizes", B=range(20, 35), h=range(8, 23), n=range(33, 48), d_head=range(43, 58))
     yield case("edge cases", "all sizes 1", B=1, h=1, n=1, d_head=1)
     yield case("edge cases", "a long context, above 2**53", B=63, h=127, n=1_048_577, d_head=127)
+    yield case("edge cases", "a longer context, above 2**63", B=63, h=127, n=268_435_457, d_head=127)
 
 
 MISTAKES = (
@@ -34,7 +35,7 @@ MISTAKES = (
     ("softmax-as-three", lambda B, h, n, d: B * h * n * n * (4 * d + 3),
      "The softmax is counted; only the two matmuls are."),
     ("scaling-counted", lambda B, h, n, d: B * h * n * n * (4 * d + 1),
-     "The division of each score by √d is counted; only the two matmuls are."),
+     "One operation more for each score is counted, such as the division by √d; only the two matmuls are."),
     ("width-divided-by-heads", lambda B, h, n, d: 4 * B * h * n * n * (d // h),
      "d_head is divided by the heads once more. It is the width of one head already."),
     ("caret", lambda B, h, n, d: 4 * B * h * (n ^ 2) * d, "In Python ^ is no power but the bitwise exclusive or."),

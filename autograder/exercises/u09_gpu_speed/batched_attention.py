@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..attention_parts import AFTER
 from ..kit import Leaf, by_columns, exercise, normal, strided
-from .parts import HALF, SLIPS, attention, large_scores, low_scores
+from .parts import HALF, SLIPS, attention, large_scores, last_key_on_top, low_scores, zeros_and_twins
 from .parts import MISTAKES as ANY_ATTENTION
 
 
@@ -47,6 +47,13 @@ def cases(case):
     yield case("edge cases", "a single token (n = 1)", n=1, **causal)
     yield case("edge cases", "d = 1", d=1)
     yield case("large scores", "scores of ±10,000", **large_scores(case))
+    yield case("large scores", "all scores near −10,000", **low_scores(case))
+    yield case("causal", "causal, float16", dtype=np.float16, rtol=HALF, **causal)
+    yield case("causal", "causal, {n} tokens, d = {d}", B=1, h=1, n=range(66, 76), d=24, causal=True, lines=20)
+    zeros = "causal, two equal keys, and zeros as a key, a value and a query"
+    yield case("edge cases", zeros, **zeros_and_twins(case, n=6), **causal)
+    top = last_key_on_top(case)
+    yield case("gradients", "gradients, causal, the last key far above the others", gradient=True, **top, **causal)
 
 
 def heads_in_a_row(Q, K, V, causal=False):

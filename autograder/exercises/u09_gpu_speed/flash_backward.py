@@ -7,6 +7,7 @@ import torch
 from torch.nn import functional as F
 
 from ..kit import NOT_IN_TORCH_UNITS, Leaf, exercise, normal
+from .parts import BLOCKS, equal_queries, other_blocks, zeros_and_twins
 
 #: Autograd in all its forms: the exercise is what it would do.
 NO_AUTOGRAD = ("torch.autograd", "torch.func", "torch._functorch")
@@ -85,6 +86,11 @@ def cases(case):
         yield given("large scores", f"all scores {words}", change=all_near(sign), **odd)
     yield given("large scores", "one query's scores near 10,000, the next one's near -10,000", change=in_turn, **odd)
     yield given("large scores", "scores of ±10,000", change=both_signs, n=4 * small, block_size=small)
+    drawn = with_forward(equal_queries(case.draw(B=1, h=1, n=15, d=2, block_size=5)))
+    yield case("values in blocks", f"n = {{n}}, blocks of {{block_size}}: {BLOCKS}", watch=5, **drawn)
+    drawn = with_forward(zeros_and_twins(case, n=7, block_size=3))
+    drawn["d_out"][..., 5, :] = 0.0
+    yield case("block sizes", "two equal keys, and rows of zeros in Q, K, V and d_out", **drawn)
 
 
 def sharper(drawn):
@@ -113,6 +119,8 @@ def both_signs(drawn):
 
 
 def too_large(case, arrays):
+    if case.label.endswith(BLOCKS):
+        return other_blocks(case, arrays)
     found = next((array for array in arrays if array.dtype.kind == "f" and array.size >= case.watch), None)
     if found is None:
         return None

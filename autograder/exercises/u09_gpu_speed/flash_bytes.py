@@ -50,6 +50,9 @@ def cases(case):
     yield moved("edge cases", "causal, a block longer than n", 2, True, n=21, block_q=40)
     yield moved("edge cases", "a single token (n = 1)", 2, False, n=1)
     yield moved("edge cases", "a long text", 1, True, n=100_003, d=128, block_q=128)
+    yield moved("edge cases", "causal, a single token (n = 1)", 2, True, n=1)
+    sizes = {"n": 1_003, "d": 129, "block_q": 64, "bytes_per_value": 16, "causal": True}
+    yield case("edge cases", "causal, complex numbers", also={"bytes_per_value": 16}, **sizes)
 
 
 def counted(

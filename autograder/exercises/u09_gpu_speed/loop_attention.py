@@ -8,7 +8,7 @@ from torch.nn import functional as F
 
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal, strided
-from .parts import HALF, SLIPS, attention, large_scores
+from .parts import HALF, SLIPS, attention, large_scores, low_scores, zeros_and_twins
 from .parts import MISTAKES as ANY_ATTENTION
 
 
@@ -45,13 +45,16 @@ def cases(case):
     yield case("edge cases", "d = 1", d=1)
     yield case("one query at a time", "n = {n}, one head", B=1, h=1, n=range(30, 40), d=3, watch="n*n")
     yield case("large scores", "scores of ±10,000", **large_scores(case, n=range(3, 8)))
+    yield case("large scores", "all scores near −10,000", **low_scores(case))
+    yield case("edge cases", "two equal keys, and zeros as a key, a value and a query", **zeros_and_twins(case, n=6))
+    yield case("one query at a time", "n = {n}, d = 1", B=1, h=1, n=range(50, 60), d=1, watch="3*n")
 
 
 def all_queries_at_once(case, arrays):
-    """Whether the scores of all queries of a head are made at once."""
+    """Whether the scores of all queries of a head, or of several, are made at once."""
     if not any(array.size >= case.watch for array in arrays):
         return None
-    return "all n × n scores of a head are made at once, where each query is to meet the keys by itself"
+    return "the scores of many queries of a head are made at once, where each query is to meet the keys by itself"
 
 
 MISTAKES = (

@@ -57,13 +57,21 @@ def cases(case):
     yield timed("edge cases", "some runs too short for the clock", 2, odd, launch=0.0, zeros=(odd - 1) // 2)
     yield timed("work of others", "work of others is still running", 0, odd, pending=0.4)
     yield timed("work of others", "and so with one repeat", 0, 1, pending=0.3)
+    yield timed("edge cases", "a clock that starts at 0", 0, 1, start=0.0)
+    yield timed(
+        "edge cases", "many runs, of microseconds, on a clock below 0", 6, 16, start=-5.0, unit=1e-4, launch=1e-7
+    )
 
 
-def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False, even=False, slow=None, zeros=0):
+def unsteady(
+    rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False, even=False, slow=None, zeros=0,
+    start=None, unit=1.0,
+):  # fmt: skip
     """A device whose runs get faster while they warm up, then vary with a few slow ones; later runs are cheap.
 
     warm: whether it is warm before, so that the first runs are the fastest. even: whether they take as long
     as each other. slow: so many times as long take most of the others. zeros: so many take no time.
+    start: the first reading of the clock. unit: what each time is multiplied by.
     """
     warming = rng.uniform(0.05, 0.09, warmup) + np.linspace(0.2, 0.05, warmup)
     if warm:
@@ -76,10 +84,10 @@ def unsteady(rng, warmup, repeats, pending=0.0, launch=2e-5, warm=False, even=Fa
         timed[rng.permutation(repeats)[: repeats // 2 + 1]] *= slow
     timed[rng.permutation(repeats)[:zeros]] = 0.0
     durations = np.concatenate([warming, timed, rng.uniform(0.001, 0.003, 40)])
-    start = float(rng.uniform(100, 900))
+    start = float(rng.uniform(100, 900)) if start is None else start
 
     def make():
-        device = SimulatedDevice(durations.tolist(), launch, start, pending)
+        device = SimulatedDevice((unit * durations).tolist(), launch, start, pending)
         return {name: getattr(device, name) for name in PARTS}
 
     return Device(make)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from ..attention_parts import OVER_HEADS, OVER_QUERIES, attend
-from ..kit import Cases, Row
+from ..kit import Case, Cases, Row
 
 #: How far float16 may carry a sum of some dozen terms.
 HALF = 0.02
@@ -39,8 +39,63 @@ def low_scores(case: Cases, **given: Any) -> dict[str, Any]:
     return drawn
 
 
+def zeros_and_twins(case: Cases, **given: Any) -> dict[str, Any]:
+    """The second key is the first again; the third key, the fourth value and the fifth query are zeros."""
+    drawn = case.draw(**given)
+    drawn["K"][..., 1, :] = drawn["K"][..., 0, :]
+    for name, row in (("K", 2), ("V", 3), ("Q", 4)):
+        drawn[name][..., row, :] = 0.0
+    return drawn
+
+
+def last_key_on_top(case: Cases, **given: Any) -> dict[str, Any]:
+    """The scores with the last key, which most queries may not see, are higher by 1,000 and more than all others."""
+    drawn = case.draw(**given)
+    drawn["Q"] = np.abs(drawn["Q"]) + 0.5
+    drawn["K"][..., -1, :] = 3000.0
+    return drawn
+
+
+def equal_queries(drawn: dict[str, Any]) -> dict[str, Any]:
+    """All queries of a head are its first one."""
+    drawn["Q"][:] = drawn["Q"][:, :, :1]
+    return drawn
+
+
 def _rounded(array: np.ndarray) -> np.ndarray:
     return array.astype(np.float32).astype(np.float64)
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# What is made on the way
+
+#: The words behind the sizes of a case that looks at how many keys a block holds.
+BLOCKS = "the blocks themselves"
+
+
+def other_blocks(case: Case, arrays: list[np.ndarray]) -> str | None:
+    """Whether the keys that meet a query at once are others than a block. One head, of which all queries are equal."""
+    Q, K = case.args[:2]
+    scores, size = K[0, 0] @ Q[0, 0, 0], case.sizes["block_size"]
+    lengths = {
+        len(row)
+        for array in arrays
+        for row in _rows(np.squeeze(array))
+        if any(_alike(row, scores[start : start + len(row)]) for start in range(len(scores) - len(row) + 1))
+    }
+    if lengths and max(lengths) > size:
+        return f"the scores of a query with {max(lengths)} keys are made at once, where a block holds {size}"
+    return None if size in lengths else f"it never makes the scores of a whole block of {size} keys"
+
+
+def _rows(array: np.ndarray) -> list[np.ndarray]:
+    rows = [array] if array.ndim == 1 else [array[0], array[:, 0]] if array.ndim == 2 and array.size else []
+    return [row for row in rows if row.dtype.kind == "f" and len(row) > 2]
+
+
+def _alike(row: np.ndarray, scores: np.ndarray) -> bool:
+    """Whether these are the scores, scaled and shifted."""
+    return bool(np.isfinite(row).all() and np.ptp(row) > 0 and np.corrcoef(row, scores)[0, 1] > 1 - 1e-9)
 
 
 # ---------------------------------------------------------------------------------------------------------------------

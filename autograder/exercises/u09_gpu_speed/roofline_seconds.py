@@ -46,6 +46,9 @@ def cases(case):
     yield timed("edge cases", "nothing to do", 0, 0, *idle)
     yield timed("edge cases", "whole numbers", 4 * 10**9, 10**8, 10**12, 10**11)
     yield timed("edge cases", "less than one second per unit", 3, 5, 7, 11)
+    yield timed("edge cases", "both take as long", 8e12, 1.2e12, 2e12, 3e11)
+    yield timed("edge cases", "numbers that are not whole, limited by arithmetic", 0.75, 0.5, 0.5, 2.5)
+    yield timed("edge cases", "numbers that are not whole, limited by memory", 0.5, 0.75, 2.5, 0.5)
 
 
 def times(combine):

@@ -27,6 +27,10 @@ def cases(case):
     yield stored("edge cases", "all sizes 1", 1, B=1, h=1, n=1)
     yield stored("edge cases", "one byte per value", 1, n=range(35, 48))
     yield stored("edge cases", "a long context, above 2**53", 2, B=3, h=5, n=30_000_001)
+    yield case(
+        "edge cases", "complex numbers, above 2**63", B=63, h=127, n=268_435_457, bytes_per_value=16,
+        by_name="bytes_per_value", also={"bytes_per_value": 16},
+    )  # fmt: skip
 
 
 MISTAKES = (

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal, strided
 from .online_softmax import tiled
-from .parts import HALF, attention, large_scores, low_scores
+from .parts import BLOCKS, HALF, attention, equal_queries, large_scores, low_scores, other_blocks, zeros_and_twins
 
 #: A case in which tensors of far fewer than n × n entries are watched: all scores of one query are n numbers.
 EQUAL_QUERIES = "all queries are equal"
@@ -72,6 +72,15 @@ def cases(case):
     drawn = case.draw(B=1, h=1, n=long, d=3, block_size=long // 2 + 1)
     drawn["Q"][:] = drawn["Q"][:, :, :1]
     yield case("memory", EQUAL_QUERIES, watch="n", **drawn)
+    drawn = equal_queries(case.draw(B=1, h=1, n=15, d=2, block_size=5))
+    yield case("memory", f"n = {{n}}, blocks of {{block_size}}: {BLOCKS}", watch=5, **drawn)
+    zeros = "two equal keys, and zeros as a key, a value and a query"
+    yield case("block sizes", zeros, **zeros_and_twins(case, n=7, block_size=3))
+    drawn = case.draw(**uneven)
+    drawn["Q"][:] = 1.0
+    drawn["K"] = (0.3 * drawn["K"] - 2 * np.arange(odd)[:, None]) / math.sqrt(drawn["d"])
+    yield case("large scores", "scores that sink from block to block", **drawn)
+    yield case("gradients", "gradients, n = {n}, blocks of {block_size}", gradient=True, **uneven)
 
 
 def too_large(case, arrays):
@@ -79,6 +88,8 @@ def too_large(case, arrays):
         return all_keys_at_once(case, arrays)
     if case.label == ONE_PASS:
         return met_again(case, arrays)
+    if case.label.endswith(BLOCKS):
+        return other_blocks(case, arrays)
     found = next((array for array in arrays if array.size >= case.watch), None)
     if found is None:
         return None
@@ -98,24 +109,31 @@ def all_keys_at_once(case, arrays):
 
 
 def met_again(case, arrays):
-    """Whether the scores of a block are made once more after those of others."""
+    """Whether the scores of a block, or their exponentials, come up once more after those of others."""
     Q, K, _, size = case.args
     scores = Q[0, 0] @ K[0, 0].T
     blocks = [scores[:, start : start + size] for start in range(0, scores.shape[1], size)]
-    met = [at for array in arrays for at, block in enumerate(blocks) if of_one_scale(array, block)]
+    met = [at for array in arrays for at, block in enumerate(blocks) if is_of_block(array, block)]
     changes = [at for at, before in zip(met, [None, *met], strict=False) if at != before]
     if len(changes) == len(set(changes)):
         return None
-    return "the scores of a block of keys are made again after those of other blocks, where one pass is asked for"
+    return "the scores of a block of keys come up again after those of other blocks, where one pass is asked for"
 
 
-def of_one_scale(array, block):
-    """Whether these are the numbers of a block, or all the same multiple of them."""
-    if array.dtype.kind != "f" or np.squeeze(array).shape not in (block.shape, block.T.shape):
+def is_of_block(array, block):
+    """Whether these are the scores of a block, however scaled, and shifted for each query, or their exponentials."""
+    array = np.squeeze(array)
+    if array.dtype.kind != "f" or array.shape not in (block.shape, block.T.shape) or not np.isfinite(array).all():
         return False
-    array = np.squeeze(array) if np.squeeze(array).shape == block.shape else np.squeeze(array).T
-    scale = (array * block).sum() / (block * block).sum()
-    return bool(scale > 0 and np.allclose(array, scale * block, rtol=1e-6, atol=1e-9))
+    ways = [array] if array.shape == block.shape else []
+    ways += [array.T] if array.T.shape == block.shape else []
+    block = block - block.mean(-1, keepdims=True)
+    for one in [*ways, *(np.log(way) for way in ways if (way > 0).all())]:
+        one = one - one.mean(-1, keepdims=True)
+        scale = (one * block).sum() / (block * block).sum()
+        if scale > 0 and np.allclose(one, scale * block, rtol=1e-6, atol=1e-9):
+            return True
+    return False
 
 
 def by_query_blocks(answer):

@@ -8,13 +8,14 @@ from torch.nn import functional as F
 
 from ..attention_parts import UNSTABLE
 from ..kit import Leaf, exercise, normal
-from .parts import HALF, large_scores, low_scores
-from .tiled_attention import all_keys_at_once
+from .parts import HALF, large_scores, last_key_on_top, low_scores, zeros_and_twins
+from .tiled_attention import all_keys_at_once, is_of_block
 
 #: Cases that look at more than how large a tensor is: label -> what is looked for.
 ALL_KEYS = "all queries are equal"
 LATER = "n = {n}, blocks of {block_size}, what meets what"
 TOGETHER = "n = {n}, blocks of {block_size}, queries together"
+TILE = "n = {n}, blocks of {block_size}, the tiles themselves"
 
 
 def tiled_causal_attention(Q: normal("B h n d"), K: normal("B h n d"), V: normal("B h n d"), block_size: int) -> Leaf(
@@ -81,6 +82,12 @@ def cases(case):
     yield case("both cut", TOGETHER, watch=block, n=2 * block, **one_head)
     yield case("later blocks", LATER, watch=block * block, n=2 * block + rest, **one_head)
     yield case("later blocks", LATER, watch=block * block, n=3 * block, **one_head)
+    yield case("later blocks", LATER, watch=block * rest, n=2 * block + rest, **one_head)
+    yield case("both cut", TILE, watch=25, B=1, h=1, n=13, d=2, block_size=5)
+    zeros = "two equal keys, and zeros as a key, a value and a query"
+    yield case("block sizes", zeros, **zeros_and_twins(case, n=7, block_size=3))
+    top = last_key_on_top(case, n=3 * small + 2, block_size=small)
+    yield case("gradients", "gradients, the last key far above the others", gradient=True, **top)
 
 
 def seen(case, arrays):
@@ -91,6 +98,8 @@ def seen(case, arrays):
     floats = [array for array in arrays if array.dtype.kind == "f" and np.unique(array).size > 3]  # no masks
     if label.endswith("queries together"):
         return one_by_one(case, floats)
+    if label.endswith("the tiles themselves"):
+        return other_tiles(case, floats)
     if label.endswith("what meets what"):
         return later_block(case, floats)
     found = next((array for array in floats if array.size >= case.watch), None)
@@ -106,6 +115,15 @@ def one_by_one(case, arrays):
     if size not in lengths or max(lengths) >= size * size:
         return None
     return "no tile of scores is made: is each query served by itself? Cut the queries into blocks, too"
+
+
+def other_tiles(case, arrays):
+    """Whether the second block of queries never meets the first block of keys, and these alone, in one product."""
+    (Q, K), size = (array[0, 0] for array in case.args[:2]), case.sizes["block_size"]
+    tile = Q[size : 2 * size] @ K[:size].T
+    if any(is_of_block(array, tile) for array in arrays):
+        return None
+    return f"the second {size} queries never meet the first {size} keys, all of them and no others, in one product"
 
 
 def later_block(case, arrays):

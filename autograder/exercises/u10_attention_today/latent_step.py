@@ -71,14 +71,56 @@ def cases(case):
     yield case("edge cases", "params in another order", **other_order(case.draw()))
     for heads in case.rng.permutation(range(3, 6))[:2]:
         yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
+    yield case("edge cases", "all scores near −10,000, many tokens, two are equal", rtol=1e-5, **all_low(case))
+    sizes = {**WIDE, "B": 1, "h": 2, "t": 6, "d_v": 7, "d_head": 9}
+    yield case("absorbed", f"{{t}} tokens, {{h}} heads: {SINGLE}", watch=7, **sizes)
 
 
 #: Few latents, wide heads and many tokens, so that keys and values are the largest of all tensors.
 WIDE = {"B": 2, "d_latent": range(4, 6), "d_head": (9, 10), "d_v": (7, 8), "t": range(11, 15), "d_model": range(15, 18)}
 
 
+#: The words behind the sizes of a case that looks for keys and values of single tokens.
+SINGLE = "what is made of a single token"
+
+
+def all_low(case):
+    """The new token's keys are its queries with the sign turned, and all others' nearly the same; values differ."""
+    drawn = case.draw(B=1, t=range(60, 70))
+    params, h = drawn["params"], drawn["h"]
+    new, query = drawn["x"][0] @ params["W_DKV"], drawn["x"][0] @ params["W_Q"]
+    heads = query.reshape(h, -1)
+    keys = -1e4 * heads * heads.shape[1] ** 0.5 / (heads**2).sum(-1, keepdims=True)
+    params["W_UK"] = new.T @ keys.reshape(1, -1) / (new**2).sum()
+    cache = drawn["cache"][0]
+    along = cache @ new.T / (new**2).sum()
+    drawn["cache"] = (cache - along * new + (1 + 1e-4 * along) * new)[None]
+    drawn["cache"][:, 1] = drawn["cache"][:, 0]
+    return drawn
+
+
+def of_single_tokens(case, arrays):
+    """Does a row or column of a tensor made on the way hold a key or a value of a cached token, of one head or all?"""
+    _, cache, params, n_heads = case.args
+    for name, letter in (("W_UK", "K"), ("W_UV", "V")):
+        whole = cache[0] @ params[name]
+        for known in (whole, whole.reshape(len(whole) * n_heads, -1)):
+            known = known / np.linalg.norm(known, axis=-1, keepdims=True)
+            width = known.shape[1]
+            for array in (array for array in arrays if array.dtype.kind == "f"):
+                for rows in (array, np.swapaxes(array, -1, -2) if array.ndim > 1 else array):
+                    rows = rows.reshape(-1, rows.shape[-1])
+                    if rows.shape[-1] == width and np.isfinite(rows).all():
+                        sizes = np.linalg.norm(rows, axis=-1, keepdims=True)
+                        if (rows @ known.T > (1 - 1e-9) * np.maximum(sizes, 1e-12)).any():
+                            return f"on the way it makes {letter} of cached tokens, in a tensor of shape {array.shape}"
+    return None
+
+
 def keys_or_values(case, arrays):
     """Does a tensor made on the way hold the keys or values of the tokens, of all heads or of one?"""
+    if case.label.endswith(SINGLE):
+        return of_single_tokens(case, arrays)
     x, cache, params, n_heads = case.args
     C = np.concatenate([cache, x @ params["W_DKV"]], axis=1)
     for name, letter in (("W_UK", "K"), ("W_UV", "V")):

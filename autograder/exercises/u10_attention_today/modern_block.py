@@ -129,6 +129,23 @@ def cases(case):
     apart = {"x": strided, "params": by_columns}
     yield case("edge cases", "memory that is not contiguous", layout=apart, **heads[0], **LOOSE)
     yield case("edge cases", "params in another order", **other_order(case.draw(**heads[1])), **LOOSE)
+    drawn = case.draw(n=6, positions=case.rng.permutation(12)[:6] / 2, **heads[2])
+    drawn["x"][:, 1] = 0.0
+    drawn["x"][:, 3] = drawn["x"][:, 2]
+    yield case("edge cases", "a token of zeros, two equal ones, positions that are no whole numbers", **drawn, **LOOSE)
+    drawn["window"] = 2
+    yield case("gradients", "gradients, a window of 2, a token of zeros", gradient=True, **drawn, **LOOSE)
+    yield case("edge cases", "all scores near −10,000", **all_low(case), **LOOSE)
+
+
+def all_low(case):
+    """Tokens that are nearly the same, at one position, and keys that are their queries with the sign turned."""
+    drawn = case.draw(h=2, g=2, n=6, positions=np.zeros(6, np.int64))
+    drawn["x"] = drawn["x"][:, :1] + 0.01 * drawn["x"]
+    params = drawn["params"]
+    params["W_K"] = -params["W_Q"]
+    params["gamma_q"] = params["gamma_k"] = np.full(drawn["d_head"], 100.0 * drawn["d_head"] ** -0.25)
+    return drawn
 
 
 def block(

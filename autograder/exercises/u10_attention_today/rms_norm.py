@@ -31,6 +31,11 @@ def cases(case):
     drawn = case.draw()
     drawn["x"][0, 1] = 0.0
     yield case("edge cases", "a row of zeros", **drawn)
+    yield case("gradients", "gradients, a row of zeros", gradient=True, eps=0.1, **drawn)
+    drawn = case.draw(x=tokens("2 2 m n d"))
+    drawn["x"][0, 0, 0, 0] = 3.0
+    drawn["gamma"][1] = 0.0
+    yield case("shapes", "x of five axes, a row of equal numbers, a gamma with a 0", **drawn)
 
 
 def norm(x, gamma, eps=1e-6, **slips):

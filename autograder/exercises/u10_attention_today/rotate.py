@@ -50,6 +50,14 @@ def cases(case):
     yield case("shapes", "a single pair (d = 2)", d=2, **loose)
     yield case("shapes", "a single token (n = 1)", n=1, positions=np.array([int(case.rng.integers(3, 30))]), **loose)
     yield case("shapes", "memory that is not contiguous", layout={"x": strided}, **loose)
+    yield case("shapes", "x of five axes (2, B, h, n, d)", x=normal("2 B h n d"), **loose)
+    twice = np.array([3, 8, 3, 0, 8], np.int32)
+    yield case("positions", "positions of int32, some of them equal", positions=twice, **loose)
+    yield case("positions", "positions around 5,000", positions=case.rng.integers(4_500, 5_500, 6), rtol=3e-3)
+    yield case("base", "base = 1: all pairs turn alike", base=1.0, **loose)
+    drawn = case.draw(positions=halves_too(case))
+    drawn["x"][..., 1, :] = 0.0
+    yield case("gradients", "gradients, floating positions, a token of zeros", gradient=True, **drawn, **loose)
 
 
 def behind(case):

@@ -66,6 +66,19 @@ def cases(case):
     drawn = case.draw()
     drawn["sink"] = np.where(np.arange(len(drawn["sink"])) % 2 == 0, 1e4, -1e4)
     yield case("stability", "sinks of ±10,000", **drawn)
+    yield case("masks", "a mask of keys (m)", mask=mask("m"))
+    yield case("masks", "a mask (h, n, m), as many sequences as heads", mask=mask("h n m"), B=3, h=3)
+    yield case(
+        "masks", "nothing is allowed to anybody", mask=Drawn("n m", lambda rng, shape, sizes: np.zeros(shape, bool))
+    )
+    drawn = case.draw()
+    for part in (drawn["Q"][..., 1, :], drawn["V"][..., 1, :], drawn["sink"][:1]):
+        part[...] = 0.0
+    yield case("edge cases", "zeros as a query, a value and a sink", **drawn)
+    drawn = case.draw(mask=mask("B 1 n m", empty_rows=True))
+    drawn["sink"][:2] = 1e4, -1e4
+    label = "gradients, sinks of ±10,000, rows that may see nothing but the sink"
+    yield case("gradients", label, gradient=True, **drawn)
 
 
 def attend(Q, K, V, sink, mask=None, *, sunk=lambda sink, d: sink, masking="right", scale=lambda Q: Q.shape[-1] ** -0.5,

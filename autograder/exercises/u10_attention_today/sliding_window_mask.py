@@ -34,6 +34,7 @@ def cases(case):
     yield case("edge cases", "a window of 1: each token sees itself", n_new=5, n_total=8, window=1)
     yield case("edge cases", "a window just as long as the text", n_new=6, n_total=6, window=6)
     yield case("edge cases", "a window longer than the text: a causal mask", n_new=5, n_total=7, window=30)
+    yield case("edge cases", "one new token of 2,500", n_new=1, n_total=2_500, window=2_300)
 
 
 def seen(n_new, n_total, window, *, allowed=lambda i, j, w: (i - w < j) & (j <= i), first=lambda new, all: all - new):

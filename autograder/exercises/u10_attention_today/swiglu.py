@@ -35,6 +35,11 @@ def cases(case):
     yield case("edge cases", "a single sequence of a single token", B=1, n=1)
     yield case("edge cases", "large numbers of both signs", x=normal("B n d_model", 3000.0))
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "W_gate": by_columns})
+    drawn = case.draw(x=normal("2 2 m n d_model"))
+    drawn["x"][0, 0, 0, 1] = 0.0
+    yield case("edge cases", "x of five axes, a token of zeros", **drawn)
+    large = normal("d_model", 3000.0)
+    yield case("gradients", "gradients, one token alone, large numbers", x=large, d_ff=24, gradient=True)
 
 
 def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.mul, after=lambda out, x: out):

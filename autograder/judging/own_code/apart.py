@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -91,8 +91,9 @@ def _truths(values: Values, test: ast.expr) -> set[bool]:
 
 def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
     """A step that changes numbers there alone."""
+    running = _running(nodes.values())
     for number, node in nodes.items():
-        if not isinstance(node, ast.Call) or called(node)[0] not in ACTS:
+        if not isinstance(node, ast.Call) or called(node)[0] not in ACTS or number in running:
             continue
         there, elsewhere = ([_changes(values, number, node) for values in some] for some in (bad, good))
         among = _among_right([bool(each) for each in elsewhere])
@@ -112,10 +113,23 @@ def _changes(values: Values, number: int, node: ast.Call) -> bool | None:
         if at == number and array is not None:
             inputs = [latest[each] for each in given if each in latest and latest[each].shape == array.shape]
             if inputs and array.size > 1:
-                found = bool(found) or not any(np.array_equal(array, each, equal_nan=True) for each in inputs)
+                found = bool(found) or not any(_is_kept(each, array) for each in inputs)
         if array is not None:
             latest[at] = array
     return found
+
+
+def _is_kept(given: np.ndarray, made: np.ndarray) -> bool:
+    """Is it the same, but for zeros that are nothing to divide by?"""
+    other = (given != made) & ~(np.isnan(given) & np.isnan(made))
+    return not (other & (given != 0)).any()
+
+
+def _running(nodes: Iterable[ast.AST]) -> set[int]:
+    """The steps that hold a largest number so far against new ones: they change numbers wherever there are more."""
+    maxima = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) == 2]
+    looped = {each for node in nodes if isinstance(node, (ast.For, ast.While)) for each in ast.walk(node)}
+    return {node.number for node in maxima if node in looped and called(node)[0] in ("maximum", "minimum")}
 
 
 def _rest(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:

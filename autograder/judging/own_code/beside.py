@@ -35,6 +35,7 @@ BLANK = re.compile(r"\s+")
 #: Where a change is told of an earlier function that the plain program is made of.
 PART = re.compile(r"as if in `(\w+)`")
 WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
+SCALED = re.compile(r"were (doubled|halved)")
 #: How what is found of changed inputs begins.
 OF_INPUTS = "The result is what comes out as if"
 #: What was found at one size alone may be chance.
@@ -98,6 +99,8 @@ def is_sure(text: str, posed: Posed, own: OwnProgram) -> bool:
     """Is a change of the plain program told in what the student has, too, and of more than a size that is handed in?"""
     if "as if" not in text or OF_INPUTS in text or AT_ONE_SIZE in text or is_elsewhere(text, own):
         return False
+    if SCALED.search(text):  # by a factor, which may stand anywhere
+        return False
     return not is_strange(text, posed, own)
 
 
@@ -147,7 +150,11 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
         slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
     elif not tried and is_elsewhere(before, own):
         return verdict
-    elif (not tried or slug in ("own-branch", "own-acts")) and is_strange(before, posed, own):
+    elif slug in ("nan", "overflow") and "as if" in before:  # all results are NaN, and that is like much else
+        pass
+    elif slug in ("own-branch", "own-acts") and "as if" in before and OF_INPUTS not in before:
+        return verdict  # what all numbers agree with is surer
+    elif not tried and is_strange(before, posed, own):
         slug, text = verdict.mistake, f"{found.text} {before}"
     elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
         pass  # what is right in every case says more than what is alike in ordinary ones

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..variants.edit import called
 from ..variants.scope import names_in
 from . import in_calls, in_expressions, in_statements
+from .flow import assigned
 from .mend import Mend, Parents, mend, text_of, together
 
 #: Changes that say plainly what is meant, to be tried before others that come to the same.
@@ -31,6 +32,7 @@ def mends_of(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str
 
 def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], parents: Parents) -> Iterator[Mend]:
     names, writes = names_in(tree), any(map(_writes, ast.walk(tree)))
+    blocks = {name for name, value in assigned(tree) if isinstance(value, ast.Call) and called(value)[0] == "slice"}
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
             continue
@@ -50,7 +52,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         elif isinstance(node, ast.Call):
             yield from in_calls.of_call(node, names)
         elif isinstance(node, ast.Subscript):
-            yield from in_calls.of_subscript(node)
+            yield from in_calls.of_subscript(node, blocks)
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
             yield mend(node, node.value, "turned", f"the transposition in {text_of(node)}")
         elif isinstance(node, ast.Constant):

@@ -24,7 +24,7 @@ from .indices import wrapping
 from .located import making, returned, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
-from .overflow import first_nan
+from .overflow import first_nan, lost_rows
 from .program import OwnProgram, Tried
 from .put_right import settled
 from .search import BY_ACCIDENT, FAR_FETCHED, find_mend, find_second, told_of
@@ -112,13 +112,16 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
         message = verdict.message.replace(verdict.advice, "", 1).strip()
         verdict = replace(verdict, mistake=None, message=message, advice="")
     mends, steps = asks_for(posed, own, verdict.mistake, verdict.advice)
-    if not mends:
+    if not mends and "overflow" not in verdict.advice:
         return verdict
     try:
+        calls = all_in_our_terms(posed, answer.calls)
+        problems = problems_of(posed, calls)
+        if not mends:
+            return _of_underflow(verdict, Look.at(posed, problems, own, calls))
         verdict = without_another(verdict, posed, own)
         quickly = is_sure(verdict.advice, posed, own)
-        calls = all_in_our_terms(posed, answer.calls)
-        found = explain_by_own(posed, problems_of(posed, calls), own, calls, steps, quickly)
+        found = explain_by_own(posed, problems, own, calls, steps, quickly)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
@@ -145,7 +148,7 @@ def explain_by_own(
         warned = first_nan(posed, look.wrong[0], own)
         return replace(warned, slug="warns", text=f"{QUIETLY} {warned.text}") if warned is not None else None
     found = Traced(0) if quickly else traced(posed, look.first, look.right, own)
-    mend, tried = find_mend(posed, posed.part([look.first]), own, found.steps, quickly)
+    mend, tried = find_mend(posed, posed.part([look.first]), own, found.steps, quickly, found.line)
     if mend is not None and (quickly or mend.slug not in (FAR_FETCHED if look.in_core() else BY_ACCIDENT)):
         return told_of(mend)
     if len(look.of_nan()) == len(look.ordinary):
@@ -168,6 +171,7 @@ def _seen(look: Look, found: Traced) -> Finding | None:
         lambda: None if off_the_way else returned(posed, look.ordinary, look.calls, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),
+        lambda: None if look.in_core() else lost_rows(posed, look.ordinary, own),
         lambda: None if is_hunt(posed) else set_apart(posed, look.ordinary, look.right_ones(), own),
         lambda: None if look.in_core() else _of_nan(look, look.of_nan()),
     )
@@ -206,6 +210,17 @@ def _of_nan(look: Look, wrong: Sequence[int]) -> Finding | None:
             before = traced(look.posed, index, look.right, look.own).finding if nan.slug == "nan" else None
             return replace(nan, text=f"{nan.text} {before.text}") if before is not None else nan
     return None
+
+
+def _of_underflow(verdict: Verdict, look: Look | None) -> Verdict:
+    """NaN comes of what is too small as it does of what is too large: which of them it is the program shows."""
+    if look is None or len(look.of_nan()) < len(look.ordinary):
+        return verdict
+    nan = first_nan(look.posed, look.first, look.own)
+    if nan is None or nan.slug != "nan":
+        return verdict
+    message = verdict.message.replace(verdict.advice, nan.text, 1)
+    return replace(verdict, mistake=nan.slug, advice=nan.text, message=message)
 
 
 def _is_coarse(case: Case) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from copy import deepcopy
 
 from ..variants.calls import ALONG, OTHERS
@@ -26,6 +26,8 @@ ALSO = {
     "zeros_like": ("ones_like",),
     "ones_like": ("zeros_like",),
     "argsort": ("sort",),
+    "split": ("chunk",),
+    "chunk": ("split",),
     "append": ("extend",),
     "extend": ("append",),
     "log1p": ("log",),
@@ -160,15 +162,18 @@ def _of_axes(node: ast.Call, here: str) -> Iterator[Mend]:
             yield mend(node, new, "axes", f"the axes in {here}", POSSIBLE)
 
 
-def of_subscript(node: ast.Subscript) -> Iterator[Mend]:
+def of_subscript(node: ast.Subscript, blocks: Collection[str] = ()) -> Iterator[Mend]:
+    """blocks: the names of slices."""
     if isinstance(node.slice, ast.Constant) and isinstance(node.slice.value, str):
         return
-    here = text_of(node)
-    if isinstance(node.ctx, ast.Load) and getattr(node.value, "attr", None) != "shape":
+    here, in_blocks = text_of(node), _is_a_block(node.slice, blocks)
+    if isinstance(node.ctx, ast.Load) and getattr(node.value, "attr", None) != "shape" and not in_blocks:
         yield mend(node, node.value, "index-too-many", f"the index in {here} has no place there")
     parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
     for index, part in enumerate(parts):
         for option in _other_places(part):
+            if in_blocks and isinstance(option, ast.Slice) and option.lower is None and option.upper is None:
+                continue
             new = deepcopy(node)
             if isinstance(new.slice, ast.Tuple):
                 new.slice.elts[index] = option
@@ -181,6 +186,21 @@ def of_subscript(node: ast.Subscript) -> Iterator[Mend]:
         new = deepcopy(node)
         new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]
         yield mend(node, new, "index-order", f"the order of the indices in {here}", POSSIBLE)
+
+
+def _is_a_block(places: ast.expr, blocks: Collection[str]) -> bool:
+    """Is it one of the blocks that something is cut into? All of it in the place of each mends what was wrong with
+    blocks, and is none."""
+    parts = places.elts if isinstance(places, ast.Tuple) else [places]
+    if any(isinstance(part, ast.Name) and part.id in blocks for part in parts):
+        return True
+    return any(
+        isinstance(part, ast.Slice)
+        and isinstance(part.lower, ast.Name)
+        and isinstance(part.upper, ast.BinOp)
+        and ast.unparse(part.upper.left) == part.lower.id
+        for part in parts
+    )
 
 
 def _other_places(part: ast.expr) -> Iterator[ast.expr]:

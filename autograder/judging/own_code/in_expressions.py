@@ -7,13 +7,15 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 
-from ..variants.edit import constant, one_off
+from ..variants.edit import called, constant, one_off
 from .mend import LIKELY, ODD, POSSIBLE, Mend, Parents, bound_names, mend, text_of
 
 #: What says what is to be left out, as it is commonly written.
 MASKS = re.compile(r"mask|eye|tri[lu]|visible|allow|hidden|keep|valid|same|others?|diag|==|[<>~]")
 
 
+#: What makes numbers, and nothing that holds or does not.
+ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.MatMult, ast.Pow)
 #: What asks whether something holds, and does not mark entries.
 CONDITIONS = (ast.If, ast.IfExp, ast.While, ast.BoolOp, ast.Assert)
 
@@ -172,8 +174,10 @@ def of_constant(node: ast.Constant, parents: Parents) -> Iterator[Mend]:
     where = f" in {around}" if isinstance(parent, ast.expr) else ""
     rank = ODD if _is_asked_for(node, parent) else POSSIBLE
     for option in sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs):
-        new = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(option))], []) if math.isinf(option) else None
-        yield mend(node, new or constant(option), "number", f"the number `{ast.unparse(node)}`{where}", rank)
+        infinite = math.isinf(option)
+        new = ast.Call(ast.Name("float", ast.Load()), [ast.Constant(str(option))], []) if infinite else None
+        likely = LIKELY if infinite and rank == POSSIBLE else rank  # a number that stands for infinity
+        yield mend(node, new or constant(option), "number", f"the number `{ast.unparse(node)}`{where}", likely)
 
 
 def _is_asked_for(node: ast.expr, parent: ast.AST | None) -> bool:
@@ -218,6 +222,7 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterat
     within = f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
     simple = isinstance(node, ast.Name)
     rank = POSSIBLE if not simple else ODD
+    sign = LIKELY if isinstance(parent, ast.Call) and called(parent)[0] == "exp" else rank
     root = ast.BinOp(node, ast.Pow(), ast.Constant(0.5))
     for new, slug, what in (
         (ast.Attribute(node, "mT", ast.Load()), "not-turned", "a transposition"),
@@ -232,7 +237,10 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterat
         (one_off(node)[0], "off-by-one", "1 less"),
         (one_off(node)[1], "off-by-one", "1 more"),
     ):
-        yield mend(node, new, slug, f"{here}{within} lacks a step: {what}", rank)
+        if slug == "not-inverted" and isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC):
+            continue
+        what_rank = sign if slug == "no-sign" else rank
+        yield mend(node, new, slug, f"{here}{within} lacks a step: {what}", what_rank)
     for number in numbers:
         if not (simple and node.id == number):
             for op, what in ((ast.Mult(), "a factor"), (ast.Div(), "a divisor")):

@@ -63,7 +63,9 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         said += "; where the answer is right, there is not" if found.number in contrasted else ""
         words = f"Look at {text_of(statement)} in line {found.lineno} first: {said}."
         sure = found.number in contrasted
-        return replace(run, finding=Finding("own-step", words), vouched=sure, sure=sure, number=found.number)
+        return replace(
+            run, finding=Finding("own-step", words), vouched=sure, sure=sure, number=found.number, line=found.lineno
+        )
     made = (as_array(value) for number, value in values if number == found.number)
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     where = f"{text_of(found)} in line {found.lineno}"
@@ -78,7 +80,9 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
         words = f"What comes out of {where} does not occur on the course's way to the result{beside}: look at that step"
         words += f"{GOES_IN}."
     sure = vouched or not way.counts
-    return replace(run, finding=Finding("own-step", words), vouched=vouched, sure=sure, number=found.number)
+    return replace(
+        run, finding=Finding("own-step", words), vouched=vouched, sure=sure, number=found.number, line=found.lineno
+    )
 
 
 def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int | None, own: OwnProgram) -> Traced:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -67,10 +68,43 @@ def _at(node: ast.expr) -> str:
 
 def _highest_of_lost_rows(given: np.ndarray, made: np.ndarray) -> float | None:
     """The highest of what goes into rows that come out as 0 alone, though all that goes in is finite."""
-    if given.shape != made.shape or not made.size or not made.ndim:
+    if given.shape != made.shape or not made.size or not made.ndim or made.shape[-1] == 1:
         return None
-    lost = (made == 0).all(axis=-1) & np.isfinite(given).all(axis=-1)
+    lost = (made == 0).all(axis=-1) & np.isfinite(given).any(axis=-1) & ~np.isnan(given).any(axis=-1)
     return float(given.max(axis=-1)[lost].max()) if lost.any() else None
+
+
+def lost_rows(posed: Posed, wrong: Sequence[int], own: OwnProgram) -> Finding | None:
+    """An exponential that is 0 in whole rows in every one of these cases, and what was taken off there.
+
+    Of what is done block by block nothing is said: a block may lie far below another.
+    """
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    found = [_lost_at(own.values(posed, index), nodes) for index in wrong]
+    if not found or not all(found):
+        return None
+    node, highest = found[0]
+    if any(other is not node for other, _ in found):
+        return None
+    words = (
+        f"In the case “{posed.cases[wrong[0]].label}” {_lost(node, highest)}. Nothing is left there to be shared out."
+    )
+    return Finding("underflow", words)
+
+
+def _lost_at(values: Sequence[tuple[int, object]], nodes: Mapping[int, ast.AST]) -> tuple[ast.Call, float] | None:
+    times, latest = Counter(number for number, _ in values), {}
+    for number, value in values:
+        node, array = nodes.get(number), _floats(value)
+        if array is None:
+            continue
+        latest[number] = array
+        if isinstance(node, ast.Call) and called(node)[0] in EXPONENTIALS and times[number] == 1:
+            inputs = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
+            highest = _highest_of_lost_rows(inputs[0], array) if len(inputs) == 1 else None
+            if highest is not None:
+                return node, highest
+    return None
 
 
 def _of_nan(node: ast.expr, latest: Mapping[int, np.ndarray], zeros: tuple[ast.Call, float] | None) -> str:
@@ -79,12 +113,14 @@ def _of_nan(node: ast.expr, latest: Mapping[int, np.ndarray], zeros: tuple[ast.C
         known = all(getattr(each, "number", -1) in latest for each in inputs_of(node) if isinstance(each, SEEN))
         said = "; before, there is none" if known or divided else ", or from what goes into it"
         return f"NaN comes from {_at(node)}{divided}{said}."
-    power, highest = zeros
+    return f"{_lost(*zeros)}. So {_at(node)} is 0 / 0, which is NaN."
+
+
+def _lost(power: ast.Call, highest: float) -> str:
     given = power.func.value if called(power)[1] and isinstance(power.func, ast.Attribute) else power.args[0]
     less = (each for each in ast.walk(given) if isinstance(each, ast.BinOp) and isinstance(each.op, ast.Sub))
     off = next((f": what is taken off, {text_of(each.right)}, is far above all in such a row" for each in less), "")
-    lost = f"whole rows of {_at(power)} are 0, as all that goes in there is below {highest:,.0f}"
-    return f"{lost}{off}. So {_at(node)} is 0 / 0, which is NaN."
+    return f"whole rows of {_at(power)} are 0, as nothing that goes in there is above {highest:,.0f}{off}"
 
 
 def _divisor(node: ast.expr, latest: Mapping[int, np.ndarray]) -> str:

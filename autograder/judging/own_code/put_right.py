@@ -15,6 +15,7 @@ from ...worker.values import leaves
 from ..posed import Posed
 from ..problems import all_right
 from ..variants.edit import Edit
+from .flow import assigned
 from .mend import text_of
 from .program import OwnProgram
 from .traced import GOES_IN, Traced
@@ -65,6 +66,7 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
     times = Counter(number for number, _ in noted)
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     ends = {node.value for node in ast.walk(own.tree) if isinstance(node, ast.Return)}
+    compared = _only_compared(own.tree)
     way, tried = way_of(posed, index), []
     arrays = any(np.size(leaf) > 1 for leaf in leaves(posed.expected[index].value))
     least = 2 if arrays else 1  # among all numbers of a way one often fits by chance
@@ -72,7 +74,7 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
         node, array = nodes.get(number), as_array(value)
         if times[number] > 1 or array is None or not isinstance(node, ast.expr) or isinstance(node, ast.Name):
             continue
-        if node in ends or array.dtype.kind != "f" or not least <= array.size <= ENTRIES:
+        if node in ends or node in compared or array.dtype.kind != "f" or not least <= array.size <= ENTRIES:
             continue
         if way.holds(array) is not False:
             continue
@@ -82,6 +84,15 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
     answered = own.calls([text for _, text in pairs], alone)
     fits = [node for (node, _), calls in zip(pairs, answered, strict=False) if calls and all_right(alone, calls)]
     return list(dict.fromkeys(fits))
+
+
+def _only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
+    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    sides = {each for test in tests for each in (test.left, *test.comparators)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    elsewhere = {node.id for node in loads if node not in sides}
+    return sides | {value for name, value in assigned(tree) if value is not None and name not in elsewhere}
 
 
 def _texts(way: Way, node: ast.expr, array: np.ndarray, own: OwnProgram) -> Iterator[str]:

@@ -36,18 +36,22 @@ BY_ACCIDENT = ARTIFICIAL | FAR_FETCHED | {"sides", "one-step-too-many", "operati
 SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign"}
 OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
-STEPS = 20_000
+STEPS = 25_000
 
 
-def try_mends(alone: Posed, own: OwnProgram, steps: int) -> Iterator[list[Tried]]:
+def try_mends(alone: Posed, own: OwnProgram, steps: int, near: int = 0) -> Iterator[list[Tried]]:
     """The changes, the likeliest first, some at a time, each with what the program then answers in one case.
 
-    alone: that case. steps: how many the program takes there.
+    alone: that case. steps: how many the program takes there. near: the line at which changes are tried first, where
+    there is no time for all.
     """
     given = _given(alone, own)
     numbers = [name for name, value in given.items() if type(value) in (int, float)]
     arrays = [name for name, value in given.items() if hasattr(value, "shape") and len(value.shape)]
-    mends = mends_of(own.tree, numbers, arrays)[: min(TRIED, STEPS // max(steps, 1))]
+    mends, most = mends_of(own.tree, numbers, arrays), min(TRIED, STEPS // max(steps, 1))
+    if len(mends) > most:
+        close = [one for one in mends if one.line == near][: most // 3]
+        mends = [*close, *(one for one in mends if one not in close)][:most]
     for start in range(0, len(mends), AT_A_TIME):
         some = mends[start : start + AT_A_TIME]
         texts = [own.text(*mend.edits) for mend in some]
@@ -62,17 +66,18 @@ def _given(alone: Posed, own: OwnProgram) -> dict[str, Any]:
 
 
 def find_mend(
-    posed: Posed, alone: Posed, own: OwnProgram, steps: int, only_sure: bool = False
+    posed: Posed, alone: Posed, own: OwnProgram, steps: int, only_sure: bool = False, near: int = 0
 ) -> tuple[Mend | None, list[Tried]]:
     """The likeliest change after which every case is right, and all that were tried until it was found.
 
     only_sure: whether to look among the likeliest alone, and for none that may be right by accident.
+    near: as in `try_mends`.
     """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     tried: list[Tried] = []
     found: list[Mend] = []
     left = FULLY_IF_SHORT if steps <= SHORT else FULLY
-    for some in try_mends(alone, own, steps):
+    for some in try_mends(alone, own, steps, near):
         tried += some
         for one in some:
             if only_sure and one.mend.slug in OPEN - {"one-step-too-many"}:

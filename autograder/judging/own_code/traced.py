@@ -19,6 +19,7 @@ class Traced:
     """One case run through with its steps noted. steps: how many there were; finding: where it leaves the way.
 
     noted: the steps, by their numbers, with their values; index: of the case; number: of the step at which it is left.
+    line: of the step at which it is left, 0 where it is not.
     vouched: whether it is known of what goes in there that it occurs on the way. sure: that, or no counts are due.
     """
 
@@ -29,3 +30,4 @@ class Traced:
     noted: Sequence[tuple[int, object]] = ()
     index: int = -1
     number: int = -1
+    line: int = 0

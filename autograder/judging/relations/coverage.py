@@ -125,8 +125,6 @@ def first_batch_only(evidence: Evidence) -> Finding | None:
     if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
         return None  # a batch is no hindrance: something else sets the failing cases apart
     if all(case.sizes.get("B", 1) > 1 for case in failing):
-        text = (
-            "Right for one sequence alone (B = 1), wrong for a batch: is a mean, a sum or an axis right for one only?"
-        )
+        text = "Right for one sequence alone (B = 1), wrong for a batch: what is done there that is right for one only?"
         return Finding("single-batch-only", text)
     return None

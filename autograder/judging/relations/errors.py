@@ -82,7 +82,8 @@ def _in(raised: Raised) -> str:
 
 def strided(raised: Raised) -> Finding | None:
     if all("view size is not compatible" in failure.message for _, failure in raised):
-        text = "After a transpose the memory is no longer in order, and `view` fails. `reshape` copies where it must."
+        text = "`view` fails where entries do not lie in order in memory: after a transpose, in a part of a larger "
+        text += "tensor, in a clone of either. `reshape` copies where it must; what is written into a copy stays there."
         return Finding("view-of-strided", text)
     return None
 

@@ -95,6 +95,8 @@ def changed_inputs(evidence: Evidence) -> Finding | None:
     core = [index for index in indices if cases[index].criterion == next(iter(exercise.credit))] or indices
     if not any(_is_telling(evidence.calls[index].value) for index in core):
         return None
+    if len(core) == 1 and not any(isinstance(leaf, np.ndarray) for leaf in leaves(evidence.calls[core[0]].value)):
+        return None  # a single number is like much else
     for slug, text, change in _changes(names, [cases[index] for index in core]):
         if all(_explains(evidence, index, change) for index in core):
             return Finding(slug, text)

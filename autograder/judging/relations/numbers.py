@@ -50,6 +50,23 @@ def through_a_float(evidence: Evidence) -> Finding | None:
     )
 
 
+def wraps_around(evidence: Evidence) -> Finding | None:
+    """A count that is off by a multiple of 2**64, or of 2**32."""
+    off = []
+    for index in evidence.failing():
+        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
+        if type(expected) is not int or not isinstance(value, (int, np.integer)):
+            return None
+        off.append((int(value) - expected, expected))
+    bits = next((n for n in (64, 32) if off and all(gap % 2**n == 0 and due >= 2 ** (n - 1) for gap, due in off)), None)
+    if bits is None:
+        return None
+    text = (
+        f"A very large count is off by a multiple of 2**{bits}: whole numbers of NumPy or torch have {bits} bits there "
+    )
+    return Finding("wraps-around", text + "and begin again. Python's own are exact at any size.")
+
+
 def constant_factor(evidence: Evidence) -> Finding | None:
     """Right up to a factor: one number everywhere, or a power of a named size."""
     wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}

@@ -1,0 +1,103 @@
+"""What is seen of random numbers: where an answer draws them, and whose generator it moves."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+from ..data import Call, Finding
+from ..exercises.kit.arguments import Rng
+from .compare import same
+from .posed import Posed
+
+#: What draws from each global generator, for those who wrote it.
+GLOBAL = {"NumPy": "NumPy's global generator", "torch": "torch's global generator", "Python": "Python's `random`"}
+
+
+def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is a generator drawn from that should not be, or not moved that should be?"""
+    if generator_of(posed):
+        return _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _moves_others(posed, calls)
+    return _moves_others(posed, calls) if posed.exercise.own_draws else None
+
+
+def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from a generator that all programs share, or seeds it."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness), None)
+    if shared is None or (_hands_over(posed) and not posed.exercise.own_draws):
+        return None
+    generator = generator_of(posed)
+    due = f"`{generator}` is handed in for that" if generator else "a generator of its own is asked for"
+    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get: {due}."
+    return Finding("shared-generator-moved", text)
+
+
+def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from the generator that it is handed where nothing is left to chance."""
+    for index, call in enumerate(calls):
+        if call.drew and call.failure is None and not _is_drawn_from(posed, index):
+            case, generator = posed.cases[index].label, generator_of(posed)
+            text = f"In the case “{case}” it draws from `{generator}`, where nothing is left "
+            return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
+    return None
+
+
+def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    if len(drawn) < 2 or any(calls[index].drew is not False for index in drawn):
+        return None
+    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
+        return None
+    name = generator_of(posed)
+    text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
+    return Finding("generator-not-moved", text)
+
+
+def _is_drawn_from(posed: Posed, index: int) -> bool:
+    """Whether the reference draws from a generator that a case hands over."""
+    key = ("draws", index)
+    if key not in posed.notes:
+        moved: list[bool] = []
+
+        def reference(*args: Any, **kwargs: Any) -> Any:
+            sources = [
+                each
+                for each in (*args, *kwargs.values())
+                if hasattr(each, "get_state") or hasattr(each, "bit_generator")
+            ]
+            before = [_state(each) for each in sources]
+            value = posed.exercise.reference(*args, **kwargs)
+            moved.append([_state(each) for each in sources] != before)
+            return value
+
+        posed.ask(reference, posed.cases[index])
+        posed.notes[key] = any(moved) or not moved
+    return posed.notes[key]
+
+
+def _state(source: Any) -> str:
+    return str(source.get_state().tolist() if hasattr(source, "get_state") else source.bit_generator.state)
+
+
+def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
+    drawn = [] if _hands_over(posed) else [GLOBAL[name] for call in calls for name in call.randomness]
+    generator = generator_of(posed)
+    if drawn:
+        instead = f" `{generator}` is handed in for that." if generator else ""
+        return f"it draws from {' and '.join(drawn)}.{instead}"
+    if generator and not any(call.drew for call in calls):
+        return f"it never draws from `{generator}`, which it is handed."
+    return "it keeps something from call to call, or draws random numbers that it is not handed."
+
+
+def generator_of(posed: Posed) -> str:
+    """The name of the generator that is handed over, if one is."""
+    places = [place for place, value in enumerate(posed.cases[0].args) if isinstance(value, Rng)]
+    return list(inspect.signature(posed.exercise.reference).parameters)[places[0]] if places else ""
+
+
+def _hands_over(posed: Posed) -> bool:
+    """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
+    return any(hasattr(value, "device") for case in posed.cases for value in case.args)
