@@ -1,365 +1,611 @@
-"""Answers to three exercises of unit 3, wrong ones and right ones, as students would write them."""
-
-import math
+"""Answers to the exercises of unit 3, wrong ones and right ones, as students would write them."""
 
 import numpy as np
+
+
+def _masked_softmax(scores, mask):
+    """A right masked softmax, for the answers that call it."""
+    masked = np.where(mask, scores, -np.inf)
+    top = masked.max(axis=-1, keepdims=True)
+    powers = np.exp(masked - np.where(np.isfinite(top), top, 0.0))
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total > 0, total, 1.0)
+
+
+def _softmax(z, axis=-1):
+    """The softmax that the notebook gives."""
+    powers = np.exp(z - z.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
 
 # ------- 3.1 causal_mask
 
 
-def causal_mask__wrong_eleventh_does_not_see_itself(n: int) -> np.ndarray:
-    """A token sees only what comes before it, not itself (token 0 alone may, so that no row is empty)."""
-    mask = np.zeros((n, n), dtype=bool)
+def causal_mask__wrong_twelfth_strictly_earlier(n: int) -> np.ndarray:
+    """Lets a token see only what stands before it, so the diagonal is False and row 0 is empty."""
+    rows = []
     for i in range(n):
-        for j in range(i):
-            mask[i, j] = True
-    mask[0, 0] = True
-    return mask
+        earlier = [True] * i
+        rest = [False] * (n - i)
+        rows.append(earlier + rest)
+    return np.array(rows)
 
 
-def causal_mask__wrong_eleventh_slice_in_the_wrong_axis(n: int) -> np.ndarray:
-    """The slice of what is allowed stands in the axis of the queries, which gives the upper triangle."""
-    mask = np.full((n, n), False)
-    for i in range(n):
-        mask[: i + 1, i] = True
-    return mask
+def causal_mask__wrong_twelfth_numbers_to_add(n: int) -> np.ndarray:
+    """Returns floats to add to the scores, 0 for the past and -inf for the future, where booleans are asked for."""
+    bias = np.zeros((n, n))
+    bias[np.triu_indices(n, k=1)] = -np.inf
+    return bias
 
 
-def causal_mask__wrong_eleventh_positions_of_one_byte(n: int) -> np.ndarray:
-    """Positions are kept as int8, so beyond 128 tokens they wrap around and the comparison goes wrong."""
-    position = np.arange(n).astype(np.int8)  # small, to save memory
-    return np.greater_equal.outer(position, position)
+def causal_mask__wrong_twelfth_one_step_of_memory(n: int) -> np.ndarray:
+    """Lets a token see itself and the one right before it, not all of the past."""
+    here = np.eye(n, dtype=bool)
+    before = np.eye(n, k=-1, dtype=bool)
+    return here | before
 
 
-def causal_mask__wrong_eleventh_numbers_in_place_of_booleans(n: int) -> np.ndarray:
-    """The triangle is right, but it holds the numbers 0.0 and 1.0 and not booleans."""
-    return np.cumsum(np.eye(n), axis=0)
+def causal_mask__wrong_twelfth_meshgrid(n: int) -> np.ndarray:
+    """Takes the first grid of meshgrid for the queries, but it runs along the columns: the mask is transposed."""
+    steps = np.arange(n)
+    query, key = np.meshgrid(steps, steps)
+    return key <= query
 
 
-def causal_mask__right_eleventh_accumulated_or(n: int) -> np.ndarray:
-    """Starts from the diagonal and hands every True down to the rows below by an accumulated “or”."""
+def causal_mask__wrong_twelfth_range_too_long(n: int) -> np.ndarray:
+    """Fills each row up to and including position i + 1, so that each query sees one key of the future."""
+    may_look = np.zeros((n, n), dtype=bool)
+    for query in range(n):
+        may_look[query, : query + 2] = True
+    return may_look
+
+
+def causal_mask__wrong_twelfth_positions_to_n(n: int) -> np.ndarray:
+    """Reads n as the last position and not as the number of tokens, and gives an (n + 1, n + 1) mask."""
+    positions = np.array([p for p in range(0, n + 1)])
+    return positions[:, np.newaxis] - positions[np.newaxis, :] >= 0
+
+
+def causal_mask__wrong_twelfth_small_integers(n: int) -> np.ndarray:
+    """Keeps the positions in one byte each, so that they begin again at 0 for more than 256 tokens."""
+    position = np.arange(n).astype(np.uint8)  # saves memory
+    return np.less_equal(position[None, :], position[:, None])
+
+
+_scratch = {"cells": np.zeros(64, dtype=bool)}
+
+
+def causal_mask__wrong_twelfth_scratch_memory(n: int) -> np.ndarray:
+    """Writes every mask into the same memory, so that a mask returned before changes with a call for another n."""
+    if _scratch["cells"].size < n * n:
+        _scratch["cells"] = np.zeros(2 * n * n, dtype=bool)
+    out = _scratch["cells"][: n * n].reshape(n, n)
+    out.fill(False)
+    out[np.tril_indices(n)] = True
+    return out
+
+
+def causal_mask__right_twelfth_diagonal_runs_down(n: int) -> np.ndarray:
+    """Starts with the diagonal and lets every True run down its column."""
     return np.logical_or.accumulate(np.eye(n, dtype=bool), axis=0)
 
 
 # ------- 3.2 padding_mask
 
 
-def padding_mask__wrong_eleventh_tokens_at_the_end(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Takes the real tokens to stand at the end of each row, behind the filler."""
-    first = m - np.asarray(lengths)
-    return np.greater_equal(np.arange(m)[None, :], first[:, None])
+def padding_mask__wrong_twelfth_real_tokens_last(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Puts the filler in front, so that the last keys of each sequence count as real."""
+    countdown = np.arange(m, 0, -1)
+    return countdown <= lengths[:, None]
 
 
-def padding_mask__wrong_eleventh_runs_not_interleaved(lengths: np.ndarray, m: int) -> np.ndarray:
-    """All lengths come first and then all rests, where the runs of True and False should alternate by sequence."""
+def padding_mask__wrong_twelfth_one_behind_the_other(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Takes the sequences for pieces of one long row: each one's keys begin where the sequence before it ended."""
+    ends = np.cumsum(lengths)
+    starts = ends - lengths
+    key = np.arange(m)
+    return (key >= starts[:, None]) & (key < ends[:, None])
+
+
+def padding_mask__wrong_twelfth_longest_counts(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Hides only what lies behind the longest sequence, and the same for every sequence."""
     B = len(lengths)
-    runs = np.concatenate([lengths, m - lengths])
-    kinds = np.arange(2 * B) % 2 == 0
-    return np.repeat(kinds, runs).reshape(B, m)
+    longest = max(lengths)
+    return np.hstack([np.ones((B, longest), dtype=bool), np.zeros((B, m - longest), dtype=bool)])
 
 
-def padding_mask__wrong_eleventh_minus_zero_slice(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Hides the last m - length places by a negative slice, which is the whole row for a sequence of length m."""
-    mask = np.ones((len(lengths), m), dtype=bool)
-    for row, length in zip(mask, lengths.tolist()):
-        filler = m - length
-        row[-filler:] = False
+def padding_mask__wrong_twelfth_end_included(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Counts the key number `length` as real too, one too many in each sequence that has filler."""
+    return np.array([[key <= length for key in range(m)] for length in lengths.tolist()])
+
+
+def padding_mask__wrong_twelfth_width_of_the_batch(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Makes the mask as wide as the longest sequence and not m wide."""
+    m = lengths.max()
+    mask = np.full((lengths.shape[0], m), False)
+    for b, length in enumerate(lengths):
+        mask[b, :length] = True
     return mask
 
 
-def padding_mask__wrong_eleventh_lengths_made_last_places(lengths: np.ndarray, m: int) -> np.ndarray:
-    """The mask is right, but the caller's lengths are lowered by one on the way."""
-    last = lengths
-    last -= 1  # from lengths to the place of the last token
-    return np.stack([np.arange(m) <= place for place in last])
+def padding_mask__wrong_twelfth_ready_for_scores(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Returns the mask with an axis for the queries, (B, 1, m), where (B, m) is asked for."""
+    limit = np.asarray(lengths).reshape(-1, 1, 1)
+    return np.arange(m).reshape(1, 1, m) < limit
 
 
-def padding_mask__right_eleventh_runs_of_true_and_false(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Repeats True and False in turn, by the lengths and by what is left of each row, and folds the result."""
-    real = np.asarray(lengths).astype(np.int64)
-    runs = np.stack([real, m - real], axis=1).ravel()
-    return np.repeat(np.tile([True, False], len(real)), runs).reshape(len(real), m)
+def padding_mask__wrong_twelfth_filler_from_the_end(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Counts the filler from the end, and a sequence without filler is wiped out, since -0 is the beginning."""
+    real = np.ones((lengths.size, m), dtype=bool)
+    for b in range(lengths.size):
+        filler = m - int(lengths[b])
+        real[b, -filler:] = False
+    return real
+
+
+def padding_mask__wrong_twelfth_countdown(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Counts the lengths down column by column in the caller's own array, which is changed afterwards."""
+    columns = []
+    for _ in range(m):
+        columns.append(lengths > 0)
+        lengths -= 1
+    return np.stack(columns, axis=1)
+
+
+def padding_mask__right_twelfth_stop_signs(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Sets a stop sign at each length, in a table one column wider, and takes what lies before it."""
+    B = lengths.shape[0]
+    stop = np.zeros((B, m + 1), dtype=bool)
+    stop[np.arange(B), lengths] = True
+    return ~np.logical_or.accumulate(stop, axis=1)[:, :m]
 
 
 # ------- 3.3 masked_softmax
 
 
-def masked_softmax__wrong_eleventh_lowered_by_ten_thousand(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Hidden scores are lowered by 1e4 and take part: a large one still takes weight from far lower allowed ones."""
-    lowered = scores - 1e4 * np.logical_not(mask)
-    powers = np.exp(lowered - lowered.max(axis=-1, keepdims=True))
-    weights = powers / powers.sum(axis=-1, keepdims=True)
-    return weights * mask
+def masked_softmax__wrong_twelfth_hidden_scores_zero(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Sets hidden scores to 0 before the softmax, so that hidden keys still get weight."""
+    scores = scores * mask
+    weights = _softmax(scores)
+    something = np.any(mask, axis=-1, keepdims=True)
+    return weights * something
 
 
-def masked_softmax__wrong_eleventh_one_maximum_for_all_rows(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The largest allowed score is that of the whole array, so rows far below it underflow and come out as zeros."""
+def masked_softmax__wrong_twelfth_rescaled_later(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Masks and rescales after the softmax, so that one huge hidden score leaves nothing to rescale."""
+    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    kept = e / e.sum(axis=-1, keepdims=True) * mask
+    share = kept.sum(axis=-1, keepdims=True)
+    return np.divide(kept, share, out=np.zeros_like(kept), where=share > 0)
+
+
+def masked_softmax__wrong_twelfth_nobody_left_all_equal(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Gives every key the same weight 1/m in a row where nothing is allowed, where zeros are asked for."""
+    m = scores.shape[-1]
     allowed = np.broadcast_to(mask, scores.shape)
-    top = np.max(scores, initial=-np.inf, where=allowed)
-    if top == -np.inf:
-        return np.zeros(scores.shape, dtype=scores.dtype)
-    powers = np.exp(np.where(allowed, scores - top, -np.inf))
+    flat_scores, flat_allowed = scores.reshape(-1, m), allowed.reshape(-1, m)
+    weights = np.empty(flat_scores.shape)
+    for r, (row, ok) in enumerate(zip(flat_scores, flat_allowed, strict=True)):
+        if not ok.any():
+            weights[r] = 1 / m
+            continue
+        weights[r] = 0
+        weights[r, ok] = _softmax(row[ok])
+    return weights.reshape(scores.shape)
+
+
+def masked_softmax__wrong_twelfth_largest_of_all_rows(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Subtracts the largest allowed score of the whole array, so that rows far below it come out as zeros."""
+    allowed = np.broadcast_to(mask, scores.shape)
+    if not allowed.any():
+        return np.zeros(scores.shape)
+    shift = scores[allowed].max()
+    numerator = np.exp(np.where(allowed, scores - shift, -np.inf))
+    denominator = numerator.sum(axis=-1, keepdims=True)
+    denominator[denominator == 0] = 1
+    return numerator / denominator
+
+
+def masked_softmax__wrong_twelfth_sum_along_axis_one(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Sums along axis 1, which is the last one for two axes only: with a batch the queries are summed."""
+    lowest = np.full_like(scores, -np.inf)
+    s = np.where(mask, scores, lowest)
+    peak = s.max(axis=-1, keepdims=True)
+    peak = np.where(peak == -np.inf, 0, peak)
+    w = np.exp(s - peak)
+    z = w.sum(axis=1, keepdims=True)
+    return w / np.where(z == 0, 1, z)
+
+
+def masked_softmax__wrong_twelfth_missing_axis_is_the_queries(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Takes a mask with one axis less for one of (B, m) and puts the missing axis in the middle, not in front."""
+    if 1 < mask.ndim == scores.ndim - 1:
+        mask = np.expand_dims(mask, axis=-2)
+    mask = np.broadcast_to(mask, scores.shape)
+    return _masked_softmax(scores, mask)
+
+
+def masked_softmax__wrong_twelfth_largest_from_zero_up(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Starts the search for the largest score at 0, so that a row with only very negative scores becomes zeros."""
+    largest = np.max(scores, axis=-1, keepdims=True, where=np.broadcast_to(mask, scores.shape), initial=0.0)
+    shifted = np.where(mask, scores - largest, -np.inf)
+    powers = np.exp(shifted)
     total = np.sum(powers, axis=-1, keepdims=True)
-    return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+    return np.divide(powers, total, out=np.zeros_like(powers), where=total != 0)
 
 
-def masked_softmax__wrong_eleventh_table_read_as_sequences(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """A mask (n, m) for scores (B, n, m) is read as one row per sequence, (B, 1, m), where B = n."""
-    if mask.ndim == 2 and scores.ndim == 3 and len(mask) == len(scores):
-        mask = mask[:, np.newaxis, :]
-    hidden = np.where(mask, scores, -np.inf)
-    top = hidden.max(axis=-1, keepdims=True)
-    top[np.isneginf(top)] = 0
-    powers = np.exp(hidden - top)
-    total = powers.sum(axis=-1, keepdims=True)
-    return powers / np.maximum(total, np.finfo(total.dtype).tiny)
+def masked_softmax__wrong_twelfth_writes_into_scores(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Writes -inf into the caller's scores."""
+    np.copyto(scores, -np.inf, where=np.logical_not(mask))
+    best = scores.max(axis=-1, keepdims=True)
+    best[np.isneginf(best)] = 0
+    result = np.exp(scores - best)
+    result /= np.maximum(result.sum(axis=-1, keepdims=True), 1e-300)
+    return result
 
 
-def masked_softmax__wrong_eleventh_cleans_up_after_a_warning(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """The weights are right, but a row with nothing allowed is 0/0 on the way and NumPy warns."""
-    masked = np.ma.masked_array(scores, mask=~np.broadcast_to(mask, scores.shape))
-    top = masked.max(axis=-1, keepdims=True)
-    shift = np.ma.filled(top, 0.0)
-    powers = np.exp((masked - shift).filled(-np.inf))
-    weights = powers / powers.sum(axis=-1, keepdims=True)
-    return np.nan_to_num(weights)
-
-
-def masked_softmax__right_eleventh_logarithm_of_the_sum(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Subtracts the logarithm of the sum of the allowed exponentials, added up by logaddexp, and takes exponentials."""
-    open_scores = np.where(mask, np.asarray(scores, dtype=np.float64), -np.inf)
-    log_sum = np.logaddexp.reduce(open_scores, axis=-1, keepdims=True)
-    return np.exp(open_scores - np.where(np.isneginf(log_sum), 0.0, log_sum))
-
-
-def _masked_softmax(scores, mask):
-    hidden = np.where(mask, scores, -np.inf)
-    top = hidden.max(axis=-1, keepdims=True)
-    top = np.where(np.isneginf(top), 0.0, top)
-    powers = np.exp(hidden - top)
-    total = powers.sum(axis=-1, keepdims=True)
-    return powers / np.where(total == 0, 1.0, total)
+def masked_softmax__right_twelfth_logarithms(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Stays with logarithms: the log of the sum comes from logaddexp.reduce over the allowed keys, in float64."""
+    logs = np.asarray(scores, dtype=np.float64)
+    allowed = np.broadcast_to(mask, logs.shape)
+    log_sum = np.logaddexp.reduce(logs, axis=-1, keepdims=True, where=allowed, initial=-np.inf)
+    log_sum = np.nan_to_num(log_sum, neginf=0.0)
+    return np.exp(np.where(allowed, logs - log_sum, -np.inf))
 
 
 # ------- 3.4 masked_attention
 
 
-def masked_attention__wrong_eleventh_empty_query_sees_all(Q, K, V, mask):
-    """A query that may attend to nothing is allowed to attend to every key, so that its output is not zero."""
-    scores = np.einsum("...id,...jd->...ij", Q, K) / np.sqrt(K.shape[-1])
-    mask = np.broadcast_to(mask, scores.shape)
-    # a softmax over no keys at all is not defined
-    nobody = ~mask.any(axis=-1, keepdims=True)
-    usable = mask | nobody
-    shifted = np.where(usable, scores, -np.inf)
-    shifted = shifted - shifted.max(axis=-1, keepdims=True)
-    weights = np.exp(shifted)
-    weights = weights / weights.sum(axis=-1, keepdims=True)
-    return np.einsum("...ij,...jv->...iv", weights, V), weights
-
-
-def masked_attention__wrong_eleventh_mask_taken_round_robin(Q, K, V, mask):
-    """The flattened leading axes run through the masks by a remainder, which pairs wrongly for a mask (B, 1, n, m)."""
-    lead, (n, d_k) = Q.shape[:-2], Q.shape[-2:]
-    m, d_v = V.shape[-2:]
-    queries, keys, values = Q.reshape(-1, n, d_k), K.reshape(-1, m, d_k), V.reshape(-1, m, d_v)
-    mask = np.asarray(mask)
-    tables = np.broadcast_to(mask, mask.shape[:-2] + (n, m)).reshape(-1, n, m)
-    outputs, weights = [], []
-    for s in range(len(queries)):
-        table = _masked_softmax(queries[s] @ keys[s].T / d_k**0.5, tables[s % len(tables)])
-        weights.append(table)
-        outputs.append(table @ values[s])
-    return np.array(outputs).reshape(*lead, n, d_v), np.array(weights).reshape(*lead, n, m)
-
-
-def masked_attention__wrong_eleventh_one_maximum_for_all(Q, K, V, mask):
-    """The largest allowed score of the whole array is subtracted, so that rows far below it underflow to zeros."""
-    S = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
-    allowed = np.broadcast_to(mask, S.shape)
-    biggest = S[allowed].max() if allowed.any() else 0.0
-    E = np.zeros_like(S)
-    E[allowed] = np.exp(S[allowed] - biggest)
-    Z = E.sum(axis=-1, keepdims=True)
-    A = np.divide(E, Z, out=np.zeros_like(E), where=Z > 0)
+def masked_attention__wrong_twelfth_always_causal(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hides the future in any case, whatever the mask allows."""
+    n, m, d_k = Q.shape[-2], K.shape[-2], K.shape[-1]
+    no_future = np.tri(n, m, dtype=bool)
+    S = Q @ np.swapaxes(K, -2, -1) / np.sqrt(d_k)
+    A = _masked_softmax(S, mask & no_future)
     return A @ V, A
 
 
-def masked_attention__wrong_eleventh_scales_the_queries_in_place(Q, K, V, mask):
-    """The caller's array of queries is divided by the square root of d_k and stays so."""
-    Q /= np.sqrt(Q.shape[-1])
-    products = (Q[..., :, None, :] * K[..., None, :, :]).sum(axis=-1)
-    weights = _masked_softmax(products, mask)
-    output = (weights[..., None] * V[..., None, :, :]).sum(axis=-2)
+def masked_attention__wrong_twelfth_keys_share_out(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lets each key share itself out among the queries: the columns of the weights sum to 1, not the rows."""
+    scores = np.einsum("...md,...nd->...mn", K, Q) / np.sqrt(Q.shape[-1])
+    n, m = Q.shape[-2], K.shape[-2]
+    full = np.broadcast_to(mask, Q.shape[:-2] + (n, m))
+    weights = _masked_softmax(scores, np.swapaxes(full, -1, -2))
+    weights = np.swapaxes(weights, -1, -2)
+    output = np.einsum("...nm,...mv->...nv", weights, V)
     return output, weights
 
 
-def masked_attention__right_eleventh_key_after_key(Q, K, V, mask):
-    """Walks through the keys one at a time, with a running maximum, sum and mixture for every query."""
-    n, d_k = Q.shape[-2:]
-    m, d_v = V.shape[-2:]
-    lead = Q.shape[:-2]
-    seen = np.broadcast_to(mask, (*lead, n, m))
-    kind = np.result_type(Q, K, V)
-    top = np.full((*lead, n), -np.inf)
-    total = np.zeros((*lead, n))
-    mixture = np.zeros((*lead, n, d_v))
-    scores = np.full((*lead, n, m), -np.inf)
+def masked_attention__wrong_twelfth_values_hidden(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Hides the values and not the scores: hidden keys keep their weight and only bring nothing to the output."""
+    weights = _softmax(np.matmul(Q, np.swapaxes(K, -1, -2)) / Q.shape[-1] ** 0.5)
+    visible = np.where(mask[..., None], V[..., None, :, :], 0.0)  # (..., n, m, d_v)
+    output = (weights[..., None] * visible).sum(axis=-2)
+    return output, weights
+
+
+def masked_attention__wrong_twelfth_width_of_the_values(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divides by the square root of d_v instead of d_k."""
+    *_, d = V.shape
+    scaled = np.einsum("...id,...jd->...ij", Q, K) * d**-0.5
+    attention = _masked_softmax(scaled, mask)
+    return np.einsum("...ij,...jd->...id", attention, V), attention
+
+
+def masked_attention__wrong_twelfth_reshaped_keys(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reshapes the keys to (..., d_k, m) instead of swapping the axes, which mixes up their entries."""
+    *leading, m, d_k = K.shape
+    K_t = K.reshape(*leading, d_k, m)
+    products = np.matmul(Q, K_t)
+    weights = _masked_softmax(products / np.sqrt(d_k), mask)
+    return np.matmul(weights, V), weights
+
+
+def masked_attention__wrong_twelfth_hands_back_scores(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the masked scores in the second place, where the weights after the softmax are asked for."""
+    weights = Q @ np.moveaxis(K, -1, -2)
+    weights = weights / np.sqrt(Q.shape[-1])
+    weights = np.where(mask, weights, -np.inf)
+    output = _masked_softmax(weights, mask) @ V
+    return output, weights
+
+
+def masked_attention__wrong_twelfth_mask_repeated(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lays all leading axes into one and repeats the mask in turn, wrong for a (B, 1, n, m) mask with several heads."""
+    lead, n, m = Q.shape[:-2], Q.shape[-2], K.shape[-2]
+    how_many = int(np.prod(lead))
+    q = Q.reshape(how_many, n, -1)
+    k = K.reshape(how_many, m, -1)
+    v = V.reshape(how_many, m, -1)
+    one = np.broadcast_to(mask, mask.shape[:-2] + (n, m))
+    all_masks = np.resize(one, (how_many, n, m))
+    outputs, weights = [], []
+    for q_b, k_b, v_b, mask_b in zip(q, k, v, all_masks, strict=True):
+        a = _masked_softmax(q_b @ k_b.T / np.sqrt(k_b.shape[1]), mask_b)
+        weights.append(a)
+        outputs.append(a @ v_b)
+    return np.array(outputs).reshape(*lead, n, V.shape[-1]), np.array(weights).reshape(*lead, n, m)
+
+
+def masked_attention__wrong_twelfth_scales_the_queries(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divides the caller's queries by the square root of d_k in place."""
+    Q /= np.sqrt(Q.shape[-1])
+    A = _masked_softmax(Q @ K.swapaxes(-1, -2), mask)
+    return A @ V, A
+
+
+def masked_attention__right_twelfth_key_after_key(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Goes through the keys one after the other and keeps a running largest score, sum and output."""
+    n, m = Q.shape[-2], K.shape[-2]
+    allowed = np.broadcast_to(mask, Q.shape[:-2] + (n, m))
+    lowest = -1e300
+    top = np.full(Q.shape[:-1], lowest)
+    total = np.zeros(Q.shape[:-1])
+    output = np.zeros(Q.shape[:-1] + V.shape[-1:])
+    scores = np.empty(allowed.shape)
     for j in range(m):
-        s = (Q * K[..., j : j + 1, :]).sum(axis=-1) / np.sqrt(d_k)
-        s = np.where(seen[..., j], s, -np.inf)
-        scores[..., j] = s
-        new_top = np.maximum(top, s)
-        level = np.where(np.isneginf(new_top), 0.0, new_top)
-        shrink, share = np.exp(top - level), np.exp(s - level)
-        total = total * shrink + share
-        mixture = mixture * shrink[..., None] + share[..., None] * V[..., j : j + 1, :]
+        scores[..., j] = (Q * K[..., j, None, :]).sum(axis=-1) / np.sqrt(Q.shape[-1])
+        new_top = np.where(allowed[..., j], np.maximum(top, scores[..., j]), top)
+        old_share = np.exp(top - new_top)
+        share = np.exp(np.where(allowed[..., j], scores[..., j] - new_top, -np.inf))
+        total = total * old_share + share
+        output = output * old_share[..., None] + share[..., None] * V[..., j, None, :]
         top = new_top
-    level = np.where(np.isneginf(top), 0.0, top)[..., None]
-    total = np.where(total == 0, 1.0, total)[..., None]
-    return (mixture / total).astype(kind), (np.exp(scores - level) / total).astype(kind)
+    safe = np.where(total > 0, total, 1.0)[..., None]
+    weights = np.exp(np.where(allowed, scores - top[..., None], -np.inf)) / safe
+    return output / safe, weights
 
 
 # ------- 3.5 next_token_pairs
 
 
-def next_token_pairs__wrong_eleventh_one_long_text(tokens):
-    """The rows are chained to one long text and cut anew, so that pairs run over the ends of rows."""
+def next_token_pairs__wrong_twelfth_all_guess_the_end(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lets every position guess the last token of its sequence, not the one that follows."""
+    beginning, last = tokens[:, :-1], tokens[:, -1:]
+    return beginning, np.repeat(last, beginning.shape[1], axis=1)
+
+
+def next_token_pairs__wrong_twelfth_one_long_text(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Reads the batch as one long text and cuts it anew, so that a row goes on with the tokens of the next."""
     B, n = tokens.shape
-    stream = tokens.reshape(-1)
-    many = B * (n - 1)
-    inputs = stream[:many].reshape(B, n - 1)
-    targets = stream[1 : many + 1].reshape(B, n - 1)
+    text = tokens.ravel()
+    count = B * (n - 1)
+    inputs = text[:count].reshape(B, n - 1)
+    targets = text[1 : count + 1].reshape(B, n - 1)
     return inputs, targets
 
 
-def next_token_pairs__wrong_eleventh_rolled_the_other_way(tokens):
-    """The tokens are rolled to the right: a target is the token before its input, and the first one the last."""
-    shifted = np.roll(tokens, 1, axis=1)
-    pairs = np.stack([tokens, shifted], axis=-1)[:, :-1]
-    return pairs[..., 0], pairs[..., 1]
+def next_token_pairs__wrong_twelfth_every_token_once(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Makes pairs that do not overlap: tokens 0, 2, 4 are inputs only and tokens 1, 3, 5 are targets only."""
+    n = tokens.shape[1]
+    even = [i for i in range(0, n - 1, 2)]
+    odd = [i + 1 for i in even]
+    return tokens[:, even], tokens[:, odd]
 
 
-def next_token_pairs__wrong_eleventh_sixteen_bits(tokens):
-    """The ids are stored in 16 bits without a sign, so that ids below 0 or from 65,536 on become others."""
-    B, n = tokens.shape
-    inputs = np.empty((B, n - 1), dtype=np.uint16)  # ids are small
-    targets = np.empty((B, n - 1), dtype=np.uint16)
+def next_token_pairs__wrong_twelfth_looked_up(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Looks up what follows a token by its id, so that a token that occurs twice has the same target both times."""
+    inputs, targets = [], []
+    for sentence in tokens.tolist():
+        follower = dict(zip(sentence[:-1], sentence[1:], strict=True))
+        inputs.append(sentence[:-1])
+        targets.append([follower[word] for word in sentence[:-1]])
+    return np.array(inputs), np.array(targets)
+
+
+def next_token_pairs__wrong_twelfth_two_steps(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Shifts by two tokens instead of one."""
+    return tokens[:, :-2], tokens[:, 2:]
+
+
+def next_token_pairs__wrong_twelfth_zeros_left_out(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Takes token 0 for filler and already replaces such targets by -100, though pads stay where they are."""
+    inputs = tokens[:, :-1].copy()
+    targets = tokens[:, 1:].copy()
+    targets[targets == 0] = -100
+    return inputs, targets
+
+
+def next_token_pairs__wrong_twelfth_windows(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Loses axes of size 1, the batch with one sequence or the columns with two tokens, through a squeeze."""
+    windows = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)  # (B, n - 1, 2)
+    first, second = np.split(windows, 2, axis=-1)
+    return first.squeeze(), second.squeeze()
+
+
+def next_token_pairs__wrong_twelfth_moved_in_place(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Moves the tokens one place to the left in the caller's own array."""
+    n = tokens.shape[1]
+    inputs = np.array(tokens[:, : n - 1])
     for i in range(n - 1):
-        inputs[:, i] = tokens[:, i].astype(np.uint16)
-        targets[:, i] = tokens[:, i + 1].astype(np.uint16)
+        tokens[:, i] = tokens[:, i + 1]
+    targets = tokens[:, : n - 1]
     return inputs, targets
 
 
-def next_token_pairs__wrong_eleventh_id_zero_is_left_out(tokens):
-    """Id 0 is believed to be the pad, and targets of that id become -100."""
-    keep = np.arange(tokens.shape[1] - 1)
-    inputs = np.take(tokens, keep, axis=1)
-    following = np.take(tokens, keep + 1, axis=1)
-    targets = np.where(following == 0, -100, following)
-    return inputs, targets
-
-
-def next_token_pairs__right_eleventh_windows_of_two(tokens):
-    """Lays a window of two tokens over each row and takes its two ends."""
-    pairs = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)
-    return pairs[:, :, 0].copy(), pairs[:, :, 1].copy()
+def next_token_pairs__right_twelfth_delete_a_column(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Deletes the last column and the first one with np.delete."""
+    return tuple(np.delete(tokens, column, axis=1) for column in (-1, 0))
 
 
 # ------- 3.6 leaks_future
 
 
-def leaks_future__wrong_eleventh_absolute_tolerance(attend, Q, K, V):
-    """Compares with np.allclose, whose absolute tolerance hides every leak where outputs are very small."""
+def _size(rows):
+    """The largest entry of each row, without its sign."""
+    return np.abs(rows).max(axis=-1)
+
+
+def leaks_future__wrong_twelfth_last_token_only(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Makes one experiment, with the last key and value, and misses all leaks from other positions."""
+    if len(Q) == 1:
+        return False
     rng = np.random.default_rng(0)
-    n = len(Q)
-    if n == 1:
-        return False
-    plain = attend(Q, K, V)
-    for cut in range(1, n):
-        late = (np.arange(n) >= cut)[:, None]
-        K_new = np.where(late, np.where(K > 0, -1, 1) * rng.uniform(1, 2, K.shape), K)
-        V_new = np.where(late, np.where(V > 0, -1, 1) * rng.uniform(1, 2, V.shape), V)
-        row = attend(Q, K_new, V_new)[cut - 1]
-        if not np.allclose(row, plain[cut - 1], rtol=1e-5):
-            return True
-    return False
+    K_new, V_new = K.astype(float), V.astype(float)
+    K_new[-1] += rng.standard_normal(K.shape[1])
+    V_new[-1] += rng.standard_normal(V.shape[1])
+    before = attend(Q, K, V)[:-1]
+    after = attend(Q, K_new, V_new)[:-1]
+    moved = _size(after - before)
+    return bool(np.any(moved > 3e-5 * np.maximum(_size(before), _size(after))))
 
 
-def leaks_future__wrong_eleventh_later_rows_reversed(attend, Q, K, V):
-    """Turns round the order of the later keys and values, which an attention that sees them all does not notice."""
-    n = len(K)
-    if n == 1:
-        return False
-    before = np.asarray(attend(Q, K, V))
-    for t in range(1, n):
-        order = np.concatenate([np.arange(t), np.arange(t, n)[::-1]])
-        after = np.asarray(attend(Q, K[order], V[order]))
-        change = np.abs(after - before)[:t].max(axis=1)
-        size = np.maximum(np.abs(after), np.abs(before))[:t].max(axis=1)
-        if (change > 2e-5 * size).any():
-            return True
-    return False
-
-
-def leaks_future__wrong_eleventh_values_one_row_late(attend, Q, K, V):
-    """Changes the keys from the cut on but the values only behind it, and misses values seen just one step ahead."""
-    rng = np.random.default_rng(7)
+def leaks_future__wrong_twelfth_only_values(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Changes the later values and never the keys, and misses a leak through the sum of the softmax."""
     n = Q.shape[0]
-    base = attend(Q, K, V)
-    for t in range(n - 1):
-        keys, values = K.copy(), V.copy()
-        keys[t + 1 :] += 1 + rng.random(keys[t + 1 :].shape)
-        values[t + 2 :] -= 1 + rng.random(values[t + 2 :].shape)
-        moved = attend(Q, keys, values)
-        for i in range(t + 1):
-            scale = max(np.abs(base[i]).max(), np.abs(moved[i]).max())
-            if np.abs(moved[i] - base[i]).max() > 1e-5 * scale:
+    random = np.random.default_rng(3)
+    usual = attend(Q, K, V) if n > 1 else None
+    for start in range(1, n):
+        later = np.arange(n)[:, None] >= start
+        other = attend(Q, K, np.where(later, V + random.standard_normal(V.shape), V))
+        for i in range(start):
+            size = max(np.linalg.norm(usual[i]), np.linalg.norm(other[i]))
+            if np.linalg.norm(other[i] - usual[i]) > 2e-5 * size:
                 return True
     return False
 
 
-def leaks_future__wrong_eleventh_adds_and_subtracts_in_place(attend, Q, K, V):
-    """Adds noise to the caller's keys and values and subtracts it again, which rounding does not undo exactly."""
-    n = len(Q)
+def leaks_future__wrong_twelfth_whole_future(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Changes the later queries too, and raises a false alarm where a row depends on a later query."""
+    rng = np.random.default_rng(7)
+    n = len(K)
     if n < 2:
         return False
-    rng = np.random.default_rng(3)
-    reference = np.array(attend(Q, K, V))
+    base = attend(Q, K, V)
     found = False
-    for t in range(n - 1, 0, -1):
-        noise_K = rng.uniform(1, 2, K[t:].shape) * rng.choice([-1.0, 1.0], K[t:].shape)
-        noise_V = rng.uniform(1, 2, V[t:].shape) * rng.choice([-1.0, 1.0], V[t:].shape)
-        K[t:] += noise_K
-        V[t:] += noise_V
-        now = np.array(attend(Q, K, V))
-        K[t:] -= noise_K
-        V[t:] -= noise_V
-        size = np.maximum(np.abs(now[:t]), np.abs(reference[:t])).max(axis=1)
-        found = found or bool((np.abs(now[:t] - reference[:t]).max(axis=1) > 3e-5 * size).any())
+    for t in range(1, n):
+        inputs = [x.astype(float).copy() for x in (Q, K, V)]
+        for x in inputs:
+            x[t:] += rng.normal(size=x[t:].shape)
+        out = attend(*inputs)
+        step = np.abs(out - base)[:t].max(axis=1)
+        scale = np.maximum(np.abs(out), np.abs(base))[:t].max(axis=1)
+        found = found or bool((step > 3e-5 * scale).any())
     return found
 
 
-def leaks_future__right_eleventh_two_worlds(attend, Q, K, V):
-    """Draws two worlds of keys and values and joins, at each cut, the past of one to the future of the other."""
+def leaks_future__wrong_twelfth_upwards(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Looks for the largest difference with its sign, and misses a leak that only lowers the outputs."""
+    n = Q.shape[0]
+    if n == 1:
+        return False
+    rng = np.random.default_rng(0)
+    reference = attend(Q, K, V)
+    tolerance = 1e-5 * np.abs(reference).max(axis=1, keepdims=True)
+    for t in range(1, n):
+        K2, V2 = K.copy(), V.copy()
+        K2[t:] = rng.standard_normal(K2[t:].shape)
+        V2[t:] = rng.standard_normal(V2[t:].shape)
+        difference = attend(Q, K2, V2) - reference
+        if (difference[:t] - tolerance[:t]).max() > 0:
+            return True
+    return False
+
+
+def leaks_future__wrong_twelfth_one_size_for_all(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Measures all rows by the largest output of all, and misses a leak in a row that is much smaller."""
+    n = len(Q)
+    rng = np.random.default_rng(11)
+    noise_K, noise_V = rng.uniform(0.5, 1.5, K.shape), rng.uniform(0.5, 1.5, V.shape)
+    if n == 1:
+        return False
+    clean = attend(Q, K, V)
+    unit = np.abs(clean).max()
+    worst = 0.0
+    for t in range(1, n):
+        later = (np.arange(n) >= t)[:, None]
+        dirty = attend(Q, K + later * noise_K, V + later * noise_V)
+        worst = max(worst, np.abs(dirty[:t] - clean[:t]).max())
+    return bool(worst > 1e-5 * unit)
+
+
+def leaks_future__wrong_twelfth_keys_then_values(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Asks for keys and for values one at a time, at each position, which takes more than the n calls allowed."""
+    rng = np.random.default_rng(0)
     n = len(Q)
     if n == 1:
         return False
-    rng = np.random.default_rng(11)
 
-    def world(like):
-        sign = rng.choice([-1.0, 1.0], like.shape)
-        return sign * rng.uniform(0.5, 1, like.shape), -sign * rng.uniform(1.5, 2, like.shape)
+    def differs(a, b):
+        return (_size(a - b) > 3e-5 * np.maximum(_size(a), _size(b))).any()
 
-    (K_here, K_there), (V_here, V_there) = world(K), world(V)
+    normal = attend(Q, K, V)
+    for j in range(1, n):
+        other_K = K.copy()
+        other_K[j] = rng.standard_normal(K.shape[1])
+        other_V = V.copy()
+        other_V[j] = rng.standard_normal(V.shape[1])
+        if differs(attend(Q, other_K, V)[:j], normal[:j]) or differs(attend(Q, K, other_V)[:j], normal[:j]):
+            return True
+    return False
+
+
+def leaks_future__wrong_twelfth_multiplied(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Multiplies the later keys and values, which changes nothing where they are 0."""
+    n = len(V)
+    if n == 1:
+        return False
+    before = attend(Q, K, V)
+    for t in range(1, n):
+        factor = np.ones((n, 1))
+        factor[t:, 0] = -1.7 - 0.3 * np.arange(n - t)
+        after = attend(Q, K * factor, V * factor)
+        gap = _size(after[:t] - before[:t])
+        if np.any(gap > 3e-5 * np.maximum(_size(after[:t]), _size(before[:t]))):
+            return True
+    return False
+
+
+def leaks_future__wrong_twelfth_draws_anew(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Draws from NumPy's global random numbers, so that a second run makes other experiments."""
+    n = Q.shape[0]
     outputs = []
-    for cut in range(1, n + 1):
-        past = np.arange(n)[:, None] < cut
-        keys, values = np.where(past, K_here, K_there), np.where(past, V_here, V_there)
-        outputs.append(np.array(attend(Q, keys.astype(K.dtype), values.astype(V.dtype)), dtype=float))
-    for i in range(n - 1):
-        same = np.stack([output[i] for output in outputs[i:]])
-        if np.ptp(same, axis=0).max() > 3e-5 * np.abs(same).max():
+    for t in range(n, 0, -1):
+        k = np.concatenate([K[:t], np.random.randn(n - t, K.shape[1])])
+        v = np.concatenate([V[:t], np.random.randn(n - t, V.shape[1])])
+        outputs.append((t, attend(Q, k, v)))
+    _, whole = outputs.pop(0)
+    return any(
+        bool(np.abs(out[i] - whole[i]).max() > 3e-5 * max(np.abs(out[i]).max(), np.abs(whole[i]).max()))
+        for t, out in outputs
+        for i in range(t)
+    )
+
+
+def leaks_future__right_twelfth_neighbouring_worlds(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Goes from one world to another by one key and value at a time, and compares each output with the one before."""
+    n = len(Q)
+    if n == 1:
+        return False
+    rng = np.random.default_rng(2024)
+    here = [x + rng.uniform(-1, 1, x.shape) for x in (K, V)]
+    there = [x + rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.4, 1.2, x.shape) for x in here]
+    outputs = []
+    for t in range(1, n + 1):
+        world = (np.vstack([a[:t], b[t:]]) for a, b in zip(here, there, strict=True))
+        outputs.append(np.asarray(attend(Q, *world), dtype=float))
+    for j in range(1, n):
+        left, right = outputs[j - 1][:j], outputs[j][:j]  # only key and value j differ
+        size = np.maximum(_size(left), _size(right))
+        if (_size(left - right) > 2e-5 * size).any():
             return True
     return False
 
@@ -367,61 +613,108 @@ def leaks_future__right_eleventh_two_worlds(attend, Q, K, V):
 # ------- 3.7 packed_causal_mask
 
 
-def packed_causal_mask__wrong_eleventh_positions_begin_anew_in_each_run(document_ids):
-    """The positions begin at 0 again wherever the id changes, also where an interrupted document goes on."""
+def packed_causal_mask__wrong_twelfth_each_run_a_document(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Begins a new document wherever the id changes, so that an interrupted document does not go on."""
     B, n = document_ids.shape
-    places = np.arange(n)
-    mask = (document_ids[:, :, None] == document_ids[:, None, :]) & (places[:, None] >= places)
     begins = np.ones((B, n), dtype=bool)
     begins[:, 1:] = document_ids[:, 1:] != document_ids[:, :-1]
-    start = np.maximum.accumulate(np.where(begins, places, 0), axis=1)
-    return mask, places - start
+    run = begins.cumsum(axis=1)
+    mask = (run[:, :, None] == run[:, None, :]) & np.tri(n, dtype=bool)
+    start = np.maximum.accumulate(np.where(begins, np.arange(n), 0), axis=1)
+    return mask, np.arange(n) - start
 
 
-def packed_causal_mask__wrong_eleventh_counts_down_the_column(document_ids):
-    """The mask is summed over the queries and not over the keys, so that the positions count from the end."""
-    n = document_ids.shape[1]
-    left = np.expand_dims(document_ids, 2)
-    right = np.expand_dims(document_ids, 1)
-    mask = np.logical_and(np.equal(left, right), np.tri(n, dtype=bool))
-    positions = np.count_nonzero(mask, axis=1) - 1
-    return mask, positions
+def packed_causal_mask__wrong_twelfth_earlier_documents_too(
+    document_ids: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Takes the ids for an order and lets a token look at documents with a smaller id as well."""
+    query_document = np.expand_dims(document_ids, 2)
+    key_document = np.expand_dims(document_ids, 1)
+    causal = np.tril(np.ones((document_ids.shape[1],) * 2, dtype=bool))
+    mask = causal & (key_document <= query_document)
+    same_before = causal & (key_document == query_document)
+    return mask, same_before.sum(axis=2) - 1
 
 
-def packed_causal_mask__wrong_eleventh_nearly_equal_ids(document_ids):
-    """Ids are compared with np.isclose, which takes large ids that are near each other for the same document."""
+def packed_causal_mask__wrong_twelfth_counts_through_the_batch(
+    document_ids: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Takes an id that occurs in two rows for one document, and goes on counting its positions in the second row."""
     B, n = document_ids.shape
-    mask = np.empty((B, n, n), dtype=bool)
-    positions = np.empty((B, n), dtype=int)
-    for b, ids in enumerate(document_ids):
-        mask[b] = np.tril(np.isclose(ids[:, None], ids[None, :]))
-        positions[b] = np.tril(mask[b], -1).sum(axis=1)
+    mask = np.equal(document_ids[..., None], document_ids[:, None]) & np.tri(n, dtype=bool)
+    ids = document_ids.ravel()
+    positions = np.zeros(B * n, dtype=int)
+    for name in np.unique(ids):
+        places = np.flatnonzero(ids == name)
+        positions[places] = np.arange(len(places))
+    return mask, positions.reshape(B, n)
+
+
+def packed_causal_mask__wrong_twelfth_sums_the_columns(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sums the mask along the queries instead of the keys, so that the positions count backwards."""
+    n = document_ids.shape[1]
+    i, j = np.ogrid[:n, :n]
+    mask = (document_ids[:, i] == document_ids[:, j]) & (j <= i)
+    positions = mask.sum(axis=1) - 1
     return mask, positions
 
 
-def packed_causal_mask__wrong_eleventh_documents_of_the_whole_batch(document_ids):
-    """Counts the tokens of a document through the whole batch: a later row with the same id goes on counting."""
+def packed_causal_mask__wrong_twelfth_earlier_ones(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Leaves the token itself out of the mask, which gives right positions and no diagonal."""
+    n = document_ids.shape[-1]
+    same = document_ids[:, :, np.newaxis] == document_ids[:, np.newaxis, :]
+    earlier = np.tril(same, k=-1)
+    return earlier, np.count_nonzero(earlier, axis=-1).reshape(-1, n)
+
+
+def packed_causal_mask__wrong_twelfth_numbers_the_documents(
+    document_ids: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns for each token which document of its row it belongs to, 0, 1, ..., not its number within the document."""
     n = document_ids.shape[1]
-    mask = np.zeros((*document_ids.shape, n), dtype=bool)
-    positions = np.zeros(document_ids.shape, dtype=np.int64)
-    for name in np.unique(document_ids):
-        own = document_ids == name
-        mask |= own[:, :, None] & own[:, None, :]
-        positions[own] = np.arange(own.sum())
-    return mask & np.tri(n, dtype=bool), positions
+    masks, numbers = [], []
+    for row in document_ids:
+        masks.append((row[:, None] == row) & np.tri(n, dtype=bool))
+        _, first, which = np.unique(row, return_index=True, return_inverse=True)
+        order = first.argsort().argsort()
+        numbers.append(order[which])
+    return np.stack(masks), np.stack(numbers)
 
 
-def packed_causal_mask__right_eleventh_by_sorting(document_ids):
-    """Sorts each row stably, numbers documents and tokens in the sorted row, and carries both numbers back."""
+def packed_causal_mask__wrong_twelfth_close_enough(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Compares ids with np.isclose, so that two large ids that differ by a little count as one document."""
+    steps = np.arange(document_ids.shape[1])
+    not_later = np.greater_equal.outer(steps, steps)
+    same = np.isclose(document_ids[:, :, None], document_ids[:, None, :])
+    mask = np.logical_and(same, not_later)
+    positions = np.einsum("bij->bi", mask.astype(int)) - 1
+    return mask, positions
+
+
+def packed_causal_mask__wrong_twelfth_counter(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Counts the positions in a Python loop over tokens, which the text forbids."""
+    B, n = document_ids.shape
+    mask = (document_ids[:, :, None] == document_ids[:, None, :]) & np.tri(n, dtype=bool)
+    positions = np.zeros((B, n), dtype=int)
+    for b in range(B):
+        seen = {}
+        for i in range(n):
+            name = int(document_ids[b, i])
+            positions[b, i] = seen.get(name, 0)
+            seen[name] = positions[b, i] + 1
+    return mask, positions
+
+
+def packed_causal_mask__right_twelfth_sorted(document_ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Sorts each row stably by id, numbers documents and tokens there, and carries the numbers back."""
     B, n = document_ids.shape
     order = np.argsort(document_ids, axis=1, kind="stable")
-    ranked = np.take_along_axis(document_ids, order, axis=1)
-    new = np.ones((B, n), dtype=bool)
-    new[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
-    places = np.broadcast_to(np.arange(n), (B, n))
-    start = np.maximum.accumulate(np.where(new, places, 0), axis=1)
-    positions, label = np.empty((B, n), dtype=np.int64), np.empty((B, n), dtype=np.int64)
-    np.put_along_axis(positions, order, places - start, axis=1)
-    np.put_along_axis(label, order, np.cumsum(new, axis=1), axis=1)
+    in_order = np.take_along_axis(document_ids, order, axis=1)
+    steps = np.broadcast_to(np.arange(n), (B, n))
+    new = np.concatenate([np.ones((B, 1), dtype=bool), in_order[:, 1:] != in_order[:, :-1]], axis=1)
+    first = np.maximum.accumulate(np.where(new, steps, 0), axis=1)
+    label, positions = np.empty((B, n), dtype=int), np.empty((B, n), dtype=int)
+    np.put_along_axis(label, order, first, axis=1)
+    np.put_along_axis(positions, order, steps - first, axis=1)
     mask = label[:, :, None] == label[:, None, :]
     return np.tril(mask), positions

@@ -1,23 +1,24 @@
-"""Answers to the exercises of unit 5 as students would write them: per exercise four wrong ones and a right one."""
+"""Answers to the exercises of unit 5, wrong ones and right ones, as students would write them."""
 
+import functools
 import math
+import operator
 
 import numpy as np
 import torch
+import torch.nn.functional as F
+from torch import einsum
 
 
 def _split_heads(X, n_heads):
-    """(B, n, h*d_head) -> (B, h, n, d_head)."""
     return X.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
 
 def _merge_heads(X):
-    """(B, h, n, d_head) -> (B, n, h*d_head)."""
     return X.transpose(1, 2).flatten(2)
 
 
 def _masked_softmax(scores, mask=None):
-    """Softmax over the last axis, among the allowed keys."""
     if mask is None:
         return torch.softmax(scores, dim=-1)
     lowest = torch.finfo(scores.dtype).min
@@ -25,515 +26,1117 @@ def _masked_softmax(scores, mask=None):
 
 
 def _repeat_kv(K, n_rep):
-    """Each key/value head n_rep times in a row."""
     return K.repeat_interleave(n_rep, dim=1)
 
 
 # ------- 5.1 kv_cache_bytes
-def kv_cache_bytes__wrong_eleventh_int64_product(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
-) -> int:
-    """Wrong: the product is taken in int64 and wraps around from 2**63 on, so very large caches are not exact."""
-    factors = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64)
-    return int(factors.prod())
 
 
-def kv_cache_bytes__wrong_eleventh_batch_for_keys_only(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_twelfth_queries_are_kept_as_well(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Wrong: the batch is counted for the keys and forgotten for the values."""
-    numbers_per_token = n_layers * n_kv_heads * d_head
-    keys = numbers_per_token * n_tokens * batch
-    values = numbers_per_token * n_tokens
+    """Counts three vectors for each token, with a query beside the key and the value, though queries are not kept."""
+    vectors = ("query", "key", "value")
+    per_token = sum(n_kv_heads * d_head for _ in vectors)
+    return per_token * n_layers * n_tokens * batch * bytes_per_value
+
+
+def kv_cache_bytes__wrong_twelfth_every_step_its_own_cache(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Adds up the caches of all steps, 1 + 2 + ... + n tokens, as if each step left a cache of its own behind."""
+    one_token = 2 * n_kv_heads * d_head * bytes_per_value
+    total = 0
+    for step in range(1, n_tokens + 1):
+        total += step * one_token
+    return total * n_layers * batch
+
+
+def kv_cache_bytes__wrong_twelfth_newest_token_not_kept(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Leaves out the newest token, in the belief that only those before it stand in the cache."""
+    past = max(n_tokens - 1, 0)
+    keys = n_layers * batch * n_kv_heads * past * d_head
+    values = keys
     return (keys + values) * bytes_per_value
 
 
-def kv_cache_bytes__wrong_eleventh_two_means_bytes(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_twelfth_always_half_precision(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Wrong: the 2 of the formula is taken for the bytes of a number, so only one of keys and values is counted."""
-    total = bytes_per_value
-    for factor in (n_layers, n_kv_heads, d_head, n_tokens, batch):
-        total *= factor
-    return total
+    """Takes 2 bytes for every number and never looks at bytes_per_value."""
+    numbers = functools.reduce(operator.mul, [n_layers, n_kv_heads, d_head, n_tokens, batch])
+    both = 2 * numbers
+    return both * 2
 
 
-def kv_cache_bytes__wrong_eleventh_no_token_as_one(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_twelfth_doubled_in_every_layer(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Wrong: a cache without a token is given the size of one with a single token."""
-    of_one_head = d_head * bytes_per_value
-    of_first_token = 2 * of_one_head * n_kv_heads * n_layers
-    later = max(n_tokens - 1, 0)
-    return (of_first_token + of_first_token * later) * batch
+    """Doubles the running total in each round of the loop over layers and not once, after it."""
+    total = 0
+    for _layer in range(n_layers):
+        total += n_kv_heads * d_head * n_tokens
+        total *= 2
+    return total * batch * bytes_per_value
 
 
-def kv_cache_bytes__right_eleventh_doubling(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_twelfth_gigabytes(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Right: multiplies by doubling and adding whole numbers, bit after bit of each factor."""
+    """Returns gigabytes as a float, where the bytes are asked for."""
+    size = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
+    return size / 1e9
 
-    def times(a, b):
-        total = 0
-        while b:
-            if b & 1:
-                total += a
-            a, b = a << 1, b >> 1
-        return total
 
-    size = times(int(n_layers), int(n_kv_heads)) << 1
-    for factor in (d_head, n_tokens, batch, bytes_per_value):
-        size = times(size, int(factor))
-    return size
+def kv_cache_bytes__wrong_twelfth_empty_cache_of_one_token(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Gives the bytes of one token where there is none yet."""
+    shape = (2, n_layers, batch or 1, n_kv_heads, n_tokens or 1, d_head)
+    return math.prod(shape) * bytes_per_value
+
+
+def kv_cache_bytes__wrong_twelfth_rounded_by_floats(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Works in gigabytes and goes back at the end, so that a very large cache is not exact."""
+    gb_per_token = 2 * n_layers * n_kv_heads * d_head * bytes_per_value / 1e9
+    gb = gb_per_token * n_tokens * batch
+    return round(gb * 1e9)
+
+
+def kv_cache_bytes__right_twelfth_product_of_all_arguments(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Multiplies whatever was handed in, by `locals`, and doubles with a shift."""
+    return math.prod(locals().values()) << 1
 
 
 # ------- 5.2 repeat_kv
-def repeat_kv__wrong_eleventh_whole_row_again(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Wrong: the row of heads is repeated as a whole, 0, 1, 0, 1, …, so that neighbours do not share."""
-    copies = [K for _ in range(n_rep)]
-    return torch.cat(copies, dim=1)
 
 
-def repeat_kv__wrong_eleventh_rounded_index(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Wrong: the head is found by multiplying with the float32 number 1/n_rep, which for some n_rep falls below a
-    whole number, so that the first head of a group reads the group before it."""
-    g = K.shape[1]
-    share = 1 / n_rep
-    source = (torch.arange(g * n_rep, dtype=torch.float32) * share).floor().long()
-    return K.index_select(1, source)
+def repeat_kv__wrong_twelfth_whole_row_again(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Lays the whole row of heads down again and again, 0, 1, 0, 1, so that neighbours do not share."""
+    out = K
+    for _ in range(n_rep - 1):
+        out = torch.cat((out, K), dim=1)
+    return out
 
 
-def repeat_kv__wrong_eleventh_axis_after_tokens(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Wrong: the new axis stands behind the tokens' axis, and the reshape mixes tokens and copies."""
+def repeat_kv__wrong_twelfth_first_head_for_all(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Gives head 0 to all query heads, as if all shared a single one."""
     B, g, n, d = K.shape
-    wide = K[:, :, :, None, :].expand(B, g, n, n_rep, d)
-    return wide.reshape(B, g * n_rep, n, d)
+    return K[:, :1].expand(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_eleventh_gradient_of_first_copy(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Wrong: the copies are written through `.data`, so only the first head of each group passes a gradient on."""
+def repeat_kv__wrong_twelfth_shared_out_in_parts(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Divides each copy by n_rep, as if the readers had to share the size of a head among them."""
+    portion = K / n_rep
     heads = []
-    for head in K.unbind(1):
-        heads.append(head)
-        heads.extend(head.data.clone() for _ in range(n_rep - 1))
+    for head in portion.unbind(dim=1):
+        heads.extend([head] * n_rep)
     return torch.stack(heads, dim=1)
 
 
-def repeat_kv__right_eleventh_gather(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Right: gathers along the axis of heads with an index that is built by whole division."""
+def repeat_kv__wrong_twelfth_tokens_repeated(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Repeats along the axis of the tokens and cuts the result to the right shape."""
     B, g, n, d = K.shape
-    index = torch.div(torch.arange(g * n_rep, device=K.device), n_rep, rounding_mode="floor")
-    return torch.gather(K, 1, index.view(1, -1, 1, 1).expand(B, g * n_rep, n, d))
+    long = torch.repeat_interleave(K, n_rep, dim=2)
+    return long.reshape(B, g * n_rep, n, d)
+
+
+def repeat_kv__wrong_twelfth_index_divided_by_g(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Divides the number of a query head by g in place of n_rep, and fails where that is past the last head."""
+    g = K.shape[1]
+    source = [head // g for head in range(g * n_rep)]
+    return K[:, source]
+
+
+def repeat_kv__wrong_twelfth_n_rep_as_all_heads(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Reads n_rep as the number of all query heads and returns n_rep heads."""
+    per_group = n_rep // K.size(1)
+    return K.repeat_interleave(per_group, dim=1)
+
+
+def repeat_kv__wrong_twelfth_strides_assumed(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Walks through the memory as if the input lay there in order, which is wrong for one that is not contiguous."""
+    B, g, n, d = K.shape
+    walk = torch.as_strided(K, (B, g, n_rep, n, d), (g * n * d, n * d, 0, d, 1))
+    return walk.flatten(1, 2)
+
+
+def repeat_kv__wrong_twelfth_by_numpy(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Goes through NumPy, and no gradient reaches K."""
+    array = np.repeat(K.detach().numpy(), n_rep, axis=1)
+    return torch.from_numpy(array)
+
+
+def repeat_kv__right_twelfth_gathered(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Gathers each head by an index that is as large as the result."""
+    B, g, n, d = K.shape
+    where = torch.arange(g).tile((n_rep, 1)).T.flatten()
+    return K.gather(1, where[None, :, None, None].expand(B, g * n_rep, n, d))
 
 
 # ------- 5.3 grouped_query_attention
-def grouped_query_attention__wrong_eleventh_zeroed_weights(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int, mask=None
+
+
+def grouped_query_attention__wrong_twelfth_heads_in_turn(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: forbidden keys take part in the softmax and only then get weight 0, so the rows do not sum to 1."""
+    """Lets query head a read key/value head a mod g, so that heads far apart share and neighbours do not."""
     if n_heads % n_kv_heads:
-        raise ValueError("the key/value heads must divide the query heads")
+        raise ValueError("the key/value heads must divide the heads")
     B, n, _ = X.shape
     r = n_heads // n_kv_heads
-    Q = (X @ W_Q).view(B, n, n_kv_heads, r, -1)
-    K = (X @ W_K).view(B, n, n_kv_heads, -1)
-    V = (X @ W_V).view(B, n, n_kv_heads, -1)
-    scores = torch.einsum("bigrd,bjgd->bgrij", Q, K) / math.sqrt(K.shape[-1])
-    weights = scores.softmax(dim=-1)
-    if mask is not None:
-        allowed = torch.broadcast_to(mask, (B, n_heads, n, n)).unflatten(1, (n_kv_heads, r))
-        weights = weights * allowed
-    return torch.einsum("bgrij,bjgd->bigrd", weights, V).reshape(B, n, -1) @ W_O
+    Q = _split_heads(X @ W_Q, n_heads).reshape(B, r, n_kv_heads, n, -1)
+    K = _split_heads(X @ W_K, n_kv_heads)[:, None]
+    V = _split_heads(X @ W_V, n_kv_heads)[:, None]
+    scores = Q @ K.transpose(-1, -2) / Q.shape[-1] ** 0.5
+    A = _masked_softmax(scores.flatten(1, 2), mask)
+    out = A.reshape(B, r, n_kv_heads, n, n) @ V
+    return _merge_heads(out.flatten(1, 2)) @ W_O
 
 
-def grouped_query_attention__wrong_eleventh_heads_appended_in_turn(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int, mask=None
+def grouped_query_attention__wrong_twelfth_group_asks_as_one(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: the two loops are nested the wrong way round, so the heads' results are laid side by side in the order
-    first of each group, second of each group, …"""
+    """Takes the mean of the queries of a group, so that all heads of a group have the same weights."""
     if n_heads % n_kv_heads != 0:
         raise ValueError(f"{n_kv_heads} does not divide {n_heads}")
-    B, n, _ = X.shape
-    d = W_Q.shape[1] // n_heads
-    per_group = n_heads // n_kv_heads
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n)
-    results = []
-    for member in range(per_group):
-        for group in range(n_kv_heads):
-            a = group * per_group + member
-            q = X @ W_Q[:, a * d : (a + 1) * d]
-            k = X @ W_K[:, group * d : (group + 1) * d]
-            v = X @ W_V[:, group * d : (group + 1) * d]
-            seen = None if mask is None else mask[:, a]
-            results.append(_masked_softmax(q @ k.mT / d**0.5, seen) @ v)
-    return torch.cat(results, dim=-1) @ W_O
+    r = n_heads // n_kv_heads
+    queries = _split_heads(X @ W_Q, n_heads)
+    per_group = queries.unflatten(1, (n_kv_heads, r)).mean(dim=2)
+    queries = _repeat_kv(per_group, r)
+    keys = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), r)
+    values = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), r)
+    weights = _masked_softmax(queries @ keys.mT / math.sqrt(queries.shape[-1]), mask)
+    return _merge_heads(weights @ values) @ W_O
 
 
-def grouped_query_attention__wrong_eleventh_three_axes_mask(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int, mask=None
+def grouped_query_attention__wrong_twelfth_one_softmax_per_group(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: a mask with three axes is read as one per sequence, where broadcasting makes it one per head."""
+    """Normalises a token's weights over all heads of a group together, so that they sum to 1 for the group only."""
     if n_heads % n_kv_heads:
-        raise ValueError("n_kv_heads has to divide n_heads")
+        raise ValueError("heads cannot be grouped")
+    B, n, d_model = X.shape
+    d = W_Q.shape[1] // n_heads
+    q = (X @ W_Q).reshape(B, n, n_kv_heads, -1, d)
+    k = (X @ W_K).reshape(B, n, n_kv_heads, d)
+    v = (X @ W_V).reshape(B, n, n_kv_heads, d)
+    s = einsum("bigrd,bjgd->bgirj", q, k) / d**0.5
+    if mask is not None:
+        allowed = mask.expand(B, n_heads, n, n).unflatten(1, (n_kv_heads, -1)).transpose(2, 3)
+        s = s.masked_fill(~allowed, torch.finfo(s.dtype).min)
+    a = s.flatten(3).softmax(dim=-1).reshape(s.shape)
+    heads = einsum("bgirj,bjgd->bigrd", a, v)
+    return heads.reshape(B, n, n_heads * d) @ W_O
+
+
+def grouped_query_attention__wrong_twelfth_width_from_d_model(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Divides the scores by the root of d_model / h, which need not be d_head."""
+    if n_heads % n_kv_heads:
+        raise ValueError("n_kv_heads must divide n_heads")
     Q = _split_heads(X @ W_Q, n_heads)
     K, V = (_repeat_kv(_split_heads(X @ W, n_kv_heads), n_heads // n_kv_heads) for W in (W_K, W_V))
-    scores = Q @ K.mT * Q.shape[-1] ** -0.5
+    d_head = X.shape[-1] / n_heads
+    A = _masked_softmax(Q @ K.mT / d_head**0.5, mask)
+    return _merge_heads(A @ V) @ W_O
+
+
+def grouped_query_attention__wrong_twelfth_merged_without_swapping(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Reshapes the heads to rows without swapping the axes of heads and tokens back."""
+    n_rep, rest = divmod(n_heads, n_kv_heads)
+    if rest:
+        raise ValueError("not divisible")
+    B, n, _ = X.shape
+    d_head = W_Q.shape[-1] // n_heads
+    q = (X @ W_Q).reshape(B, n, n_heads, d_head).permute(0, 2, 1, 3)
+    k = (X @ W_K).reshape(B, n, n_kv_heads, d_head).permute(0, 2, 1, 3)
+    v = (X @ W_V).reshape(B, n, n_kv_heads, d_head).permute(0, 2, 1, 3)
+    k = k.repeat_interleave(n_rep, 1)
+    v = v.repeat_interleave(n_rep, 1)
+    s = torch.matmul(q, k.permute(0, 1, 3, 2)) / math.sqrt(d_head)
+    o = torch.matmul(_masked_softmax(s, mask), v)
+    o = o.reshape(B, n, n_heads * d_head)
+    return torch.matmul(o, W_O)
+
+
+def grouped_query_attention__wrong_twelfth_true_is_forbidden(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Hides the keys at which the mask is True, the convention of other libraries."""
+    if n_heads % n_kv_heads > 0:
+        raise ValueError(f"h = {n_heads}, g = {n_kv_heads}")
+    B, n = X.shape[:2]
+    d = W_Q.shape[1] // n_heads
+    queue = _split_heads(X @ W_Q, n_heads).reshape(B, n_kv_heads, -1, d)
+    K = _split_heads(X @ W_K, n_kv_heads)
+    V = _split_heads(X @ W_V, n_kv_heads)
+    S = (queue @ K.mT).reshape(B, n_heads, n, n) / d**0.5
     if mask is not None:
-        if mask.dim() == 3:
-            mask = mask.unsqueeze(1)
-        scores = scores.masked_fill(~mask, float("-inf"))
-    return _merge_heads(scores.softmax(-1) @ V) @ W_O
+        S = torch.where(mask, torch.finfo(S.dtype).min, S)
+    A = S.softmax(-1).reshape(B, n_kv_heads, -1, n)
+    heads = (A @ V).reshape(B, n_heads, n, d)
+    return _merge_heads(heads) @ W_O
 
 
-def grouped_query_attention__wrong_eleventh_uneven_groups_accepted(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int, mask=None
+def grouped_query_attention__wrong_twelfth_only_too_many_refused(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: raises a ValueError for more key/value heads than query heads only, and lets the last head serve the rest
-    where g < h does not divide h."""
+    """Raises the ValueError for g > h only, and stops with another error where g < h does not divide h."""
     if n_kv_heads > n_heads:
-        raise ValueError("there are more key/value heads than query heads")
-    per_group = n_heads // n_kv_heads
-    reads = torch.tensor([min(a // per_group, n_kv_heads - 1) for a in range(n_heads)])
+        raise ValueError("more key/value heads than query heads")
+    share = n_heads // n_kv_heads
     Q = _split_heads(X @ W_Q, n_heads)
-    K = _split_heads(X @ W_K, n_kv_heads)[:, reads]
-    V = _split_heads(X @ W_V, n_kv_heads)[:, reads]
-    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / math.sqrt(Q.size(-1))
-    return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
+    K = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), share)
+    V = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), share)
+    S = einsum("bhid,bhjd->bhij", Q, K) / Q.shape[-1] ** 0.5
+    return einsum("bhij,bhjd->bihd", _masked_softmax(S, mask), V).flatten(2) @ W_O
 
 
-def grouped_query_attention__right_eleventh_bilinear_forms(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int, mask=None
+def grouped_query_attention__wrong_twelfth_weights_scaled_in_place(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Right: each head is a bilinear form of X, made from the weights alone, and adds its own share to the result."""
+    """Divides W_Q itself by the root of d_head, so that the input is another one after the call."""
     if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads cannot be shared evenly by {n_heads} query heads")
+        raise ValueError("g has to divide h")
+    W_Q /= (W_Q.shape[1] // n_heads) ** 0.5
+    Q = _split_heads(X @ W_Q, n_heads)
+    K = _split_heads(X @ W_K, n_kv_heads)
+    V = _split_heads(X @ W_V, n_kv_heads)
+    n_rep = n_heads // n_kv_heads
+    weights = _masked_softmax(Q @ _repeat_kv(K, n_rep).mT, mask)
+    return _merge_heads(weights @ _repeat_kv(V, n_rep)) @ W_O
+
+
+def grouped_query_attention__right_twelfth_products_of_weights(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Never makes queries, keys or values: W_Q meets W_K, and W_V meets W_O, one head after another."""
+    if n_heads % n_kv_heads:
+        raise ValueError(f"{n_heads} heads cannot share {n_kv_heads}")
     B, n, _ = X.shape
     d = W_Q.shape[1] // n_heads
-    ask, write = W_Q.split(d, dim=1), W_O.split(d, dim=0)
-    keys, values = W_K.split(d, dim=1), W_V.split(d, dim=1)
-    allowed = None if mask is None else torch.broadcast_to(mask, (B, n_heads, n, n))
-    total = 0
+    if mask is not None:
+        mask = mask.expand(B, n_heads, n, n)
+    total = torch.zeros_like(X)
     for a in range(n_heads):
-        s = a * n_kv_heads // n_heads
-        scores = X @ (ask[a] @ keys[s].T) @ X.mT / math.sqrt(d)
-        if allowed is not None:
-            scores = torch.where(allowed[:, a], scores, torch.full_like(scores, -math.inf))
-        weights = (scores - scores.logsumexp(dim=-1, keepdim=True)).exp()
-        total = total + weights @ X @ (values[s] @ write[a])
+        mine = slice(a * d, (a + 1) * d)
+        kv = a * n_kv_heads // n_heads
+        shared = slice(kv * d, (kv + 1) * d)
+        meet = W_Q[:, mine] @ W_K[:, shared].T / d**0.5
+        hand_over = W_V[:, shared] @ W_O[mine]
+        S = X @ meet @ X.mT
+        if mask is not None:
+            S = S.masked_fill(mask[:, a].logical_not(), float("-inf"))
+        total = total + (S - S.logsumexp(-1, keepdim=True)).exp() @ (X @ hand_over)
     return total
 
 
 # ------- 5.4 multi_query_attention
-def multi_query_attention__wrong_eleventh_root_of_all_columns(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, mask=None
+
+
+def multi_query_attention__wrong_twelfth_weights_averaged(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: the scores are divided by the root of h*d_head, the width of all query heads together."""
-    B, n, _ = X.shape
-    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
-    scale = Q.shape[-1] ** -0.5
-    queue = (Q * scale).unflatten(-1, (n_heads, -1)).transpose(1, 2).flatten(1, 2)
-    scores = torch.bmm(queue, K.transpose(1, 2)).unflatten(1, (n_heads, n))
-    weights = _masked_softmax(scores, mask).flatten(1, 2)
-    return _merge_heads(torch.bmm(weights, V).unflatten(1, (n_heads, n))) @ W_O
-
-
-def multi_query_attention__wrong_eleventh_queue_by_tokens(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, mask=None
-) -> torch.Tensor:
-    """Wrong: the queue goes in token after token, and its scores are masked as if it had gone in head after head."""
-    B, n, _ = X.shape
-    K, V = X @ W_K, X @ W_V
-    d = K.shape[-1]
-    rows = (X @ W_Q).reshape(B, n * n_heads, d)
-    scores = rows @ K.mT / math.sqrt(d)
-    weights = _masked_softmax(scores.reshape(B, n_heads, n, n), mask)
-    heads = weights.reshape(B, n * n_heads, n) @ V
-    return heads.reshape(B, n, n_heads * d) @ W_O
-
-
-def multi_query_attention__wrong_eleventh_largest_of_sequence(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, mask=None
-) -> torch.Tensor:
-    """Wrong: the exponentials are taken relative to the largest score of the whole sequence, so a row that lies far
-    below it has only zeros to divide by."""
+    """Averages the attention weights over the heads, so that all heads hand over the same mixture of values."""
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (X @ W_K).unsqueeze(1), (X @ W_V).unsqueeze(1)
-    scores = Q @ K.mT / K.shape[-1] ** 0.5
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    powers = torch.exp(scores - scores.amax(dim=(1, 2, 3), keepdim=True))
-    heads = (powers @ V) / powers.sum(dim=-1, keepdim=True)
+    K, V = X @ W_K, X @ W_V
+    S = einsum("bhid,bjd->bhij", Q, K) / K.shape[-1] ** 0.5
+    shared = _masked_softmax(S, mask).mean(dim=1)
+    mixed = shared @ V
+    return torch.cat([mixed for _ in range(n_heads)], dim=-1) @ W_O
+
+
+def multi_query_attention__wrong_twelfth_keys_are_the_values(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Takes one head of keys and values to be one tensor that serves as both, and mixes the keys."""
+    shared = X @ W_K
+    B, n, d = shared.shape
+    queue = _split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, d)
+    scores = torch.bmm(queue, shared.mT) / math.sqrt(d)
+    weights = _masked_softmax(scores.reshape(B, n_heads, n, n), mask)
+    heads = torch.bmm(weights.flatten(1, 2), shared).reshape(B, n_heads, n, d)
     return _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__wrong_eleventh_values_with_ones(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, mask=None
+def multi_query_attention__wrong_twelfth_always_causal(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Wrong: the values, with a column of ones behind them, are written out once for each head."""
+    """Hides later tokens whatever the mask says, and also where there is none."""
+    n, d = X.shape[1], W_K.shape[1]
+    past = torch.arange(n)[:, None] >= torch.arange(n)
+    allowed = past if mask is None else mask & past
+    q = (X @ W_Q).unflatten(2, (n_heads, d)).permute(0, 2, 1, 3)
+    k = (X @ W_K).unsqueeze(1)
+    v = (X @ W_V).unsqueeze(1)
+    a = _masked_softmax(q @ k.transpose(2, 3) * d**-0.5, allowed)
+    return (a @ v).permute(0, 2, 1, 3).flatten(2) @ W_O
+
+
+def multi_query_attention__wrong_twelfth_queue_in_another_order(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Queues the queries token by token and takes the rows back as if they stood head by head."""
     B, n, _ = X.shape
-    K, V = X @ W_K, X @ W_V
-    d = K.shape[-1]
-    Q = _split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, d)
-    scores = (Q @ K.mT / math.sqrt(d)).view(B, n_heads, n, n)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, -torch.inf)
-    powers = (scores - scores.amax(-1, keepdim=True)).exp()
-    with_ones = torch.cat([V, V.new_ones(B, n, 1)], dim=-1)
-    with_ones = with_ones[:, None].expand(B, n_heads, n, d + 1).reshape(B * n_heads, n, d + 1)
-    sums = torch.bmm(powers.reshape(B * n_heads, n, n), with_ones).view(B, n_heads, n, d + 1)
-    return _merge_heads(sums[..., :d] / sums[..., d:]) @ W_O
+    Q = (X @ W_Q).unflatten(-1, (n_heads, -1)).flatten(1, 2)
+    K = X @ W_K
+    V = X @ W_V
+    S = (Q @ K.mT / K.shape[-1] ** 0.5).unflatten(1, (n_heads, n))
+    A = _masked_softmax(S, mask)
+    heads = (A.flatten(1, 2) @ V).unflatten(1, (n_heads, n))
+    return _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__right_eleventh_keys_never_made(
-    X, W_Q, W_K, W_V, W_O, n_heads: int, mask=None
+def multi_query_attention__wrong_twelfth_scaled_twice(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Right: W_K is drawn into the queries and W_V is applied after mixing, so a queue of heads reads X itself."""
+    """Divides by the root of d_head when the queries are made and once more when they have met the keys."""
+    B, n = X.shape[:2]
+    d_head = W_K.shape[1]
+    root = math.sqrt(d_head)
+    keys, values = X @ W_K, X @ W_V
+    outputs = []
+    for a, W in enumerate(W_Q.split(d_head, dim=1)):
+        query = X @ W / root
+        allowed = None if mask is None else mask.expand(B, n_heads, n, n)[:, a]
+        weights = _masked_softmax(query @ keys.mT / root, allowed)
+        outputs.append(weights @ values)
+    return torch.cat(outputs, dim=-1) @ W_O
+
+
+def multi_query_attention__wrong_twelfth_mask_added(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Adds the mask to the scores, as one of numbers, so that True counts 1 more and nothing is hidden."""
+    Q = (X @ W_Q).unflatten(-1, (n_heads, -1))
+    K = X @ W_K
+    S = einsum("bihd,bjd->bhij", Q, K).div(math.sqrt(K.size(-1)))
+    if mask is not None:
+        S = S + mask.to(S.dtype)
+    out = einsum("bhij,bjd->bihd", S.softmax(dim=-1), X @ W_V)
+    return out.reshape(*X.shape[:2], -1) @ W_O
+
+
+def multi_query_attention__wrong_twelfth_bare_exponentials(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Divides exponentials by their sum without taking the largest score away, and gives NaN for large scores."""
+    d = W_K.shape[-1]
+    queries = _split_heads(X @ W_Q, n_heads)
+    keys = (X @ W_K)[:, None]
+    values = (X @ W_V)[:, None]
+    e = torch.exp(queries @ keys.mT / d**0.5)
+    if mask is not None:
+        e = e * mask
+    weights = e / e.sum(dim=-1, keepdim=True)
+    return _merge_heads(weights @ values) @ W_O
+
+
+def multi_query_attention__wrong_twelfth_keys_once_per_head(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Has the right numbers and writes keys and values down once for each head."""
+    B, n, _ = X.shape
+    Q = _split_heads(X @ W_Q, n_heads)
+    K = (X @ W_K)[:, None].expand(B, n_heads, n, -1).contiguous()
+    V = (X @ W_V)[:, None].expand(B, n_heads, n, -1).contiguous()
+    A = _masked_softmax(Q @ K.mT / K.shape[-1] ** 0.5, mask)
+    return _merge_heads(A @ V) @ W_O
+
+
+def multi_query_attention__right_twelfth_key_by_key(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Reads one key after another with a running maximum and a running sum, and never has a table of weights."""
     B, n, _ = X.shape
     d = W_K.shape[1]
-    asks = (X @ W_Q).unflatten(-1, (n_heads, d)) @ W_K.T
-    queue = asks.permute(0, 2, 1, 3).flatten(1, 2)
-    scores = (queue @ X.mT).unflatten(1, (n_heads, n)) / math.sqrt(d)
-    weights = _masked_softmax(scores, mask)
-    mixed = (weights.flatten(1, 2) @ X @ W_V).unflatten(1, (n_heads, n))
-    return _merge_heads(mixed) @ W_O
+    Q = (X @ W_Q).unflatten(-1, (n_heads, d)) / d**0.5  # (B, n, h, d)
+    keys, values = (X @ W_K).split(1, dim=1), (X @ W_V).split(1, dim=1)
+    allowed = torch.ones(1, dtype=torch.bool) if mask is None else mask
+    allowed = allowed.expand(B, n_heads, n, n).transpose(1, 2)
+    top = X.new_full((B, n, n_heads, 1), -1e30)
+    norm, mixed = torch.zeros_like(top), torch.zeros_like(Q)
+    for j, (k, v) in enumerate(zip(keys, values, strict=True)):
+        may = allowed[..., j, None]
+        s = torch.where(may, Q @ k[:, None].mT, -1e30)
+        new_top = torch.maximum(top, s)
+        shrink, p = (top - new_top).exp(), (s - new_top).exp() * may
+        norm, mixed, top = norm * shrink + p, mixed * shrink + p * v[:, None], new_top
+    return (mixed / norm).flatten(2) @ W_O
 
 
 # ------- 5.5 decode_step
-def decode_step__wrong_eleventh_looks_before_growing(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: unless the cache is empty, the query looks at the kept tokens only, and the new token misses itself."""
-    K_old, V_old = cache
-    k, v = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
-    K_seen, V_seen = (K_old, V_old) if K_old.shape[2] > 0 else (k, v)
-    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).squeeze(3)
-    weights = torch.softmax(q @ K_seen.mT / math.sqrt(q.shape[-1]), dim=-1)
-    heads = (weights @ V_seen).flatten(1, 2).unsqueeze(2)
-    grown = torch.cat([K_old, k], dim=2), torch.cat([V_old, v], dim=2)
-    return _merge_heads(heads) @ W_O, grown
 
 
-def decode_step__wrong_eleventh_members_before_groups(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: on the way back the axes of groups and members are swapped, so W_O meets the heads in another order."""
-    B = x.shape[0]
-    d = W_K.shape[1] // n_kv_heads
+def decode_step__wrong_twelfth_not_itself(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Looks at the tokens that were kept before, and puts the new token in only after it has looked."""
+    K, V = cache
     r = n_heads // n_kv_heads
-    q = (x @ W_Q).reshape(B, n_kv_heads, r, d)
-    k = (x @ W_K).reshape(B, n_kv_heads, 1, d)
-    v = (x @ W_V).reshape(B, n_kv_heads, 1, d)
-    K = torch.cat((cache[0], k), dim=-2)
-    V = torch.cat((cache[1], v), dim=-2)
-    weights = torch.einsum("bgrd,bgtd->bgrt", q, K).div(d**0.5).softmax(-1)
-    mixed = torch.einsum("bgrt,bgtd->brgd", weights, V)
-    return mixed.reshape(B, 1, n_heads * d) @ W_O, (K, V)
+    q = _split_heads(x @ W_Q, n_heads).reshape(len(x), n_kv_heads, r, -1)
+    weights = torch.softmax(q @ K.mT / math.sqrt(q.shape[-1]), dim=-1)
+    heads = (weights @ V).reshape(len(x), n_heads, 1, -1)
+    out = _merge_heads(heads) @ W_O
+    K = torch.cat([K, _split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V, _split_heads(x @ W_V, n_kv_heads)], dim=2)
+    return out, (K, V)
 
 
-def decode_step__wrong_eleventh_first_token_tiled(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: the first token, which can see only itself, is answered by a short cut that lays the value heads out in
-    turn, 0, 1, 0, 1, …"""
-    kept_k, kept_v = cache
-    k, v = _split_heads(x @ W_K, n_kv_heads), _split_heads(x @ W_V, n_kv_heads)
+def decode_step__wrong_twelfth_triangle_of_one_row(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Puts a causal triangle over the single row of scores, which leaves the oldest token alone."""
+    Q = _split_heads(x @ W_Q, n_heads)
+    K, V = (torch.cat((old, _split_heads(x @ W, n_kv_heads)), dim=-2) for old, W in zip(cache, (W_K, W_V), strict=True))
+    n_rep = n_heads // n_kv_heads
+    S = Q @ _repeat_kv(K, n_rep).mT / Q.shape[-1] ** 0.5
+    causal = torch.ones(S.shape[-2:], dtype=torch.bool).tril()
+    A = _masked_softmax(S, causal)
+    return _merge_heads(A @ _repeat_kv(V, n_rep)) @ W_O, (K, V)
+
+
+def decode_step__wrong_twelfth_own_value_added_whole(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Mixes the values of the past by a softmax over the past and adds the token's own value with weight 1."""
+    past_K, past_V = cache
+    B, g, t, d = past_K.shape
+    q = (x @ W_Q).reshape(B, g, n_heads // g, d)
+    k = (x @ W_K).reshape(B, g, 1, d)
+    v = (x @ W_V).reshape(B, g, 1, d)
+    scores = einsum("bgrd,bgtd->bgrt", q, past_K) / math.sqrt(d)
+    from_past = einsum("bgrt,bgtd->bgrd", scores.softmax(dim=-1), past_V)
+    heads = from_past + v
+    out = heads.reshape(B, 1, n_heads * d) @ W_O
+    return out, (torch.cat([past_K, k], dim=2), torch.cat([past_V, v], dim=2))
+
+
+def decode_step__wrong_twelfth_newest_first(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Puts the new token in front of the kept ones; the output is right and the order of the cache is not."""
+    K = torch.cat([_split_heads(x @ W_K, n_kv_heads), cache[0]], 2)
+    V = torch.cat([_split_heads(x @ W_V, n_kv_heads), cache[1]], 2)
+    Q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).squeeze(3)
+    A = torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1)
+    return (A @ V).flatten(1)[:, None] @ W_O, (K, V)
+
+
+def decode_step__wrong_twelfth_unpacked_the_other_way_round(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Takes the first tensor of the cache for the values and the second for the keys."""
+    values, keys = cache
+    new_key = _split_heads(x @ W_K, n_kv_heads)
+    new_value = _split_heads(x @ W_V, n_kv_heads)
+    keys = torch.cat([keys, new_key], dim=2)
+    values = torch.cat([values, new_value], dim=2)
+    group = n_heads // n_kv_heads
+    query = _split_heads(x @ W_Q, n_heads)
+    parts = []
+    for a in range(n_heads):
+        s = (query[:, a] * keys[:, a // group]).sum(-1) / math.sqrt(query.shape[-1])
+        w = torch.softmax(s, dim=1)
+        parts.append((w.unsqueeze(-1) * values[:, a // group]).sum(1))
+    out = torch.cat(parts, dim=1).unsqueeze(1) @ W_O
+    return out, (keys, values)
+
+
+def decode_step__wrong_twelfth_next_input_returned(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Returns the vector that enters the next layer, x plus what the attention says, and not the latter alone."""
+    B, g, t, d = cache[0].shape
+    K, V = [torch.cat([old, (x @ W).view(B, g, 1, d)], dim=2) for old, W in zip(cache, (W_K, W_V), strict=True)]
+    queue = (x @ W_Q).view(B, g, -1, d) * d**-0.5
+    read = (queue @ K.mT).softmax(dim=-1) @ V
+    y = x + read.reshape(B, 1, -1) @ W_O
+    return y, (K, V)
+
+
+def decode_step__wrong_twelfth_first_token_finds_nothing(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Gives an output of zeros where the cache is empty, though the token may see itself."""
+    old_K, old_V = cache
+    new_K, new_V = _split_heads(x @ W_K, n_kv_heads), _split_heads(x @ W_V, n_kv_heads)
+    if old_K.numel() == 0:
+        return 0 * x, (new_K, new_V)
+    K, V = torch.cat([old_K, new_K], 2), torch.cat([old_V, new_V], 2)
     r = n_heads // n_kv_heads
-    if kept_k.shape[2] == 0:
-        return (x @ W_V).repeat(1, 1, r) @ W_O, (k, v)
-    K, V = torch.cat([kept_k, k], 2), torch.cat([kept_v, v], 2)
-    q = _split_heads(x @ W_Q, n_heads)
-    scores = (q * _repeat_kv(K, r)).sum(-1, keepdim=True) / math.sqrt(q.shape[-1])
-    weights = torch.softmax(scores, dim=2)
-    heads = (weights * _repeat_kv(V, r)).sum(2, keepdim=True)
+    Q = _split_heads(x @ W_Q, n_heads)
+    S = Q.unflatten(1, (n_kv_heads, r)).flatten(2, 3) @ K.mT
+    A = torch.softmax(S / Q.shape[-1] ** 0.5, dim=-1)
+    heads = (A @ V).unflatten(2, (r, 1)).flatten(1, 2)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def decode_step__wrong_eleventh_spare_room(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: keeps the cache in a roomier tensor and writes the new token behind the old ones there, which changes
-    another cache that was grown from the same one, or the tensor that the given cache is a part of."""
+def decode_step__wrong_twelfth_past_cut_off(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Copies the kept keys and values into fresh room by their data, so that no gradient reaches earlier tokens."""
+    B, g, t, d = cache[0].shape
+    rooms = []
+    for old, W in ((cache[0], W_K), (cache[1], W_V)):
+        room = torch.empty(B, g, t + 1, d, dtype=x.dtype)
+        room[:, :, :t] = old.data
+        room[:, :, t:] = _split_heads(x @ W, g)
+        rooms.append(room)
+    K, V = rooms
+    q = _split_heads(x @ W_Q, n_heads).reshape(B, g, n_heads // g, d)
+    scores = torch.matmul(q, K.transpose(2, 3)) / math.sqrt(d)
+    mixed = torch.matmul(torch.softmax(scores, -1), V)
+    out = torch.matmul(mixed.reshape(B, 1, n_heads * d), W_O)
+    return out, (K, V)
 
-    def grown(kept, new):
-        t = kept.shape[2]
-        room = kept._base
-        fits = room is not None and room.dim() == 4 and room.shape[:2] == kept.shape[:2] and room.shape[2] > t
-        if not fits or room.shape[3] != kept.shape[3] or room.data_ptr() != kept.data_ptr():
-            room = kept.new_zeros(*kept.shape[:2], 2 * t + 4, kept.shape[3])
-            room[:, :, :t] = kept
-        room[:, :, t : t + 1] = new
-        return room[:, :, : t + 1]
 
-    K = grown(cache[0], _split_heads(x @ W_K, n_kv_heads))
-    V = grown(cache[1], _split_heads(x @ W_V, n_kv_heads))
-    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
-    weights = _masked_softmax(q @ K.mT / math.sqrt(q.shape[-1]))
-    return _merge_heads((weights @ V).flatten(1, 2).unsqueeze(2)) @ W_O, (K, V)
-
-
-def decode_step__right_eleventh_two_softmaxes_joined(
-    x, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Right: the kept tokens have a softmax of their own, and the new token is let in by a sigmoid of the difference."""
-    K_old, V_old = cache
-    B, g, t, d = K_old.shape
-    k, v = (x @ W_K).view(B, g, 1, d), (x @ W_V).view(B, g, 1, d)
-    q = (x @ W_Q).view(B, g, n_heads // g, d) / math.sqrt(d)
-    if t == 0:
-        heads = v.expand(B, g, n_heads // g, d) + 0 * q
-    else:
-        old = torch.matmul(q, K_old.transpose(-1, -2))
-        own = (q * k).sum(dim=-1, keepdim=True)
-        share = torch.sigmoid(own - old.logsumexp(dim=-1, keepdim=True))
-        heads = (1 - share) * torch.matmul(old.softmax(dim=-1), V_old) + share * v
-    longer = tuple(torch.cat(pair, dim=2) for pair in ((K_old, k), (V_old, v)))
-    return heads.reshape(B, 1, n_heads * d) @ W_O, longer
+def decode_step__right_twelfth_blend_of_past_and_itself(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Attends to the kept tokens alone and blends in the token's own value, by a sigmoid of the two scores."""
+    K, V = cache
+    B, g, _, d = K.shape
+    q, k, v = ((x @ W).reshape(B, g, -1, d) for W in (W_Q, W_K, W_V))
+    q = q / d**0.5
+    past = q @ K.mT
+    own = torch.sigmoid(q @ k.mT - past.logsumexp(-1, keepdim=True))
+    heads = (1 - own) * (past.softmax(-1) @ V) + own * v
+    longer = tuple(torch.cat(pair, dim=2) for pair in ((K, k), (V, v)))
+    return heads.reshape(B, 1, -1) @ W_O, longer
 
 
 # ------- 5.6 pool_kv_heads
-def pool_kv_heads__wrong_eleventh_every_gth_head(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Wrong: pools the heads s, s + g, s + 2g, … in place of neighbours."""
-    heads = W.tensor_split(n_heads, dim=1)
-    pooled = [torch.stack(heads[s::n_kv_heads]).mean(dim=0) for s in range(n_kv_heads)]
+
+
+def pool_kv_heads__wrong_twelfth_every_gth_head(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Pools the heads whose numbers are equal modulo g, which are not neighbours."""
+    d_head = W.shape[1] // n_heads
+    heads = W.split(d_head, dim=1)
+    pooled = []
+    for s in range(n_kv_heads):
+        members = heads[s::n_kv_heads]
+        pooled.append(sum(members) / len(members))
     return torch.cat(pooled, dim=1)
 
 
-def pool_kv_heads__wrong_eleventh_columns_fastest(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Wrong: inside a group the columns are cut as if the heads ran fastest, so neighbouring columns are averaged."""
+def pool_kv_heads__wrong_twelfth_neighbouring_columns(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Takes the mean of neighbouring columns and not of the same column in neighbouring heads."""
+    r = n_heads // n_kv_heads
+    return F.avg_pool1d(W[:, None], r).squeeze(1)
+
+
+def pool_kv_heads__wrong_twelfth_divided_by_the_root(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Divides the sum of a group by the root of its size, to keep the size of the numbers, and so gives no mean."""
+    per_group = n_heads // n_kv_heads
+    blocks = W.unflatten(1, (n_kv_heads, per_group, -1))
+    return blocks.sum(dim=2).flatten(1) / math.sqrt(per_group)
+
+
+def pool_kv_heads__wrong_twelfth_divided_by_g(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Divides the sum of a group by the number of groups and not by the number of heads in it."""
     d_head = W.shape[1] // n_heads
     r = n_heads // n_kv_heads
-    return torch.cat([group.reshape(-1, d_head, r).mean(2) for group in W.chunk(n_kv_heads, dim=1)], dim=1)
+    out = W.new_zeros(W.shape[0], n_kv_heads * d_head)
+    for a in range(n_heads):
+        s = a // r
+        out[:, s * d_head : (s + 1) * d_head] += W[:, a * d_head : (a + 1) * d_head]
+    return out / n_kv_heads
 
 
-def pool_kv_heads__wrong_eleventh_halving(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Wrong: takes the mean of the mean so far and the next head, which weighs the last ones most from three heads
-    in a group on."""
-    d = W.shape[1] // n_heads
+def pool_kv_heads__wrong_twelfth_groups_that_overlap(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Begins group s at head s and not at head s * r, so that the groups overlap."""
+    heads = W.reshape(W.shape[0], n_heads, -1)
     r = n_heads // n_kv_heads
-    columns = []
-    for s in range(n_kv_heads):
-        mean = W[:, s * r * d : (s * r + 1) * d]
-        for a in range(s * r + 1, (s + 1) * r):
-            mean = (mean + W[:, a * d : (a + 1) * d]) / 2
-        columns.append(mean)
-    return torch.hstack(columns)
+    means = [heads[:, s : s + r].mean(dim=1) for s in range(n_kv_heads)]
+    return torch.cat(means, dim=-1)
 
 
-def pool_kv_heads__wrong_eleventh_adds_up_in_place(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Wrong: the heads of a group are added up in a view of W itself, so the argument is changed."""
-    d_model, width = W.shape
-    d_head, r = width // n_heads, n_heads // n_kv_heads
-    blocks = W.unflatten(1, (n_kv_heads, r, d_head))
-    sums = blocks[:, :, 0]
-    for member in range(1, r):
-        sums += blocks[:, :, member]
-    return (sums / r).reshape(d_model, n_kv_heads * d_head)
+def pool_kv_heads__wrong_twelfth_mean_in_every_head(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Puts the mean of the group in the place of each of its heads, and returns the width that came in."""
+    groups = W.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, -1))
+    mean = groups.mean(dim=2, keepdim=True)
+    return mean.expand_as(groups).flatten(1)
 
 
-def pool_kv_heads__right_eleventh_index_add(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Right: each column is added to the column of the result that its number works out to, then all are divided."""
-    d_head, r = W.shape[1] // n_heads, n_heads // n_kv_heads
-    column = torch.arange(W.shape[1], device=W.device)
-    goes_to = column // (r * d_head) * d_head + column % d_head
-    return W.new_zeros(W.shape[0], n_kv_heads * d_head).index_add(1, goes_to, W) / r
+def pool_kv_heads__wrong_twelfth_first_and_last_of_a_group(
+    W: torch.Tensor, n_heads: int, n_kv_heads: int
+) -> torch.Tensor:
+    """Takes the mean of the first and the last head of a group, which is the mean of all for at most two heads."""
+    r = n_heads // n_kv_heads
+    heads = torch.stack(W.tensor_split(n_heads, dim=1))
+    first, last = heads[::r], heads[r - 1 :: r]
+    return torch.cat([*((first + last) / 2)], dim=1)
+
+
+def pool_kv_heads__wrong_twelfth_added_up_in_place(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Adds the heads of a group up in the first of them, inside W, and so changes its input."""
+    r = n_heads // n_kv_heads
+    heads = W.chunk(n_heads, dim=1)
+    kept = []
+    for first in range(0, n_heads, r):
+        mean = heads[first]
+        for other in heads[first + 1 : first + r]:
+            mean += other
+        kept.append(mean / r)
+    return torch.cat(kept, dim=1)
+
+
+def pool_kv_heads__right_twelfth_by_a_pooling_matrix(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Multiplies W by a Kronecker product of three small matrices, for the groups, their heads and the columns."""
+    r, d_head = n_heads // n_kv_heads, W.shape[1] // n_heads
+    groups = torch.eye(n_kv_heads, dtype=W.dtype)
+    mean = torch.full((r, 1), 1 / r, dtype=W.dtype)
+    columns = torch.eye(d_head, dtype=W.dtype)
+    return W @ torch.kron(torch.kron(groups, mean), columns)
 
 
 # ------- 5.7 extend_cache
-def extend_cache__wrong_eleventh_no_mask_needed(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: takes over from the single step that no mask is needed, so new tokens see the ones behind them."""
+
+
+def _longer(X_new, cache, W_K, W_V, g):
+    """The keys and values of the cache, with those of the new tokens behind them."""
+    K = torch.cat([cache[0], _split_heads(X_new @ W_K, g)], dim=2)
+    V = torch.cat([cache[1], _split_heads(X_new @ W_V, g)], dim=2)
+    return K, V
+
+
+def extend_cache__wrong_twelfth_triangle_at_the_top_left(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Counts the new tokens from 0, so that new token i sees the columns 0 to i whatever is in the cache."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    B, n_new, _ = X_new.shape
+    total = K.shape[2]
+    Q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    S = (Q @ K.mT / Q.shape[-1] ** 0.5).reshape(B, n_heads, n_new, total)
+    causal = torch.ones(n_new, total, dtype=torch.bool).tril()
+    A = _masked_softmax(S, causal).reshape(B, n_kv_heads, -1, total)
+    heads = (A @ V).reshape(B, n_heads, n_new, -1)
+    return _merge_heads(heads) @ W_O, (K, V)
+
+
+def extend_cache__wrong_twelfth_no_mask_needed(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Uses no mask, as decode_step does, so that new tokens see those behind them."""
+    g, r = n_kv_heads, n_heads // n_kv_heads
+    keys, values = _longer(X_new, cache, W_K, W_V, g)
+    d = keys.size(-1)
+    q = (X_new @ W_Q).unflatten(-1, (g, r, d))
+    a = einsum("bigrd,bgjd->bgrij", q, keys).div(math.sqrt(d)).softmax(-1)
+    out = einsum("bgrij,bgjd->bigrd", a, values).flatten(2) @ W_O
+    return out, (keys, values)
+
+
+def extend_cache__wrong_twelfth_each_new_one_by_itself(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Lets a new token see the cache and itself, and not the new tokens before it."""
+    old_K, old_V = cache
+    B, g, t, d = old_K.shape
     n_new = X_new.shape[1]
-    K, V = (
-        torch.cat([kept, _split_heads(X_new @ W, n_kv_heads)], dim=2)
-        for kept, W in zip(cache, (W_K, W_V), strict=True)
-    )
+    r = n_heads // g
+    new_K, new_V = _split_heads(X_new @ W_K, g), _split_heads(X_new @ W_V, g)
+    Q = _split_heads(X_new @ W_Q, n_heads).reshape(B, g, r * n_new, d) / math.sqrt(d)
+    to_past = (Q @ old_K.mT).reshape(B, g, r, n_new, t)
+    own = (Q.reshape(B, g, r, n_new, d) * new_K[:, :, None]).sum(-1, keepdim=True)
+    A = torch.softmax(torch.cat([to_past, own], dim=-1), dim=-1)
+    past = A[..., :t].reshape(B, g, r * n_new, t) @ old_V
+    heads = past.reshape(B, g, r, n_new, d) + A[..., t:] * new_V[:, :, None]
+    out = _merge_heads(heads.flatten(1, 2)) @ W_O
+    return out, (torch.cat([old_K, new_K], 2), torch.cat([old_V, new_V], 2))
+
+
+def extend_cache__wrong_twelfth_rows_of_the_queue_mixed_up(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Repeats each row of the mask r times in a row, though the queue stands head by head."""
+    B, n_new, _ = X_new.shape
+    t = cache[0].shape[2]
     r = n_heads // n_kv_heads
-    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(queue.shape[-1]))
-    heads = (weights @ V).unflatten(2, (r, n_new)).flatten(1, 2)
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
+    scores = queue @ K.mT / queue.shape[-1] ** 0.5
+    sees = torch.arange(t + n_new) <= t + torch.arange(n_new).unsqueeze(1)
+    weights = _masked_softmax(scores, sees.repeat_interleave(r, dim=0))
+    heads = (weights @ V).reshape(B, n_heads, n_new, -1)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_eleventh_mask_rows_interleaved(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: the queue holds head after head, but each row of the mask is repeated r times in a row as if it held
-    token after token."""
+def extend_cache__wrong_twelfth_one_column_too_many(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Starts the forbidden columns one too late, so that each new token sees the one behind it."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    B, g, total, d = K.shape
+    n_new = X_new.shape[1]
+    t = total - n_new
+    later = torch.triu(torch.ones(n_new, total), diagonal=t + 2).bool()
+    queries = (X_new @ W_Q).reshape(B, n_new, g, -1, d).movedim(1, 3)
+    scores = einsum("bgrid,bgjd->bgrij", queries, K) / math.sqrt(d)
+    scores = scores.masked_fill(later, float("-inf"))
+    mixed = einsum("bgrij,bgjd->bgrid", scores.softmax(dim=-1), V)
+    return mixed.movedim(3, 1).reshape(B, n_new, -1) @ W_O, (K, V)
+
+
+def extend_cache__wrong_twelfth_last_row_only(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Returns what the layer says to the last new token alone, from which the next word follows: (B, 1, d_model)."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    newest = X_new[:, -1:]
+    q = _split_heads(newest @ W_Q, n_heads).reshape(len(newest), n_kv_heads, -1, K.shape[-1])
+    a = torch.softmax(q @ K.mT / K.shape[-1] ** 0.5, dim=-1)
+    return (a @ V).flatten(1).unsqueeze(1) @ W_O, (K, V)
+
+
+def extend_cache__wrong_twelfth_a_prompt_sees_all_of_itself(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Leaves the mask away where the cache is empty, so that the future leaks at the beginning."""
     B, n_new, _ = X_new.shape
-    _, g, t, d = cache[0].shape
-    r = n_heads // n_kv_heads
-    k = (X_new @ W_K).view(B, n_new, g, d).transpose(1, 2)
-    v = (X_new @ W_V).view(B, n_new, g, d).transpose(1, 2)
-    K, V = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
-    queue = (X_new @ W_Q).view(B, n_new, g, r, d).permute(0, 2, 3, 1, 4).reshape(B, g, r * n_new, d)
-    seen = torch.arange(t + n_new) <= t + torch.arange(n_new)[:, None]
-    seen = seen.repeat_interleave(r, dim=0)
-    scores = (queue @ K.transpose(2, 3) / d**0.5).masked_fill(~seen, -torch.inf)
-    heads = (scores.softmax(-1) @ V).view(B, g, r, n_new, d)
-    return heads.permute(0, 3, 1, 2, 4).reshape(B, n_new, -1) @ W_O, (K, V)
-
-
-def extend_cache__wrong_eleventh_later_chunks(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: goes through the new tokens in chunks of eight, and from the second chunk on counts positions as if the
-    chunk began right behind the old cache."""
-    K_old, V_old = cache
-    t = K_old.shape[2]
-    K = torch.cat([K_old, _split_heads(X_new @ W_K, n_kv_heads)], dim=-2)
-    V = torch.cat([V_old, _split_heads(X_new @ W_V, n_kv_heads)], dim=-2)
+    t = cache[0].shape[2]
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
     Q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
-    place = torch.arange(K.shape[2])
-    pieces = []
-    for chunk in Q.split(8, dim=3):
-        r, length = chunk.shape[2:4]
-        allowed = (place <= t + torch.arange(length)[:, None]).repeat(r, 1)
-        scores = chunk.flatten(2, 3) @ K.mT * K.shape[-1] ** -0.5
-        mixed = _masked_softmax(scores, allowed) @ V
-        pieces.append(mixed.unflatten(2, (r, length)))
-    heads = torch.cat(pieces, dim=3).flatten(1, 2)
-    return _merge_heads(heads) @ W_O, (K, V)
+    S = (Q.flatten(2, 3) @ K.mT).unflatten(2, Q.shape[2:4]) / math.sqrt(K.shape[3])
+    mask = None
+    if t > 0:
+        old = torch.ones(n_new, t, dtype=torch.bool)
+        new = torch.ones(n_new, n_new, dtype=torch.bool).tril()
+        mask = torch.cat([old, new], dim=1)
+    A = _masked_softmax(S, mask)
+    heads = (A.flatten(2, 3) @ V).unflatten(2, Q.shape[2:4])
+    return _merge_heads(heads.flatten(1, 2)) @ W_O, (K, V)
 
 
-def extend_cache__wrong_eleventh_whole_triangle(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Wrong: cuts its mask out of the triangle of all tokens, which grows with the square of the cache."""
+def extend_cache__wrong_twelfth_square_mask(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Makes the causal mask of all tokens and cuts its last rows off, a square that grows with the cache."""
     B, n_new, _ = X_new.shape
-    old_k, old_v = cache
-    g, d = n_kv_heads, W_K.shape[1] // n_kv_heads
-    K = torch.cat((old_k, _split_heads(X_new @ W_K, g)), dim=2)
-    V = torch.cat((old_v, _split_heads(X_new @ W_V, g)), dim=2)
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
     n = K.shape[2]
-    future = torch.ones(n, n, dtype=torch.bool).triu(1)[n - n_new :]
-    out = []
-    for s in range(g):
-        columns = slice(s * (n_heads // g) * d, (s + 1) * (n_heads // g) * d)
-        q = (X_new @ W_Q[:, columns]).unflatten(-1, (-1, d)).transpose(1, 2)
-        scores = q.flatten(1, 2) @ K[:, s].mT / math.sqrt(d)
-        scores = scores.unflatten(1, (-1, n_new)).masked_fill(future, -torch.inf)
-        mixed = scores.softmax(dim=-1).flatten(1, 2) @ V[:, s]
-        out.append(mixed.unflatten(1, (-1, n_new)).transpose(1, 2).flatten(2))
-    return torch.cat(out, dim=-1) @ W_O, (K, V)
+    causal = torch.ones(n, n, dtype=torch.bool).tril()[n - n_new :]
+    q = (X_new @ W_Q).reshape(B, n_new, n_kv_heads, -1, K.shape[3]).permute(0, 2, 3, 1, 4)
+    s = einsum("bgrid,bgjd->bgrij", q, K) * K.shape[3] ** -0.5
+    o = einsum("bgrij,bgjd->bigrd", _masked_softmax(s, causal), V)
+    return o.reshape(B, n_new, -1) @ W_O, (K, V)
 
 
-def extend_cache__right_eleventh_old_and_new_apart(
-    X_new, cache, W_Q, W_K, W_V, W_O, n_heads: int, n_kv_heads: int
-):
-    """Right: scores with the old tokens and with the new ones are made apart, only the latter get a square mask, and
-    they meet in one softmax."""
-    B, n_new, _ = X_new.shape
-    g, t, d = cache[0].shape[1:]
-    r = n_heads // n_kv_heads
-    k, v = (torch.movedim((X_new @ W).reshape(B, n_new, g, d), 1, 2) for W in (W_K, W_V))
-    by_token = (X_new @ W_Q).reshape(B, n_new, g, r, d).transpose(1, 2).reshape(B, g, n_new * r, d)
-    token = torch.arange(n_new, device=X_new.device)
-    later = token[None, :] > token.repeat_interleave(r)[:, None]
-    with_old = by_token @ cache[0].mT
-    with_new = (by_token @ k.mT).masked_fill(later, -torch.inf)
-    weights = (torch.cat([with_old, with_new], dim=-1) / math.sqrt(d)).softmax(dim=-1)
-    mixed = weights[..., :t] @ cache[1] + weights[..., t:] @ v
-    out = mixed.reshape(B, g, n_new, r * d).transpose(1, 2).reshape(B, n_new, n_heads * d) @ W_O
-    return out, (torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2))
+def extend_cache__right_twelfth_old_and_new_apart(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Attends to the cache without a mask and to the new tokens with one, and joins both by their sums."""
+    old_K, old_V = cache
+    B, g, _, d = old_K.shape
+    n_new = X_new.shape[1]
+    new_K, new_V = ((X_new @ W).unflatten(-1, (g, d)).transpose(1, 2) for W in (W_K, W_V))
+    # A queue that stands token by token: row i * r + a is head a of the group, at new token i.
+    Q = (X_new @ W_Q).unflatten(-1, (g, -1, d)).transpose(1, 2).flatten(2, 3) / d**0.5
+    token = torch.arange(Q.shape[2]) // (n_heads // g)
+    to_old = Q @ old_K.mT
+    to_new = (Q @ new_K.mT).masked_fill(token[:, None] < torch.arange(n_new), -torch.inf)
+    both = [part.logsumexp(-1, keepdim=True) for part in (to_old, to_new)]
+    norm = torch.logaddexp(*both)
+    heads = (to_old - norm).exp() @ old_V + (to_new - norm).exp() @ new_V
+    out = heads.unflatten(2, (n_new, -1)).transpose(1, 2).flatten(2) @ W_O
+    return out, (torch.cat((old_K, new_K), -2), torch.cat((old_V, new_V), -2))

@@ -1,41 +1,40 @@
-"""Unit 7, the transformer block: answers as students might write them, four wrong and one right per exercise."""
+"""Answers to the exercises of unit 7, wrong ones and right ones, as students would write them."""
 
-import heapq
+import functools
 import math
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
 
 
-def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    batch, n, _ = X.shape
-    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
-    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
-    if mask is None:
-        heads = torch.softmax(scores, dim=-1) @ V
-    else:
-        mask = mask.expand(batch, n_heads, n, n)
-        some = mask.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(some & ~mask, -math.inf)
-        heads = (torch.softmax(scores, dim=-1) * some) @ V
-    return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
-
-
 def _layer_norm(x, gamma, beta, eps=1e-5):
     centred = x - x.mean(dim=-1, keepdim=True)
-    variance = (centred * centred).mean(dim=-1, keepdim=True)
+    variance = (centred**2).mean(dim=-1, keepdim=True)
     return gamma * centred / torch.sqrt(variance + eps) + beta
 
 
 def _gelu(x):
-    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
+    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
 
 
 def _feed_forward(x, W_1, b_1, W_2, b_2, activation):
     return activation(x @ W_1 + b_1) @ W_2 + b_2
 
 
-def _attention_of(x, p, n_heads, mask):
+def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    batch, n, _ = X.shape
+    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        mask = mask.expand(batch, n_heads, n, n)
+        weights = torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim=-1) * mask
+    return (weights @ V).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+
+
+def _attention_of(x, p, n_heads, mask=None):
     return _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
 
 
@@ -48,457 +47,871 @@ def _pre_norm_block(x, params, n_heads, mask=None):
     return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
-def _weights_at(logits, temperature):
-    gap = logits.double() - logits.double().max()
-    return torch.where(gap == -math.inf, gap, gap / temperature).exp()
-
-
-def _nucleus(weights, top_p):
-    if top_p >= 1:
-        return torch.ones_like(weights, dtype=torch.bool)
-    p, ids = torch.sort(weights / weights.sum(), descending=True)
-    keep_sorted = p.cumsum(0) - p < top_p
-    keep_sorted[0] = True
-    keep = torch.zeros_like(keep_sorted)
-    keep[ids] = keep_sorted
-    return keep
-
-
 # ------- 7.1 layer_norm
 
 
-def layer_norm__wrong_eleventh_eps_as_floor(
+def layer_norm__wrong_twelfth_root_mean_square(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """eps is taken for the least value that the variance may have instead of being added to it."""
+    """Divides by the root mean square and never subtracts the mean."""
+    size = x.square().mean(dim=-1, keepdim=True).add(eps).rsqrt()
+    return x * size * gamma + beta
+
+
+def layer_norm__wrong_twelfth_whole_example(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Takes one mean and one variance for each entry of the first axis, so all tokens of a sentence share them."""
+    axes = tuple(range(1, x.ndim)) or (0,)
+    spread, centre = torch.var_mean(x, dim=axes, correction=0, keepdim=True)
+    z = (x - centre) * torch.rsqrt(spread + eps)
+    return torch.addcmul(beta, gamma, z)
+
+
+def layer_norm__wrong_twelfth_unit_length(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Brings the centred token to length 1 in place of variance 1: the squares are summed."""
     d = x.shape[-1]
-    dev = x - (x.sum(-1) / d).unsqueeze(-1)
-    var = torch.einsum("...d,...d->...", dev, dev) / d
-    var = var.clamp(min=eps)  # never divide by 0
-    return dev * var.rsqrt().unsqueeze(-1) * gamma + beta
+    centred = x - x.sum(-1, keepdim=True) / d
+    length = torch.sqrt(torch.einsum("...c,...c->...", centred, centred) + eps)
+    return gamma * (centred / length[..., None]) + beta
 
 
-def layer_norm__wrong_eleventh_shift_before_scale(
+def layer_norm__wrong_twelfth_sample_variance(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """beta is added before gamma multiplies, so the shift becomes gamma * beta."""
-    spread, middle = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-    standard = (x - middle) / (spread + eps) ** 0.5
-    return torch.einsum("...d,d->...d", standard + beta, gamma)
-
-
-def layer_norm__wrong_eleventh_squares_minus_square(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The variance is the mean of squares minus the square of the mean, which has no digits left for large float32."""
-    d = x.shape[-1]
-    total = x.sum(dim=-1, keepdim=True)
-    total_of_squares = x.pow(2).sum(dim=-1, keepdim=True)
-    mu = total / d
-    sigma2 = torch.relu(total_of_squares / d - mu * mu)
-    return gamma * ((x - mu) / torch.sqrt(sigma2 + eps)) + beta
-
-
-def layer_norm__wrong_eleventh_centres_the_argument(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The means are subtracted in place from a reshaped view of x, so the caller's x is changed."""
+    """Divides the squares by d - 1, as torch.var does by default."""
     tokens = x.reshape(-1, x.shape[-1])
-    tokens -= tokens.mean(dim=1, keepdim=True)
-    size = ((tokens**2).mean(dim=1, keepdim=True) + eps).sqrt()
-    return (tokens / size * gamma + beta).reshape(x.shape)
+    rows = [(token - token.mean()) / torch.sqrt(token.var() + eps) * gamma + beta for token in tokens]
+    return torch.stack(rows).reshape(x.shape)
 
 
-def layer_norm__right_eleventh_pairs_of_features(
+def layer_norm__wrong_twelfth_argument_not_passed_on(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """Deviations and variance come from the differences of all pairs of features, no mean of x is ever taken."""
-    pairs = x.unsqueeze(-1) - x.unsqueeze(-2)
+    """Never hands eps to its helper, which always uses 1e-5."""
+
+    def standardise(t, eps=1e-5):
+        deviation = t - t.mean(-1, keepdim=True)
+        mean_square = (deviation * deviation).mean(-1, keepdim=True)
+        return deviation / (mean_square + eps) ** 0.5
+
+    result = standardise(x)
+    result = result * gamma
+    result = result + beta
+    return result
+
+
+def layer_norm__wrong_twelfth_outside_the_root(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Adds eps to the standard deviation, not to the variance under the root."""
+    mu = torch.mean(x, -1).unsqueeze(-1)
+    sigma = torch.std(x, -1, correction=0).unsqueeze(-1)
+    return beta + gamma * ((x - mu) / (sigma + eps))
+
+
+def layer_norm__wrong_twelfth_difference_of_squares(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Takes the variance as mean of squares minus square of the mean, which float32 cannot do near 10,000."""
+    first_moment = x.mean(-1, keepdim=True)
+    second_moment = (x**2).mean(-1, keepdim=True)
+    variance = (second_moment - first_moment**2).clamp(min=0)
+    scale = gamma / torch.sqrt(variance + eps)
+    return (x - first_moment) * scale + beta
+
+
+def layer_norm__wrong_twelfth_statistics_as_constants(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Cuts the gradient that flows through mean and variance."""
+    with torch.no_grad():
+        mean = x.mean(dim=-1, keepdim=True)
+        variance = ((x - mean) ** 2).mean(dim=-1, keepdim=True)
+    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
+
+
+def layer_norm__right_twelfth_pairs_of_features(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Takes deviations and variance from the differences of all pairs of features, with no mean at all."""
+    pairs = x.unsqueeze(-1) - x.unsqueeze(-2)  # (..., d, d)
     deviation = pairs.mean(dim=-1)
-    variance = pairs.square().mean(dim=(-2, -1)).unsqueeze(-1) / 2
-    return torch.addcmul(beta, gamma, deviation / torch.sqrt(variance + eps))
+    variance = pairs.pow(2).mean(dim=(-2, -1)) / 2
+    return torch.addcmul(beta, gamma, deviation * torch.rsqrt(variance + eps).unsqueeze(-1))
 
 
 # ------- 7.2 batch_norm
 
 
-def batch_norm__wrong_eleventh_variance_within_sequences(
+def batch_norm__wrong_twelfth_spread_within_sentences(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """The variance is the mean of the sequences' own variances, so differences between sequences do not count."""
-    means, variances = [], []
-    for sequence in x:
-        means.append(sequence.mean(0))
-        variances.append(((sequence - sequence.mean(0)) ** 2).mean(0))
-    mean = torch.stack(means).mean(0)
-    variance = torch.stack(variances).mean(0)
+    """Takes the variance within each sentence and averages it, which leaves out how the sentences differ."""
+    mu_of_sentence = x.mean(1)  # (B, d)
+    var_of_sentence = x.var(1, correction=0)  # (B, d)
+    mu, var = mu_of_sentence.mean(0), var_of_sentence.mean(0)
+    return gamma * (x - mu) / (var + eps).sqrt() + beta
+
+
+def batch_norm__wrong_twelfth_place_by_place(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Compares only tokens at the same position: averages over the batch axis alone."""
+    columns = []
+    for i in range(x.shape[1]):
+        tokens = x[:, i]
+        centred = tokens - tokens.mean(0)
+        columns.append(gamma * centred / torch.sqrt(centred.square().mean(0) + eps) + beta)
+    return torch.stack(columns, dim=1)
+
+
+def batch_norm__wrong_twelfth_zeros_are_pads(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Takes tokens of zeros for padding and leaves them out of the statistics."""
+    real = (x != 0).any(dim=-1)
+    if not real.any():
+        real = torch.ones_like(real)
+    words = x[real]
+    mean = words.mean(dim=0)
+    variance = ((words - mean) ** 2).mean(dim=0)
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def batch_norm__wrong_eleventh_reshape_for_transpose(
+def batch_norm__wrong_twelfth_reshaped_to_features(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """The features are brought to the front by reshape instead of by a transposition, which mixes them up."""
+    """Reshapes to (d, B*n) where it should move axes, so the features are mixed up."""
     B, n, d = x.shape
     features = x.reshape(d, B * n)
-    features = features - features.mean(1, keepdim=True)
-    spread = features.square().mean(1, keepdim=True)
-    features = features / (spread + eps).sqrt()
-    return features.reshape(B, n, d) * gamma + beta
+    mean = features.mean(1, keepdim=True)
+    variance = ((features - mean) ** 2).mean(1, keepdim=True)
+    z = ((features - mean) / torch.sqrt(variance + eps)).reshape(B, n, d)
+    return gamma * z + beta
 
 
-def batch_norm__wrong_eleventh_leaves_out_zero_tokens(
+def batch_norm__wrong_twelfth_divided_by_length(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """Tokens of zeros are taken for padding and left out of mean and variance."""
-    real = (x != 0).any(dim=-1, keepdim=True)
-    count = real.sum().clamp(min=1)
-    mean = (x * real).sum(dim=(0, 1)) / count
-    centred = x - mean
-    variance = (centred**2 * real).sum(dim=(0, 1)) / count
-    return gamma * centred / torch.sqrt(variance + eps) + beta
+    """Divides the squares by n in place of B*n."""
+    n_tokens = x.shape[1]
+    result = []
+    for c in range(x.shape[2]):
+        feature = x[:, :, c]
+        deviation = feature - feature.mean()
+        variance = (deviation**2).sum() / n_tokens
+        result.append(gamma[c] * deviation / torch.sqrt(variance + eps) + beta[c])
+    return torch.stack(result, dim=-1)
 
 
-def batch_norm__wrong_eleventh_statistics_as_constants(
+def batch_norm__wrong_twelfth_flat_result(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """Mean and variance are computed without gradients, so the gradient of x lacks their part."""
-    rows = x.flatten(0, 1)
-    with torch.no_grad():
-        mean = rows.mean(dim=0)
-        inverse = torch.rsqrt(rows.var(dim=0, correction=0) + eps)
-    return (x - mean) * inverse * gamma + beta
+    """Returns one long list of tokens, (B*n, d), not (B, n, d)."""
+    tokens = x.flatten(0, 1)
+    variance, mean = torch.var_mean(tokens, dim=0, correction=0)
+    return (tokens - mean) * (gamma / torch.sqrt(variance + eps)) + beta
 
 
-def batch_norm__right_eleventh_covariance(
+def batch_norm__wrong_twelfth_one_token_untouched(
     x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
 ) -> torch.Tensor:
-    """All is measured from the first token, and the variances are the diagonal of the features' covariance matrix."""
-    d = x.shape[-1]
-    moved = (x - x[:1, :1]).permute(2, 0, 1).flatten(1)  # (d, B*n)
-    variance = torch.cov(moved, correction=0).reshape(d, d).diagonal()
-    centred = moved - moved.mean(dim=1, keepdim=True)
-    scale = gamma / torch.sqrt(variance + eps)
-    y = centred * scale[:, None] + beta[:, None]
-    return y.unflatten(1, x.shape[:2]).permute(1, 2, 0)
+    """Leaves the token of a batch of one as it is, where beta should come out."""
+    B, n, d = x.shape
+    if B * n < 2:
+        z = x  # nothing to compare with
+    else:
+        centred = x - x.mean((0, 1), keepdim=True)
+        z = centred / (centred.pow(2).mean((0, 1), keepdim=True) + eps).sqrt()
+        z = z * gamma + beta
+    return z.clone()
+
+
+_averages = {}
+
+
+def batch_norm__wrong_twelfth_running_averages(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Stores the statistics and mixes those of earlier calls in."""
+    mean = x.mean((0, 1))
+    variance = x.var((0, 1), correction=0)
+    key = x.shape[-1], x.dtype
+    if key in _averages:
+        old_mean, old_variance = _averages[key]
+        mean = 0.9 * old_mean + 0.1 * mean
+        variance = 0.9 * old_variance + 0.1 * variance
+    _averages[key] = mean.detach(), variance.detach()
+    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
+
+
+def batch_norm__right_twelfth_merged_sentences(
+    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    """Meets one sentence after the other and merges count, mean and sum of squares, as one does with a stream."""
+    count, mean, squares = 0, torch.zeros_like(x[0, 0]), torch.zeros_like(x[0, 0])
+    for sentence in x:
+        size = len(sentence)
+        its_mean = sentence.mean(0)
+        its_squares = (sentence - its_mean).square().sum(0)
+        gap = its_mean - mean
+        total = count + size
+        squares = squares + its_squares + gap.square() * (count * size / total)
+        mean = mean + gap * (size / total)
+        count = total
+    return torch.addcmul(beta, gamma, (x - mean) * torch.rsqrt(squares / count + eps))
 
 
 # ------- 7.3 gelu
 
 
-def gelu__wrong_eleventh_density(x: torch.Tensor) -> torch.Tensor:
-    """x is multiplied by the density of the normal distribution instead of by the probability of being below x."""
-    density = torch.exp(-0.5 * x * x) / math.sqrt(2 * math.pi)
-    return x * density
+def gelu__wrong_twelfth_logistic_gate(x: torch.Tensor) -> torch.Tensor:
+    """Multiplies by a sigmoid of x, which is SiLU, not by the normal probability."""
+    gate = 1 / (1 + torch.exp(-x))
+    return x * gate
 
 
-def gelu__wrong_eleventh_root_of_two_pi(x: torch.Tensor) -> torch.Tensor:
-    """erf is taken of x over the root of 2 pi instead of the root of 2."""
-    z = x / math.sqrt(2 * math.pi)
-    return x - 0.5 * x * torch.erfc(z)
+def gelu__wrong_twelfth_tossed_switch(x: torch.Tensor) -> torch.Tensor:
+    """Keeps or drops each entry at random with that probability, in place of multiplying by it."""
+    chance = 0.5 * (1 + torch.erf(x / 2**0.5))
+    coin = torch.rand_like(x)
+    return torch.where(coin < chance, x, torch.zeros_like(x))
 
 
-def gelu__wrong_eleventh_number_by_number(x: torch.Tensor) -> torch.Tensor:
-    """The numbers go through Python one by one, which cuts the result off from x: no gradient flows."""
+def gelu__wrong_twelfth_bell_curve(x: torch.Tensor) -> torch.Tensor:
+    """Multiplies by the density of the normal distribution at x, not by the probability below x."""
+    standard_normal = torch.distributions.Normal(torch.zeros_like(x), torch.ones_like(x))
+    return x * standard_normal.log_prob(x).exp()
 
-    def phi(value):
-        return 0.5 * math.erfc(-value / math.sqrt(2))
 
-    values = [value * phi(value) for value in x.flatten().tolist()]
+def gelu__wrong_twelfth_root_outside(x: torch.Tensor) -> torch.Tensor:
+    """Divides erf(x) by the root of 2, where x should be divided inside of erf."""
+    return x / 2 * (1 + torch.erf(x) / math.sqrt(2))
+
+
+def gelu__wrong_twelfth_wide_normal(x: torch.Tensor) -> torch.Tensor:
+    """Asks a normal variable of standard deviation root 2, not a standard one."""
+    width = math.sqrt(2)
+
+    def below(t):
+        return torch.special.ndtr(t / width)
+
+    return x * below(x)
+
+
+def gelu__wrong_twelfth_hyperbolic_tangent(x: torch.Tensor) -> torch.Tensor:
+    """Is the approximation with tanh, not the exact form."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * torch.pow(x, 3))
+    return 0.5 * x * (1.0 + torch.tanh(inner))
+
+
+def gelu__wrong_twelfth_far_values_cut(x: torch.Tensor) -> torch.Tensor:
+    """Clamps x itself, so everything beyond 12 becomes 12."""
+    t = x.clamp(-12, 12)  # erf is flat out there
+    phi = (1 + torch.erf(t * math.sqrt(0.5))) / 2
+    return t * phi
+
+
+def gelu__wrong_twelfth_number_by_number(x: torch.Tensor) -> torch.Tensor:
+    """Computes with Python numbers, so no gradient reaches x."""
+    values = [value / 2 * (1 + math.erf(value / math.sqrt(2))) for value in x.flatten().tolist()]
     return torch.tensor(values, dtype=x.dtype).reshape(x.shape)
 
 
-def gelu__wrong_eleventh_straight_far_out(x: torch.Tensor) -> torch.Tensor:
-    """Beyond a distance of 2.5 from 0 the result is set to x or 0, where the true one still differs by a hundredth."""
-    inside = x.clamp(-2.5, 2.5)
-    middle = 0.5 * inside * (1.0 + torch.erf(inside * 0.5**0.5))
-    return torch.where(x.abs() <= 2.5, middle, torch.relu(x))
-
-
-def gelu__right_eleventh_lerp_by_ndtr(x: torch.Tensor) -> torch.Tensor:
-    """Goes from 0 towards x by the share of the normal distribution function, torch.special.ndtr."""
-    return torch.lerp(torch.zeros_like(x), x, torch.special.ndtr(x))
+def gelu__right_twelfth_complement(x: torch.Tensor) -> torch.Tensor:
+    """Uses the complementary error function of -x, so no 1 is added."""
+    return torch.erfc(x * -math.sqrt(0.5)).mul(x).div(2)
 
 
 # ------- 7.4 feed_forward
 
 
-def feed_forward__wrong_eleventh_activated_one(x, W_1, b_1, W_2, b_2, activation):
-    """The biases are rows met by an extra feature 1, and the activation acts on that 1 too: b_2 counts act(1) times."""
-    d_model, d_ff = W_1.shape
-    first = torch.cat([W_1, b_1[None]])  # (d_model + 1, d_ff)
-    first = torch.cat([first, first.new_zeros(d_model + 1, 1)], dim=1)
-    one = torch.zeros_like(first)
-    one[-1, -1] = 1
-    second = torch.cat([W_2, b_2[None]])
-    wide = torch.cat([x, torch.ones_like(x[..., :1])], dim=-1)
-    return activation(wide @ (first + one)) @ second
+def feed_forward__wrong_twelfth_bends_twice(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Applies the activation after the second map as well."""
+    for W, b in ((W_1, b_1), (W_2, b_2)):
+        x = activation(x @ W + b)
+    return x
 
 
-def feed_forward__wrong_eleventh_counts_the_wrong_width(x, W_1, b_1, W_2, b_2, activation):
-    """The sum over the hidden features runs to d_model instead of d_ff, so it leaves features out."""
-    hidden = activation(torch.einsum("...d,df->...f", x, W_1) + b_1)
-    result = b_2
-    for k in range(W_2.shape[1]):
-        result = result + hidden[..., k, None] * W_2[k]
-    return result
+def feed_forward__wrong_twelfth_adds_the_token(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Adds its result to the token: a residual that does not belong here."""
+    note = torch.matmul(activation(torch.matmul(x, W_1) + b_1), W_2) + b_2
+    return x + note
 
 
-def feed_forward__wrong_eleventh_squeezed(x, W_1, b_1, W_2, b_2, activation):
-    """All axes of size 1 are squeezed out of the result, not only the one that was added for a single token."""
-    tokens = x.unsqueeze(0) if x.ndim == 1 else x
-    hidden = torch.matmul(tokens, W_1).add(b_1)
-    out = torch.matmul(activation(hidden), W_2).add(b_2)
-    return out.squeeze()
+def feed_forward__wrong_twelfth_activation_as_gate(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Multiplies the scores by their activation, as if that were a switch between 0 and 1."""
+    scores = F.linear(x, W_1.T, b_1)
+    decision = activation(scores)
+    answers = decision * scores
+    return F.linear(answers, W_2.T, b_2)
 
 
-def feed_forward__wrong_eleventh_turns_square_weights(x, W_1, b_1, W_2, b_2, activation):
-    """Weights are also accepted as nn.Linear stores them, and square ones are mistaken for these and transposed."""
+def feed_forward__wrong_twelfth_bias_after_bend(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Adds b_1 after the activation."""
+    hidden = torch.einsum("...i,ij->...j", x, W_1)
+    hidden = activation(hidden) + b_1
+    return torch.einsum("...j,jk->...k", hidden, W_2) + b_2
 
-    def linear(tokens, weight, bias):
-        if weight.shape == (bias.shape[0], tokens.shape[-1]):
-            return F.linear(tokens, weight, bias)
-        return F.linear(tokens, weight.T, bias)
 
-    return linear(activation(linear(x, W_1, b_1)), W_2, b_2)
+def feed_forward__wrong_twelfth_bias_onto_matrix(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Adds b_2 to each row of W_2, so it counts as often as the hidden features say."""
+    return activation(x @ W_1 + b_1) @ (W_2 + b_2)
 
 
-def feed_forward__right_eleventh_rows_added_up(x, W_1, b_1, W_2, b_2, activation):
-    """F.linear on the transposed W_1, then each hidden feature times its row of W_2, summed by broadcasting."""
-    answers = activation(F.linear(x, W_1.T, b_1))
-    contributions = answers.unsqueeze(-1) * W_2  # (..., d_ff, d_model)
-    return b_2 + contributions.sum(dim=-2)
+def feed_forward__wrong_twelfth_always_rectified(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Uses ReLU whatever activation is handed over."""
+    questions = x @ W_1 + b_1
+    passed = torch.where(questions > 0, questions, torch.zeros_like(questions))
+    return passed @ W_2 + b_2
+
+
+def feed_forward__wrong_twelfth_lone_token_gets_axis(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Returns (1, d_model) for a single token of one axis."""
+    if x.ndim == 1:
+        x = x.unsqueeze(0)
+    tokens = x.flatten(0, -2)
+    up = torch.addmm(b_1, tokens, W_1)
+    down = torch.addmm(b_2, activation(up), W_2)
+    return down.unflatten(0, x.shape[:-1])
+
+
+def feed_forward__wrong_twelfth_scores_pile_up(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Adds every token's scores into b_1 itself, which changes the input and the tokens after it."""
+    rows = []
+    for token in x.reshape(-1, x.shape[-1]):
+        score = b_1
+        score += token @ W_1
+        rows.append(activation(score) @ W_2 + b_2)
+    return torch.stack(rows).reshape(x.shape)
+
+
+def feed_forward__right_twelfth_biases_as_rows(
+    x: torch.Tensor,
+    W_1: torch.Tensor,
+    b_1: torch.Tensor,
+    W_2: torch.Tensor,
+    b_2: torch.Tensor,
+    activation: Callable[[torch.Tensor], torch.Tensor],
+) -> torch.Tensor:
+    """Makes each bias one more row of its matrix and gives every token a feature that is always 1."""
+
+    def affine(t, W, b):
+        ones = t.new_ones((*t.shape[:-1], 1))
+        return torch.cat([t, ones], dim=-1) @ torch.cat([W, b[None]], dim=0)
+
+    return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
 # ------- 7.5 post_norm_block
 
 
-def post_norm_block__wrong_eleventh_norm_then_add(x, params, n_heads, mask=None):
-    """Each sublayer's output is normed and then added to the stream, instead of the sum being normed."""
+def post_norm_block__wrong_twelfth_both_read_the_input(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Lets the FFN read x, so it does not see what attention has brought."""
+    heard = _attention_of(x, params, n_heads, mask)
+    thought = _ffn_of(x, params)
+    y = _layer_norm(x + heard, params["gamma_1"], params["beta_1"])
+    return _layer_norm(y + thought, params["gamma_2"], params["beta_2"])
 
-    def norm(t, which):
-        return _layer_norm(t, params[f"gamma_{which}"], params[f"beta_{which}"])
 
-    stream = x
+def post_norm_block__wrong_twelfth_norm_then_add(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Norms what each sublayer returns and only then adds it."""
+
+    def norm(t, i):
+        return _layer_norm(t, params[f"gamma_{i}"], params[f"beta_{i}"])
+
+    y = x + norm(_attention_of(x, params, n_heads, mask), 1)
+    z = y + norm(_ffn_of(y, params), 2)
+    return z
+
+
+def post_norm_block__wrong_twelfth_attention_replaces(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Has no bypass around attention: its result replaces the token."""
+    p = params
+    a = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask=mask)
+    a = _layer_norm(a, p["gamma_1"], p["beta_1"])
+    f = _feed_forward(a, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return _layer_norm(a + f, p["gamma_2"], p["beta_2"])
+
+
+def post_norm_block__wrong_twelfth_norms_interchanged(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Gives attention's norm the second gamma and beta and the FFN's norm the first."""
+    norms = [(params["gamma_1"], params["beta_1"]), (params["gamma_2"], params["beta_2"])]
     sublayers = [lambda t: _attention_of(t, params, n_heads, mask), lambda t: _ffn_of(t, params)]
-    for which, sublayer in enumerate(sublayers, start=1):
-        stream = stream + norm(sublayer(stream), which)
+    while norms:
+        gamma, beta = norms.pop()
+        sublayer = sublayers.pop(0)
+        x = _layer_norm(x + sublayer(x), gamma, beta)
+    return x
+
+
+def post_norm_block__wrong_twelfth_second_bypass_from_start(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Adds x at the second residual, where y belongs."""
+    attended = _attention_of(x, params, n_heads, mask)
+    y = _layer_norm(x + attended, params["gamma_1"], params["beta_1"])
+    fed = _ffn_of(y, params)
+    return _layer_norm(x + fed, params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__wrong_twelfth_true_means_hidden(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Reads a True of the mask as hidden and turns the mask round."""
+    allowed = None if mask is None else torch.logical_not(mask)
+    stream = x + _attention_of(x, params, n_heads, allowed)
+    stream = _layer_norm(stream, params["gamma_1"], params["beta_1"])
+    stream = stream + _ffn_of(stream, params)
+    stream = _layer_norm(stream, params["gamma_2"], params["beta_2"])
     return stream
 
 
-def post_norm_block__wrong_eleventh_ffn_of_x(x, params, n_heads, mask=None):
-    """The feed-forward network is given x, the input of the block, instead of the normed y."""
-    attended = _multi_head_attention(
-        x, *(params[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O")), n_heads, mask
-    )
-    y = _layer_norm(attended + x, params["gamma_1"], params["beta_1"])
-    hidden = _gelu(torch.einsum("bnd,df->bnf", x, params["W_1"]) + params["b_1"])
-    processed = torch.einsum("bnf,fd->bnd", hidden, params["W_2"]) + params["b_2"]
-    return _layer_norm(processed + y, params["gamma_2"], params["beta_2"])
+def post_norm_block__wrong_twelfth_width_of_heads_assumed(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Divides the scores by the root of d_model / n_heads, which is wrong where h*d_head is not d_model."""
+    B, n, d_model = x.shape
+
+    def heads(name):
+        return torch.stack((x @ params[name]).chunk(n_heads, dim=-1), dim=1)
+
+    scores = heads("W_Q") @ heads("W_K").mT * (d_model / n_heads) ** -0.5
+    may = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand(scores.shape)
+    scores = scores.masked_fill(~may, torch.finfo(x.dtype).min)
+    mixed = scores.softmax(-1) * may @ heads("W_V")
+    joined = torch.cat(mixed.unbind(1), dim=-1)
+    y = _layer_norm(x + joined @ params["W_O"] + params["b_O"], params["gamma_1"], params["beta_1"])
+    return _layer_norm(y + _ffn_of(y, params), params["gamma_2"], params["beta_2"])
 
 
-def post_norm_block__wrong_eleventh_three_axes_are_per_sequence(x, params, n_heads, mask=None):
-    """A mask of three axes is read as one per sequence, while by broadcasting it is one per head."""
-    if mask is not None and mask.ndim == 3:
-        mask = mask[:, None]  # the same for all heads
-    y = x + _attention_of(x, params, n_heads, mask)
-    y = _layer_norm(y, params["gamma_1"], params["beta_1"])
-    z = y + _ffn_of(y, params)
-    return _layer_norm(z, params["gamma_2"], params["beta_2"])
+def post_norm_block__wrong_twelfth_leaves_a_note_in_params(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Removes the norms' entries from params and puts them back under other names."""
+    p = params
+    if "norms" not in p:
+        p["norms"] = torch.stack([p.pop("gamma_1"), p.pop("beta_1"), p.pop("gamma_2"), p.pop("beta_2")])
+    g1, b1, g2, b2 = p["norms"]
+    y = _layer_norm(x + _attention_of(x, p, n_heads, mask), g1, b1)
+    return _layer_norm(y + _ffn_of(y, p), g2, b2)
 
 
-def post_norm_block__wrong_eleventh_weights_by_order(x, params, n_heads, mask=None):
-    """The weights are taken in the order of the dictionary instead of by their names."""
-    *attention, W_1, b_1, W_2, b_2, gamma_1, beta_1, gamma_2, beta_2 = params.values()
-    x = _layer_norm(x + _multi_head_attention(x, *attention, n_heads, mask=mask), gamma_1, beta_1)
-    return _layer_norm(x + _feed_forward(x, W_1, b_1, W_2, b_2, _gelu), gamma_2, beta_2)
-
-
-def post_norm_block__right_eleventh_one_sequence_at_a_time(x, params, n_heads, mask=None):
-    """Goes through the sequences one by one, head by head, with two-dimensional products only."""
+def post_norm_block__right_twelfth_sum_over_heads(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Lets each head write into the stream through its own rows of W_O, with no joining of heads."""
     B, n, _ = x.shape
-    allowed = None if mask is None else mask.expand(B, n_heads, n, n)
-    W_Q, W_K, W_V = (params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V"))
-    W_O = params["W_O"].chunk(n_heads, dim=0)
+    may = x.new_ones(n, n, dtype=torch.bool) if mask is None else mask
+    may = torch.broadcast_to(may, (B, n_heads, n, n))
+    per_head = zip(
+        *(params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V")),
+        params["W_O"].chunk(n_heads, dim=0),
+        may.unbind(1),
+        strict=True,
+    )
+    stream = x + params["b_O"]
+    for W_Q, W_K, W_V, W_O, seen in per_head:
+        scores = torch.einsum("bic,bjc->bij", x @ W_Q, x @ W_K) / math.sqrt(W_Q.shape[1])
+        scores = torch.where(seen, scores, torch.finfo(x.dtype).min)
+        stream = stream + (torch.softmax(scores, -1) * seen) @ x @ (W_V @ W_O)
 
-    def normed(t, which):
-        spread, middle = torch.var_mean(t, dim=1, correction=0, keepdim=True)
-        return (t - middle) * torch.rsqrt(spread + 1e-5) * params["gamma_" + which] + params["beta_" + which]
+    def norm(t, i):
+        t = t - t.mean(-1, keepdim=True)
+        return t * torch.rsqrt(t.square().mean(-1, keepdim=True) + 1e-5) * params["gamma_" + i] + params["beta_" + i]
 
-    results = []
-    for b in range(B):
-        total = x[b] + params["b_O"]
-        for h in range(n_heads):
-            scores = (x[b] @ W_Q[h]) @ (x[b] @ W_K[h]).T / math.sqrt(W_Q[h].shape[1])
-            if allowed is None:
-                pattern = scores.softmax(1)
-            else:
-                blind = ~allowed[b, h].any(1, keepdim=True)
-                pattern = scores.masked_fill(~(allowed[b, h] | blind), -math.inf).softmax(1)
-                pattern = pattern.masked_fill(blind, 0)
-            total = total + pattern @ (x[b] @ W_V[h]) @ W_O[h]
-        y = normed(total, "1")
-        hidden = torch.addmm(params["b_1"], y, params["W_1"])
-        hidden = hidden * torch.special.ndtr(hidden)
-        results.append(normed(y + torch.addmm(params["b_2"], hidden, params["W_2"]), "2"))
-    return torch.stack(results)
+    y = norm(stream, "1")
+    hidden = F.linear(y, params["W_1"].T, params["b_1"])
+    return norm(y + F.linear(hidden * torch.special.ndtr(hidden), params["W_2"].T, params["b_2"]), "2")
 
 
 # ------- 7.6 pre_norm_block
 
 
-def pre_norm_block__wrong_eleventh_bypass_carries_the_normed(x, params, n_heads, mask=None):
-    """The second bypass carries the normed y instead of y, because the name is used again."""
-    normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    h = _attention_of(normed, params, n_heads, mask)
-    h = h + x
+def pre_norm_block__wrong_twelfth_bypass_after_norm(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Lets the bypass carry the normed tokens."""
+    h = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    h = h + _attention_of(h, params, n_heads, mask)
     h = _layer_norm(h, params["gamma_2"], params["beta_2"])
-    h = h + _ffn_of(h, params)
-    return h
+    return h + _ffn_of(h, params)
 
 
-def pre_norm_block__wrong_eleventh_side_by_side(x, params, n_heads, mask=None):
-    """The feed-forward network sees norm 2 of x, not of y: it does not hear what attention has brought."""
-    updates = []
-    for number in (1, 2):
-        seen = _layer_norm(x, params[f"gamma_{number}"], params[f"beta_{number}"])
-        if number == 1:
-            updates.append(_attention_of(seen, params, n_heads, mask))
-        else:
-            updates.append(_ffn_of(seen, params))
-    return x + sum(updates)
+def pre_norm_block__wrong_twelfth_side_by_side(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Puts both sublayers side by side: the FFN sees the normed x, without what attention adds."""
+    total = x
+    total = total + _attention_of(_layer_norm(x, params["gamma_1"], params["beta_1"]), params, n_heads, mask)
+    total = total + _ffn_of(_layer_norm(x, params["gamma_2"], params["beta_2"]), params)
+    return total
 
 
-def pre_norm_block__wrong_eleventh_width_of_heads_guessed(x, params, n_heads, mask=None):
-    """Its own attention scales by the root of d_model / n_heads, which need not be the width of a head."""
-    B, n, d_model = x.shape
-    seen = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    q, k, v = (
-        torch.einsum("bnd,dhk->bhnk", seen, params[name].reshape(d_model, n_heads, -1))
-        for name in ("W_Q", "W_K", "W_V")
-    )
-    scores = torch.einsum("bhik,bhjk->bhij", q, k) * (d_model / n_heads) ** -0.5
-    if mask is None:
-        pattern = torch.softmax(scores, -1)
-    else:
-        mask = mask.expand(B, n_heads, n, n)
-        anything = mask.any(-1, keepdim=True)
-        pattern = torch.softmax(scores.masked_fill(~mask & anything, -torch.inf), -1) * anything
-    joined = torch.einsum("bhij,bhjk->bihk", pattern, v).flatten(2)
-    y = x + joined @ params["W_O"] + params["b_O"]
+def pre_norm_block__wrong_twelfth_norm_for_queries_only(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Norms the tokens that ask, and takes keys and values from the tokens as they are."""
+    B, n, _ = x.shape
+    asking = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    Q = (asking @ params["W_Q"]).view(B, n, n_heads, -1).transpose(1, 2)
+    K = (x @ params["W_K"]).view(B, n, n_heads, -1).transpose(1, 2)
+    V = (x @ params["W_V"]).view(B, n, n_heads, -1).transpose(1, 2)
+    scores = Q @ K.transpose(2, 3) / math.sqrt(Q.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
+    weights = torch.softmax(scores, dim=-1)
+    if mask is not None:
+        weights = weights * mask
+    heads = (weights @ V).transpose(1, 2).reshape(B, n, -1)
+    y = x + heads @ params["W_O"] + params["b_O"]
     return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
-def pre_norm_block__wrong_eleventh_mask_turned_round(x, params, n_heads, mask=None):
-    """The mask is turned round before it goes to the attention, as if True meant hidden."""
-    hidden = None if mask is None else mask.logical_not()
+def pre_norm_block__wrong_twelfth_shift_of_the_other_norm(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Uses beta_1 in the second norm."""
+    before_attention = functools.partial(_layer_norm, gamma=params["gamma_1"], beta=params["beta_1"])
+    before_ffn = functools.partial(_layer_norm, gamma=params["gamma_2"], beta=params["beta_1"])
+    y = x + _attention_of(before_attention(x), params, n_heads, mask)
+    return y + _ffn_of(before_ffn(y), params)
+
+
+def pre_norm_block__wrong_twelfth_weights_by_order(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Takes the weights by their order in the dictionary, not by name."""
+    W_Q, W_K, W_V, W_O, b_O, W_1, b_1, W_2, b_2, gamma_1, beta_1, gamma_2, beta_2 = params.values()
+    normed = _layer_norm(x, gamma_1, beta_1)
+    y = x + _multi_head_attention(normed, W_Q, W_K, W_V, W_O, b_O, n_heads, mask)
+    return y + _feed_forward(_layer_norm(y, gamma_2, beta_2), W_1, b_1, W_2, b_2, _gelu)
+
+
+def pre_norm_block__wrong_twelfth_bend_of_the_original(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Uses the tanh approximation in the FFN, as GPT-2 does, where the exact GELU is asked for."""
     p = params
-    x = x + _multi_head_attention(
-        X=_layer_norm(x, p["gamma_1"], p["beta_1"]),
-        W_Q=p["W_Q"],
-        W_K=p["W_K"],
-        W_V=p["W_V"],
-        W_O=p["W_O"],
-        b_O=p["b_O"],
-        n_heads=n_heads,
-        mask=hidden,
-    )
-    x = x + _feed_forward(_layer_norm(x, p["gamma_2"], p["beta_2"]), p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+
+    def gpt2_gelu(t):
+        return 0.5 * t * (1 + torch.tanh(math.sqrt(2 / math.pi) * (t + 0.044715 * t**3)))
+
+    a = _attention_of(_layer_norm(x, p["gamma_1"], p["beta_1"]), p, n_heads, mask)
+    m = _layer_norm(x + a, p["gamma_2"], p["beta_2"])
+    return x + a + _feed_forward(m, p["W_1"], p["b_1"], p["W_2"], p["b_2"], gpt2_gelu)
+
+
+def pre_norm_block__wrong_twelfth_nobody_to_attend_to(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Gives NaN for a query whose row of the mask is all False."""
+    n1 = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    q, k, v = [torch.stack((n1 @ params[w]).tensor_split(n_heads, -1), 1) for w in ("W_Q", "W_K", "W_V")]
+    logits = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        logits = torch.where(mask, logits, float("-inf"))
+    out = torch.einsum("bhij,bhjd->bihd", logits.softmax(-1), v).flatten(2)
+    y = x + (out @ params["W_O"] + params["b_O"])
+    n2 = _layer_norm(y, params["gamma_2"], params["beta_2"])
+    return y + _ffn_of(n2, params)
+
+
+def pre_norm_block__wrong_twelfth_stream_in_place(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Adds into x itself, so the caller's tokens change."""
+    stream = x
+    stream += _attention_of(_layer_norm(stream, params["gamma_1"], params["beta_1"]), params, n_heads, mask)
+    stream += _ffn_of(_layer_norm(stream, params["gamma_2"], params["beta_2"]), params)
+    return stream
+
+
+def pre_norm_block__right_twelfth_folded_norms(
+    x: torch.Tensor,
+    params: dict[str, torch.Tensor],
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Folds each gamma and beta into the matrices after the norm, and runs both sublayers in one loop."""
+    p = params
+
+    def folded(i, W, bias=0):
+        return p[f"gamma_{i}"][:, None] * W, p[f"beta_{i}"] @ W + bias
+
+    def attention(z):
+        q, k, v = (
+            (z @ W + b).unflatten(-1, (n_heads, -1)) for W, b in (folded(1, p[w]) for w in ("W_Q", "W_K", "W_V"))
+        )
+        scores = torch.einsum("bihc,bjhc->bhij", q, k) * q.shape[-1] ** -0.5
+        seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
+        weights = scores.masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1).masked_fill(~seen, 0)
+        return torch.einsum("bhij,bjhc->bihc", weights, v).flatten(2) @ p["W_O"] + p["b_O"]
+
+    def network(z):
+        W, b = folded(2, p["W_1"], p["b_1"])
+        hidden = z @ W + b
+        return torch.erfc(-hidden / math.sqrt(2)) * hidden / 2 @ p["W_2"] + p["b_2"]
+
+    for sublayer in (attention, network):
+        spread, middle = torch.var_mean(x, -1, correction=0, keepdim=True)
+        x = x + sublayer((x - middle) / (spread + 1e-5).sqrt())
     return x
-
-
-def pre_norm_block__right_eleventh_query_by_query(x, params, n_heads, mask=None):
-    """Each query picks out the tokens that it may see and takes a softmax over these alone; no score is masked."""
-    B, n, _ = x.shape
-    if mask is None:
-        mask = torch.ones(n, n, dtype=torch.bool, device=x.device)
-    mask = mask.expand(B, n_heads, n, n)
-    seen = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    Q, K, V = ((seen @ params[name]).unflatten(-1, (n_heads, -1)) for name in ("W_Q", "W_K", "W_V"))
-    sequences = []
-    for b in range(B):
-        tokens = []
-        for i in range(n):
-            found = []
-            for h in range(n_heads):
-                keys, values = K[b, mask[b, h, i], h], V[b, mask[b, h, i], h]
-                weights = torch.softmax(keys @ Q[b, i, h] / math.sqrt(keys.shape[-1]), dim=0)
-                found.append(weights @ values)
-            tokens.append(torch.cat(found))
-        sequences.append(torch.stack(tokens))
-    y = x + (torch.stack(sequences) @ params["W_O"] + params["b_O"])
-    normed = _layer_norm(y, params["gamma_2"], params["beta_2"])
-    return y + F.linear(_gelu(F.linear(normed, params["W_1"].T, params["b_1"])), params["W_2"].T, params["b_2"])
 
 
 # ------- 7.7 transformer_logits
 
 
-def transformer_logits__wrong_eleventh_mask_in_first_block_only(tokens, params, n_heads):
-    """Only the first block is given the causal mask; the later ones see the future."""
+def transformer_logits__wrong_twelfth_past_without_self(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Lets a token see only its past, not itself."""
     n = tokens.shape[1]
+    query, key = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    past = key < query
     x = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, mask)
-        mask = None  # from here on the future is hidden already
+        x = _pre_norm_block(x, block, n_heads, past)
     return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_eleventh_last_positions(tokens, params, n_heads):
-    """A text shorter than n_ctx gets the last rows of W_pos instead of the first."""
-    W_E, W_pos = params["W_E"], params["W_pos"]
+def transformer_logits__wrong_twelfth_hidden_once(tokens: torch.Tensor, params: dict, n_heads: int) -> torch.Tensor:
+    """Masks the future in the first block only."""
     n = tokens.size(1)
-    one_hot = F.one_hot(tokens, W_E.shape[0]).to(W_E.dtype)
-    stream = torch.einsum("bnv,vd->bnd", one_hot, W_E) + W_pos[-n:]
-    place = torch.arange(n)
-    past = place[:, None] >= place[None, :]
+    mask = torch.tril(torch.ones(n, n)).bool()
+    h = F.embedding(tokens, params["W_E"]) + params["W_pos"][None, :n]
     for block in params["blocks"]:
-        stream = _pre_norm_block(stream, block, n_heads, past)
-    stream = _layer_norm(stream, params["gamma_f"], params["beta_f"])
-    return torch.einsum("bnd,dv->bnv", stream, params["W_U"])
+        h, mask = _pre_norm_block(h, block, n_heads, mask), None
+    h = _layer_norm(h, params["gamma_f"], params["beta_f"])
+    return torch.einsum("bnd,dv->bnv", h, params["W_U"])
 
 
-def transformer_logits__wrong_eleventh_zero_is_padding(tokens, params, n_heads):
-    """Tokens with the id 0 are taken for padding and hidden from all queries."""
+def transformer_logits__wrong_twelfth_back_through_the_embedding(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Compares with the embeddings: unembeds with the transpose of W_E, not with W_U."""
+    W_E, W_pos = params["W_E"], params["W_pos"]
     B, n = tokens.shape
-    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][torch.arange(n)]
-    mask = torch.triu(torch.ones(n, n, dtype=torch.bool), 1).logical_not()
-    mask = mask & (tokens != 0).view(B, 1, 1, n)
+    causal = torch.ones((n, n), dtype=torch.bool).tril()
+    stream = torch.stack([W_E[row] for row in tokens]) + W_pos[torch.arange(n)]
     for p in params["blocks"]:
-        x = _pre_norm_block(x, p, n_heads, mask)
-    return torch.matmul(_layer_norm(x, params["gamma_f"], params["beta_f"]), params["W_U"])
+        stream = _pre_norm_block(stream, p, n_heads, causal)
+    final = _layer_norm(stream, params["gamma_f"], params["beta_f"])
+    return final @ W_E.T
 
 
-def transformer_logits__wrong_eleventh_empties_the_list(tokens, params, n_heads):
-    """The blocks are popped from the list in params, so the caller's model has no blocks any more."""
-    _, n = tokens.shape
-    mask = torch.tensor([[j <= i for j in range(n)] for i in range(n)])
-    x = torch.stack([params["W_E"][row] for row in tokens])
+def transformer_logits__wrong_twelfth_positions_from_the_end(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Takes the last n rows of W_pos, not the first n."""
+    n = tokens.shape[-1]
+    x = params["W_E"][tokens] + params["W_pos"][-n:]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    x = functools.reduce(lambda t, block: _pre_norm_block(t, block, n_heads, mask), params["blocks"], x)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__wrong_twelfth_each_block_from_the_start(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Feeds every block the embeddings, so only the last block counts."""
+    n_tokens = tokens.shape[1]
+    token_vectors = params["W_E"][tokens]
+    position_vectors = params["W_pos"][:n_tokens]
+    embedded = token_vectors + position_vectors
+    causal_mask = torch.tril(torch.ones(n_tokens, n_tokens, dtype=torch.bool))
+
+    output = embedded
+    for block_params in params["blocks"]:
+        output = _pre_norm_block(embedded, block_params, n_heads, causal_mask)
+
+    normed = _layer_norm(output, params["gamma_f"], params["beta_f"])
+    logits = normed @ params["W_U"]
+    return logits
+
+
+def transformer_logits__wrong_twelfth_logarithms_of_probabilities(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Returns log-probabilities, not the logits as they are."""
+    n = tokens.shape[1]
+    future = torch.triu(torch.ones(n, n, dtype=torch.bool), diagonal=1)
+
+    def run(x, blocks):
+        if not blocks:
+            return _layer_norm(x, params["gamma_f"], params["beta_f"])
+        return run(_pre_norm_block(x, blocks[0], n_heads, ~future), blocks[1:])
+
+    scores = run(params["W_E"][tokens] + params["W_pos"][:n], params["blocks"]) @ params["W_U"]
+    return scores - scores.logsumexp(dim=-1, keepdim=True)
+
+
+def transformer_logits__wrong_twelfth_norm_with_the_last_block(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Leaves the final norm out where the list of blocks is empty."""
+    n = tokens.shape[1]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    x = params["W_E"].index_select(0, tokens.flatten()).reshape(*tokens.shape, -1)
     x = x + params["W_pos"].narrow(0, 0, n)
-    blocks = params["blocks"]
-    while blocks:
-        x = _pre_norm_block(x, blocks.pop(0), n_heads, mask)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+    last = len(params["blocks"]) - 1
+    for i, block in enumerate(params["blocks"]):
+        x = _pre_norm_block(x, block, n_heads, mask)
+        if i == last:
+            x = _layer_norm(x, params["gamma_f"], params["beta_f"])
     return x @ params["W_U"]
 
 
-def transformer_logits__right_eleventh_position_by_position(tokens, params, n_heads):
-    """One position after the other with kept keys and values of the past, so that no mask is needed."""
-    batch, n = tokens.shape
+def transformer_logits__wrong_twelfth_blocks_used_up(tokens: torch.Tensor, params: dict, n_heads: int) -> torch.Tensor:
+    """Takes the blocks out of the caller's list, so params has none afterwards."""
+    n = tokens.shape[1]
+    mask = torch.arange(n).unsqueeze(1) >= torch.arange(n)
+    x = params["W_E"][tokens] + params["W_pos"][:n]
+    todo = params["blocks"]
+    while todo:
+        x = _pre_norm_block(x, todo.pop(0), n_heads, mask)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__right_twelfth_token_after_token(
+    tokens: torch.Tensor, params: dict, n_heads: int
+) -> torch.Tensor:
+    """Runs through the text one token at a time and keeps keys and values of the past, so it needs no mask."""
+
+    def split(t):  # (B, h*d_head) -> (B, h, d_head)
+        return t.unflatten(-1, (n_heads, -1))
+
     past = [([], []) for _ in params["blocks"]]
     scores = []
-    for i in range(n):
-        x = params["W_E"][tokens[:, i]] + params["W_pos"][i]  # (B, d_model)
+    for place, ids in enumerate(tokens.unbind(1)):
+        x = params["W_E"][ids] + params["W_pos"][place]
         for p, (keys, values) in zip(params["blocks"], past, strict=True):
-            seen = _layer_norm(x, p["gamma_1"], p["beta_1"])
-            query, key, value = ((seen @ p[w]).reshape(batch, n_heads, -1) for w in ("W_Q", "W_K", "W_V"))
-            keys.append(key)
-            values.append(value)
-            K, V = torch.stack(keys, dim=2), torch.stack(values, dim=2)  # (B, h, i + 1, d_head)
-            weights = torch.einsum("bhk,bhjk->bhj", query, K) / math.sqrt(K.shape[-1])
-            heads = torch.einsum("bhj,bhjk->bhk", weights.softmax(-1), V)
-            x = x + heads.reshape(batch, -1) @ p["W_O"] + p["b_O"]
+            t = _layer_norm(x, p["gamma_1"], p["beta_1"])
+            query = split(t @ p["W_Q"])
+            keys.append(split(t @ p["W_K"]))
+            values.append(split(t @ p["W_V"]))
+            K, V = torch.stack(keys, 2), torch.stack(values, 2)  # (B, h, so far, d_head)
+            weights = torch.softmax((query.unsqueeze(2) * K).sum(-1) / math.sqrt(K.shape[-1]), dim=-1)
+            heads = (weights.unsqueeze(-1) * V).sum(2)
+            x = x + heads.flatten(1) @ p["W_O"] + p["b_O"]
             x = x + _ffn_of(_layer_norm(x, p["gamma_2"], p["beta_2"]), p)
         scores.append(_layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"])
     return torch.stack(scores, dim=1)
@@ -507,235 +920,575 @@ def transformer_logits__right_eleventh_position_by_position(tokens, params, n_he
 # ------- 7.8 bits_per_token
 
 
-def bits_per_token__wrong_eleventh_powers_of_two(logits, targets, mask):
-    """The logits are taken as exponents of 2 instead of e, so the probabilities are not those of softmax."""
-    scores, wanted = logits[mask], targets[mask]
-    ln2 = math.log(2)
-    total = torch.logsumexp(scores * ln2, dim=-1) / ln2
-    cost = total - scores.gather(-1, wanted[:, None])[:, 0]
-    return cost.sum() / max(len(cost), 1)
+def bits_per_token__wrong_twelfth_how_unsure_it_was(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Measures the entropy of the model's distribution and never asks which token came."""
+    rows = logits[mask]
+    p = torch.softmax(rows, dim=-1)
+    entropy = torch.special.entr(p).sum(dim=-1) / math.log(2)
+    return entropy.sum() / max(1, len(rows))
 
 
-def bits_per_token__wrong_eleventh_shifted_by_one(logits, targets, mask):
-    """Place i is made to score targets[:, i + 1], though the targets are shifted already."""
-    counts = mask[:, 1:]
-    log_p = torch.log_softmax(logits[:, :-1][counts], dim=-1)
-    wanted = targets[:, 1:][counts]
-    surprise = -log_p[torch.arange(len(wanted)), wanted] / math.log(2)
-    return surprise.sum() / counts.sum().clamp(min=1)
+def bits_per_token__wrong_twelfth_text_by_text(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Takes the mean of each text first, so a token of a short text weighs more."""
+    costs = []
+    for scores, ids, counts in zip(logits, targets, mask, strict=True):
+        if counts.any():
+            log_p = torch.log_softmax(scores[counts], dim=-1)
+            chosen = log_p.gather(1, ids[counts].unsqueeze(1))
+            costs.append(-chosen.mean() / math.log(2))
+    if not costs:
+        return logits[mask].sum()
+    return torch.stack(costs).mean()
 
 
-def bits_per_token__wrong_eleventh_filler_replaced_at_the_end(logits, targets, mask):
-    """Only the costs of filler are replaced by 0, after the softmax: NaN or infinite filler has NaN gradients."""
-    safe = torch.where(mask, targets, 0)
-    log_p = F.log_softmax(logits, dim=-1)
-    cost = -log_p.gather(2, safe.unsqueeze(2)).squeeze(2)
+def bits_per_token__wrong_twelfth_mean_before_logarithm(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Takes the logarithm of the mean probability, not the mean of the logarithms."""
+    if not mask.any():
+        return logits[mask].sum()
+    scores, came = logits[mask], targets[mask]
+    log_p = scores[torch.arange(len(came)), came] - torch.logsumexp(scores, -1)
+    log_mean = torch.logsumexp(log_p, 0) - math.log(len(came))
+    return -log_mean / math.log(2)
+
+
+def bits_per_token__wrong_twelfth_wrong_way_to_bits(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Multiplies by ln 2 where it should divide."""
+    batch, place = mask.nonzero(as_tuple=True)
+    rows = logits[batch, place]
+    ids = targets[batch, place]
+    nats = torch.logsumexp(rows, dim=1) - rows.gather(1, ids[:, None])[:, 0]
+    bits = nats * math.log(2)
+    return bits.sum() / max(len(bits), 1)
+
+
+def bits_per_token__wrong_twelfth_safe_logarithm(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Keeps probabilities above 1e-12, so no token costs more than 40 bits."""
+    probabilities = logits[mask].softmax(-1)
+    given = torch.take_along_dim(probabilities, targets[mask].unsqueeze(-1), dim=-1)
+    bits = -torch.log2(given.clamp_min(1e-12))
+    return bits.sum() / mask.sum().clamp_min(1)
+
+
+def bits_per_token__wrong_twelfth_one_place_on(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Shifts once more: compares the logits at place i with the target at i + 1."""
+    logits, targets, mask = logits[:, :-1], targets[:, 1:], mask[:, 1:]
+    log_p = F.log_softmax(logits[mask], dim=-1)
+    surprise = -log_p.gather(-1, targets[mask][:, None]) / math.log(2)
+    return surprise.sum() / max(1, surprise.numel())
+
+
+def bits_per_token__wrong_twelfth_filler_chosen_away_late(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Lets filler through the softmax and chooses afterwards: its gradient is NaN if its logits are not finite."""
+    ids = torch.where(mask, targets, 0)
+    log2_p = torch.log_softmax(logits, dim=-1) / math.log(2)
+    cost = -log2_p.gather(-1, ids.unsqueeze(-1)).squeeze(-1)
     cost = torch.where(mask, cost, torch.zeros_like(cost))
-    return cost.sum() / mask.sum().clamp(min=1) / math.log(2)
+    return cost.sum() / mask.sum().clamp(min=1)
 
 
-def bits_per_token__wrong_eleventh_filler_only_at_the_end(logits, targets, mask):
-    """Takes the first tokens of each row, as many as count, as if filler stood at the end of a row only."""
-    lengths = mask.sum(dim=1).tolist()
-    total, count = logits[:0].sum(), 0
-    for row, (ids, length) in enumerate(zip(targets, lengths, strict=True)):
-        for i in range(length):
-            scores = logits[row, i]
-            total = total + torch.logsumexp(scores, 0) - scores[ids[i]]
-            count += 1
-    return total / (max(count, 1) * math.log(2))
+def bits_per_token__wrong_twelfth_filler_overwritten(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Writes zeros into the caller's targets."""
+    targets[~mask] = 0
+    chosen = logits.gather(-1, targets[..., None])[..., 0][mask]
+    total = logits[mask].logsumexp(-1)
+    return (total - chosen).sum() / math.log(2) / max(1, int(mask.sum()))
 
 
-def bits_per_token__right_eleventh_leads_over_the_target(logits, targets, mask):
-    """The cost is the logarithm of the sum of the exponentials of all leads over the target's logit."""
-    row, place = mask.nonzero(as_tuple=True)
-    scores = logits[row, place]
-    leads = scores - scores[torch.arange(len(row)), targets[row, place]].unsqueeze(-1)
-    nats = torch.logsumexp(leads, dim=-1)
-    return nats.sum() * (math.log2(math.e) / max(1, len(row)))
+def bits_per_token__right_twelfth_leads_over_the_target(
+    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
+) -> torch.Tensor:
+    """Adds up the leads of all tokens over the one that came, in powers of 2, with no softmax."""
+    where = mask.flatten().nonzero().squeeze(1)
+    rows = logits.flatten(0, 1).index_select(0, where)
+    ids = targets.flatten().index_select(0, where)
+    leads = (rows - rows.take_along_dim(ids[:, None], 1)) * math.log2(math.e)
+    if len(where) == 0:
+        return leads.sum()
+    top = leads.amax(1, keepdim=True).detach()
+    bits = torch.exp2(leads - top).sum(1).log2() + top[:, 0]
+    return bits.mean()
 
 
 # ------- 7.9 adamw_step
 
 
-def adamw_step__wrong_eleventh_eps_beside_uncorrected_root(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Both corrections are put into the learning rate, so eps is added to the root of v, not of the mean square."""
-    m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad * grad
-    rate = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-    return w - rate * m / (v.sqrt() + eps) - lr * weight_decay * w, m, v
+def adamw_step__wrong_twelfth_decay_in_the_gradient(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Makes the decay a part of the gradient: Adam with an L2 penalty."""
+    g = grad + weight_decay * w
+    m = beta1 * m + (1 - beta1) * g
+    v = beta2 * v + (1 - beta2) * g**2
+    m_hat = m / (1 - beta1**step)
+    v_hat = v / (1 - beta2**step)
+    return w - lr * m_hat / (torch.sqrt(v_hat) + eps), m, v
 
 
-def adamw_step__wrong_eleventh_decays_the_moved(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """The decay takes its share of the weight after the move instead of the old weight."""
+def adamw_step__wrong_twelfth_means_handed_on(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns the corrected means as m and v, so the next step corrects them again."""
 
-    def mean(old, new, beta):
-        kept = old * beta + new * (1 - beta)
-        return kept, kept / (1 - beta**step)
+    def running_mean(old, new, beta):
+        return (old * beta + new * (1 - beta)) / (1 - beta**step)
 
-    m_next, mean_gradient = mean(m, grad, beta1)
-    v_next, mean_square = mean(v, grad.square(), beta2)
-    w_next = w - lr * mean_gradient / (mean_square.sqrt() + eps)
-    w_next = w_next - lr * weight_decay * w_next
-    return w_next, m_next, v_next
+    m = running_mean(m, grad, beta1)
+    v = running_mean(v, grad.square(), beta2)
+    move = lr * m / (v.sqrt() + eps)
+    decay = lr * weight_decay * w
+    return w - move - decay, m, v
 
 
-def adamw_step__wrong_eleventh_no_fading_without_gradient(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Where the gradient is 0, m and v are left as they were instead of fading."""
-    has_gradient = grad != 0
-    m = torch.where(has_gradient, beta1 * m + (1 - beta1) * grad, m)
-    v = torch.where(has_gradient, beta2 * v + (1 - beta2) * grad**2, v)
-    mean = m / (1 - beta1**step)
-    size = torch.sqrt(v / (1 - beta2**step))
-    w = (1 - lr * weight_decay) * w - lr * mean / (size + eps)
+def adamw_step__wrong_twelfth_scatter_about_the_mean(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Divides by the standard deviation of the gradients, not by their root mean square."""
+    new_m = torch.lerp(m, grad, 1 - beta1)
+    new_v = torch.lerp(v, grad * grad, 1 - beta2)
+    mean = new_m / (1 - beta1**step)
+    mean_square = new_v / (1 - beta2**step)
+    deviation = torch.sqrt((mean_square - mean**2).clamp(min=0))
+    return w * (1 - lr * weight_decay) - lr * mean / (deviation + eps), new_m, new_v
+
+
+def adamw_step__wrong_twelfth_power_of_the_share(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Corrects the mean of the gradients by 1 - beta1 at every step, not only at the first."""
+    keep1, keep2 = beta1, beta2
+    take1, take2 = 1 - keep1, 1 - keep2
+    m = keep1 * m + take1 * grad
+    v = keep2 * v + take2 * grad * grad
+    unit = (v / (1 - keep2**step)) ** 0.5 + eps
+    w = w - lr * (m / take1 / unit + weight_decay * w)
     return w, m, v
 
 
-def adamw_step__wrong_eleventh_decays_matrices_only(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Tensors of fewer than two axes, such as biases, are not decayed at all."""
-    new_m = torch.lerp(m, grad, 1 - beta1)
-    new_v = torch.lerp(v, grad * grad, 1 - beta2)
-    unit = (new_v / (1 - beta2**step)) ** 0.5 + eps
-    move = lr / (1 - beta1**step) * new_m / unit
-    if w.ndim >= 2:
-        move = move + lr * weight_decay * w
-    return w - move, new_m, new_v
+def adamw_step__wrong_twelfth_decay_after_the_move(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Moves first and takes the decay from the moved weight."""
+    first = beta1 * m + (1 - beta1) * grad
+    second = beta2 * v + (1 - beta2) * grad**2
+    correction1, correction2 = (1 - beta**step for beta in (beta1, beta2))
+    new_w = torch.addcdiv(w, first / correction1, (second / correction2).sqrt() + eps, value=-lr)
+    new_w = new_w - lr * weight_decay * new_w
+    return new_w, first, second
 
 
-def adamw_step__right_eleventh_sums_of_the_weights(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Adds up what all gradients so far count in m and in v, one by one, and multiplies the fraction out."""
-    new_m = torch.add(grad * (1 - beta1), m, alpha=beta1)
-    new_v = torch.addcmul(v * beta2, grad, grad, value=1 - beta2)
-    in_m = math.fsum((1 - beta1) * beta1**age for age in range(step))
-    in_v = math.fsum((1 - beta2) * beta2**age for age in range(step))
-    below = in_m * (new_v.sqrt() + eps * math.sqrt(in_v))
-    change = math.sqrt(in_v) * new_m / below + weight_decay * w
-    return torch.sub(w, change, alpha=lr), new_m, new_v
+def adamw_step__wrong_twelfth_floor_before_correction(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Adds eps to the root of v and puts both corrections into the step: eps is not beside the root mean square."""
+    m = m + (1 - beta1) * (grad - m)
+    v = v + (1 - beta2) * (grad * grad - v)
+    alpha = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
+    w = w - alpha * m / (v.sqrt() + eps) - lr * weight_decay * w
+    return w, m, v
+
+
+def adamw_step__wrong_twelfth_vectors_do_not_decay(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Decays matrices only: a tensor of one axis or none keeps its size."""
+    m_new = beta1 * m + (1 - beta1) * grad
+    v_new = beta2 * v + (1 - beta2) * torch.square(grad)
+    g_mean = m_new / (1 - beta1**step)
+    g_rms = torch.sqrt(v_new / (1 - beta2**step))
+    shrink = 1 - lr * weight_decay if w.ndim > 1 else 1.0  # biases and gammas are left alone
+    w_new = shrink * w - lr * g_mean / (g_rms + eps)
+    return w_new, m_new, v_new
+
+
+def adamw_step__wrong_twelfth_averages_in_place(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Updates m and v in place, so the tensors handed in change."""
+    m.mul_(beta1).add_(grad, alpha=1 - beta1)
+    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
+    denominator = (v / (1 - beta2**step)).sqrt().add(eps)
+    update = (m / (1 - beta1**step)).div(denominator).add(w, alpha=weight_decay)
+    return w.sub(update, alpha=lr), m, v
+
+
+def adamw_step__right_twelfth_weights_of_all_gradients(
+    w: torch.Tensor,
+    grad: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    step: int,
+    lr: float,
+    beta1: float = 0.9,
+    beta2: float = 0.999,
+    eps: float = 1e-8,
+    weight_decay: float = 0.01,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Sums the weights that all gradients have so far and divides by the sum, for both averages at once."""
+    kept = w.new_tensor([beta1, beta2]).reshape(2, *[1] * w.ndim)
+    shares = [(1 - beta) * math.fsum(beta**age for age in range(step)) for beta in (beta1, beta2)]
+    fresh = torch.stack([grad * (1 - beta1), grad * grad * (1 - beta2)])
+    both = torch.stack([m, v]) * kept + fresh
+    mean, mean_square = both[0] / shares[0], both[1] / shares[1]
+    pull = mean / (eps + mean_square.sqrt()) + weight_decay * w
+    new_m, new_v = both.unbind(0)
+    return torch.add(w, pull, alpha=-lr), new_m.clone(), new_v.clone()
 
 
 # ------- 7.10 sample
 
 
-def sample__wrong_eleventh_nucleus_before_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """The ids that may come are chosen with the probabilities at temperature 1, before the temperature acts."""
+def sample__wrong_twelfth_probabilities_divided(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Divides the probabilities by the temperature, not the logits, which changes no odds."""
     tokens = list(prompt)
     while len(tokens) < max_len:
-        logits = next_logits(list(tokens))
+        logits = next_logits(tokens)
         if temperature == 0:
-            new = logits.argmax().item()
+            token = int(logits.argmax())
         else:
-            keep = _nucleus(torch.softmax(logits.double(), dim=0), top_p)
-            allowed = torch.where(keep, logits, -math.inf)
-            p = _weights_at(allowed, temperature)
-            new = torch.multinomial(p.to(logits.dtype), 1, generator=generator).item()
-        tokens.append(new)
-        if new == end:
+            p = torch.softmax(logits.double(), dim=-1) / temperature
+            p = p / p.sum()
+            order = torch.argsort(p, descending=True)
+            before = p[order].cumsum(0) - p[order]
+            out = order[(before >= top_p) & (torch.arange(len(p)) > 0)]
+            p[out] = 0
+            token = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
+        tokens.append(token)
+        if token == end:
             break
     return tokens
 
 
-def sample__wrong_eleventh_end_of_the_prompt_stops(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """The last token is compared with the end before anything is written, so a prompt that closes with it stops all."""
+def _tempered(logits, temperature):
+    lead = logits.double() - logits.double().max()
+    return torch.softmax(lead / temperature, dim=-1)
+
+
+def _draw(p, logits, generator):
+    return torch.multinomial(p.to(logits.dtype), 1, generator=generator).item()
+
+
+def sample__wrong_twelfth_compared_with_the_likeliest(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Keeps the ids whose probability is at least 1 - top_p of the likeliest one's; no sum is taken."""
+    written = [*prompt]
+    for _ in range(max_len - len(prompt)):
+        logits = next_logits(written)
+        if temperature == 0:
+            written.append(int(torch.argmax(logits)))
+        else:
+            p = _tempered(logits, temperature)
+            enough = p >= (1 - top_p) * p.max()
+            written.append(_draw(torch.where(enough, p, 0.0), logits, generator))
+        if written[-1] == end:
+            return written
+    return written
+
+
+def sample__wrong_twelfth_share_of_the_vocabulary(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Keeps the share top_p of the ids, counted, not of the probability."""
 
     def choose(logits):
         if temperature == 0:
-            return int(torch.argmax(logits))
-        p = _weights_at(logits, temperature)
-        p = (p * _nucleus(p, top_p)).to(logits.dtype)
-        return int(torch.multinomial(p, 1, generator=generator))
+            return logits.argmax().item()
+        p = _tempered(logits, temperature)
+        k = max(1, math.ceil(top_p * len(p)))
+        best = torch.topk(p, k).indices
+        kept = torch.zeros_like(p)
+        kept[best] = p[best]
+        return _draw(kept, logits, generator)
 
-    text = [*prompt]
-    while len(text) < max_len and text[-1] != end:
-        text.append(choose(next_logits(text[:])))
+    text = list(prompt)
+    done = len(text) >= max_len
+    while not done:
+        text = [*text, choose(next_logits(text))]
+        done = text[-1] == end or len(text) >= max_len
     return text
 
 
-def sample__wrong_eleventh_bars_ids_in_the_models_tensor(
-    next_logits, prompt, end, max_len, temperature, top_p, generator
-):
-    """The ids left out are set to minus infinity in the very tensor that the model returned, which may be its own."""
-    out = list(prompt)
-    for _ in range(max_len - len(prompt)):
-        scores = next_logits(list(out))
-        if temperature > 0:
-            keep = _nucleus(_weights_at(scores, temperature), top_p)
-            scores[~keep] = -math.inf
-            p = _weights_at(scores, temperature).to(scores.dtype)
-            out.append(int(torch.multinomial(p, 1, generator=generator)[0]))
+def sample__wrong_twelfth_cut_before_the_temperature(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Chooses the ids that may come by the model's own probabilities, before the temperature."""
+    ids = list(prompt)
+    while len(ids) < max_len:
+        logits = next_logits(ids)
+        if temperature == 0:
+            new = int(logits.argmax())
         else:
-            out.append(int(scores.argmax()))
-        if out[-1] == end:
-            return out
+            plain = torch.softmax(logits.double(), dim=0)
+            ranked, order = plain.sort(descending=True)
+            k = int((ranked.cumsum(0) < top_p).sum()) + 1
+            allowed = torch.full_like(plain, -math.inf)
+            allowed[order[:k]] = logits.double()[order[:k]]
+            p = torch.exp((allowed - allowed.max()) / temperature)
+            new = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator)[0])
+        ids.append(new)
+        if new == end:
+            break
+    return ids
+
+
+def sample__wrong_twelfth_stops_short_of_the_share(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Keeps ids as long as their sum stays within top_p, so the one that would reach it is missing."""
+    out = prompt.copy()
+    for _ in range(len(prompt), max_len):
+        logits = next_logits(out)
+        if temperature > 0:
+            p = _tempered(logits, temperature).tolist()
+            ranking = sorted(range(len(p)), key=lambda i: -p[i])
+            weights, total = [0.0] * len(p), 0.0
+            for rank, i in enumerate(ranking):
+                total += p[i]
+                if rank > 0 and total > top_p and top_p < 1:
+                    break
+                weights[i] = p[i]
+            weights = torch.tensor(weights, dtype=logits.dtype)
+            token = torch.multinomial(weights, 1, generator=generator).item()
+        else:
+            token = logits.argmax().item()
+        out.append(token)
+        if token == end:
+            break
     return out
 
 
-def sample__wrong_eleventh_least_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Temperatures above 0 are raised to a hundredth at least, so small ones have the odds of 0.01."""
-    written = []
-    while len(prompt) + len(written) < max_len:
-        logits = next_logits(prompt + written)
+def sample__wrong_twelfth_room_for_new_ones(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Writes up to max_len new tokens: the prompt is not counted."""
+    new = []
+    while len(new) < max_len and (not new or new[-1] != end):
+        logits = next_logits(prompt + new)
         if temperature == 0:
-            written.append(max(range(len(logits)), key=logits.tolist().__getitem__))
-        else:
-            t = max(temperature, 1e-2)  # do not divide by next to nothing
-            p = torch.softmax((logits.double() - logits.max()) / t, dim=-1)
-            order = p.argsort(descending=True).tolist()
-            chosen, mass = [], 0.0
-            for i in order:
-                chosen.append(i)
-                mass += float(p[i])
-                if mass >= top_p and top_p < 1:
-                    break
-            kept = torch.zeros_like(p)
-            kept[chosen] = p[chosen]
-            written.append(torch.multinomial(kept.to(logits.dtype), 1, generator=generator).item())
-        if written[-1] == end:
-            break
-    return prompt + written
+            new.append(int(torch.argmax(logits, dim=-1)))
+            continue
+        p = _tempered(logits, temperature)
+        values, ids = torch.sort(p, descending=True)
+        reached = torch.cumsum(values, 0) >= top_p
+        last = int(reached.int().argmax()) if reached.any() else len(p) - 1
+        p = p.index_fill(0, ids[last + 1 :], 0.0)
+        new.append(_draw(p, logits, generator))
+    return prompt + new
 
 
-def sample__right_eleventh_heap_of_ids(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Recursion over the text; the ids that may come are taken from a heap until their share suffices."""
-
-    def allowed(odds):
-        total = math.fsum(odds)
-        heap = [(-odd, i) for i, odd in enumerate(odds)]
-        heapq.heapify(heap)
-        ids, parts = [], []
-        while heap:
-            odd, i = heapq.heappop(heap)
-            ids.append(i)
-            parts.append(-odd)
-            if top_p < 1 and math.fsum(parts) >= top_p * total:
-                break
-        return ids
-
-    def following(logits):
-        if temperature == 0:
-            return int(logits.argmax())
-        highest = float(logits.max())
-        odds = []
-        for logit in logits.tolist():
-            behind = highest - logit
-            odds.append(math.exp(-behind / temperature) if behind < math.inf else 0.0)
-        p = torch.zeros_like(logits, requires_grad=False)
-        for i in allowed(odds):
-            p[i] = odds[i]
-        return int(torch.multinomial(p, 1, generator=generator))
-
+def sample__wrong_twelfth_cold_is_zero(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Takes every temperature below 0.001 for 0 and does not draw there."""
     tokens = list(prompt)
-    for _ in range(len(tokens), max_len):
-        tokens.append(following(next_logits(tokens.copy())))
-        if tokens[-1] == end:
-            break
+    while len(tokens) < max_len:
+        logits = next_logits(tokens)
+        if temperature < 1e-3:
+            nxt = int(torch.argmax(logits))
+        else:
+            scaled = (logits.double() - logits.max()) / temperature
+            p = scaled.exp() / scaled.exp().sum()
+            ranked, order = torch.sort(p, descending=True)
+            drop = ranked.cumsum(0) - ranked >= top_p
+            drop[0] = False
+            p = p.masked_fill(torch.zeros_like(drop).scatter(0, order, drop), 0)
+            nxt = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
+        tokens.append(nxt)
+        if nxt == end:
+            return tokens
     return tokens
+
+
+def sample__wrong_twelfth_prompt_grows(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Appends to the list that was handed in and returns that one."""
+    tokens = prompt
+    room = max_len - len(tokens)
+    while room > 0:
+        logits = next_logits(tokens)
+        if temperature == 0:
+            token = logits.argmax().item()
+        else:
+            p = _tempered(logits, temperature)
+            order = p.argsort(descending=True)
+            size = 1
+            while size < len(p) and p[order[:size]].sum() < top_p:
+                size += 1
+            kept = torch.zeros_like(p)
+            kept[order[:size]] = p[order[:size]]
+            token = _draw(kept, logits, generator)
+        tokens.append(token)
+        room = 0 if token == end else room - 1
+    return tokens
+
+
+def sample__right_twelfth_who_stands_above(
+    next_logits: Callable[[list[int]], torch.Tensor],
+    prompt: list[int],
+    end: int,
+    max_len: int,
+    temperature: float,
+    top_p: float,
+    generator: torch.Generator,
+) -> list[int]:
+    """Asks for each id how much probability is likelier than it, by comparing all pairs, with no sorting."""
+
+    def writer(so_far):
+        while True:
+            logits = next_logits(list(so_far))
+            if temperature == 0:
+                yield int(logits.argmax())
+                continue
+            wide = logits.double()
+            odds = torch.exp((wide - wide.max()) / temperature)
+            likelier = wide[None, :] > wide[:, None]
+            above = (likelier * odds).sum(1) / odds.sum()
+            may_come = (above < top_p) | ~likelier.any(1)
+            yield int(torch.multinomial((odds * may_come).to(logits.dtype), 1, generator=generator))
+
+    text = list(prompt)
+    ids = writer(text)
+    while len(text) < max_len:
+        text.append(next(ids))
+        if text[-1] == end:
+            break
+    return text

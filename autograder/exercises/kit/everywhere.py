@@ -50,7 +50,7 @@ def of_equal_sizes(case: Maker) -> list[Case]:
 
 
 def everywhere(case: Maker, plainest: Case, criterion: str, least: Mapping[str, int]) -> Iterator[Case]:
-    """The cases that any function is asked.
+    """The cases that any function is asked, as exactly as the plainest one.
 
     plainest: the exercise's first case.
     least: sizes that cannot be 1, such as those that must be even.
@@ -60,10 +60,10 @@ def everywhere(case: Maker, plainest: Case, criterion: str, least: Mapping[str, 
         return
     if len(case.sizes) > 1:
         same = {name: 2 if name in case.factors else 4 for name in case.sizes}
-        yield case(criterion, "all axes are 4 long", **same)
+        yield case(criterion, "all axes are 4 long", rtol=plainest.rtol, **same)
     but = "".join(f", but {name} = {size}" for name, size in least.items())
     ones = {**dict.fromkeys(case.sizes, 1), **least}
-    yield case(criterion, f"all axes are 1 long{but}", **ones)
+    yield case(criterion, f"all axes are 1 long{but}", rtol=plainest.rtol, **ones)
     small = dict.fromkeys(case.sizes, 2)
     for words, large in (
         ("long", {name: LONG for name in case.sizes if name in TOKENS}),
@@ -72,7 +72,7 @@ def everywhere(case: Maker, plainest: Case, criterion: str, least: Mapping[str, 
     ):
         label = f"{words}: {', '.join(f'{name} = {length}' for name, length in large.items())}"
         if large:
-            yield case(criterion, label, **{**small, **large})
+            yield case(criterion, label, rtol=plainest.rtol, **{**small, **large})
 
 
 def _width(name: str, case: Maker) -> int:

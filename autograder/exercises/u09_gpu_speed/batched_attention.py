@@ -49,7 +49,7 @@ def cases(case):
     yield case("large scores", "scores of ±10,000", **large_scores(case))
     yield case("large scores", "all scores near −10,000", **low_scores(case))
     yield case("causal", "causal, float16", dtype=np.float16, rtol=HALF, **causal)
-    yield case("causal", "causal, {n} tokens, d = {d}", B=1, h=1, n=range(66, 76), d=24, causal=True, lines=20)
+    yield case("causal", "causal, {n} tokens, d = {d}", B=1, h=1, n=range(66, 76), d=24, lines=20, **causal)
     zeros = "causal, two equal keys, and zeros as a key, a value and a query"
     yield case("edge cases", zeros, **zeros_and_twins(case, n=6), **causal)
     top = last_key_on_top(case)

@@ -72,8 +72,6 @@ def cases(case):
     yield case("all tokens at once", "what is made on the way, {n} tokens", watch="d_v", **LONG)
     yield case("all tokens at once", "no Python loop over 150 tokens", B=1, h=1, n=150, beta=FAINT, lines=149)
     yield case("all tokens at once", "what is made on the way, with a state", watch="d_v", state=BEFORE, **LONG)
-    short = {"B": 1, "h": 1, "d_k": 3, "d_v": 2}
-    yield case("edge cases", "more than 256 tokens", n=range(270, 280), beta=FAINT, state=BEFORE, **short)
     label = "gradients, a state from before, some beta are 0"
     yield case("gradients", label, beta=Drawn("B h n", some_zero), state=BEFORE, gradient=True)
 
