@@ -65,6 +65,8 @@ OUTSIDE = {
     "catches_wrong_decoder__right_eighth_five_varied_questions": "misses a kind of wrong decoders",
     "catches_wrong_decoder__right_ninth_five_crowded_calls": "misses a kind of wrong decoders",
     "catches_wrong_decoder__right_eleventh_five_unlike_questions": "misses a kind of wrong decoders",
+    "catches_wrong_decoder__right_twelfth_against_plain_loops": "misses a kind of wrong decoders",
+    "attention__wrong_twelfth_with_torch": "is wrong in using PyTorch, looked for elsewhere",
     "multi_query_attention__wrong_seventh_pytorchs_own": "is wrong in using PyTorch alone, looked for elsewhere",
     "attention__wrong_ninth_torch_inside": "is wrong in using PyTorch, looked for elsewhere",
     "kv_cache_bytes__wrong_eighth_added_up_over_all_steps": "runs for hours, and is stopped by a limit",

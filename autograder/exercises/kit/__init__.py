@@ -37,6 +37,8 @@ One exercise is one file in its unit's folder, named after the function that stu
    The label is what a student reads when the case fails. `case.rng` is for numbers of your own. See `Cases` for the
    rest: `by_name`, `raises`, `quiet`, `rtol`, `gradient`, `watch`, `lines`, `once`, `also`. The **first** case is the
    plainest: the judge asks it again with other numbers, and asks for gradients there if `credit` names "gradients".
+   Special sizes and parts of larger arrays are asked of every exercise, see `everywhere.py`: say no more of them than
+   `least={"d": 2}` for a size that cannot be 1. A new case comes last, as it shifts what is drawn for those behind it.
 
 3. **The plain program**: `def plain(…)`, the function as a student would write it, step by step, in the names of the
    docstring and of the field. The judge makes small changes of it (another axis, a factor left out, one name for

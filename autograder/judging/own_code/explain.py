@@ -115,13 +115,14 @@ def told_by_own(own: OwnProgram, posed: Posed, answer: Answer, verdict: Verdict)
     if not mends and "overflow" not in verdict.advice:
         return verdict
     try:
-        calls = all_in_our_terms(posed, answer.calls)
-        problems = problems_of(posed, calls)
-        if not mends:
-            return _of_underflow(verdict, Look.at(posed, problems, own, calls))
-        verdict = without_another(verdict, posed, own)
-        quickly = is_sure(verdict.advice, posed, own)
-        found = explain_by_own(posed, problems, own, calls, steps, quickly)
+        with np.errstate(all="ignore"):
+            calls = all_in_our_terms(posed, answer.calls)
+            problems = problems_of(posed, calls)
+            if not mends:
+                return _of_underflow(verdict, Look.at(posed, problems, own, calls))
+            verdict = without_another(verdict, posed, own)
+            quickly = is_sure(verdict.advice, posed, own)
+            found = explain_by_own(posed, problems, own, calls, steps, quickly)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
