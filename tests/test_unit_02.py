@@ -72,7 +72,7 @@ def statistics_by_rows(d, n_samples, rng, scaled):
     scores = [float(a @ b) * (d**-0.5 if scaled else 1) for a, b in zip(q, k, strict=True)]
     mean = math.fsum(scores) / n_samples
     # half the mean squared difference of all pairs, which needs no mean
-    return mean, math.fsum((a - b) ** 2 for a in scores for b in scores) / (2 * n_samples**2)
+    return mean, math.fsum(float(((np.array(scores) - a) ** 2).sum()) for a in scores) / (2 * n_samples**2)
 
 
 def jacobian_entry_by_entry(p):
