@@ -426,14 +426,14 @@ def derivation_terms__all_and_twice(q, k):
 def test_what_comes_back_in_the_place_of_another_step_is_told():
     posed, own = Challenge(1).posed("derivation_terms"), program_of(derivation_terms__all_and_twice)
     calls = all_in_our_terms(posed, ask_here(derivation_terms__all_and_twice, posed).calls)
-    text = returned(posed, range(3), calls, own).text
+    text = returned(posed, range(len(calls)), calls, own).text
     assert "the diagonal part, `everything` in line 4, occurs on the course's way" in text, text
 
 
 def layer_norm__bent(x, gamma, beta, eps=1e-5):
     mean = x.mean(dim=-1, keepdim=True)
     centred = x - mean
-    variance = (centred * centred).mean(dim=-1, keepdim=True).pow(0.9)
+    variance = torch.tanh((centred * centred).mean(dim=-1, keepdim=True))
     scaled = centred / (variance + eps).sqrt()
     return scaled * gamma + beta
 
@@ -441,7 +441,7 @@ def layer_norm__bent(x, gamma, beta, eps=1e-5):
 def test_a_step_that_is_all_there_is_to_mend_is_told_for_certain():
     posed, own = Challenge(1).posed("layer_norm"), program_of(layer_norm__bent)
     found = settled(posed, traced(posed, 0, None, own), own)
-    assert "pow(0.9)" in found.finding.text and "all that follows is right" in found.finding.text, found.finding
+    assert "tanh(" in found.finding.text and "all that follows is right" in found.finding.text, found.finding
 
 
 def test_a_step_is_given_other_numbers_as_what_it_is():

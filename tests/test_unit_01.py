@@ -80,7 +80,9 @@ def test_the_reference_agrees_with_a_second_route(name):
                 if isinstance(other, int):
                     assert one == other, case.label
                 else:
-                    np.testing.assert_allclose(one, other, rtol=case.rtol or 1e-9, atol=1e-9, err_msg=case.label)
+                    # Squared, what is a little more than rounding keeps few digits.
+                    rtol = case.rtol if case.criterion == "rounded keys" else 1e-9
+                    np.testing.assert_allclose(one, other, rtol=rtol, atol=1e-9, err_msg=case.label)
 
 
 def talks(function):

@@ -119,14 +119,19 @@ class Way:
         return "order" if any(_same(ordered, np.sort(other.ravel())[None], rtol) for other in alike) else ""
 
     def like(self, array: np.ndarray) -> list[np.ndarray]:
-        """What may be due in its place: all of its size and form, the most alike first."""
+        """What may be due in its place: all of its size and form, the most alike first, each once."""
         plain = np.squeeze(array.astype(np.float64))
         if array.size == 1:
             found = [np.asarray(number) for number in self._numbers if abs(number) < ENDLESS]
         else:
             sized = (other for other in self._arrays if other.size == plain.size)
             found = [other for other in sized if np.isfinite(other).all() and _regrouped(plain.shape, other.shape)]
-        return sorted(found, key=lambda other: -near(plain.ravel(), other.ravel()))
+        ordered = sorted(found, key=lambda other: -near(plain.ravel(), other.ravel()))
+        return [
+            other
+            for place, other in enumerate(ordered)
+            if not any(np.allclose(other.ravel(), each.ravel(), 1e-9, 0.0) for each in ordered[:place])
+        ]
 
     def _says_nothing(self, array: np.ndarray, plain: np.ndarray) -> bool:
         """Arrays of one number, of two truths, or that count: they stand for nothing that is worked out."""
