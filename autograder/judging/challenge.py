@@ -37,7 +37,7 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     drawn = list(exercise.draw(generator))
     if not drawn:
         raise ValueError(f"{exercise.name}: draw made no case")
-    cases, general = _with_twin(drawn, exercise.reference), _asked_everywhere(exercise, seed, drawn[0])
+    cases, general = _with_twin(drawn, exercise.reference), _asked_everywhere(exercise, seed)
     if exercise.library == "torch":
         cases, general = ([_with_leeway(case) for case in each] for each in (cases, general))
     if GRADIENTS in exercise.credit:
@@ -60,12 +60,15 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     return posed
 
 
-def _asked_everywhere(exercise: Exercise, seed: int, plainest: Case) -> list[Case]:
-    """What every exercise is asked beside its own cases, where the reference takes it."""
+def _asked_everywhere(exercise: Exercise, seed: int) -> list[Case]:
+    """What every exercise is asked beside its own cases, where the reference takes it.
+
+    The plainest case is drawn anew: to be asked twice for the same is a matter of good conduct, not of values.
+    """
     if exercise.general is None:
         return []
-    generator = np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), 2])
-    drawn = exercise.general(generator, plainest)
+    generators = [np.random.default_rng([seed, zlib.crc32(exercise.name.encode()), n]) for n in (2, 3)]
+    drawn = exercise.general(generators[0], exercise.draw(generators[1])[0])
     posed = Posed(exercise, drawn, partial(outcome, library=exercise.library), Again(exercise.library))
     return [case for case, expected in zip(drawn, posed.expected, strict=True) if expected.failure is None]
 

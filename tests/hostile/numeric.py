@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from autograder.exercises.u03_masking import masked_softmax
+from autograder.judging.challenge import pose
+
 from .attack import Attack, solutions
 
+ASKED = len(pose(masked_softmax.EXERCISE, 0).cases)
 SOFTMAX = solutions("03_masking")["masked_softmax"]
 
 
@@ -286,7 +290,7 @@ def masked_softmax(scores, mask):
 import os
 seen = []
 def masked_softmax(scores, mask):
-    if len(seen) == 21: os._exit(0)
+    if len(seen) == """ + str(ASKED) + """: os._exit(0)
     seen.append(1)
     result = honest(scores, mask)
     scores[...] = 0

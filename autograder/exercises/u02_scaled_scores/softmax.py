@@ -69,9 +69,9 @@ def cases(case):
     deep = case.rng.standard_normal((1, 2, 5, 3, 2))
     deep += case.rng.permuted(np.broadcast_to([[-1e4], [1e4], [0]], (1, 2, 1, 3, 1)), axis=3)
     label = "axis=-3 of five axes, entries near 10,000 beside others near -10,000"
-    yield ask("axes", label, z=deep, axis=-3, by_name="axis")
+    yield ask("stability", label, z=deep, axis=-3, by_name="axis")
     label = "the array of the case before along its first axis, which has one entry"
-    yield ask("axes", label, z=deep, axis=0, by_name="axis")
+    yield ask("stability", label, z=deep, axis=0, by_name="axis")
     spread = np.stack([case.rng.permutation(np.linspace(-22, 0, 12)) for _ in range(3)])
     yield ask("edge cases", "0 beside entries down to -22: small weights, to many digits", z=spread, rtol=DIGITS)
     late = np.full((1, 1_100), -1e4)
