@@ -16,13 +16,12 @@ from asked import ROOT, assignment
 from autograder.exercises import exercises, find_exercise, is_exercise, unit_names
 from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import ask_here, judge_function, judge_here, program_of
-from autograder.judging.own_code.located import returned, traced
+from autograder.judging.local import judge_function, judge_here, program_of
+from autograder.judging.own_code.located import traced
 from autograder.judging.own_code.mend import LONGEST, text_of
 from autograder.judging.own_code.noting import noted
 from autograder.judging.own_code.put_right import settled
 from autograder.judging.own_code.way import Way, _noting, as_array, way_of
-from autograder.judging.problems import all_in_our_terms
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
 from autograder.worker.notes import ENTRIES, IN_ALL, MOST, NOTED, TIMES, TOO_LARGE, WRITTEN, Notes
@@ -415,19 +414,6 @@ def grouped_query_attention__width_of_model(X, W_Q, W_K, W_V, W_O, n_heads, n_kv
 def test_a_size_by_name_that_is_another_number_is_told():
     advice = told(grouped_query_attention__width_of_model, "grouped_query_attention").advice
     assert "In line 2 `d_head = X.shape[-1] / n_heads` makes " in advice, advice
-
-
-def derivation_terms__all_and_twice(q, k):
-    sums = (q * k).sum(axis=1)
-    everything = np.mean(sums**2)
-    return everything, 2 * everything - 3
-
-
-def test_what_comes_back_in_the_place_of_another_step_is_told():
-    posed, own = Challenge(1).posed("derivation_terms"), program_of(derivation_terms__all_and_twice)
-    calls = all_in_our_terms(posed, ask_here(derivation_terms__all_and_twice, posed).calls)
-    text = returned(posed, range(len(calls)), calls, own).text
-    assert "the diagonal part, `everything` in line 4, occurs on the course's way" in text, text
 
 
 def layer_norm__bent(x, gamma, beta, eps=1e-5):

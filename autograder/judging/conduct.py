@@ -124,6 +124,8 @@ def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int])
         if same(posed.reference_on(other).value, posed.expected[index].value, 1e-9):
             return None
     where = "" if len(wrong) > 1 else f"In the case “{posed.cases[wrong[0]].label}” it does not draw"
+    if not where and any(call.drew for call in calls):
+        where = "In the cases that are wrong it does not draw"
     return Finding("generator-unused", f"{where or 'It never draws'} from `{name}`, which it is handed.")
 
 

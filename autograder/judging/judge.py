@@ -14,9 +14,9 @@ import numpy as np
 
 from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Criterion, Finding, Verdict
 from ..exercises.kit.records import CONDUCT_SHARE
-from ..worker.values import leaves
-from .compare import RTOL_FLOAT32, Problem, same, tolerance
+from .compare import Problem
 from .conduct import misconduct, miscounted, never_called, observed
+from .known import is_refuted
 from .posed import Posed
 from .problems import all_in_our_terms, problems_of
 from .recognise import of_values, recognise
@@ -235,6 +235,9 @@ def _of_probes(posed: Posed, asked: Sequence[Call], probed: Answer, finding: Fin
     if probed.status != "answered" or len(calls) < len(probes.cases) or any(call.failure for call in calls):
         return finding
     problems = problems_of(probes, calls)
+    kinds = {problem.kind for problem in problems_of(posed, list(asked)) if problem is not None}
+    if kinds == {"values"} and any(problems):  # what explains equal sizes and is true explains others as well
+        return finding
     if not any(problems):
         if ordinary_right:  # then no size is taken for another
             return finding
@@ -246,24 +249,9 @@ def _of_probes(posed: Posed, asked: Sequence[Call], probed: Answer, finding: Fin
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
         return finding
-    if found is None or _is_refuted(posed, asked, found.slug):
+    if found is None or is_refuted(posed, asked, found.slug):
         return finding
     return replace(found, text=f"{found.text} (Seen where sizes are equal.)")
-
-
-def _is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None) -> bool:
-    """Does a known mistake answer otherwise than the student in a case in which both have an answer of one shape?"""
-    if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
-        return False
-    for case, call, mistaken in zip(posed.cases, calls, posed.mistaken(slug), strict=False):
-        if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
-            continue
-        pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
-        if all(np.shape(one) == np.shape(other) for one, other in pairs) and not all(
-            same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs
-        ):
-            return True
-    return False
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:

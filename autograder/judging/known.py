@@ -5,6 +5,8 @@ That two functions raise does not make them the same: an exception speaks for a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from ..data import Call, Finding
@@ -42,6 +44,21 @@ def known_mistake(
     if len(best) == 1 or not strict:
         return Finding(best[0].slug, best[0].advice)
     return Finding(best[0].slug, f"{best[0].advice} Or, which would answer the same: {best[1].advice}")
+
+
+def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None) -> bool:
+    """Does a known mistake answer otherwise than the student in a case in which both have an answer of one shape?"""
+    if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
+        return False
+    for case, call, mistaken in zip(posed.cases, calls, posed.mistaken(slug), strict=False):
+        if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
+            continue
+        pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
+        if all(np.shape(one) == np.shape(other) for one, other in pairs) and not all(
+            same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs
+        ):
+            return True
+    return False
 
 
 def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:

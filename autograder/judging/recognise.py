@@ -7,12 +7,13 @@ from dataclasses import replace
 
 from ..data import Call, Finding
 from .compare import Problem
-from .known import known_mistake, known_of
+from .hunts import is_hunt
+from .known import is_refuted, known_mistake, known_of
 from .posed import Evidence, Posed
 from .relations import bands, coverage, errors, form, inputs, lists, numbers, order, places, shapes
 from .relations.wherever import names_given, set_apart, some_cases_only, where_it_fails
 from .repair import repaired, repairs
-from .symptoms import SYMPTOMS, WEAK
+from .symptoms import ON_ORDINARY, SYMPTOMS, WEAK
 from .variants.explain import explain
 from .variants.pairs import explain_by_two, explain_ordinary
 
@@ -63,6 +64,7 @@ RELATIONS: tuple[Relation, ...] = (
     form.wrong_signature,
     form.swapped_results,
     form.wrong_container,
+    form.opposite,
     form.wrong_dtype,
     lists.of_lists,
     shapes.wrong_shape,
@@ -155,9 +157,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         or _of_a_constant(posed, calls[:count], problems[:count])
     )
     if known is None and in_core:
-        known = known_mistake(posed, calls, problems, core, strict=False) or explain_ordinary(
-            posed, calls, problems, core
-        )
+        known = _of_ordinary(posed, calls, problems, core) or explain_ordinary(posed, calls, problems, core)
     if known is not None:
         return known
     misshapen = any(problems[index].kind == "shape" for index in failing)
@@ -173,6 +173,14 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return known_mistake(posed, calls, problems, telling, strict=False) if telling else None
+
+
+def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None], core: list[int]) -> Finding | None:
+    """The known mistake that answers the cases of the core so, and whether it does so elsewhere."""
+    found = known_mistake(posed, calls, problems, core, strict=False)
+    if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug):
+        return found
+    return replace(found, text=f"{ON_ORDINARY} like this: {found.text}")
 
 
 def _is_symptom(finding: Finding) -> bool:
@@ -258,7 +266,7 @@ def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None]
     if first is None:
         return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
-    apart = set_apart(Evidence(posed, calls, problems))
+    apart = set_apart(Evidence(posed, calls, problems), of_arguments=True)
     return Finding(first, " ".join(filter(None, (advice.get(first, ""), apart))))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+#: How a finding begins that other cases refute.
+ON_ORDINARY = "On ordinary inputs it answers"
 #: How the names of findings begin that tell where it is wrong, and not why.
 WEAK = (
     *("fails-", "only-", "not-general", "generator-unused", "wrong-names"),

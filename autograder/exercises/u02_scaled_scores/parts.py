@@ -78,3 +78,4 @@ def pair_cases(case: Cases) -> Iterator[Case]:
     yield case("edge cases", "the queries of the case before, a key of zeros, two equal keys", Q=rows, K=keys)
     small = normal("n d_k", scale=1e-6)
     yield case("edge cases", "the keys of the case before, scores of about 0.000001", Q=small, K=keys, n=5)
+    yield case("edge cases", "queries of zeros", Q=np.zeros((3, 4)), d_k=4)

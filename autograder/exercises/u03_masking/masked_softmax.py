@@ -129,8 +129,8 @@ MISTAKES = (
      "Rows in which nothing is allowed become NaN: the largest of no scores is -inf, and -inf minus -inf is not a "
      "number. Such a row should be all zeros."),
     ("large-negative-fill", filled(-1e9),
-     "Hidden scores are replaced by one large negative number. In a row where everything is hidden that number "
-     "cancels, and the weights come out as if all keys were allowed alike; they should be zero."),
+     "In a row where everything is hidden all keys get weight, as they do where hidden scores are replaced by one "
+     "large negative number, which cancels there. The weights of such a row should be zero."),
     ("fill-not-low-enough", silent(filled(-1e4)),
      "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 the hidden keys "
      "win weight."),

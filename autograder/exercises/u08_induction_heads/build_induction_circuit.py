@@ -46,6 +46,12 @@ def half_of_the_positions(weights):
     return weights
 
 
+def half_of_the_tokens(weights):
+    half = len(weights["W_E"]) // 2
+    weights["blocks"][1]["W_Q"][:half] = 0
+    return weights
+
+
 def drawn(weights):
     generator = torch.Generator().manual_seed(0)
     for matrix in leaves(weights):
@@ -88,12 +94,16 @@ MISTAKES = (
      "Which part of the stream do its queries read, which its keys?"),
     ("second-layer-spreads", {"match_logit": 0.0, "slope": 0.0},
      "The second layer attends to no position in particular. Do its queries and keys meet in the same features?"),
+    ("second-layer-at-some-positions", changed(half_of_the_tokens),
+     "The second layer attends to the right position for some tokens and positions, and elsewhere for others. Is each "
+     "field of the stream as wide as it has to be, and apart from the next one? Does a match outweigh all that speaks "
+     "for late positions, however far back it is?"),
     ("too-soft", {"match_logit": 4.0, "slope": 0.0, "mend_start": True},
      "The second layer attends to the right position, but not sharply. How large must a logit be to outweigh all "
      "others?"),
     ("first-token-of-a-block", {"slope": 0.0},
      "The second layer is right but where a block begins anew. Position 0 can attend to itself alone: what does it "
-     "note?"),
+     "note, and what makes a later match win against it?"),
     ("matches-averaged", {"slope": 0.0, "mend_start": True},
      "From the third block on the second layer shares its attention among all earlier matches. The latest is to win."),
     ("earliest-match", {"slope": -10.0, "mend_start": True},

@@ -102,7 +102,7 @@ def _second_layer_slip(second: Tensor, period: int) -> str:
         return _share((key == places) & (weight > 0.6)) > 0.6
 
     begins, late = rows % period == 0, rows >= 2 * period
-    if period > 1 and bool((right[:, ~begins] > 0.9).all()):
+    if period > 1 and bool((right[:, ~begins] > 0.9).all()) and float(second[:, rows[begins], 0].mean()) > 0.3:
         return "first-token-of-a-block"
     if late.any() and bool((right[:, ~late & ~begins] > 0.9).all()):
         at_matches = sum(second[:, rows, (rows - period + 1 - k * period).clamp_min(0)] for k in range(n // period))
@@ -112,6 +112,8 @@ def _second_layer_slip(second: Tensor, period: int) -> str:
         return "attends-to-the-match"
     if mostly(rows):
         return "second-layer-looks-at-itself"
+    if _share(right > 0.9) > 0.5 and _share((right > 0.9) | (right < 0.3)) > 0.9:
+        return "second-layer-at-some-positions"
     if mostly(rows - (period - 1)) or float(right.mean()) > 0.5:
         return "too-soft"
     return "second-layer-elsewhere" if _share(weight > 0.6) > 0.5 else "second-layer-spreads"

@@ -19,6 +19,8 @@ from .way import as_array
 
 #: What leaves most numbers as they are.
 ACTS = ("clip", "clamp", "clamp_min", "clamp_max", "nan_to_num", "maximum", "minimum", "fmax", "fmin", "round")
+#: What makes one number of a row.
+REDUCES = ("max", "amax", "min", "amin")
 #: A branch of more statements is no place to look at.
 LONGEST = 2
 #: What is seen in so many of the cases that are right, too, may still be what is wrong in others.
@@ -93,7 +95,7 @@ def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[
     """A step that changes numbers there alone."""
     running = _running(nodes.values())
     for number, node in nodes.items():
-        if not isinstance(node, ast.Call) or called(node)[0] not in ACTS or number in running:
+        if not isinstance(node, ast.Call) or called(node)[0] not in ACTS or number in running or _guards(node):
             continue
         there, elsewhere = ([_changes(values, number, node) for values in some] for some in (bad, good))
         among = _among_right([bool(each) for each in elsewhere])
@@ -129,7 +131,17 @@ def _running(nodes: Iterable[ast.AST]) -> set[int]:
     """The steps that hold a largest number so far against new ones: they change numbers wherever there are more."""
     maxima = [node for node in nodes if isinstance(node, ast.Call) and len(node.args) == 2]
     looped = {each for node in nodes if isinstance(node, (ast.For, ast.While)) for each in ast.walk(node)}
-    return {node.number for node in maxima if node in looped and called(node)[0] in ("maximum", "minimum")}
+    of_rows = {node for node in maxima if any(called(each)[0] in REDUCES for each in node.args if _is_call(each))}
+    return {node.number for node in looped & {*maxima} | of_rows if called(node)[0] in ("maximum", "minimum")}
+
+
+def _is_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call)
+
+
+def _guards(node: ast.Call) -> bool:
+    """Does it keep a number from being too small to be divided by? What is lost there was lost before."""
+    return any(getattr(each, "attr", getattr(each, "id", "")) in ("finfo", "tiny") for each in ast.walk(node))
 
 
 def _rest(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:

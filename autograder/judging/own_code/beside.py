@@ -12,11 +12,12 @@ from ...data import Finding, Verdict
 from ..posed import Posed
 from ..relations.form import MATERIALISES
 from ..relations.shapes import shapes_of_steps
-from ..symptoms import WEAK
+from ..symptoms import ON_ORDINARY, WEAK
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
+from .halves import TWO_THINGS
 from .program import OwnProgram
-from .traced import GOES_IN, STOPS, TRIED
+from .traced import GOES_IN, MISSHAPES, STOPS, TRIED
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
@@ -35,6 +36,7 @@ BLANK = re.compile(r"\s+")
 #: Where a change is told of an earlier function that the plain program is made of.
 PART = re.compile(r"as if in `(\w+)`")
 WORKED_OUT = re.compile(r" where `(\w+)` is worked out")
+INSTEAD = re.compile(r"`([^`]*)` stood in the place of `([^`]*)`")
 SCALED = re.compile(r"were (doubled|halved)")
 #: How what is found of changed inputs begins.
 OF_INPUTS = "The result is what comes out as if"
@@ -52,10 +54,10 @@ def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tupl
     at_one_size = AT_ONE_SIZE in text
     if slug == MATERIALISES:
         return True, False
-    if slug == "measured-on-draws":  # other versions would measure as long
+    if slug in ("measured-on-draws", "keeps-state"):  # other versions would measure as long, or keep as much
         return False, False
     if slug in {mistake.slug for mistake in posed.exercise.mistakes}:
-        return at_one_size, False
+        return at_one_size or text.startswith(ON_ORDINARY), False
     if "as if" in text:
         in_edges = text.startswith("Ordinary cases are right.") and OF_INPUTS in text
         return True, at_one_size or in_edges or is_elsewhere(text, own) or is_strange(text, posed, own)
@@ -109,6 +111,9 @@ def is_strange(text: str, posed: Posed, own: OwnProgram) -> bool:
     if "as if" not in text or OF_INPUTS in text:
         return False
     shown, written = re.findall(r"`([^`]*)`", text), BLANK.sub("", ast.unparse(own.tree))
+    turned = INSTEAD.search(text)
+    if turned and BLANK.sub("", turned[2]) in written and BLANK.sub("", turned[1]) not in written:
+        return True  # what is due stands there already, of something else
     given = given_names(posed)
     sizes = {piece for piece in shown if set(re.findall(r"[^\W\d]\w*", piece)) <= given}  # such as √d_k
     if shown and not sizes and not any(BLANK.sub("", piece) in written for piece in shown):
@@ -143,8 +148,17 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
     """The verdict with what the program tells, beside what was found before or in its place."""
     if found.slug.endswith("-in-part") and "as if" in verdict.advice:
         return verdict
+    if found.text.startswith(TWO_THINGS) and "as if" in verdict.advice and AT_ONE_SIZE not in verdict.advice:
+        return verdict
+    if OF_INPUTS in verdict.advice and found.slug == "own-step" and TRIED not in found.text:
+        return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
+    if found.slug == MISSHAPES:
+        if not verdict.mistake or not verdict.mistake.startswith("wrong-shape"):
+            return verdict
+        advice = f"{before} {found.text}"
+        return replace(verdict, advice=advice, message=verdict.message.replace(before, advice, 1))
     tried = found.slug != "own-step" or TRIED in found.text
     if tried and (is_elsewhere(before, own) or (found.slug == "own-step" and is_strange(before, posed, own))):
         slug, text = verdict.mistake, found.text  # the same slip keeps its name, whatever code it is in
@@ -156,7 +170,7 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
         return verdict  # what all numbers agree with is surer
     elif not tried and is_strange(before, posed, own):
         slug, text = verdict.mistake, f"{found.text} {before}"
-    elif before.startswith("On ordinary inputs") and slug.startswith("own-") and "every hidden case" in text:
+    elif before.startswith(ON_ORDINARY) and slug.startswith("own-") and "every hidden case" in text:
         pass  # what is right in every case says more than what is alike in ordinary ones
     elif OF_INPUTS in before and before.startswith("Ordinary cases are right.") and found.slug != "own-step":
         slug, text = found.slug, f"{found.text} {before.partition(OF_INPUTS)[0].strip()}"

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from ..variants.edit import called
 from ..variants.scope import names_in
 from . import in_calls, in_expressions, in_statements
-from .flow import assigned
+from .flow import assigned, only_compared
 from .mend import Mend, Parents, mend, text_of, together
 
 #: Changes that say plainly what is meant, to be tried before others that come to the same.
@@ -33,6 +33,8 @@ def mends_of(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str
 def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], parents: Parents) -> Iterator[Mend]:
     names, writes = names_in(tree), any(map(_writes, ast.walk(tree)))
     blocks = {name for name, value in assigned(tree) if isinstance(value, ast.Call) and called(value)[0] == "slice"}
+    limits = only_compared(tree)
+    yield from in_statements.of_what_stays(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
             continue
@@ -68,7 +70,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
             yield from in_statements.of_block(node, parents)
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-            yield from in_expressions.of_value(node, numbers, parents)
+            yield from in_expressions.of_value(node, numbers, parents, node in limits)
 
 
 def _writes(node: ast.AST) -> bool:

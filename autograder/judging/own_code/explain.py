@@ -21,7 +21,7 @@ from .beside import asks_for, is_sure, together, without_another
 from .chance import drawing
 from .halves import find_halves
 from .indices import wrapping
-from .located import making, returned, stopping, traced, traced_further
+from .located import making, misshaping, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .overflow import first_nan, lost_rows
@@ -149,8 +149,9 @@ def explain_by_own(
         warned = first_nan(posed, look.wrong[0], own)
         return replace(warned, slug="warns", text=f"{QUIETLY} {warned.text}") if warned is not None else None
     found = Traced(0) if quickly else traced(posed, look.first, look.right, own)
-    mend, tried = find_mend(posed, posed.part([look.first]), own, found.steps, quickly, found.line)
-    if mend is not None and (quickly or mend.slug not in (FAR_FETCHED if look.in_core() else BY_ACCIDENT)):
+    chance = FAR_FETCHED if look.in_core() else BY_ACCIDENT
+    mend, tried = find_mend(posed, posed.part([look.first]), own, found.steps, quickly, found.line, chance)
+    if mend is not None and (quickly or mend.slug not in chance):
         return told_of(mend)
     if len(look.of_nan()) == len(look.ordinary):
         return _of_nan(look, look.ordinary)
@@ -159,17 +160,15 @@ def explain_by_own(
         return sure.finding if sure.vouched else told_of(mend)
     if not steps:
         return None
-    return _seen(look, found) or _by_two_or_by_steps(look, found, tried)
+    return _seen(look, found) or _by_two_or_by_steps(look, found, tried) or misshaping(posed, look.first, calls, own)
 
 
 def _seen(look: Look, found: Traced) -> Finding | None:
     """What can be seen of the program as it runs, the surest first."""
     posed, own = look.posed, look.own
-    off_the_way = found.finding is not None or look.kind() != "values"
     finders = (
         lambda: wrapping(posed, look.ordinary, look.fine, own),
         lambda: misnamed(posed, look.in_core(), look.fine, own),
-        lambda: None if off_the_way else returned(posed, look.ordinary, look.calls, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),
         lambda: None if look.in_core() else lost_rows(posed, look.ordinary, own),

@@ -60,6 +60,10 @@ class Flow:
         self._parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
         self._nodes = {getattr(node, "number", -1): node for node in ast.walk(tree)}
         self._assigned = list(assigned(tree))
+        places = (
+            node for node in ast.walk(tree) if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store)
+        )
+        self._filled = {place.value.id for place in places if isinstance(place.value, ast.Name)}
         self._now: dict[int, bool | None] = {}
         self._may_join, self._may_write = True, False
         self._always = {number for number, held in events if held} - {n for n, held in events if held is False}
@@ -147,7 +151,7 @@ class Flow:
     def _value_of(self, node: ast.Name) -> ast.expr | None:
         """What a name stands for that is given a value in one place alone."""
         given = [value for name, value in self._assigned if name == node.id]
-        return given[0] if len(given) == 1 else None
+        return given[0] if len(given) == 1 and node.id not in self._filled else None
 
     def _is_off(self, node: ast.expr) -> bool:
         return False in self._state(node)
@@ -287,6 +291,15 @@ def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
             yield node.id, None
         elif isinstance(node, ast.arg):
             yield node.arg, None
+
+
+def only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
+    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    sides = {each for test in tests for each in (test.left, *test.comparators)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    elsewhere = {node.id for node in loads if node not in sides}
+    return sides | {value for name, value in assigned(tree) if value is not None and name not in elsewhere}
 
 
 def _asks_for_form(node: ast.AST) -> bool:

@@ -43,6 +43,8 @@ KINDS = {
 #: Pairs that agree in one case and are tried in all, the likeliest first; and those for which a second change is tried.
 FULLY, AGAIN = 12, 1
 
+TWO_THINGS = "Two things"
+
 Confirm = Callable[[Compared], Finding | None]
 
 
@@ -129,7 +131,7 @@ def find_halves(
         asked += 1
         if second is not None:
             return Halves(second, True)
-        lead = f"Two things would explain it. In line {one.mend.line}: {one.mend.words}. And with that changed: "
+        lead = f"{TWO_THINGS} would explain it. In line {one.mend.line}: {one.mend.words}. And with that changed: "
         text = f"{lead}{found.rest.text[0].lower()}{found.rest.text[1:]}"
         beside = beside or Halves(Finding(f"own-{one.mend.slug}-and-{found.rest.slug}", text), False)
     return beside

@@ -211,8 +211,15 @@ def _literals(parents: Parents) -> Iterator[str]:
             yield node.targets[0].id
 
 
-def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterator[Mend]:
-    """A step that is missing behind a value. numbers: the arguments that may be a factor of it."""
+#: What makes a number larger or smaller.
+OF_SIZE = ("no-root", "no-square", "no-complement", "not-doubled", "not-halved")
+
+
+def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents, limits: bool = False) -> Iterator[Mend]:
+    """A step that is missing behind a value. numbers: the arguments that may be a factor of it.
+
+    limits: whether it is compared and does nothing else: what makes a limit larger or smaller is then no step.
+    """
     parent = parents.get(node)
     if isinstance(node, ast.Constant) or isinstance(parent, (ast.Attribute, ast.keyword)) or node in _functions(parent):
         return
@@ -238,6 +245,8 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents) -> Iterat
         (one_off(node)[1], "off-by-one", "1 more"),
     ):
         if slug == "not-inverted" and isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC):
+            continue
+        if limits and slug in OF_SIZE:
             continue
         what_rank = sign if slug == "no-sign" else rank
         yield mend(node, new, slug, f"{here}{within} lacks a step: {what}", what_rank)

@@ -10,6 +10,9 @@ from typing import Any
 
 from .mend import LIKELY, POSSIBLE, Mend, Parents, bound_names, mend, text_of
 
+#: What writes into a dictionary or a list.
+FILLS = ("append", "extend", "insert", "setdefault", "update")
+
 
 def of_condition(node: ast.IfExp | ast.If) -> Iterator[Mend]:
     here = text_of(node.test)
@@ -69,6 +72,26 @@ def of_assignment(node: ast.Assign | ast.AugAssign, writes: bool = False) -> Ite
         for other in (ast.Add, ast.Mult):
             new = ast.AugAssign(node.targets[0], other(), node.value)
             yield mend(node, new, "adds", f"{here}: what stood there before is overwritten", POSSIBLE)
+
+
+def of_what_stays(tree: ast.FunctionDef) -> Iterator[Mend]:
+    """Something that is kept from call to call: it is written into, and not made in the function."""
+    made = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
+    given = tree.args.args[: len(tree.args.args) - len(tree.args.defaults)]
+    made |= {argument.arg for argument in given}
+    for node in ast.walk(tree):
+        place = node.value if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) else None
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in FILLS:
+            place = node.func.value
+        if not isinstance(place, ast.Name) or place.id in made:
+            continue
+        made.add(place.id)
+        begin = 1 if _is_text(tree.body[0]) else 0
+        words = f"what an earlier call left in {text_of(place)} is taken in a later one"
+        for empty in (ast.Dict([], []), ast.List([], ast.Load())):
+            new = _with_body(tree)
+            new.body.insert(begin, ast.Assign([ast.Name(place.id, ast.Store())], empty, lineno=tree.lineno))
+            yield mend(tree, new, "kept-between-calls", words, line=place.lineno)
 
 
 def of_block(node: ast.AST, parents: Parents) -> Iterator[Mend]:

@@ -10,7 +10,6 @@ from dataclasses import replace
 from ...data import Call, Finding
 from ...exercises.kit.records import Case
 from ...worker.notes import TOO_LARGE
-from ..compare import RTOL_FLOAT32, same, tolerance
 from ..posed import Posed
 from ..relations.form import MATERIALISES
 from ..relations.sizes import name_of
@@ -18,9 +17,10 @@ from ..variants.compared import listed
 from .flow import Flow, assigned, chooses, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
-from .traced import GOES_IN, STOPS, Traced
+from .traced import GOES_IN, MISSHAPES, STOPS, Traced
 from .way import Way, as_array, way_of
 
+STEPS = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute)
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
@@ -94,6 +94,10 @@ def traced_further(posed: Posed, found: Traced, cases: Sequence[int], right: int
         if found.vouched:
             break
         other = traced(posed, index, right, own)
+        elsewhere = _held(way_of(posed, index), other.noted).get(found.number, False)
+        if found.finding is not None and elsewhere is not False:  # no other way, or it would be off it there, too
+            found = replace(found, vouched=bool(elsewhere))
+            continue
         if other.vouched or found.finding is None:
             found = other
     return found
@@ -148,6 +152,25 @@ def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}{_meeting(case, node, call)}.")
 
 
+def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:
+    """The first step that makes an array of the shape in which a result comes back, and in which it is not due."""
+    count, call = len(posed.exercise.leaves), calls[index]
+    if call.failure is not None or posed.expected[index].failure is not None:
+        return None
+    found, due = (listed(each.value, count) for each in (call, posed.expected[index]))
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    for one, other in zip(found, due, strict=False):
+        array, wanted = as_array(one), as_array(other)
+        if array is None or wanted is None or array.shape == wanted.shape or not array.ndim:
+            continue
+        for number, value in own.values(posed, index):
+            node, made = nodes.get(number), as_array(value)
+            if made is not None and made.shape == array.shape and isinstance(node, STEPS):
+                words = f"The first of this shape is {text_of(node)} in line {node.lineno}."
+                return Finding(MISSHAPES, words)
+    return None
+
+
 def _meeting(case: Case, node: ast.expr, call: Call) -> str:
     """The shapes of the two sides of an operation, in the names of the sizes."""
     if not isinstance(node, ast.BinOp):
@@ -164,35 +187,6 @@ def _shape(case: Case, shape: Sequence[int]) -> str:
     names = [name_of([(case, length)]) if length > 1 else "" for length in shape]
     told = [name or str(length) for name, length in zip(names, shape, strict=True)]
     return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
-
-
-def returned(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:
-    """A result that is another number or array of the course's way than the one that is due."""
-    count, names = len(posed.exercise.leaves), [leaf.name for leaf in posed.exercise.leaves]
-    values = [node.value for node in own.tree.body if isinstance(node, ast.Return)]
-    inner = {each for node in ast.walk(own.tree) if isinstance(node, ast.FunctionDef) and node is not own.tree
-             for each in ast.walk(node)}  # fmt: skip
-    if sum(isinstance(node, ast.Return) and node not in inner for node in ast.walk(own.tree)) > 1:
-        return None  # it is not known which of them a case ends at
-    parts = values[-1].elts if values and isinstance(values[-1], ast.Tuple) else values[-1:]
-    if len(parts) != count:
-        return None
-    for leaf, part in enumerate(parts):
-        held = []
-        for index in wrong:
-            found, due = (listed(each.value, count) for each in (calls[index], posed.expected[index]))
-            if calls[index].failure is not None or len(found) != count or len(due) != count:
-                continue
-            array = as_array(found[leaf])
-            if array is not None and not same(found[leaf], due[leaf], max(tolerance(posed.cases[index]), RTOL_FLOAT32)):
-                holds = way_of(posed, index).holds(array)
-                if holds is not None:  # zeros, say, tell nothing
-                    held.append(array.dtype.kind == "f" and holds)
-        if len(held) >= 2 and all(held):
-            said = "occurs on the course's way to the result, too: it is another step of it than the one that is due"
-            words = f"What comes back as {names[leaf]}, {text_of(part)} in line {part.lineno}, {said}."
-            return Finding("own-returns-another", words)
-    return None
 
 
 def _held_at(way: Way, node: ast.AST | None, chosen: set[str], value: object) -> bool | None:

@@ -106,6 +106,6 @@ def _partly(posed: Posed, gain: _Gain, before: Parts) -> Finding | None:
         left = next((posed.cases[case].label for case in wrong if case not in mended), None)
         if left is None:  # right where sizes differ, and not where they are equal
             return None
-        said = f"{len(mended)} of the {len(wrong)} wrong cases would be right; another slip shows in “{left}”."
+        said = f"{len(mended)} of the {len(wrong)} wrong cases would be right, and not “{left}”."
         return Finding(f"own-{gain.mend.slug}-in-part", lead + said)
     return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,14 +15,16 @@ from ...worker.values import leaves
 from ..posed import Posed
 from ..problems import all_right
 from ..variants.edit import Edit
-from .flow import assigned
+from .flow import only_compared
 from .mend import text_of
 from .program import OwnProgram
 from .traced import GOES_IN, Traced
-from .way import Way, as_array, way_of
+from .way import as_array, way_of
 
 #: So many steps are tried, each with so many arrays of the way, the most alike first, of so many entries.
 STEPS, EACH, ENTRIES = 10, 6, 300
+#: Where numbers that are so many times as large, and shifted by as much, are right as well, it tells nothing.
+OTHER = 0.75
 
 
 def settled(posed: Posed, found: Traced, own: OwnProgram, another: int | None = None) -> Traced:
@@ -66,7 +68,7 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
     times = Counter(number for number, _ in noted)
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     ends = {node.value for node in ast.walk(own.tree) if isinstance(node, ast.Return)}
-    compared = _only_compared(own.tree)
+    compared = only_compared(own.tree)
     way, tried = way_of(posed, index), []
     arrays = any(np.size(leaf) > 1 for leaf in leaves(posed.expected[index].value))
     least = 2 if arrays else 1  # among all numbers of a way one often fits by chance
@@ -79,25 +81,20 @@ def put_right(posed: Posed, index: int, noted: Sequence[tuple[int, object]], own
         if way.holds(array) is not False:
             continue
         tried.append((node, array))
-    pairs = [(node, text) for node, array in tried[:STEPS] for text in _texts(way, node, array, own)]
+    pairs = [(node, other) for node, array in tried[:STEPS] for other in way.like(array)[:EACH]]
     alone = posed.part([index])
-    answered = own.calls([text for _, text in pairs], alone)
-    fits = [node for (node, _), calls in zip(pairs, answered, strict=False) if calls and all_right(alone, calls)]
-    return list(dict.fromkeys(fits))
+
+    def right(pairs: list[tuple[ast.expr, np.ndarray]]) -> list[tuple[ast.expr, np.ndarray]]:
+        answered = own.calls([_text(node, other, own) for node, other in pairs], alone)
+        return [pair for pair, calls in zip(pairs, answered, strict=False) if calls and all_right(alone, calls)]
+
+    fits = right(pairs)
+    idle = {node for node, _ in right([(node, OTHER * other + OTHER) for node, other in fits])}
+    return list(dict.fromkeys(node for node, _ in fits if node not in idle))
 
 
-def _only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
-    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
-    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
-    sides = {each for test in tests for each in (test.left, *test.comparators)}
-    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
-    elsewhere = {node.id for node in loads if node not in sides}
-    return sides | {value for name, value in assigned(tree) if value is not None and name not in elsewhere}
-
-
-def _texts(way: Way, node: ast.expr, array: np.ndarray, own: OwnProgram) -> Iterator[str]:
+def _text(node: ast.expr, other: np.ndarray, own: OwnProgram) -> str:
     """The program with other numbers in the place of a step."""
-    for other in way.like(array)[:EACH]:
-        what = ast.parse(repr(other.ravel().tolist()), mode="eval").body
-        put = ast.Attribute(ast.Name(NOTED, ast.Load()), PUT, ast.Load())
-        yield own.text(Edit(node.number, ast.Call(put, [node, what], []), "put", ""))
+    what = ast.parse(repr(other.ravel().tolist()), mode="eval").body
+    put = ast.Attribute(ast.Name(NOTED, ast.Load()), PUT, ast.Load())
+    return own.text(Edit(node.number, ast.Call(put, [node, what], []), "put", ""))

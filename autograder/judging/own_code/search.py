@@ -31,9 +31,13 @@ OPEN = ARTIFICIAL | frozenset(
 )
 #: Changes that hardly anybody forgot, and those that may make right by accident what fails in edge cases alone.
 FAR_FETCHED = frozenset(("brackets", "order-of-lines", "sides-turned"))
-BY_ACCIDENT = ARTIFICIAL | FAR_FETCHED | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor"}
+BY_ACCIDENT = (
+    ARTIFICIAL
+    | FAR_FETCHED
+    | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor", "unpack-order"}
+)
 #: What is not told as another way to mend what a likelier change mends.
-SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign"}
+SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign", "unpack-order", "function"}
 OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 25_000
@@ -66,12 +70,18 @@ def _given(alone: Posed, own: OwnProgram) -> dict[str, Any]:
 
 
 def find_mend(
-    posed: Posed, alone: Posed, own: OwnProgram, steps: int, only_sure: bool = False, near: int = 0
+    posed: Posed,
+    alone: Posed,
+    own: OwnProgram,
+    steps: int,
+    only_sure: bool = False,
+    near: int = 0,
+    chance: frozenset[str] = frozenset(),
 ) -> tuple[Mend | None, list[Tried]]:
     """The likeliest change after which every case is right, and all that were tried until it was found.
 
     only_sure: whether to look among the likeliest alone, and for none that may be right by accident.
-    near: as in `try_mends`.
+    near: as in `try_mends`. chance: changes that may make it right by accident here, and are told for want of others.
     """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     tried: list[Tried] = []
@@ -86,11 +96,13 @@ def find_mend(
                 left -= 1
                 if all(_mends(own, one.text, each) for each in posings):
                     found.append(one.mend)
-                    if one.mend.slug not in OPEN or len(found) == 2:
-                        return _either(found), tried
+                    likely = [mend for mend in found if mend.slug not in chance]
+                    if (one.mend in likely and one.mend.slug not in OPEN) or len(likely) == 2:
+                        return _either(likely), tried
         if only_sure:
             break
-    return (_either(found) if found else None), tried
+    likely = [mend for mend in found if mend.slug not in chance] or found
+    return (_either(likely) if likely else None), tried
 
 
 def _alike(found: Sequence[Mend], other: Mend) -> bool:
@@ -99,8 +111,9 @@ def _alike(found: Sequence[Mend], other: Mend) -> bool:
 
 def _either(found: Sequence[Mend]) -> Mend:
     """What is told of one change, or of two each of which makes it right, the likelier first."""
-    first, *others = sorted(found, key=lambda mend: (mend.edit.rank, mend.slug in OPEN))
+    first, *others = sorted(found, key=lambda mend: (mend.edit.rank, mend.slug in OPEN, len(mend.edits)))
     others = [other for other in others if other.edit.rank < ODD and other.slug not in SECOND_TO_NONE]
+    others = [other for other in others if not set(first.edits) <= set(other.edits)]
     if not others or first.slug not in OPEN:
         return first
     return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")

@@ -83,10 +83,18 @@ class Way:
                 return None
             alike = (other for other in self._arrays if other.size == plain.size)
             return True if any(_same(plain.ravel(), other.ravel()[None], 0.0) for other in alike) else None
+        if self._says_nothing(array, plain):  # such a one is met by chance
+            return None
         rtol = self._rtol_of(array)
-        if self._is_met(plain, rtol) and any(self._fits(plain, other, rtol) for other in self._arrays):
+        if not self._is_met(plain, rtol):
+            return False
+        if any(self._fits(plain, other, rtol) for other in self._arrays):
             return True if array.dtype.kind != "b" or self.holds_whole(array) else None
-        return None if self._says_nothing(array, plain) else False
+        return None if self._may_be_a_part(plain) else False
+
+    def _may_be_a_part(self, plain: np.ndarray) -> bool:
+        """Is there an array of which it may be a part, and that is too large to be gone through?"""
+        return any(other.size > max(LARGEST, plain.size) and other.ndim >= plain.ndim for other in self._arrays)
 
     def _is_met(self, plain: np.ndarray, rtol: float) -> bool:
         """Whether a few of these numbers occur anywhere: most that are off the way do not."""
@@ -146,6 +154,8 @@ class Way:
         if array.dtype.kind in "biu" and not (self.counts and abs(number) > SMALL):
             return None
         if number in (0.0, 0.5, 1.0, 2.0, -1.0) or not abs(number) < ENDLESS:
+            return None
+        if number.is_integer() and abs(number) <= SMALL and not self.counts:
             return None
         room = self._rtol_of(array) * abs(number) + FLOOR
         if any(abs(number - other) <= room for other in self._numbers):

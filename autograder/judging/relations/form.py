@@ -18,6 +18,18 @@ def no_return(evidence: Evidence) -> Finding | None:
     return None
 
 
+def opposite(evidence: Evidence) -> Finding | None:
+    """It says yes where no is due, and no where yes is."""
+    leaves, count = evidence.posed.exercise.leaves, len(evidence.calls)
+    if len(leaves) != 1 or leaves[0].kind != "bool" or len(evidence.failing()) < max(4, 0.8 * count):
+        return None
+    if not all(isinstance(call.value, (bool, np.bool_)) for call in evidence.calls):
+        return None
+    words = "It says the opposite of what is asked: True wherever False is due, and False wherever True is"
+    beside = count - len(evidence.failing())
+    return Finding("opposite", f"{words}, but for {beside} of {count} cases." if beside else f"{words}.")
+
+
 def swapped_results(evidence: Evidence) -> Finding | None:
     exercise = evidence.posed.exercise
     if not isinstance(exercise.returns, tuple):

@@ -19,8 +19,11 @@ EQUAL, FEWEST, OF_SIZES = 2, 3, 5
 IS_EQUAL = re.compile(r"[^\W\d]\w* = [^\W\d]\w*")
 
 
-def set_apart(evidence: Evidence) -> str:
-    """ "Right wherever n = m, and wrong wherever not.", if one feature holds in all right cases or all wrong ones."""
+def set_apart(evidence: Evidence, of_arguments: bool = False) -> str:
+    """ "Right wherever n = m, and wrong wherever not.", if one feature holds in all right cases or all wrong ones.
+
+    of_arguments: whether nothing is said of sizes, which in a design are as many as its cases.
+    """
     rows = [
         (case, problem is None)
         for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False)
@@ -34,6 +37,8 @@ def set_apart(evidence: Evidence) -> str:
     holds = [dict(features(case, names)) for case in (*right, *wrong)]
     counted = {word for case in (*right, *wrong) for word, _ in _of_counts(_counts(case, names))}
     for words in dict.fromkeys(word for found in holds for word in found):
+        if of_arguments and words in counted:
+            continue
         if few < (EQUAL if IS_EQUAL.fullmatch(words) else OF_SIZES if words in counted else FEWEST):
             continue
         values = [found.get(words) for found in holds]

@@ -18,6 +18,7 @@ from ...data import Call, Finding
 from ...worker.values import leaves
 from ..compare import Problem, same
 from ..posed import Outcome, Posed
+from ..symptoms import ON_ORDINARY
 from .compared import Compared, Results, asked_of, listed
 from .edit import LIKELY
 from .likeness import near
@@ -71,7 +72,7 @@ def _besides(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | N
             return pair
     if not unexplained:
         return of_whole(variant)
-    return Finding(variant.slug, f"On ordinary inputs it answers as if {variant.words}.")
+    return Finding(variant.slug, f"{ON_ORDINARY} as if {variant.words}.")
 
 
 def _pairs(asked: Compared) -> Pairs:
