@@ -46,19 +46,22 @@ def known_mistake(
     return Finding(best[0].slug, f"{best[0].advice} Or, which would answer the same: {best[1].advice}")
 
 
-def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None) -> bool:
-    """Does a known mistake answer otherwise than the student in a case in which both have an answer of one shape?"""
+def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int = 1) -> bool:
+    """Does a known mistake answer otherwise than the student in so many cases in which both have an answer?
+
+    Only answers of one shape are held against each other.
+    """
     if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
         return False
+    against = 0
     for case, call, mistaken in zip(posed.cases, calls, posed.mistaken(slug), strict=False):
         if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
             continue
         pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
-        if all(np.shape(one) == np.shape(other) for one, other in pairs) and not all(
-            same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs
-        ):
-            return True
-    return False
+        if not all(np.shape(one) == np.shape(other) and np.isfinite(other).all() for one, other in pairs):
+            continue  # not a number says nothing of which mistake it is
+        against += not all(same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs)
+    return against >= times
 
 
 def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:

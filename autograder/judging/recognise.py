@@ -178,7 +178,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
 def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None], core: list[int]) -> Finding | None:
     """The known mistake that answers the cases of the core so, and whether it does so elsewhere."""
     found = known_mistake(posed, calls, problems, core, strict=False)
-    if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug):
+    if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug, times=2):
         return found
     return replace(found, text=f"{ON_ORDINARY} like this: {found.text}")
 

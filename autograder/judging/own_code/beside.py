@@ -15,9 +15,8 @@ from ..relations.shapes import shapes_of_steps
 from ..symptoms import ON_ORDINARY, WEAK
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
-from .halves import TWO_THINGS
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, STOPS, TRIED
+from .traced import GOES_IN, MISSHAPES, STOPS, TRIED, TWO_THINGS
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several

@@ -111,6 +111,9 @@ class Flow:
 
     def _is_unclear(self, node: ast.expr) -> bool:
         number = getattr(node, "number", -1)
+        if isinstance(node, ast.Name) and self._now.get(number) is False:
+            value = self._value_of(node)
+            return value is not None and self._is_unclear(value)
         return self._now.get(number, True) is None and number in self._of_many
 
     def _uses(self, node: ast.expr) -> bool:

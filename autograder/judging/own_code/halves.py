@@ -26,6 +26,7 @@ from ..variants.variant import Variant
 from ..variants.words import of_whole
 from .mend import ARTIFICIAL, Mend
 from .program import Again, OwnProgram, Tried
+from .traced import TWO_THINGS
 
 #: Changes that leave a part of a program aside.
 BARRED = frozenset(("returned", "condition", *ARTIFICIAL))
@@ -42,8 +43,6 @@ KINDS = {
 }
 #: Pairs that agree in one case and are tried in all, the likeliest first; and those for which a second change is tried.
 FULLY, AGAIN = 12, 1
-
-TWO_THINGS = "Two things"
 
 Confirm = Callable[[Compared], Finding | None]
 

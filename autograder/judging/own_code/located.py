@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from ...data import Call, Finding
 from ...exercises.kit.records import Case
@@ -14,12 +16,15 @@ from ..posed import Posed
 from ..relations.form import MATERIALISES
 from ..relations.sizes import name_of
 from ..variants.compared import listed
-from .flow import Flow, assigned, chooses, keeps, shown_of
+from ..variants.edit import called
+from .flow import Flow, assigned, chooses, inputs_of, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
 from .traced import GOES_IN, MISSHAPES, STOPS, Traced
 from .way import Way, as_array, way_of
 
+#: What may be taken off before an exponential, whatever it is.
+MAXIMA = ("max", "amax")
 STEPS = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute)
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 #: What else is known of the numbers that come out; see `Way.kin`.
@@ -39,7 +44,7 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     way = way_of(posed, first)
     nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
     chosen = {name for name, value in assigned(own.tree) if chooses(value)}
-    events = [(number, _held_at(way, nodes.get(number), chosen, value)) for number, value in values]
+    events = list(_events(way, nodes, chosen, values))
     if way.counts:  # a difference is rarely what is counted: most stand for places
         less = {number for number, node in nodes.items() if isinstance(getattr(node, "op", None), ast.Sub)}
         events = [(number, None if number in less else held) for number, held in events]
@@ -187,6 +192,25 @@ def _shape(case: Case, shape: Sequence[int]) -> str:
     names = [name_of([(case, length)]) if length > 1 else "" for length in shape]
     told = [name or str(length) for name, length in zip(names, shape, strict=True)]
     return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
+
+
+def _events(
+    way: Way, nodes: Mapping[int, ast.AST], chosen: set[str], values: Sequence[tuple[int, object]]
+) -> Iterator[tuple[int, bool | None]]:
+    """Each step with whether its value occurs on the way; the maximum of a part of an array need not."""
+    latest: dict[int, np.ndarray] = {}
+    for number, value in values:
+        node, array = nodes.get(number), as_array(value)
+        held = _held_at(way, node, chosen, value)
+        if held is False and isinstance(node, ast.Call) and called(node)[0] == "maximum":
+            held = None
+        elif held is False and isinstance(node, ast.Call) and called(node)[0] in MAXIMA:
+            given = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
+            parts = [each for each in given if each.size > array.size and way.holds(each)]
+            held = None if parts and not any(way.holds_whole(each) for each in parts) else held
+        yield number, held
+        if array is not None:
+            latest[number] = array
 
 
 def _held_at(way: Way, node: ast.AST | None, chosen: set[str], value: object) -> bool | None:

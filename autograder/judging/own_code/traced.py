@@ -9,6 +9,8 @@ from ...data import Finding
 
 STOPS = "stops-there"
 MISSHAPES = "own-shape"
+#: What is told of two changes that may both be due.
+TWO_THINGS = "Two things"
 #: What is told where it is not known of all that goes into a step that it is right.
 GOES_IN = ", and at what goes into it"
 #: What is told where a step was given other numbers, and all was right.

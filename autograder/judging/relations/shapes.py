@@ -49,6 +49,8 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         text = "The list is too long or too short. Which entries belong to it, and when is it done?"
         return Finding("wrong-length", text)
     leaf = evidence.problems[failing[0]].leaf
+    if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # it has no shape to whoever wrote it
+        return None
     found = [_of_leaf(evidence, index, leaf) for index in failing if evidence.problems[index].leaf == leaf]
     if any(each.value.dtype.kind not in "biuf" for each in found):
         return None
