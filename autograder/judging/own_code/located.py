@@ -170,10 +170,21 @@ def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram)
             continue
         for number, value in own.values(posed, index):
             node, made = nodes.get(number), as_array(value)
-            if made is not None and made.shape == array.shape and isinstance(node, STEPS):
-                words = f"The first of this shape is {text_of(node)} in line {node.lineno}."
-                return Finding(MISSHAPES, words)
+            if made is None or made.shape != array.shape:
+                continue
+            begun = node if isinstance(node, STEPS) else _given_at(own.tree, node)
+            if begun is not None:
+                return Finding(MISSHAPES, f"The first of this shape is {text_of(begun)} in line {begun.lineno}.")
     return None
+
+
+def _given_at(tree: ast.FunctionDef, node: ast.AST | None) -> ast.Assign | None:
+    """Where a name among several is given its value."""
+    several = (
+        each for each in ast.walk(tree) if isinstance(each, ast.Assign) and isinstance(each.targets[0], ast.Tuple)
+    )
+    named = getattr(node, "id", None)
+    return next((one for one in several if named in [getattr(to, "id", "") for to in one.targets[0].elts]), None)
 
 
 def _meeting(case: Case, node: ast.expr, call: Call) -> str:

@@ -231,10 +231,11 @@ def _is_block(array: np.ndarray, other: np.ndarray, rtol: float) -> bool:
     if array.ndim > other.ndim or array.size < 2 or other.size > LARGEST:
         return False
     array = array.reshape((1,) * (other.ndim - array.ndim) + array.shape)
-    first = array.flat[0]
+    largest = np.nanargmax(np.where(np.isfinite(array), np.abs(array), -1.0))  # zeros are met everywhere
+    number, inside = array.flat[largest], np.unravel_index(largest, array.shape)
     with np.errstate(all="ignore"):
-        starts = np.argwhere(np.abs(other - first) <= rtol * abs(first) + FLOOR)[:PLACES]
-    for start in starts:
+        starts = np.argwhere(np.abs(other - number) <= rtol * abs(number) + FLOOR)[:PLACES] - np.array(inside)
+    for start in starts[(starts >= 0).all(axis=1)]:
         block = other[tuple(slice(at, at + size) for at, size in zip(start, array.shape, strict=True))]
         if block.shape == array.shape and _same(array.ravel(), block.reshape(1, -1), rtol):
             return True
