@@ -1,744 +1,750 @@
 """Answers to the exercises of unit 1, wrong ones and right ones, as students would write them."""
 
-import math
-from functools import reduce
-
 import numpy as np
+
+
+def _softmax(scores, axis=-1):
+    """The softmax along an axis, shifted so that no exponential overflows."""
+    powers = np.exp(scores - scores.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+_rooms = {}  # arrays that one of the answers to embed keeps from call to call
+
 
 # ------- 1.1 embed
 
 
-def embed__wrong_twelfth_one_hot_only(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Returns the one-hot vectors themselves, as wide as the vocabulary, and takes them for the embeddings."""
-    rows = np.zeros((len(tokens), E.shape[1]), dtype=E.dtype)
-    rows[np.arange(len(tokens)), tokens] = 1
-    return rows
+def embed__wrong_thirteenth_one_hot_holds_the_number(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Writes the number of the word into the one-hot vector, where a 1 would be due: row i is t times column t."""
+    n, vocab = len(tokens), E.shape[1]
+    hot = np.zeros((n, vocab))
+    hot[np.arange(n), tokens] = tokens
+    return hot @ E.T
 
 
-def embed__wrong_twelfth_order_of_vocabulary(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Goes through the vocabulary, so that the rows come in the order of the word numbers, not of the sentence."""
-    d_model, vocab = E.shape
-    picked = []
-    for word in range(vocab):
-        how_often = np.count_nonzero(tokens == word)
-        picked.extend([E[:, word]] * how_often)
-    return np.array(picked).reshape(len(tokens), d_model)
+def embed__wrong_thirteenth_every_word_once(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Gives one row per different word (in order of first appearance); due is one row per token, repeats too."""
+    seen = list(dict.fromkeys(int(t) for t in tokens))
+    return np.stack([E[:, t] for t in seen])
 
 
-def embed__wrong_twelfth_sum_so_far(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Thinks that a token stands for the sentence up to there: each row has the earlier words' embeddings added."""
-    n, vocab = tokens.size, E.shape[1]
-    seen = np.zeros((n, vocab))
-    for i, t in enumerate(tokens):
-        seen[i:, t] += 1.0
-    return seen @ E.T
+def embed__wrong_thirteenth_mixed_with_what_came_before(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Thinks that an embedding depends on its context: row i is the mean of columns of tokens 0 to i, not column i."""
+    alone = E.T[tokens]
+    so_far = np.cumsum(alone, axis=0)
+    how_many = np.arange(1, len(tokens) + 1).reshape(-1, 1)
+    return so_far / how_many
 
 
-def embed__wrong_twelfth_reshaped(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Reshapes the picked columns to (n, d_model) where they should be transposed."""
-    cols = E[:, tokens]
-    n = len(tokens)
+def embed__wrong_thirteenth_reshape_for_transpose(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Brings the picked columns to shape (n, d_model) by reshape, where a transpose is due: the entries get mixed."""
     d_model = E.shape[0]
-    return cols.reshape(n, d_model)
+    picked = E[:, tokens]
+    return picked.reshape(len(tokens), d_model)
 
 
-def embed__wrong_twelfth_counted_from_one(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Counts the words from 1, so each token gets the column before its own and word 0 gets the last one."""
-    transposed = np.ascontiguousarray(E.T)
-    return np.take(transposed, np.asarray(tokens) - 1, axis=0, mode="wrap")
-
-
-def embed__wrong_twelfth_tokens_as_columns(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Returns (d_model, n), one embedding per column, as in the other convention."""
-    return np.stack([E @ np.eye(E.shape[1])[t] for t in tokens], axis=1)
-
-
-def embed__wrong_twelfth_one_token_flat(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Squeezes the result, so an axis gets lost when there is one token or one feature."""
-    onehot = (tokens.reshape(-1, 1) == np.arange(E.shape[1])).astype(E.dtype)
-    return np.einsum("dv,nv->nd", E, onehot).squeeze()
-
-
-_desk = {}
-
-
-def embed__wrong_twelfth_one_desk_for_all(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Writes into one array that is kept between calls, so the next call of that size changes an earlier result."""
-    shape = (len(tokens), E.shape[0])
-    if shape not in _desk:
-        _desk[shape] = np.empty(shape)
-    sheet = _desk[shape]
-    for i in range(shape[0]):
-        sheet[i] = E[:, tokens[i]]
-    return sheet
-
-
-def embed__right_twelfth_flat_places(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Computes the places of all entries in the flattened E and takes them at once."""
+def embed__wrong_thirteenth_stride_of_flat_index(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Picks from the flat matrix, and steps by d_model from row to row of E, where vocab is due (square E: right)."""
     d_model, vocab = E.shape
-    place = tokens[:, None] + vocab * np.arange(d_model)[None, :]
-    return E.ravel().take(place)
+    flat = E.ravel()
+    feature = np.arange(d_model)
+    where = tokens[:, np.newaxis] + d_model * feature[np.newaxis, :]
+    return flat[where]
+
+
+def embed__wrong_thirteenth_tokens_stay_columns(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Reads that the embeddings stay columns and returns (d_model, n); due is (n, d_model), a row per token."""
+    return np.take(E, tokens, axis=1)
+
+
+def embed__wrong_thirteenth_axis_of_length_one_lost(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Squeezes the result, so that with one token or with d_model = 1 an axis gets lost, which must stay."""
+    rows = []
+    for t in tokens:
+        rows.append(E[:, t : t + 1].T)  # (1, d_model)
+    return np.array(rows).squeeze()
+
+
+def embed__wrong_thirteenth_same_array_handed_out_again(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Keeps one array per shape and fills it anew in every call, so an earlier result of that shape changes."""
+    shape = (tokens.shape[0], E.shape[0])
+    if shape not in _rooms:
+        _rooms[shape] = np.empty(shape)
+    room = _rooms[shape]
+    for i in range(shape[0]):
+        room[i] = E[:, tokens[i]]
+    return room
+
+
+def embed__right_thirteenth_by_lists_of_python(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Right: turns E into a list of its columns with zip, and looks the words up in it."""
+    columns = list(zip(*E.tolist(), strict=True))
+    sentence = [columns[t] for t in tokens.tolist()]
+    return np.array(sentence, dtype=E.dtype)
 
 
 # ------- 1.2 soft_lookup
 
 
-def _softmax(scores):
-    """The softmax along the last axis."""
-    powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return powers / powers.sum(axis=-1, keepdims=True)
+def soft_lookup__wrong_thirteenth_cosine_as_score(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Compares directions alone: scores are cosines, where plain dot products (with the lengths) are due."""
+
+    def unit(v):
+        size = np.linalg.norm(v, axis=-1, keepdims=True)
+        return v / np.where(size == 0, 1, size)
+
+    cosines = unit(keys) @ unit(query)
+    return _softmax(cosines) @ values
 
 
-def soft_lookup__wrong_twelfth_winner_takes_all(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns the value of the best key alone, as a dictionary would."""
-    best_index, best_score = 0, -math.inf
-    for index, key in enumerate(keys):
-        score = float(np.dot(key, query))
+def soft_lookup__wrong_thirteenth_scaled_by_root_of_width(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Divides the scores by the root of d_k, as one does later; here plain dot products are due."""
+    d_k = query.shape[0]
+    s = np.einsum("jd,d->j", keys, query) / np.sqrt(d_k)
+    e = np.exp(s - s.max())
+    a = e / e.sum()
+    return np.einsum("j,jv->v", a, values)
+
+
+def soft_lookup__wrong_thirteenth_only_best_key_answers(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Looks up hard, as in a dictionary: returns the value of the best key; due is the mixture of all values."""
+    best, best_score = 0, -np.inf
+    for j, key in enumerate(keys):
+        score = float(key @ query)
         if score > best_score:
-            best_index, best_score = index, score
-    return values[best_index].copy()
+            best, best_score = j, score
+    return values[best].copy()
 
 
-def soft_lookup__wrong_twelfth_shares_of_the_scores(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Makes the weights positive by a shift and divides by their sum, without any exponential."""
-    fit = keys @ query
-    above = fit - fit.min()
-    total = above.sum()
-    if total == 0:
-        return values.mean(axis=0)
-    share = above / total
-    return np.einsum("n,nv->v", share, values)
+def soft_lookup__wrong_thirteenth_sum_of_unshifted_powers(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Shifts the scores above the fraction bar and forgets it below: the weights do not sum to 1."""
+    scores = keys @ query
+    shifted = scores - np.max(scores)
+    weights = np.exp(shifted) / np.sum(np.exp(scores))
+    return weights @ values
 
 
-def soft_lookup__wrong_twelfth_by_angle(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Compares directions only: it divides each score by the length of its key."""
-
-    def fit(key):
-        length = math.sqrt(sum(entry * entry for entry in key))
-        return sum(a * b for a, b in zip(query, key)) / length if length else 0.0
-
-    scores = np.array([fit(key) for key in keys])
-    return _softmax(scores) @ values
-
-
-def soft_lookup__wrong_twelfth_streamed(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Reads pair by pair with a running maximum; when that rises the sum of weights is rescaled, the values are not."""
-    top = -np.inf
+def soft_lookup__wrong_thirteenth_running_sum_not_rescaled(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """One pass with a running maximum; when it rises the total is rescaled, but the mixture is forgotten."""
+    highest = -np.inf
     total = 0.0
     mixture = np.zeros(values.shape[1])
-    for k, v in zip(keys, values):
-        s = k @ query
-        new_top = max(top, s)
-        total = total * np.exp(top - new_top) + np.exp(s - new_top)
-        mixture = mixture + np.exp(s - new_top) * v
-        top = new_top
+    for key, value in zip(keys, values, strict=True):
+        score = np.dot(query, key)
+        if score > highest:
+            total = total * np.exp(highest - score)
+            highest = score
+        power = np.exp(score - highest)
+        total = total + power
+        mixture = mixture + power * value
     return mixture / total
 
 
-def soft_lookup__wrong_twelfth_never_by_zero(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Adds 1e-6 to the sum of the exponentials, so the weights sum to less than 1."""
-    scores = np.inner(keys, query)
-    scores = scores - np.max(scores)
-    numerators = np.exp(scores)
-    denominator = np.sum(numerators) + 1e-6
-    attention = numerators / denominator
-    return np.dot(attention, values)
-
-
-def soft_lookup__wrong_twelfth_scaled(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Divides the scores by the square root of d_k, where plain dot products are asked for."""
-    d_k = query.shape[0]
-    logits = np.matmul(keys, query[:, np.newaxis])[:, 0] / np.sqrt(d_k)
-    return (_softmax(logits)[:, np.newaxis] * values).sum(axis=0)
-
-
-def soft_lookup__wrong_twelfth_kept_in_range(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Clips the scores to ±700 against overflow, so scores beyond that count as equal."""
+def soft_lookup__wrong_thirteenth_clips_scores(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Reads the trap as a call to cut scores off at -700 and 700, where a shift is due: large ones become equal."""
     scores = np.clip(keys @ query, -700.0, 700.0)
-    e = np.exp(scores - 350.0) if scores.max() > 350 else np.exp(scores)
-    return (e / e.sum()) @ values
+    powers = np.exp(scores)
+    return (powers / powers.sum()) @ values
 
 
-def soft_lookup__wrong_twelfth_in_the_keys(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Multiplies the query into the keys in place, and so changes its input."""
+def soft_lookup__wrong_thirteenth_shift_by_the_mean(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Shifts by the mean of the scores, so scores far from each other still overflow; due is a shift by the largest."""
+    match = np.array([query @ k for k in keys])
+    match = match - match.mean()
+    power = np.exp(match)
+    share = power / power.sum()
+    return (share[:, None] * values).sum(axis=0)
+
+
+def soft_lookup__wrong_thirteenth_keys_overwritten(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Multiplies the keys by the query in place: the result is right, but the input keys are changed."""
     keys *= query
-    s = keys.sum(axis=1)
-    a = np.exp(s - s.max())
-    a /= a.sum()
-    return a @ values
+    scores = keys.sum(axis=1)
+    scores -= scores.max()
+    weights = np.exp(scores)
+    weights /= weights.sum()
+    return weights @ values
 
 
-def _merge(scores, values):
-    """Largest score, sum of the exponentials below it, and mean value of a run of pairs."""
-    if len(scores) == 1:
-        return scores[0], 1.0, values[0] * 1.0
-    half = len(scores) // 2
-    top_a, sum_a, mean_a = _merge(scores[:half], values[:half])
-    top_b, sum_b, mean_b = _merge(scores[half:], values[half:])
-    top = max(top_a, top_b)
-    part_a, part_b = sum_a * math.exp(top_a - top), sum_b * math.exp(top_b - top)
-    total = part_a + part_b
-    return top, total, (part_a / total) * mean_a + (part_b / total) * mean_b
-
-
-def soft_lookup__right_twelfth_halves_merged(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Looks up both halves of the table by itself and merges the two results by their sums."""
-    return _merge(keys @ query, values)[2]
+def soft_lookup__right_thirteenth_by_ratios_of_pairs(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Right: the weight of j is 1 / sum over l of exp(s_l - s_j), where an overflow gives 0, as it should."""
+    s = (keys @ query).astype(np.float64)
+    with np.errstate(over="ignore"):
+        rivals = np.exp(s[:, None] - s[None, :]).sum(axis=0)
+    return values.T @ (1.0 / rivals)
 
 
 # ------- 1.3 project_qkv
 
 
-def project_qkv__wrong_twelfth_onto_the_columns(
+def project_qkv__wrong_thirteenth_values_already_mixed(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Takes projection in the geometric sense: coefficients of the tokens in the column space of the weights."""
-
-    def project(W):
-        return X @ np.linalg.pinv(W).T
-
-    return project(W_Q), project(W_K), project(W_V)
+    """Goes on to the lookup and returns its output A V as third array; due is V itself, X @ W_V."""
+    Q, K = X @ W_Q, X @ W_K
+    A = _softmax(Q @ K.T, axis=1)
+    return Q, K, A @ (X @ W_V)
 
 
-def project_qkv__wrong_twelfth_values_after_lookup(
+def project_qkv__wrong_thirteenth_projection_as_in_geometry(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns as values what the tokens hear after the whole lookup, already mixed by attention."""
-    queries = X @ W_Q
-    keys = X @ W_K
-    scores = queries @ keys.T
-    values = _softmax(scores) @ (X @ W_V)
+    """Takes 'projection' from geometry: coordinates of the token's orthogonal projection onto the columns of W.
+
+    Due is just the product X @ W.
+    """
+
+    def onto(W):
+        return (np.linalg.pinv(W) @ X.T).T
+
+    return onto(W_Q), onto(W_K), onto(W_V)
+
+
+def project_qkv__wrong_thirteenth_keys_and_values_of_the_others(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Makes keys and values of row i from the sum of all other tokens; due is: from the same token as the query."""
+    everybody = X.sum(axis=0, keepdims=True)
+    others = everybody - X
+    queries = np.matmul(X, W_Q)
+    keys = np.matmul(others, W_K)
+    values = np.matmul(others, W_V)
     return queries, keys, values
 
 
-def project_qkv__wrong_twelfth_last_token_asks(
+def project_qkv__wrong_thirteenth_order_of_the_tuple(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Thinks that one word asks for all: every row of Q is the query of the last token."""
-    n = X.shape[0]
-    asking = np.repeat(X[-1:], n, axis=0)
-    return np.matmul(asking, W_Q), np.matmul(X, W_K), np.matmul(X, W_V)
+    """Returns (Q, V, K); due is (Q, K, V)."""
+    made = {name: X.dot(W) for name, W in (("q", W_Q), ("v", W_V), ("k", W_K))}
+    return tuple(made.values())
 
 
-def project_qkv__wrong_twelfth_late_binding(
+def project_qkv__wrong_thirteenth_loop_over_width_of_keys(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Makes three functions in a loop that all see the last weights, so Q, K and V are all X @ W_V."""
-    maps = [lambda token: token @ W for W in (W_Q, W_K, W_V)]
-    return tuple(np.array([f(row) for row in X]) for f in maps)
-
-
-def project_qkv__wrong_twelfth_by_alphabet(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sorts the names before it returns the parts, so they come as K, Q, V."""
-    weights = {"Q": W_Q, "K": W_K, "V": W_V}
-    made = {}
-    for name, W in weights.items():
-        made[name] = np.einsum("nm,mk->nk", X, W)
-    return tuple(made[name] for name in sorted(made))
-
-
-def project_qkv__wrong_twelfth_one_column_each(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns one column per token, shapes (d_k, n) and (d_v, n), as in texts with tokens as columns."""
-    return W_Q.T @ X.T, W_K.T @ X.T, W_V.T @ X.T
-
-
-def project_qkv__wrong_twelfth_three_equal_parts(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Makes all in one product and cuts it in three equal parts, which is wrong where d_v is not d_k."""
-    all_at_once = X @ np.hstack((W_Q, W_K, W_V))
-    Q, K, V = np.array_split(all_at_once, 3, axis=1)
+    """Fills the columns of V in the loop over d_k, so columns from d_k on stay 0; due is a loop over d_v."""
+    n, d_k, d_v = X.shape[0], W_Q.shape[1], W_V.shape[1]
+    Q = np.zeros((n, d_k))
+    K = np.zeros((n, d_k))
+    V = np.zeros((n, d_v))
+    for column in range(d_k):
+        Q[:, column] = X @ W_Q[:, column]
+        K[:, column] = X @ W_K[:, column]
+        if column < d_v:
+            V[:, column] = X @ W_V[:, column]
     return Q, K, V
 
 
-def project_qkv__wrong_twelfth_half_the_digits(
+def project_qkv__wrong_thirteenth_one_array_for_the_tuple(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Computes and returns float32, where float64 has to stay float64."""
-    tokens = X.astype(np.float32)
-    result = []
+    """Reads 'return them as one' and sets the three side by side in one array; due is a tuple of three arrays."""
+    return np.concatenate([X @ W_Q, X @ W_K, X @ W_V], axis=1)
+
+
+def project_qkv__wrong_thirteenth_three_equal_parts(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One product with all weights side by side, cut into thirds: wrong where d_v differs from d_k, as it may."""
+    fused = X @ np.hstack((W_Q, W_K, W_V))
+    third = fused.shape[1] // 3
+    return fused[:, :third].copy(), fused[:, third : 2 * third].copy(), fused[:, 2 * third :].copy()
+
+
+def project_qkv__wrong_thirteenth_float32_to_save_memory(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Computes in float32; due is that float64 stays float64."""
+    small = X.astype(np.float32)
+    return tuple(small @ W.astype(np.float32) for W in (W_Q, W_K, W_V))
+
+
+def project_qkv__right_thirteenth_by_outer_products(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right: adds up, feature by feature of the model, the outer product of a column of X and a row of W."""
+    answers = []
     for W in (W_Q, W_K, W_V):
-        result.append(tokens @ W.astype(np.float32))
-    return result[0], result[1], result[2]
-
-
-def project_qkv__right_twelfth_cut_where_they_end(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adds up one outer product per feature of the model, for all three at once, and cuts them by their widths."""
-    W = np.concatenate([W_Q, W_K, W_V], axis=1)
-    total = sum(np.multiply.outer(feature, row) for feature, row in zip(X.T, W))
-    d_k = W_Q.shape[1]
-    return total[:, :d_k].copy(), total[:, d_k : 2 * d_k].copy(), total[:, 2 * d_k :].copy()
+        total = np.zeros((X.shape[0], W.shape[1]))
+        for column, row in zip(X.T, W, strict=True):
+            total += np.multiply.outer(column, row)
+        answers.append(total)
+    q, k, v = answers
+    return q, k, v
 
 
 # ------- 1.4 project_token
 
 
-def project_token__wrong_twelfth_transposed_again(
+def project_token__wrong_thirteenth_reshape_as_translation(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Transposes the weights to translate, though they are made for columns already; only square ones fit."""
-    W_Q, W_K, W_V = W_Q.transpose(), W_K.transpose(), W_V.transpose()
-    return W_Q @ x, W_K @ x, W_V @ x
-
-
-def project_token__wrong_twelfth_of_length_one(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Thinks that only the direction of a token counts, and divides it by its length first."""
-    length = np.sqrt(np.sum(np.square(x)))
-    direction = x / length if length > 0 else x
-    return tuple(np.dot(W, direction) for W in (W_Q, W_K, W_V))
-
-
-def project_token__wrong_twelfth_value_by_score(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Multiplies the value by the token's own score, a step that belongs to the lookup."""
-    q = np.array([row @ x for row in W_Q])
-    k = np.array([row @ x for row in W_K])
-    score = q @ k
-    v = np.array([score * (row @ x) for row in W_V])
+    """Brings the weights to the row convention by reshape, thinking that it transposes; due is W @ x, or x @ W.T."""
+    d_model = x.shape[0]
+    q = x @ W_Q.reshape(d_model, -1)
+    k = x @ W_K.reshape(d_model, -1)
+    v = x @ W_V.reshape(d_model, -1)
     return q, k, v
 
 
-def project_token__wrong_twelfth_running_total(
+def project_token__wrong_thirteenth_value_times_own_score(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Does not set the sum back to 0 between rows, so every entry has the ones above it added."""
-
-    def times(W, x):
-        out = np.zeros(W.shape[0])
-        total = 0.0
-        for i in range(W.shape[0]):
-            for j in range(W.shape[1]):
-                total += W[i, j] * x[j]
-            out[i] = total
-        return out
-
-    return times(W_Q, x), times(W_K, x), times(W_V, x)
+    """Makes the value as loud as the token's own query fits its own key (times q . k); due is W_V @ x alone."""
+    q = np.dot(W_Q, x)
+    k = np.dot(W_K, x)
+    loudness = q @ k
+    return q, k, loudness * np.dot(W_V, x)
 
 
-def project_token__wrong_twelfth_key_of_the_query(
+def project_token__wrong_thirteenth_token_made_length_one(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Uses W_Q a second time where W_K belongs, so the key is the query."""
-    query = np.einsum("hm,m->h", W_Q, x)
-    key = np.einsum("hm,m->h", W_Q, x)
-    value = np.einsum("vm,m->v", W_V, x)
+    """Divides the token by its length first, as if only its direction told something; due is x as it is."""
+    length = np.sqrt(np.sum(x * x))
+    direction = x / length if length > 0 else x
+    return tuple(np.matmul(W, direction) for W in (W_Q, W_K, W_V))
+
+
+def project_token__wrong_thirteenth_key_before_query(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Unpacks in another order than it computes, so that key and query are exchanged in the result."""
+    everything = [np.einsum("hm,m->h", W, x) for W in (W_Q, W_K, W_V)]
+    key, query, value = everything
     return query, key, value
 
 
-def project_token__wrong_twelfth_two_axes(
+def project_token__wrong_thirteenth_total_not_reset(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Takes the word column for a second axis, and returns shapes (d_head, 1), (d_head, 1) and (d_v, 1)."""
+    """Forgets to set the total back to 0 before each row of the weights, so the entries are running sums."""
+
+    def product(W):
+        out = np.empty(W.shape[0])
+        total = 0.0
+        for h in range(W.shape[0]):
+            for m in range(W.shape[1]):
+                total += W[h, m] * x[m]
+            out[h] = total
+        return out
+
+    return product(W_Q), product(W_K), product(W_V)
+
+
+def project_token__wrong_thirteenth_columns_with_two_axes(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Reads 'a column' as an array of shape (d, 1) and returns such ones; due are arrays with one axis."""
     column = x[:, np.newaxis]
-    return np.matmul(W_Q, column), np.matmul(W_K, column), np.matmul(W_V, column)
+    return W_Q @ column, W_K @ column, W_V @ column
 
 
-def project_token__wrong_twelfth_in_step(
+def project_token__wrong_thirteenth_head_of_width_one(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Goes through the rows of the three matrices in step, and stops with the shortest where d_v is not d_head."""
-    q, k, v = [], [], []
-    for row_q, row_k, row_v in zip(W_Q, W_K, W_V):
-        q.append(np.sum(row_q * x))
-        k.append(np.sum(row_k * x))
-        v.append(np.sum(row_v * x))
-    return np.array(q), np.array(k), np.array(v)
+    """Squeezes the weights, so that a single row gives a bare number; due is shape (1,)."""
+    # np.dot of a vector with a number scales it: that serves d_model = 1
+    token = np.squeeze(x)
+    wq, wk, wv = np.squeeze(W_Q), np.squeeze(W_K), np.squeeze(W_V)
+    return np.dot(wq, token), np.dot(wk, token), np.dot(wv, token)
 
 
-def project_token__wrong_twelfth_weights_used_up(
+def project_token__wrong_thirteenth_shape_of_token_changed(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Multiplies the token into the weights in place, and so changes its inputs."""
-    results = []
-    for W in [W_Q, W_K, W_V]:
-        np.multiply(W, x, out=W)
-        results.append(np.add.reduce(W, axis=1))
-    return tuple(results)
+    """Makes x itself a column by setting its shape in place: results right, but the input has two axes afterwards."""
+    x.shape = (x.size, 1)
+    q, k, v = (W @ x for W in (W_Q, W_K, W_V))
+    return q.ravel(), k.ravel(), v.ravel()
 
 
-def project_token__right_twelfth_columns_added(
+def project_token__right_thirteenth_by_one_tall_matrix(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adds up the columns of each matrix, each times its entry of the token, by reduce."""
-
-    def mix(W):
-        return reduce(np.add, (entry * column for entry, column in zip(x, W.T)))
-
-    return mix(W_Q), mix(W_K), mix(W_V)
+    """Right: sets the weights on top of each other, scales their columns by x, adds along the rows, and cuts."""
+    tall = np.vstack((W_Q, W_K, W_V))
+    sums = (tall * x).sum(axis=1)
+    first = W_Q.shape[0]
+    second = first + W_K.shape[0]
+    return sums[:first], sums[first:second], sums[second:]
 
 
 # ------- 1.5 low_rank_value
 
 
-def low_rank_value__wrong_twelfth_up_undoes_down(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Thinks that going up undoes going down: it uses the pseudoinverse of the down factor, not the up factor."""
-    narrow = X @ W_V_down
-    back = np.linalg.pinv(W_V_down)
-    return narrow @ back
+def low_rank_value__wrong_thirteenth_relu_in_between(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Sets negative numbers between the factors to 0, as in a small network; due is nothing in between."""
+    hidden = np.maximum(X @ W_V_down, 0)
+    return hidden @ W_V_up
 
 
-def low_rank_value__wrong_twelfth_only_positive(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Sets negative numbers between the two factors to 0, as a feed-forward layer would."""
+def low_rank_value__wrong_thirteenth_up_undoes_down(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Thinks that the way up is the way down backwards and uses the transpose of W_V_down; due is W_V_up."""
+    narrow = np.einsum("nm,mh->nh", X, W_V_down)
+    return np.einsum("nh,mh->nm", narrow, W_V_down)
+
+
+def low_rank_value__wrong_thirteenth_message_added_to_token(
+    X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
+) -> np.ndarray:
+    """Adds the message to the token's vector at once, X + message; due is the message alone."""
+    messages = X @ W_V_down @ W_V_up
+    return X + messages
+
+
+def low_rank_value__wrong_thirteenth_square_map_transposed(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Builds the square map as up.T @ down.T, which fits in shape and is the transpose of the one that is due."""
+    value_map = W_V_up.T @ W_V_down.T  # (d_model, d_model)
+    return np.matmul(X, value_map)
+
+
+def low_rank_value__wrong_thirteenth_last_feature_left_out(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Adds up the features of the head in a loop that ends one too early; all d_head of them are due."""
     n, d_model = X.shape
-    out = np.zeros((n, W_V_up.shape[1]))
-    for i in range(n):
-        hidden = np.zeros(W_V_down.shape[1])
-        for h in range(W_V_down.shape[1]):
-            hidden[h] = max(0.0, X[i] @ W_V_down[:, h])
-        out[i] = hidden @ W_V_up
+    d_head = W_V_down.shape[1]
+    out = np.zeros((n, d_model))
+    h = 0
+    while h < d_head - 1:
+        strength = X @ W_V_down[:, h]
+        out += strength[:, None] * W_V_up[h][None, :]
+        h += 1
     return out
 
 
-def low_rank_value__wrong_twelfth_message_added(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Adds the message to the tokens already, where the map alone is asked for."""
-    message = np.linalg.multi_dot([X, W_V_down, W_V_up])
-    return np.add(X, message)
+def low_rank_value__wrong_thirteenth_result_with_tokens_as_columns(
+    X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
+) -> np.ndarray:
+    """Follows section 4 and lets the weights act from the left: returns (d_model, n); due is (n, d_model)."""
+    columns = X.T
+    down = W_V_down.T @ columns
+    return W_V_up.T @ down
 
 
-def low_rank_value__wrong_twelfth_factors_swapped(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Goes down by the transpose of the up factor and up by the transpose of the down factor."""
-    return (W_V_down @ W_V_up @ X.T).T
-
-
-def low_rank_value__wrong_twelfth_letter(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Names the wrong letter after the arrow of einsum: it keeps the axis of X and sums the axis of the up factor."""
-    return np.einsum("nd,dh,he->nd", X, W_V_down, W_V_up)
-
-
-def low_rank_value__wrong_twelfth_the_map_itself(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Returns the value map as one matrix, (d_model, d_model), and does not apply it to the tokens."""
+def low_rank_value__wrong_thirteenth_where_head_is_wide(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Takes the cheaper order, and where d_head is larger than d_model multiplies X by the transposed square map."""
     d_model, d_head = W_V_down.shape
-    W_V = np.zeros((d_model, d_model))
-    for h in range(d_head):
-        W_V += np.outer(W_V_down[:, h], W_V_up[h, :])
-    return W_V
+    if d_head > d_model:  # cheaper to make the square matrix first
+        square = np.zeros((d_model, d_model))
+        for h in range(d_head):
+            square += np.outer(W_V_up[h], W_V_down[:, h])
+        return X @ square
+    return (X @ W_V_down) @ W_V_up
 
 
-def low_rank_value__wrong_twelfth_thin_squeezed(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Squeezes the middle, so an axis gets lost when there is one token, or is missing when a head is one wide."""
-    middle = np.squeeze(np.dot(X, W_V_down))
-    result = np.dot(middle, W_V_up)
-    return result
+def low_rank_value__wrong_thirteenth_result_written_into_tokens(
+    X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
+) -> np.ndarray:
+    """Writes the result into X, since it has the same shape: right numbers, but the input is changed."""
+    down = np.dot(X, W_V_down)
+    np.matmul(down, W_V_up, out=X)
+    return X
 
 
-_maps = {}
-
-
-def low_rank_value__wrong_twelfth_map_kept(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Keeps the product of the factors for their shape, so a later call with other weights gets the old ones."""
-    if W_V_down.shape not in _maps:
-        _maps[W_V_down.shape] = W_V_down @ W_V_up
-    return X @ _maps[W_V_down.shape]
-
-
-def low_rank_value__right_twelfth_from_the_right(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
-    """Factors the down matrix once more, by QR, and contracts the rest from the right by tensordot."""
-    basis, triangle = np.linalg.qr(W_V_down)
-    lifted = np.tensordot(triangle, W_V_up, axes=(1, 0))
-    return np.tensordot(np.tensordot(X, basis, axes=([1], [0])), lifted, axes=([1], [0]))
+def low_rank_value__right_thirteenth_by_multi_dot(X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray) -> np.ndarray:
+    """Right: lets NumPy choose the order of the two products."""
+    return np.linalg.multi_dot([X, W_V_down, W_V_up])
 
 
 # ------- 1.6 attention_parameters
 
 
-def attention_parameters__wrong_twelfth_three_matrices(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Counts one matrix for the values, three in each head, and forgets the way up."""
-    kinds = ("query", "key", "value")
-    return sum(d_model * d_head for _ in kinds) * n_heads * n_layers
+def attention_parameters__wrong_thirteenth_heads_share_the_width(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Thinks that the heads always share out d_model: 4 d_model^2 a layer; due is d_head * n_heads as given."""
+    per_layer = 4 * d_model * d_model
+    return per_layer * n_layers
 
 
-def attention_parameters__wrong_twelfth_square_value(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Takes the value map for one square matrix, d_model by d_model, as if it were not factored."""
+def attention_parameters__wrong_thirteenth_value_map_square(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Counts the value map as one square matrix, d_model^2 a head; due are two thin factors."""
     query = key = d_model * d_head
     value = d_model**2
     head = query + key + value
-    layer = n_heads * head
-    return n_layers * layer
+    return head * n_heads * n_layers
 
 
-def attention_parameters__wrong_twelfth_heads_share_the_width(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Thinks that the heads always share the width of the model: four square matrices in each layer."""
-    model = 0
-    for _ in range(n_layers):
-        for _matrix in "QKVO":
-            model += d_model * d_model
-    return model
+def attention_parameters__wrong_thirteenth_one_way_up_per_layer(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Counts three matrices a head and a single value-up matrix a layer, shared by all heads; due is one per head."""
+    matrix = d_model * d_head
+    layer = matrix * 3 * n_heads + matrix
+    return sum(layer for _ in range(n_layers))
 
 
-def attention_parameters__wrong_twelfth_overwritten(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Sets the layer's count anew for every head where it should add, so one head is counted per layer."""
+def attention_parameters__wrong_thirteenth_heads_squared(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Multiplies by n_heads twice, where the second time n_layers is due (with 96 and 96 one does not see it)."""
+    in_a_head = 4 * d_head * d_model
+    in_a_layer = n_heads * in_a_head
+    in_the_model = n_heads * in_a_layer
+    return in_the_model
+
+
+def attention_parameters__wrong_thirteenth_layer_count_not_reset(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Forgets to set the count of a layer back to 0: layer l is counted l + 1 times, where once is due."""
     total = 0
-    for layer in range(n_layers):
-        in_layer = 0
-        for head in range(n_heads):
-            in_head = 0
-            in_head += d_model * d_head  # query
-            in_head += d_model * d_head  # key
-            in_head += d_model * d_head  # value down
-            in_head += d_head * d_model  # value up
-            in_layer = in_head
-        total += in_layer
+    this_layer = 0
+    for _ in range(n_layers):
+        this_layer += n_heads * (d_model * d_head + d_model * d_head + d_model * d_head + d_head * d_model)
+        total += this_layer
     return total
 
 
-def attention_parameters__wrong_twelfth_value_twice_twice(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Doubles the down and up matrices once more after counting both, so a head has six matrices."""
-    matrix = d_model * d_head
-    asking = 2 * matrix
-    saying = matrix + matrix
-    return (asking + 2 * saying) * n_heads * n_layers
-
-
-def attention_parameters__wrong_twelfth_heads_of_the_model(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Reads n_heads as the number of heads in the whole model and so leaves the layers out."""
+def attention_parameters__wrong_thirteenth_biases_counted(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Overlooks 'no biases': adds d_head for each of query, key and value-down, and d_model for value-up."""
     shapes = [(d_model, d_head)] * 3 + [(d_head, d_model)]
-    per_head = sum(math.prod(shape) for shape in shapes)
-    return per_head * n_heads
+    one_head = sum(n_in * n_out + n_out for n_in, n_out in shapes)
+    return n_layers * n_heads * one_head
 
 
-def attention_parameters__wrong_twelfth_back_from_float(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Multiplies floats and rounds at the end, so the last digits of large counts are lost."""
-    sizes = np.array([4, d_model, d_head, n_heads, n_layers], dtype=float)
-    return int(np.rint(np.prod(sizes)))
+def attention_parameters__wrong_thirteenth_overflow_of_int64(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Multiplies in int64, which runs over from 2^63 on; due is an exact count at any size."""
+    factors = np.array([4, d_model, d_head, n_heads, n_layers], dtype=np.int64)
+    return int(np.prod(factors))
 
 
-def attention_parameters__wrong_twelfth_with_biases(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Counts biases, too, one for each output of a matrix."""
-
-    def linear(n_in, n_out):
-        return n_in * n_out + n_out
-
-    head = 3 * linear(d_model, d_head) + linear(d_head, d_model)
-    return n_layers * n_heads * head
+def attention_parameters__wrong_thirteenth_float_returned(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Counts the down and up halves as 2 / 0.5 matrices, which makes a float of the result; due is an int."""
+    halves = 2 / 0.5
+    return halves * d_model * d_head * n_heads * n_layers
 
 
-def attention_parameters__right_twelfth_by_doubling(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
-    """Multiplies by halving and doubling, as peasants did, and shifts by two for the four matrices."""
+def attention_parameters__right_thirteenth_by_doubling_and_adding(d_model: int, d_head: int, n_heads: int, n_layers: int) -> int:
+    """Right: multiplies by doubling and adding whole numbers of Python, the old way."""
 
     def times(a, b):
-        product = 0
-        while a:
-            if a & 1:
-                product += b
-            a >>= 1
-            b <<= 1
-        return product
+        result = 0
+        while b:
+            if b & 1:
+                result += a
+            a, b = a << 1, b >> 1
+        return result
 
-    return reduce(times, map(int, (n_layers, n_heads, d_head, d_model))) << 2
+    one_matrix = times(int(d_model), int(d_head))
+    one_layer = times(one_matrix << 2, int(n_heads))
+    return times(one_layer, int(n_layers))
 
 
 # ------- 1.7 pointing_weights
 
 
-def pointing_weights__wrong_twelfth_on_a_line(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the keys on a straight line, (1, j), where only the two ends can have the largest score."""
+def pointing_weights__wrong_thirteenth_keys_on_a_line(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Puts key j at (j, 1) and the query at its target's place, as if the nearest key won.
+
+    A dot product is largest at an end of the line; keys are due of which each can win, as on a circle.
+    """
+    n = X.shape[0]
+    place = np.arange(n, dtype=float)
+    keys = np.stack([place, np.ones(n)], axis=1)
+    queries = 10 * keys[target]
+    inverse = np.linalg.pinv(X)
+    return inverse @ queries, inverse @ keys
+
+
+def pointing_weights__wrong_thirteenth_who_looks_at_whom(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Gives the target's place to the key and the own place to the query, so row i finds the token whose target is i.
+
+    Due is the own place for the key and the target's place for the query.
+    """
     n = len(X)
-    place = np.arange(n) - (n - 1) / 2
-    keys = np.stack([np.ones(n), place], axis=1)
-    queries = 20.0 * keys[target]
-    solve = np.linalg.pinv(X)
-    return solve @ queries, solve @ keys
-
-
-def pointing_weights__wrong_twelfth_transpose_inverts(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes the transpose of X for its inverse, which holds for rows of length 1 at right angles only."""
-    n = X.shape[0]
     angle = 2 * np.pi * np.arange(n) / n
-    circle = np.array([np.cos(angle), np.sin(angle)])
-    W_K = (circle @ X).T
-    W_Q = 100 * (circle[:, target] @ X).T
+    corner = np.column_stack((np.cos(angle), np.sin(angle)))
+    W_Q = np.linalg.lstsq(X, 200 * corner, rcond=None)[0]
+    W_K = np.linalg.lstsq(X, corner[target], rcond=None)[0]
     return W_Q, W_K
 
 
-def pointing_weights__wrong_twelfth_who_looks(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Confuses who looks with who is looked at: token target[i] gets the query for key i."""
+def pointing_weights__wrong_thirteenth_own_key_fits_best(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Takes any keys (two features of X) and long queries along the target's key, thinking that nothing fits better.
+
+    A longer key in a near direction does; keys are due of which none lies inside the others.
+    """
+    W_K = np.eye(X.shape[1], 2)
+    K = X @ W_K
+    wanted = 500.0 * K[target]
+    W_Q = X.T @ np.linalg.solve(X @ X.T, wanted)
+    return W_Q, W_K
+
+
+def pointing_weights__wrong_thirteenth_circle_closed(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Uses linspace with the end of the circle, so the first and the last key are the same; due is without it."""
+    n = X.shape[0]
+    phi = np.linspace(0.0, 2 * np.pi, n)
+    K = np.array([[np.cos(p), np.sin(p)] for p in phi])
+    Q = 300.0 * np.array([K[t] for t in target])
+    P = np.linalg.pinv(X)
+    return P @ Q, P @ K
+
+
+def pointing_weights__wrong_thirteenth_angle_by_width_of_model(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Divides the circle by d_model in place of n, so that keys stand too close where d_model is much larger than n."""
     n, d_model = X.shape
-    K = np.exp(2j * np.pi * np.arange(n) / n).view(float).reshape(n, 2)
+    step = 2 * np.pi / d_model
+    on_circle = np.exp(1j * step * np.arange(n))
+    keys = np.stack([on_circle.real, on_circle.imag], axis=-1)
+    scale = 150
+    both = np.concatenate([scale * keys[target], keys], axis=1)
+    weights, *_ = np.linalg.lstsq(X, both, rcond=None)
+    return weights[:, :2].copy(), weights[:, 2:].copy()
+
+
+def pointing_weights__wrong_thirteenth_rows_taken_as_orthonormal(
+    X: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Reads 'linearly independent' as orthonormal and uses X.T as inverse; due is a solution of X @ W = wanted."""
+    n = X.shape[0]
+    t = 2 * np.pi * np.arange(n) / n
+    ring = np.vstack([np.cos(t), np.sin(t)]).T
+    return X.T @ (100 * ring)[target], X.T @ ring
+
+
+def pointing_weights__wrong_thirteenth_where_targets_are_shared(
+    X: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Queries go around the circle, and each target's key is put on its asker's place.
+
+    With two askers of one target the last one has it, and the other misses; due is a key that all askers find.
+    """
+    n = X.shape[0]
     Q = np.zeros((n, 2))
-    for i in range(n):
-        Q[target[i]] = 80 * K[i]
-    W_Q, *_ = np.linalg.lstsq(X, Q, rcond=None)
-    W_K, *_ = np.linalg.lstsq(X, K, rcond=None)
-    return W_Q, W_K
+    K = np.zeros((n, 2))
+    for asker in range(n):
+        a = 2 * np.pi * asker / n
+        Q[asker] = np.cos(a), np.sin(a)
+        K[target[asker]] = Q[asker]
+    plus = np.linalg.pinv(X)
+    return plus @ (250 * Q), plus @ K
 
 
-def pointing_weights__wrong_twelfth_all_the_way_round(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Spreads the angles from 0 to 2π with both ends, so the first and the last key are the same."""
-    turns = np.linspace(0, 2 * np.pi, num=X.shape[0])
-    K = np.column_stack((np.cos(turns), np.sin(turns)))
-    Q = 200.0 * K[target]
-    gram = X @ X.T
-    return X.T @ np.linalg.solve(gram, Q), X.T @ np.linalg.solve(gram, K)
-
-
-def pointing_weights__wrong_twelfth_too_soft(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Makes the queries 10 long, which is enough for a few tokens and too little for sixteen."""
-    n = X.shape[0]
-    keys = np.array([[math.sin(2 * math.pi * j / n), math.cos(2 * math.pi * j / n)] for j in range(n)])
-    queries = np.array([10 * keys[t] for t in target])
-    both = np.linalg.pinv(X) @ np.hstack([queries, keys])
-    return both[:, :2], both[:, 2:]
-
-
-def pointing_weights__wrong_twelfth_queries_and_keys(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the queries and keys, (n, 2), not the weights that make them; that fits the identity only."""
-    n = X.shape[0]
-    j = np.arange(n, dtype=float)
-    K = np.c_[j, -(j**2)]
-    Q = 5 * np.c_[2 * j, np.ones(n)][target]
-    return Q, K
-
-
-def pointing_weights__wrong_twelfth_alone(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Divides by the distance of the nearest rival, which is 0 with a single token, so the weights are NaN."""
-    n = X.shape[0]
-    step = 2 * np.pi / n
-    gap = 1 - np.cos(step)
-    with np.errstate(all="ignore"):
-        sharpness = np.log(9 * n) / gap
-        K = np.stack([np.cos(step * np.arange(n)), np.sin(step * np.arange(n))], axis=-1)
-        Q = sharpness * K[target]
-        basis, triangle = np.linalg.qr(X.T)
-        back = basis @ np.linalg.inv(triangle).T
-        return back @ Q, back @ K
-
-
-def pointing_weights__wrong_twelfth_by_chance(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Begins the circle at a random angle, so two calls give different weights."""
+def pointing_weights__wrong_thirteenth_circle_turned_at_random(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Starts the circle at a random angle: it points right, but the weights differ from call to call."""
     n = X.shape[0]
     start = np.random.uniform(0, 2 * np.pi)
-    angles = start + np.arange(n) * (2 * np.pi / n)
-    on_circle = np.array([np.cos(angles), np.sin(angles)]).T
-    U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    X_plus = Vt.T @ np.diag(1 / s) @ U.T
-    return X_plus @ (150 * on_circle[target]), X_plus @ on_circle
+    angles = start + 2 * np.pi * np.arange(n) / n
+    keys = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    W_K = np.linalg.pinv(X) @ keys
+    W_Q = np.linalg.pinv(X) @ (120 * keys[target])
+    return W_Q, W_K
 
 
-def pointing_weights__right_twelfth_parabola(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Puts the keys on a parabola, so a score falls with the squared distance from the target, and solves by QR."""
+def pointing_weights__right_thirteenth_by_a_parabola(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Right: keys (j, -j^2 / 2) and queries c (t, 1), so scores are -c (j - t)^2 / 2 plus a constant per row."""
     n = X.shape[0]
-    at = np.arange(n) - (n - 1) / 2
-    keys = np.stack([at, at**2], axis=1)
-    queries = 5.0 * np.stack([2 * at[target], -np.ones(n)], axis=1)
-    basis, triangle = np.linalg.qr(X.T)
-    return basis @ np.linalg.solve(triangle.T, queries), basis @ np.linalg.solve(triangle.T, keys)
+    j = np.arange(n) - (n - 1) / 2
+    K = np.stack([j, -(j**2) / 2], axis=1)
+    Q = 12 * np.stack([j[target], np.ones(n)], axis=1)
+    # the rows of X are independent: X.T = B R, so X W = R.T B.T W, and W = B (R.T)^-1 wanted
+    B, R = np.linalg.qr(X.T)
+    return B @ np.linalg.solve(R.T, Q), B @ np.linalg.solve(R.T, K)
 
 
 # ------- 1.8 linear_memory
 
 
-def linear_memory__wrong_twelfth_sum_by_length(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Keeps the plain sum and only divides each key by its squared length, so keys still disturb each other."""
+def linear_memory__wrong_thirteenth_each_key_by_itself(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Divides each term of the sum by the squared length of its key, as if keys stood at right angles to each other."""
     S = np.zeros((keys.shape[1], values.shape[1]))
-    for key, value in zip(keys, values):
-        square = key @ key
-        if square > 0:
-            S += np.outer(key / square, value)
+    for k, v in zip(keys, values, strict=True):
+        squared = k @ k
+        if squared > 0:
+            S += np.outer(k, v) / squared
     return S
 
 
-def linear_memory__wrong_twelfth_corrected_in_turn(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Corrects the memory pair by pair, once through, so later pairs spoil the answers to earlier ones."""
+def linear_memory__wrong_thirteenth_pairs_one_after_the_other(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Corrects the memory for each pair once, in order: the last pairs are exact and the earlier ones spoilt.
+
+    Due is the matrix that is best for all pairs together.
+    """
     memory = np.zeros((keys.shape[1], values.shape[1]))
-    for j in range(len(keys)):
-        k = keys[j]
-        length = np.linalg.norm(k)
-        if length == 0:
+    for j in range(keys.shape[0]):
+        key = keys[j : j + 1]
+        size = float((key**2).sum())
+        if size == 0.0:
             continue
-        error = values[j] - k @ memory
-        memory = memory + np.outer(k, error) / length**2
+        missing = values[j : j + 1] - key @ memory
+        memory = memory + key.T @ missing / size
     return memory
 
 
-def linear_memory__wrong_twelfth_keys_taken_as_exact(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Takes the rounded keys as exact, so a direction that is mere rounding makes the memory huge."""
-    S, residuals, rank, singular = np.linalg.lstsq(keys, values, rcond=None)
-    return S
+def linear_memory__wrong_thirteenth_repeated_keys_merged(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Merges equal keys into one with the mean of their values, which then counts once; due is that every pair counts.
+
+    (Where no memory is perfect for the merged keys, this is another least sum.)
+    """
+    grain = 1e-7 * max(np.abs(keys).max(), 1e-300)
+    kept, heard = [], []
+    for k, v in zip(keys, values, strict=True):
+        for other, its_values in zip(kept, heard, strict=True):
+            if np.abs(other - k).max() <= grain:
+                its_values.append(v)
+                break
+        else:
+            kept.append(k)
+            heard.append([v])
+    means = np.array([np.mean(its_values, axis=0) for its_values in heard])
+    return np.linalg.pinv(np.array(kept), rcond=1e-7) @ means
 
 
-def linear_memory__wrong_twelfth_first_small_one(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Finds the rank as the place of the first small singular value, which is 0 when none is small."""
-    U, s, Vt = np.linalg.svd(keys, full_matrices=False)
-    tolerance = 1e-8 * np.abs(keys).max() * math.sqrt(keys.size)
-    rank = np.argmax(s <= tolerance)
-    return Vt[:rank].T @ ((U[:, :rank].T @ values) / s[:rank, None])
+def linear_memory__wrong_thirteenth_cutoff_on_squares(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Compares the eigenvalues of keys.T @ keys with 1e-8 of the largest, and forgets that they are squares.
+
+    Everything below 1e-4 of the strongest direction is thrown away, where about 1e-8 is due.
+    """
+    gram = keys.T @ keys
+    strength, direction = np.linalg.eigh(gram)
+    good = strength > 1e-8 * max(strength.max(), 1e-300)
+    D = direction[:, good]
+    return D @ ((D.T @ (keys.T @ values)) / strength[good][:, None])
 
 
-def linear_memory__wrong_twelfth_small_whatever_the_size(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Compares the singular values with 1e-7 itself and not with the size of the keys."""
-    left, sizes, right = np.linalg.svd(keys, full_matrices=False)
-    S = np.zeros((keys.shape[1], values.shape[1]))
-    for direction, size, seen in zip(left.T, sizes, right):
-        if size > 1e-7:
-            S += np.outer(seen, direction @ values) / size
-    return S
+def linear_memory__wrong_thirteenth_largest_entry_with_sign(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Takes keys.max() as the largest entry and forgets the sign: with negative keys the rounding is believed.
 
-
-def linear_memory__wrong_twelfth_rounds_once_more(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Reads that it should round the keys to eight digits, which does not make dependent ones dependent again."""
-    rounded = np.round(keys, 8)
-    return np.linalg.pinv(rounded) @ values
-
-
-def linear_memory__wrong_twelfth_scaled_by_the_largest(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Divides by the largest entry first, so with keys of zeros alone it gets NaN and breaks off."""
-    with np.errstate(all="ignore"):
-        size = np.max(np.abs(keys))
-        scaled = keys / size
-    inverse = np.linalg.pinv(scaled, rcond=1e-8 * math.sqrt(keys.size))
-    return (inverse / size) @ values
-
-
-def linear_memory__wrong_twelfth_keys_straightened(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Takes from every key what the chosen ones explain, in the array that was given, and so changes its input."""
-    original = keys.copy()
-    threshold = 1e-8 * np.abs(original).max() * math.sqrt(original.size)
-    directions = []
-    while len(directions) < min(keys.shape):
-        lengths = np.sqrt((keys**2).sum(axis=1))
-        longest = lengths.argmax()
-        if lengths[longest] <= threshold:
-            break
-        unit = keys[longest] / lengths[longest]
-        for other in directions:
-            unit = unit - (unit @ other) * other
-        unit = unit / np.linalg.norm(unit)
-        directions.append(unit)
-        keys -= np.outer(keys @ unit, unit)
-    if not directions:
-        return np.zeros((keys.shape[1], values.shape[1]))
-    B = np.array(directions)
-    return B.T @ np.linalg.lstsq(original @ B.T, values, rcond=None)[0]
-
-
-def linear_memory__right_twelfth_longest_first(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Reflects the longest remaining key onto an axis until what is left is rounding, then solves by QR twice."""
+    Due is the largest entry in size.
+    """
     n, d_k = keys.shape
-    rest = np.array(keys, dtype=float)
-    threshold = 1e-8 * np.abs(rest).max() * math.sqrt(rest.size)
-    turn = np.eye(d_k)  # keys @ turn has nothing but rounding beyond its first columns
-    rank = 0
-    while rank < min(n, d_k):
-        lengths = np.linalg.norm(rest[:, rank:], axis=1)
-        longest = lengths.argmax()
-        if lengths[longest] <= threshold:
-            break
-        mirror = rest[longest, rank:].copy()
-        mirror[0] += math.copysign(lengths[longest], mirror[0])
-        mirror /= np.linalg.norm(mirror)
-        rest[:, rank:] -= 2 * np.outer(rest[:, rank:] @ mirror, mirror)
-        turn[:, rank:] -= 2 * np.outer(turn[:, rank:] @ mirror, mirror)
-        rank += 1
-    if rank == 0:
-        return np.zeros((d_k, values.shape[1]))
-    tall, triangle = np.linalg.qr(rest[:, :rank])
-    return turn[:, :rank] @ np.linalg.solve(triangle, tall.T @ values)
+    U, s, Vt = np.linalg.svd(keys, full_matrices=False)
+    rounding = 1e-8 * keys.max() * np.sqrt(n * d_k)
+    inverse = np.array([1 / x if x > rounding and x > 0 else 0.0 for x in s])
+    return Vt.T @ (inverse[:, None] * (U.T @ values))
+
+
+def linear_memory__wrong_thirteenth_both_sums_added(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Reads that squared differences plus squared entries are to be least together (ridge).
+
+    Due is: first the differences, and the entries only to choose among the best.
+    """
+    d_k = keys.shape[1]
+    return np.linalg.solve(keys.T @ keys + np.eye(d_k), keys.T @ values)
+
+
+def linear_memory__wrong_thirteenth_rounding_believed(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """The pseudoinverse as it comes, which is right but for keys that are dependent up to rounding by 1e-8."""
+    return np.linalg.pinv(keys) @ values
+
+
+def linear_memory__wrong_thirteenth_keys_rescaled_in_place(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Divides the keys by their largest entry in place: the memory is right, but the input keys are changed."""
+    largest = np.abs(keys).max()
+    if largest == 0:
+        return np.zeros((keys.shape[1], values.shape[1]))
+    keys /= largest
+    u, s, vt = np.linalg.svd(keys, full_matrices=False)
+    r = int((s > 1e-8 * np.sqrt(keys.size)).sum())
+    return vt[:r].T @ ((u[:, :r].T @ values) / s[:r, None]) / largest
+
+
+def linear_memory__right_thirteenth_by_eigenvectors_of_a_block_matrix(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Right: eigenvectors of [[0, R], [R.T, 0]], whose positive eigenvalues are the singular values, not squared."""
+    n, d_k = keys.shape
+    noise = 1e-8 * float(np.abs(keys).max()) * (n * d_k) ** 0.5  # no rounding moves a singular value by more
+    basis, R = np.linalg.qr(keys.astype(np.float64))
+    m = R.shape[0]
+    block = np.zeros((m + d_k, m + d_k))
+    block[:m, m:] = R
+    block[m:, :m] = R.T
+    size, vector = np.linalg.eigh(block)
+    real = size > max(noise * 1.0001, 0.0)
+    left, right = vector[:m, real], vector[m:, real]
+    return 2 * (right / size[real]) @ (left.T @ (basis.T @ values))

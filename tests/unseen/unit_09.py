@@ -1,1214 +1,1233 @@
 """Answers to the exercises of unit 9, wrong ones and right ones, as students would write them."""
 
-import functools
+import bisect
 import itertools
 import math
-import operator
 import statistics
 from collections.abc import Callable
-from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import torch
 
+
+def _two_sums(scores, values):
+    """Of one block of scores: its largest score, the sum of its terms, and their mix of the values."""
+    top = scores.amax(dim=-1, keepdim=True)
+    terms = torch.exp(scores - top)
+    return top, terms.sum(dim=-1, keepdim=True), terms @ values
+
+
 # ------- 9.1 loop_attention
 
 
-def loop_attention__wrong_twelfth_only_the_past(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Lets each query see only the keys up to its own place, though no mask is asked for."""
+def loop_attention__wrong_thirteenth_root_of_n(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """Divides the scores by the square root of the number of keys; due is the root of the width d."""
     B, h, n, d = Q.shape
-    result = torch.zeros_like(Q)
+    out = torch.zeros_like(Q)
     for b in range(B):
         for head in range(h):
             for i in range(n):
-                scores = K[b, head, : i + 1] @ Q[b, head, i] / math.sqrt(d)
-                weights = torch.softmax(scores, dim=0)
-                result[b, head, i] = weights @ V[b, head, : i + 1]
+                s = K[b, head] @ Q[b, head, i] / math.sqrt(n)  # n terms get mixed, so calm them by the root of n
+                out[b, head, i] = torch.softmax(s, dim=0) @ V[b, head]
+    return out
+
+
+def loop_attention__wrong_thirteenth_keys_of_all_heads(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Lets a query meet the keys and values of all heads of its sequence; due are those of its own head alone."""
+    sequences = []
+    for queries, keys, values in zip(Q, K, V):
+        all_keys = keys.flatten(0, 1)
+        all_values = values.flatten(0, 1)
+        heads = []
+        for one_head in queries:
+            rows = [torch.softmax(all_keys @ q / q.numel() ** 0.5, -1) @ all_values for q in one_head]
+            heads.append(torch.stack(rows))
+        sequences.append(torch.stack(heads))
+    return torch.stack(sequences)
+
+
+def loop_attention__wrong_thirteenth_softmax_over_queries(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Each key shares itself out among all queries (softmax over the queries); due is a softmax over the keys."""
+    batch, heads, tokens, width = Q.shape
+    result = torch.zeros_like(Q)
+    for b in range(batch):
+        for a in range(heads):
+            total = torch.zeros_like(Q[b, a])
+            for j in range(tokens):
+                column = (Q[b, a] * K[b, a, j]).sum(dim=1) / width**0.5
+                share = column.softmax(dim=0)
+                total = total + share[:, None] * V[b, a, j][None, :]
+            result[b, a] = total
     return result
 
 
-def loop_attention__wrong_twelfth_best_key_takes_all(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Hands each query the value of its best key alone, in place of a mix by softmax weights."""
-    root = Q.shape[-1] ** 0.5
-
-    def answer(query, keys, values):
-        similarity = (keys * query).sum(-1) / root
-        best = torch.argmax(similarity)
-        return values[best]
-
-    batches = []
-    for queries_b, keys_b, values_b in zip(Q, K, V, strict=True):
-        heads = []
-        for queries, keys, values in zip(queries_b, keys_b, values_b, strict=True):
-            heads.append(torch.stack([answer(query, keys, values) for query in queries]))
-        batches.append(torch.stack(heads))
-    return torch.stack(batches)
-
-
-def loop_attention__wrong_twelfth_keys_share_themselves_out(
+def loop_attention__wrong_thirteenth_values_of_first_sequence(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
 ) -> torch.Tensor:
-    """Loops over the keys and takes the softmax over the queries, so that a key's weights sum to 1, not a query's."""
+    """Takes the values always from sequence 0 of the batch; due are those of the query's own sequence."""
+    result = torch.zeros_like(Q)
+    scale = 1 / math.sqrt(Q.shape[3])
+    for b, head in itertools.product(range(Q.shape[0]), range(Q.shape[1])):
+        k_here, v_here = K[b, head], V[0, head]
+        for i, q in enumerate(Q[b, head]):
+            scores = scale * torch.mv(k_here, q)
+            result[b, head, i] = torch.mv(v_here.T, scores.softmax(0))
+    return result
+
+
+def loop_attention__wrong_thirteenth_quotient_thrown_away(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Computes the scores over the root of d but doesn't keep them, so undivided scores are used; due are
+    divided ones."""
     B, h, n, d = Q.shape
-    rows = []
-    for b, head in itertools.product(range(B), range(h)):
-        q, k, v = Q[b, head], K[b, head], V[b, head]
-        mixed = 0
-        for j in range(n):
-            share = torch.softmax((q @ k[j]) / d**0.5, dim=0)
-            mixed = mixed + share[:, None] * v[j]
-        rows.append(mixed)
-    return torch.stack(rows).reshape(B, h, n, d)
+    out = Q.new_zeros(B, h, n, d)
+    for b in range(B):
+        for i in range(n):
+            scores = torch.einsum("hd,hjd->hj", Q[b, :, i], K[b])
+            scores.div(d**0.5)
+            weights = torch.softmax(scores, dim=1)
+            out[b, :, i] = torch.einsum("hj,hjd->hd", weights, V[b])
+    return out
 
 
-def loop_attention__wrong_twelfth_keys_of_the_first_sequence(
+def loop_attention__wrong_thirteenth_tokens_on_axis_one(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
 ) -> torch.Tensor:
-    """Reads the keys of the first sequence for every sequence of the batch."""
-    n_batch, n_heads, n_tokens, width = Q.shape
+    """Reads the shape as (batch, tokens, heads, width), so heads attend to each other; due is (batch, heads,
+    tokens, width)."""
+    batch, tokens, heads, width = Q.shape
     out = torch.zeros_like(Q)
-    for b in range(n_batch):
-        for a in range(n_heads):
-            for i in range(n_tokens):
-                q = Q[b, a, i]
-                s = torch.stack([q.dot(key) for key in K[0, a]]) / width**0.5
-                p = s.softmax(-1)
-                out[b, a, i] = (p.unsqueeze(-1) * V[b, a]).sum(0)
-    return out
-
-
-def loop_attention__wrong_twelfth_root_of_the_tokens(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Divides the scores by the root of the number of tokens, not of the width."""
-    batch, heads, d, n = Q.shape
-    scale = 1.0 / math.sqrt(d)
-    out = Q.new_zeros(V.shape)
     for b in range(batch):
-        for i in range(Q.shape[2]):
-            scores = torch.einsum("hd,hnd->hn", Q[b, :, i], K[b]) * scale
-            out[b, :, i] = torch.einsum("hn,hnd->hd", scores.softmax(-1), V[b])
+        for t in range(tokens):
+            for head in range(heads):
+                query = Q[b, t, head]
+                keys = K[b, :, head]
+                values = V[b, :, head]
+                attention = torch.softmax((keys @ query) / width**0.5, dim=0)
+                out[b, t, head] = attention @ values
     return out
 
 
-def loop_attention__wrong_twelfth_tokens_before_heads(
+def loop_attention__wrong_thirteenth_scores_clamped(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
 ) -> torch.Tensor:
-    """Returns (B, n, h, d), with the axes of heads and tokens in the other order."""
-    B, h, n, d = Q.shape
-    return torch.stack(
-        [
-            torch.stack(
-                [
-                    torch.stack([(K[b, a] @ Q[b, a, i] / d**0.5).softmax(0) @ V[b, a] for a in range(h)])
-                    for i in range(n)
-                ]
-            )
-            for b in range(B)
-        ]
-    )
+    """Cuts scores off at +-60 so that exp stays finite, so larger ones count as equal; due is to subtract the
+    maximum."""
+    out = torch.zeros_like(Q)
+    root = math.sqrt(Q.size(-1))
+    for b in range(Q.size(0)):
+        for head in range(Q.size(1)):
+            for i in range(Q.size(2)):
+                s = (K[b, head] @ Q[b, head, i]) / root
+                e = s.clamp(-60, 60).exp()  # no overflow
+                out[b, head, i] = (e @ V[b, head]) / e.sum()
+    return out
 
 
-def loop_attention__wrong_twelfth_bare_exponentials(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Takes the exponentials of the scores as they are, so that very large or very small scores give NaN."""
+def loop_attention__wrong_thirteenth_weights_as_python_numbers(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Turns the weights into Python numbers by tolist, so no gradient reaches Q and K; due are gradients to all
+    three."""
     B, h, n, d = Q.shape
-    O = torch.zeros_like(Q)
+    out = torch.zeros_like(Q)
     for b in range(B):
         for head in range(h):
             for i in range(n):
-                numerator, denominator = 0, 0
-                for j in range(n):
-                    e = torch.exp((Q[b, head, i] * K[b, head, j]).sum() / math.sqrt(d))
-                    numerator = numerator + e * V[b, head, j]
-                    denominator = denominator + e
-                O[b, head, i] = numerator / denominator
-    return O
+                scores = (K[b, head] * Q[b, head, i]).sum(-1) / math.sqrt(d)
+                row = 0
+                for weight, value in zip(torch.softmax(scores, 0).tolist(), V[b, head]):
+                    row = row + weight * value
+                out[b, head, i] = row
+    return out
 
 
-def loop_attention__wrong_twelfth_plain_numbers(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Calculates with Python's own numbers, so that no gradient reaches the inputs."""
-    q, k, v = Q.tolist(), K.tolist(), V.tolist()
-    d = Q.shape[-1]
-
-    def one(query, keys, values):
-        s = [sum(x * y for x, y in zip(query, key, strict=True)) / math.sqrt(d) for key in keys]
-        top = max(s)
-        e = [math.exp(x - top) for x in s]
-        return [sum(w * value[c] for w, value in zip(e, values, strict=True)) / sum(e) for c in range(d)]
-
-    out = [
-        [[one(query, keys, values) for query in queries] for queries, keys, values in zip(*heads, strict=True)]
-        for heads in zip(q, k, v, strict=True)
-    ]
-    return torch.tensor(out, dtype=Q.dtype, device=Q.device)
-
-
-def loop_attention__right_twelfth_moving_mean(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Moves a mean from value to value, by the sigmoid of each score against the logsumexp of those before."""
-    B, h, n, d = Q.shape
-    outputs = []
-    for b in range(B):
-        for a in range(h):
-            for i in range(n):
-                scores = K[b, a].mv(Q[b, a, i]) / d**0.5
-                mean, level = V[b, a, 0], scores[0]
-                for j in range(1, n):
-                    mean = mean + torch.sigmoid(scores[j] - level) * (V[b, a, j] - mean)
-                    level = torch.logaddexp(level, scores[j])
-                outputs.append(mean)
-    return torch.stack(outputs).view(B, h, n, d)
+def loop_attention__right_thirteenth_one_flat_list_of_rows(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Walks over all heads of the batch as one flat list, divides numerator by denominator at the end, and
+    stacks the rows."""
+    rows = []
+    for queries, keys, values in zip(Q.flatten(0, 1), K.flatten(0, 1), V.flatten(0, 1)):
+        for q in queries.unbind(0):
+            s = torch.mv(keys, q) / math.sqrt(q.shape[0])
+            e = torch.exp(s - s.amax())
+            rows.append(torch.mv(values.T, e) / e.sum())
+    return torch.stack(rows).reshape(Q.shape)
 
 
 # ------- 9.2 batched_attention
 
 
-def batched_attention__wrong_twelfth_weights_cut_afterwards(
+def batched_attention__wrong_thirteenth_future_instead_of_past(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Sets later weights to 0 after the softmax, so that the rest of a row does not sum to 1."""
-    d = Q.size(-1)
-    weights = torch.softmax(Q @ K.transpose(-2, -1) / math.sqrt(d), dim=-1)
-    if causal:
-        weights = torch.tril(weights)
-    return weights @ V
-
-
-def batched_attention__wrong_twelfth_later_scores_become_zero(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Hides later keys by a score of 0, which still takes a weight."""
+    """With causal=True hides the earlier tokens, so that token i sees i and what follows; due is 0 ... i."""
     n, d = Q.shape[-2:]
-    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / d**0.5
+    S = Q @ K.transpose(-2, -1) / d**0.5
     if causal:
-        seen = torch.ones(n, n, dtype=Q.dtype, device=Q.device).tril()
-        scores = scores * seen
-    return torch.einsum("bhij,bhjd->bhid", scores.softmax(dim=-1), V)
+        hide = torch.ones(n, n, dtype=torch.bool, device=Q.device).tril(diagonal=-1)
+        S = S.masked_fill(hide, -math.inf)
+    return torch.softmax(S, dim=-1) @ V
 
 
-def batched_attention__wrong_twelfth_heads_in_one(
+def batched_attention__wrong_thirteenth_hidden_score_zero(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Joins the heads to one wide vector per token, so that all heads share one table of weights."""
+    """Sets the scores of hidden keys to 0, believing that 0 means no attention; due is minus infinity."""
+    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / math.sqrt(Q.shape[-1])
+    if causal:
+        scores = torch.tril(scores)
+    weights = scores.softmax(dim=-1)
+    return torch.einsum("bhij,bhjd->bhid", weights, V)
+
+
+def batched_attention__wrong_thirteenth_mask_after_softmax(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Strikes out weights after the softmax, so that those left don't sum to 1; due is to mask before the softmax."""
+    width = K.size(-1)
+    attention = torch.softmax(torch.matmul(Q, K.mT) * width**-0.5, dim=-1)
+    if causal:
+        attention = attention.tril()
+    return torch.matmul(attention, V)
+
+
+def batched_attention__wrong_thirteenth_one_key_too_many(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """The mask begins one place too far right, so that token i sees token i + 1 too; due is 0 ... i."""
+    n = Q.shape[2]
+    scores = (Q @ K.mT).div(math.sqrt(Q.shape[3]))
+    if causal:
+        place = torch.arange(n, device=Q.device)
+        later = place.unsqueeze(0) > place.unsqueeze(1) + 1
+        scores = scores.masked_fill(later, float("-inf"))
+    return scores.softmax(-1).matmul(V)
+
+
+def batched_attention__wrong_thirteenth_softmax_axis_of_queries(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Takes the softmax along axis 2, that of the queries; due is the last axis, that of the keys."""
     B, h, n, d = Q.shape
-
-    def joined(X):
-        return X.permute(0, 2, 1, 3).reshape(B, n, h * d)
-
-    scores = torch.bmm(joined(Q), joined(K).mT) / math.sqrt(d)
+    scores = torch.matmul(Q / math.sqrt(d), K.permute(0, 1, 3, 2))
     if causal:
-        future = torch.triu(torch.ones(n, n, dtype=torch.bool, device=Q.device), diagonal=1)
-        scores = scores.masked_fill(future, -torch.inf)
-    mixed = torch.bmm(torch.softmax(scores, -1), joined(V))
-    return mixed.reshape(B, n, h, d).permute(0, 2, 1, 3)
+        allowed = torch.tril(torch.ones((n, n), device=Q.device)) == 1
+        scores = torch.where(allowed, scores, torch.full_like(scores, -math.inf))
+    weights = torch.softmax(scores, 2)
+    return torch.matmul(weights, V)
 
 
-def batched_attention__wrong_twelfth_one_token_ahead(
+def batched_attention__wrong_thirteenth_token_itself_excluded(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Lets token i see token i + 1 as well where the attention is causal."""
-    place = torch.arange(Q.shape[2], device=Q.device)
-    S = Q @ K.mT / Q.shape[3] ** 0.5
+    """Reads 0 ... i like a Python range, without i itself (only token 0 may see itself); due is i included."""
+    n = Q.shape[-2]
+    S = Q @ K.mT / Q.shape[-1] ** 0.5
     if causal:
-        allowed = place[:, None] + 1 >= place[None, :]
-        S = torch.where(allowed, S, float("-inf"))
-    A = torch.softmax(S, dim=3)
+        sees = torch.ones(n, n, dtype=torch.bool, device=Q.device).tril(-1)
+        sees[0, 0] = True  # otherwise token 0 would see nothing
+        S = S.masked_fill(~sees, -torch.inf)
+    A = torch.softmax(S, dim=-1)
     return A @ V
 
 
-def batched_attention__wrong_twelfth_keys_reshaped(
+def batched_attention__wrong_thirteenth_maximum_of_hidden_scores(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Brings the keys to (B, h, d, n) by a reshape, which does not transpose."""
-    B, h, n, d = K.shape
-    keys = K.reshape(B, h, d, n)
-    logits = torch.matmul(Q, keys) * d**-0.5
+    """Subtracts the row's maximum over hidden keys too and then zeroes terms: 0/0 where a hidden score dwarfs
+    the rest."""
+    scores = Q @ K.transpose(2, 3) / math.sqrt(Q.shape[-1])
+    biggest = torch.amax(scores, dim=-1, keepdim=True)
+    terms = torch.exp(scores - biggest)
     if causal:
-        logits = logits + torch.full((n, n), -torch.inf, dtype=Q.dtype, device=Q.device).triu(1)
-    return torch.matmul(torch.softmax(logits, dim=-1), V)
+        terms = torch.tril(terms)
+    return (terms @ V) / terms.sum(dim=-1, keepdim=True)
 
 
-def batched_attention__wrong_twelfth_weights_as_well(
+def batched_attention__wrong_thirteenth_loop_over_heads(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Returns a pair, the output and the weights, and not the output alone."""
-    scores = (Q / math.sqrt(Q.shape[-1])) @ K.mT
-    if causal:
-        n = scores.shape[-1]
-        mask = ~torch.tril(torch.ones((n, n), dtype=torch.bool, device=scores.device))
-        scores = scores.masked_fill(mask, float("-inf"))
-    attention = scores.softmax(dim=-1)
-    output = attention @ V
-    return output, attention
+    """Right numbers, but by a Python loop over sequences and heads; the exercise asks for no Python loop at all."""
+    out = torch.zeros_like(Q)
+    n, d = Q.shape[2], Q.shape[3]
+    for b in range(Q.shape[0]):
+        for head in range(Q.shape[1]):
+            s = Q[b, head] @ K[b, head].T / math.sqrt(d)
+            if causal:
+                s = s + torch.full((n, n), -math.inf, dtype=s.dtype, device=s.device).triu(1)
+            out[b, head] = torch.softmax(s, dim=1) @ V[b, head]
+    return out
 
 
-def batched_attention__wrong_twelfth_a_very_low_score(
+def batched_attention__right_thirteenth_baddbmm_with_a_bias(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
 ) -> torch.Tensor:
-    """Fills later scores with -10,000, which hides nothing where the allowed scores are as low."""
-    length, width = Q.shape[-2], Q.shape[-1]
-    scores = torch.matmul(Q, K.transpose(2, 3)).div(math.sqrt(width))
-    if causal:
-        rows = torch.arange(length, device=Q.device).unsqueeze(1)
-        columns = torch.arange(length, device=Q.device).unsqueeze(0)
-        scores = scores.masked_fill(columns > rows, -1e4)
-    top = scores.max(dim=-1, keepdim=True).values
-    e = (scores - top).exp()
-    return (e / e.sum(dim=-1, keepdim=True)).matmul(V)
-
-
-def batched_attention__wrong_twelfth_head_after_head(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Works through the heads in a Python loop, where none is allowed."""
-    n, d = Q.shape[-2:]
-    hidden = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1)
-    outputs = []
-    for q, k, v in zip(Q.unbind(1), K.unbind(1), V.unbind(1), strict=True):
-        s = q @ k.mT / math.sqrt(d)
-        s = s.masked_fill(hidden, -math.inf) if causal else s
-        outputs.append(s.softmax(-1) @ v)
-    return torch.stack(outputs, dim=1)
-
-
-def batched_attention__right_twelfth_bias_in_the_product(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Has mask, product and scale done by one `baddbmm`, and makes the weights by the logsumexp."""
+    """Puts batch and heads on one axis, adds the mask as a bias within the product, and divides after the
+    second product."""
     B, h, n, d = Q.shape
-    q, k, v = (X.reshape(B * h, n, d) for X in (Q, K, V))
-    bias = torch.zeros(n, n, dtype=Q.dtype, device=Q.device)
+    place = torch.arange(n, device=Q.device)
+    bias = Q.new_zeros(n, n)
     if causal:
-        order = torch.arange(n, device=Q.device)
-        bias = torch.where(torch.ge(*torch.meshgrid(order, order, indexing="ij")), bias, -torch.inf)
-    scores = torch.baddbmm(bias.expand(B * h, n, n), q, k.mT, alpha=d**-0.5)
-    weights = torch.exp(scores - torch.logsumexp(scores, dim=-1, keepdim=True))
-    return torch.bmm(weights, v).reshape(B, h, n, d)
+        bias = bias.masked_fill(place[None, :] > place[:, None], -math.inf)
+    q, k, v = (x.reshape(B * h, n, d) for x in (Q, K, V))
+    s = torch.baddbmm(bias.expand(B * h, n, n), q, k.mT, alpha=1 / math.sqrt(d))
+    e = torch.exp(s - s.amax(dim=2, keepdim=True))
+    return (torch.bmm(e, v) / e.sum(dim=2, keepdim=True)).reshape(B, h, n, d)
 
 
 # ------- 9.3 tiled_attention
 
 
-def tiled_attention__wrong_twelfth_blocks_weighed_by_their_maximum(
+def tiled_attention__wrong_thirteenth_mean_of_block_softmaxes(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Gives each block a softmax of its own and weighs the blocks by exp of their maximum, not of their logsumexp."""
-    d = Q.shape[-1]
-    top = torch.full_like(Q[..., :1], -math.inf)
-    total, mixed = torch.zeros_like(top), torch.zeros_like(Q)
-    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
-        s = Q @ k.mT / d**0.5
-        best = s.amax(-1, keepdim=True)
-        new = torch.maximum(top, best)
-        old, own = torch.exp(top - new), torch.exp(best - new)
-        total = total * old + own
-        mixed = mixed * old + own * (s.softmax(-1) @ v)
-        top = new
-    return mixed / total
-
-
-def tiled_attention__wrong_twelfth_only_the_sum_is_mended(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Shrinks the sum when the maximum grows, but not the mix of values."""
-    B, h, n, d = Q.shape
-    m = Q.new_full((B, h, n, 1), -torch.inf)
-    l = Q.new_zeros((B, h, n, 1))
-    o = Q.new_zeros((B, h, n, d))
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        S = Q @ K[:, :, start:stop].transpose(-1, -2) / math.sqrt(d)
-        m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - m_new)
-        P = torch.exp(S - m_new)
-        l = factor * l + P.sum(dim=-1, keepdim=True)
-        o = o + P @ V[:, :, start:stop]
-        m = m_new
-    return o / l
-
-
-def tiled_attention__wrong_twelfth_divided_in_every_round(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Divides the mix by the sum after every block and goes on with the quotient as if it were the sum's mix."""
-    scale = Q.size(-1) ** -0.5
-    state = None
-    begin = 0
-    while begin < K.size(2):
-        keys = K.narrow(2, begin, min(block_size, K.size(2) - begin))
-        values = V.narrow(2, begin, keys.size(2))
-        scores = torch.einsum("bhid,bhjd->bhij", Q, keys) * scale
-        peak = scores.amax(3, keepdim=True)
-        if state is None:
-            e = torch.exp(scores - peak)
-            norm = e.sum(3, keepdim=True)
-            mix = e @ values / norm
-        else:
-            before, norm, mix = state
-            peak = torch.maximum(before, peak)
-            e = torch.exp(scores - peak)
-            shrink = torch.exp(before - peak)
-            norm = norm * shrink + e.sum(3, keepdim=True)
-            mix = (mix * shrink + e @ values) / norm
-        state = peak, norm, mix
-        begin += block_size
-    return state[2]
-
-
-def tiled_attention__wrong_twelfth_factor_against_the_block(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Takes the factor against the block's own maximum, not against the new running one."""
-    running = torch.full(Q.shape[:-1], -math.inf, dtype=Q.dtype, device=Q.device)
-    denominator = torch.zeros_like(running)
-    numerator = torch.zeros_like(Q)
-    for j in range(0, Q.shape[2], block_size):
-        piece = slice(j, j + block_size)
-        scores = Q @ K[..., piece, :].mT / math.sqrt(Q.shape[-1])
-        highest = scores.max(dim=-1).values
-        updated = torch.maximum(running, highest)
-        correction = torch.exp(running - highest)
-        terms = torch.exp(scores - updated[..., None])
-        denominator = correction * denominator + terms.sum(-1)
-        numerator = correction[..., None] * numerator + terms @ V[..., piece, :]
-        running = updated
-    return numerator / denominator[..., None]
-
-
-def tiled_attention__wrong_twelfth_whole_blocks_only(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Counts the blocks by whole division, so that a short last block is left out."""
-    n, d = Q.shape[-2], Q.shape[-1]
-    m = torch.full((*Q.shape[:-1], 1), float("-inf"), dtype=Q.dtype, device=Q.device)
-    ell = torch.zeros_like(m)
-    acc = torch.zeros_like(Q)
-    for b in range(max(1, n // block_size)):
-        Kb = K[:, :, b * block_size : (b + 1) * block_size]
-        Vb = V[:, :, b * block_size : (b + 1) * block_size]
-        Sb = torch.matmul(Q, Kb.transpose(2, 3)) / d**0.5
-        m_old, m = m, torch.maximum(m, torch.amax(Sb, dim=3, keepdim=True))
-        Pb = (Sb - m).exp()
-        c = (m_old - m).exp()
-        ell, acc = c * ell + Pb.sum(3, keepdim=True), c * acc + Pb.matmul(Vb)
-    return acc / ell
-
-
-def tiled_attention__wrong_twelfth_as_many_blocks(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Cuts the keys into `block_size` blocks, so that a size of 1 makes all scores at once."""
-    root = math.sqrt(Q.shape[-1])
-    pairs = list(zip(K.chunk(block_size, dim=2), V.chunk(block_size, dim=2), strict=True))
-
-    def absorb(state, pair):
-        m, total, mix = state
-        keys, values = pair
-        S = Q @ keys.mT / root
-        top = torch.maximum(m, S.amax(-1, keepdim=True))
-        E = torch.exp(S - top)
-        f = torch.exp(m - top)
-        return top, f * total + E.sum(-1, keepdim=True), f * mix + E @ values
-
-    empty = torch.zeros_like(Q[..., :1])
-    _, total, mix = functools.reduce(absorb, pairs, (empty - math.inf, empty, torch.zeros_like(Q)))
-    return mix / total
-
-
-def tiled_attention__wrong_twelfth_heads_share_a_maximum(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Keeps one maximum for all heads, so that a head whose scores are far lower loses all its terms."""
-    B, h, n, d = Q.shape
-    m = torch.full((B, 1, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
-    l = torch.zeros(B, h, n, 1, dtype=Q.dtype, device=Q.device)
-    o = torch.zeros_like(Q)
+    """Gives each block a softmax of its own and averages them by the blocks' lengths; due is one softmax over
+    all keys."""
+    n, d = Q.shape[-2:]
+    out = torch.zeros_like(Q)
     for start in range(0, n, block_size):
         k = K[:, :, start : start + block_size]
         v = V[:, :, start : start + block_size]
-        s = (Q @ k.mT) / math.sqrt(d)
-        m_next = torch.maximum(m, s.amax(dim=(1, 3), keepdim=True))
-        alpha = torch.exp(m - m_next)
-        p = torch.exp(s - m_next)
-        l = l * alpha + p.sum(-1, keepdim=True)
-        o = o * alpha + p @ v
-        m = m_next
-    return o / l
+        weights = torch.softmax(Q @ k.mT / math.sqrt(d), dim=-1)
+        out = out + weights @ v * (k.shape[2] / n)
+    return out
 
 
-def tiled_attention__wrong_twelfth_first_the_maximum_then_the_rest(
+def tiled_attention__wrong_thirteenth_own_block_only(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Goes over the keys twice, for the maximum and for the sums, where one pass is asked for."""
-    scaled = Q / math.sqrt(Q.shape[-1])
-    cuts = range(0, K.shape[2], block_size)
+    """Lets a block of queries meet the keys of the same block only; due is that every query meets all blocks of
+    keys."""
+    pieces = []
+    for q, k, v in zip(Q.split(block_size, 2), K.split(block_size, 2), V.split(block_size, 2)):
+        top, total, mix = _two_sums(q @ k.mT / q.shape[-1] ** 0.5, v)
+        pieces.append(mix / total)
+    return torch.cat(pieces, dim=2)
 
-    def scores(c):
-        return scaled @ K[:, :, c : c + block_size].mT
 
-    largest = scores(0).amax(-1, keepdim=True)
-    for c in cuts:
-        largest = torch.maximum(largest, scores(c).amax(-1, keepdim=True))
-    numerator, denominator = 0, 0
-    for c in cuts:
-        e = torch.exp(scores(c) - largest)
-        numerator = numerator + e @ V[:, :, c : c + block_size]
-        denominator = denominator + e.sum(-1, keepdim=True)
+def tiled_attention__wrong_thirteenth_divided_in_every_block(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Keeps o as a finished mean by dividing by the running sum in each block; due is one division after the last."""
+    B, h, n, d = Q.shape
+    m = Q.new_full((B, h, n, 1), -math.inf)
+    l = Q.new_zeros(B, h, n, 1)
+    o = torch.zeros_like(Q)
+    for first in range(0, n, block_size):
+        last = min(n, first + block_size)
+        S = Q @ K[:, :, first:last].transpose(-1, -2) / math.sqrt(d)
+        m_new = torch.maximum(m, S.amax(-1, keepdim=True))
+        shrink = torch.exp(m - m_new)
+        P = torch.exp(S - m_new)
+        l = l * shrink + P.sum(-1, keepdim=True)
+        o = (o * shrink + P @ V[:, :, first:last]) / l
+        m = m_new
+    return o
+
+
+def tiled_attention__wrong_thirteenth_maximum_renewed_too_early(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Overwrites the old maximum before making the factor, which is then always 1; due is exp(m_old - m_new)."""
+    running_max = torch.full_like(Q[..., :1], -torch.inf)
+    denominator = torch.zeros_like(running_max)
+    numerator = torch.zeros_like(Q)
+    scale = Q.shape[-1] ** -0.5
+    for keys, values in zip(torch.split(K, block_size, dim=-2), torch.split(V, block_size, dim=-2)):
+        scores = scale * torch.einsum("bhid,bhjd->bhij", Q, keys)
+        new_max = torch.maximum(running_max, scores.amax(dim=-1, keepdim=True))
+        running_max = new_max
+        factor = torch.exp(running_max - new_max)
+        terms = torch.exp(scores - new_max)
+        denominator = factor * denominator + terms.sum(dim=-1, keepdim=True)
+        numerator = factor * numerator + terms @ values
     return numerator / denominator
 
 
-def tiled_attention__right_twelfth_lerp_by_logsumexp(
+def tiled_attention__wrong_thirteenth_factor_only_for_o(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Keeps a finished output and a logsumexp, and moves towards each block's own attention by a sigmoid."""
-    q = Q * Q.shape[-1] ** -0.5
-    level, out = None, None
-    for k, v in zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2), strict=True):
-        s = q @ k.mT
-        own = s.logsumexp(-1, keepdim=True)
-        mine = torch.softmax(s, -1) @ v
-        if out is None:
-            level, out = own, mine
+    """Mends o with the factor but forgets the sum of the terms; due is the factor for both sums."""
+    d = Q.size(3)
+    m, total, o = None, None, None
+    start = 0
+    while start < K.size(2):
+        stop = start + block_size
+        s = torch.matmul(Q, K[:, :, start:stop, :].mT) / d**0.5
+        here = s.max(dim=-1, keepdim=True).values
+        if m is None:
+            e = torch.exp(s - here)
+            m, total, o = here, e.sum(-1, keepdim=True), e @ V[:, :, start:stop, :]
         else:
-            out = torch.lerp(out, mine, torch.sigmoid(own - level).expand_as(out))
-            level = torch.logaddexp(level, own)
-    return out
+            new = torch.maximum(m, here)
+            e = torch.exp(s - new)
+            o = o * torch.exp(m - new) + e @ V[:, :, start:stop, :]
+            total = total + e.sum(-1, keepdim=True)
+            m = new
+        start = stop
+    return o / total
+
+
+def tiled_attention__wrong_thirteenth_queries_cut_not_keys(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Takes block_size as queries per block, each with all keys at once; due are blocks of keys (queries only
+    besides)."""
+    answers = []
+    for some in Q.split(block_size, dim=2):
+        weights = torch.softmax(some @ K.mT / math.sqrt(K.shape[-1]), dim=-1)
+        answers.append(weights @ V)
+    return torch.cat(answers, dim=2)
+
+
+def tiled_attention__wrong_thirteenth_maximum_of_this_block(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Measures against the newest block's maximum, so the factor overflows where scores fall far; due is the
+    running maximum."""
+    B, h, n, d = Q.shape
+    m = torch.full((B, h, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+    l = torch.zeros((B, h, n, 1), dtype=Q.dtype, device=Q.device)
+    o = torch.zeros((B, h, n, d), dtype=Q.dtype, device=Q.device)
+    for j in range(0, n, block_size):
+        Kj, Vj = K[..., j : j + block_size, :], V[..., j : j + block_size, :]
+        m_block, l_block, o_block = _two_sums(Q @ Kj.mT / d**0.5, Vj)
+        alpha = torch.exp(m - m_block)
+        l, o, m = alpha * l + l_block, alpha * o + o_block, m_block
+    return o / l
+
+
+def tiled_attention__wrong_thirteenth_two_passes(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Goes over the keys twice, first for the maximum and then for the sums; due is one pass with the online
+    softmax."""
+
+    def scores_of_blocks():
+        for s in range(0, Q.shape[-2], block_size):
+            yield Q @ K[..., s : s + block_size, :].mT / math.sqrt(Q.shape[-1]), V[..., s : s + block_size, :]
+
+    top = None
+    for scores, _ in scores_of_blocks():
+        here = scores.amax(-1, keepdim=True)
+        top = here if top is None else torch.maximum(top, here)
+    below, above = 0, 0
+    for scores, values in scores_of_blocks():
+        e = (scores - top).exp()
+        below = below + e.sum(-1, keepdim=True)
+        above = above + e @ values
+    return above / below
+
+
+def tiled_attention__right_thirteenth_reduce_by_merging_states(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Makes of each block a state against its own maximum, and merges the states one by one, both sides mended."""
+    q = Q / math.sqrt(Q.shape[-1])
+
+    def state(pair):
+        keys, values = pair
+        return _two_sums(q @ keys.mT, values)
+
+    def merge(left, right):
+        m = torch.maximum(left[0], right[0])
+        a, b = torch.exp(left[0] - m), torch.exp(right[0] - m)
+        return m, a * left[1] + b * right[1], a * left[2] + b * right[2]
+
+    blocks = zip(K.split(block_size, dim=2), V.split(block_size, dim=2))
+    _, total, mix = reduce(merge, map(state, blocks))
+    return mix / total
 
 
 # ------- 9.4 attention_flops
 
 
-def attention_flops__wrong_twelfth_a_pair_is_one(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts a multiply with its add as one operation."""
-    scores = n * n * d_head
-    mixing = n * d_head * n
+def attention_flops__wrong_thirteenth_one_addition_less(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Counts b - 1 additions for a sum of b products; due are b additions, the first to 0."""
+    scores = n * n * (d_head + d_head - 1)
+    mixing = n * d_head * (n + n - 1)
     return batch * n_heads * (scores + mixing)
 
 
-def attention_flops__wrong_twelfth_below_the_diagonal(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts only the pairs that a causal mask allows."""
-    pairs = 0
-    pairs += n * (n + 1) // 2
-    per_pair = 2 * d_head + 2 * d_head
-    return per_pair * pairs * n_heads * batch
+def attention_flops__wrong_thirteenth_heads_are_free(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Believes that the heads share out the width among them and cost nothing more; due is n_heads times the work."""
+    per_sequence = 2 * n * n * d_head + 2 * n * n * d_head  # splitting in heads does not change the total
+    return batch * per_sequence
 
 
-def attention_flops__wrong_twelfth_softmax_too(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Adds three operations a score for the softmax, which is not to be counted."""
-
-    def product(a, b, c):
-        return 2 * a * b * c
-
-    softmax = 3 * n * n
-    one_head = product(n, d_head, n) + softmax + product(n, n, d_head)
-    return one_head * n_heads * batch
+def attention_flops__wrong_thirteenth_second_product_d_by_d(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Takes A V as if each of its n d entries summed over d; due is a sum over the n keys."""
+    first = 2 * n * d_head * n
+    second = 2 * n * d_head * d_head
+    return batch * n_heads * (first + second)
 
 
-def attention_flops__wrong_twelfth_one_sequence(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Leaves the batch out."""
-    d_model = n_heads * d_head
-    return 2 * 2 * n**2 * d_model
+def attention_flops__wrong_thirteenth_xor_for_square(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Writes n ^ 2, which in Python is a bitwise xor; due is n ** 2."""
+    return 4 * batch * n_heads * (n ^ 2) * d_head
 
 
-def attention_flops__wrong_twelfth_values_from_the_width(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts the second product as (n, d) with (d, d), so with d where n is summed over."""
-    qk = 2 * n * d_head * n
-    av = 2 * n * d_head * d_head
-    return batch * n_heads * qk + batch * n_heads * av
+def attention_flops__wrong_thirteenth_first_product_overwritten(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Overwrites the count of the first product with that of the second; due is the sum of both."""
+    total = 0
+    for rows, inner, columns in ((n, d_head, n), (n, n, d_head)):
+        total = 2 * rows * inner * columns
+    return batch * n_heads * total
 
 
-def attention_flops__wrong_twelfth_additions_one_fewer(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts one addition fewer than multiplications for each entry, where the custom is as many."""
-    entries_scores, entries_out = n * n, n * d_head
-    work = entries_scores * (d_head + d_head - 1) + entries_out * (n + n - 1)
-    return work * batch * n_heads
+def attention_flops__wrong_thirteenth_half_for_causal(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Counts only the n (n + 1) / 2 pairs that a causal mask allows; due are all n n pairs, nothing saved."""
+    pairs = n * (n + 1) // 2
+    return 4 * pairs * d_head * n_heads * batch
 
 
-def attention_flops__wrong_twelfth_square_in_float(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Squares in floating point, so that the count of a very long text is not exact."""
-    return int(4 * math.pow(n, 2) * d_head * n_heads * batch)
+def attention_flops__wrong_thirteenth_square_as_a_float(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Squares n by math.pow, a float, and so loses the last digits of large counts; due is an exact int at any size."""
+    table = math.pow(n, 2)
+    return int(batch * n_heads * 4 * table * d_head)
 
 
-def attention_flops__wrong_twelfth_from_a_mean(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Returns a float, where counts are whole numbers."""
-    sizes = [(n, d_head, n), (n, n, d_head)]
-    total = sum(2 * a * b * c for a, b, c in sizes)
-    mean = total / len(sizes)
-    return mean * len(sizes) * n_heads * batch
+def attention_flops__wrong_thirteenth_mean_as_a_float(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Divides by / on the way, so that a float comes out; due is an int."""
+    multiplications = 2 * n * n * d_head
+    additions = 2 * n * n * d_head
+    mean_per_kind = (multiplications + additions) / 2
+    return 2 * mean_per_kind * n_heads * batch
 
 
-def attention_flops__right_twelfth_shapes_multiplied(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Multiplies out the index letters of two einsums, and shifts a bit for the factor 2."""
-    size = {"b": batch, "h": n_heads, "i": n, "j": n, "d": d_head}
-    formulas = ("bhid,bhjd->bhij", "bhij,bhjd->bhid")
-    return sum(math.prod(size[letter] for letter in set(f) & set(size)) << 1 for f in formulas)
+def attention_flops__right_thirteenth_kinds_counted_apart(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Counts the multiplications of both products, takes as many additions, and multiplies by the number
+    of heads in the batch."""
+
+    def multiplications(a, b, c):
+        return math.prod((a, b, c))
+
+    one_head = multiplications(n, d_head, n) + multiplications(n, n, d_head)
+    return (one_head << 1) * (n_heads * batch)
 
 
 # ------- 9.5 score_matrix_bytes
 
 
-def score_matrix_bytes__wrong_twelfth_triangle(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Counts the triangle of a causal mask, where all n*n scores stand in memory."""
-    kept = sum((n, n * (n - 1) // 2))
-    return batch * n_heads * kept * bytes_per_value
-
-
-def score_matrix_bytes__wrong_twelfth_scores_and_weights(
+def score_matrix_bytes__wrong_thirteenth_one_table_for_all_heads(
     batch: int, n_heads: int, n: int, bytes_per_value: int = 2
 ) -> int:
-    """Counts the weights beside the scores, so everything twice."""
-    scores = batch * n_heads * n * n
-    weights = batch * n_heads * n * n
-    return (scores + weights) * bytes_per_value
+    """Believes that the heads of a sequence share one table of scores; due is a table for each head."""
+    return batch * n**2 * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twelfth_all_journeys(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Counts what the six journeys of the scores move, not what they take."""
-    journeys = {"write": 1, "divide": 2, "softmax": 2, "product": 1}
-    table = n**2 * bytes_per_value
-    return table * n_heads * batch * sum(journeys.values())
+def score_matrix_bytes__wrong_thirteenth_weights_counted_too(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Counts the scores and the weights that the softmax makes of them; due are the scores, once."""
+    s = batch * n_heads * n * n
+    a = batch * n_heads * n * n
+    return (s + a) * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twelfth_batch_in_a_row(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Squares all tokens of the batch, so that sequences ask each other."""
+def score_matrix_bytes__wrong_thirteenth_batch_as_one_long_text(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Lets all tokens of the batch meet each other, as one text of batch * n tokens; due is a table per sequence."""
     tokens = batch * n
-    return tokens * tokens * n_heads * bytes_per_value
+    return n_heads * tokens * tokens * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twelfth_always_two(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Multiplies by 2 whatever `bytes_per_value` says."""
-    return math.prod([batch, n_heads, n, n]) * 2
+def score_matrix_bytes__wrong_thirteenth_twice_for_squared(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Writes n * 2 where n ** 2 was meant; due is the square of n."""
+    entries = n * 2
+    heads_in_all = batch * n_heads
+    return heads_in_all * entries * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twelfth_how_many(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Returns the number of scores, not their bytes."""
-    shape = torch.Size((batch, n_heads, n, n))
-    return shape.numel()
+def score_matrix_bytes__wrong_thirteenth_always_two_bytes(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Puts a fixed 2 in the product and ignores the argument; due is bytes_per_value."""
+    size = 2
+    for extent in (batch, n_heads, n, n):
+        size *= extent
+    return size
 
 
-def score_matrix_bytes__wrong_twelfth_through_numpy(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Takes numpy's product as floats, which is not exact for very long texts."""
-    return int(np.prod([float(batch), n_heads, n, n, bytes_per_value]))
+def score_matrix_bytes__wrong_thirteenth_each_pair_once(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Reads 'each pair of tokens' as pairs without order, n (n + 1) / 2 of them; due are n n, as n tokens ask n
+    tokens."""
+    pairs = math.comb(n, 2) + n
+    return pairs * n_heads * batch * bytes_per_value
 
 
-def score_matrix_bytes__wrong_twelfth_caret(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Writes `^`, exclusive or, for a square."""
-    n_scores = n ^ 2
-    return n_scores * bytes_per_value * n_heads * batch
+def score_matrix_bytes__wrong_thirteenth_product_in_int64(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Multiplies in NumPy's int64, which wraps around from 2 ** 63 on; due is an int that is exact at any size."""
+    sizes = np.array([batch, n_heads, n, n, bytes_per_value], dtype=np.int64)
+    return int(np.prod(sizes))
 
 
-def score_matrix_bytes__right_twelfth_two_triangles(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Adds the two triangles of the table, with and without the diagonal."""
-    lower = math.comb(n + 1, 2)
-    upper = math.comb(n, 2)
-    return functools.reduce(operator.mul, (batch, n_heads, bytes_per_value), lower + upper)
+def score_matrix_bytes__wrong_thirteenth_bits_over_eight(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Counts bits and divides them by 8 with /, which gives a float; due is an int."""
+    bits = batch * n_heads * n * n * bytes_per_value * 8
+    return bits / 8
+
+
+def score_matrix_bytes__right_thirteenth_two_triangles(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Takes the triangle below the diagonal twice and the diagonal once, in whole numbers."""
+    below = n * (n - 1) // 2
+    per_head = below + n + below
+    return math.prod((batch, n_heads, per_head, bytes_per_value))
 
 
 # ------- 9.6 roofline_seconds
 
 
-def roofline_seconds__wrong_twelfth_one_after_the_other(
+def roofline_seconds__wrong_thirteenth_sum_of_both(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Adds both times, as if nothing moved while the machine computes."""
-    compute = flops / peak_flops
-    move = bytes_moved / peak_bandwidth
-    return compute + move
+    """Adds the time of the moving to that of the arithmetic; due is the larger, as both happen at the same time."""
+    t_move = bytes_moved / peak_bandwidth
+    t_compute = flops / peak_flops
+    return t_move + t_compute
 
 
-def roofline_seconds__wrong_twelfth_the_faster_one(
+def roofline_seconds__wrong_thirteenth_smaller_of_both(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Returns the smaller of both times, since it is to be the least."""
-    times = [flops / peak_flops, bytes_moved / peak_bandwidth]
-    least = times[0]
-    for t in times[1:]:
-        if t < least:
-            least = t
-    return least
+    """Takes 'least time' for the smaller of the two times; due is the larger, for the job is done when both are."""
+    return min(flops / peak_flops, bytes_moved / peak_bandwidth)
 
 
-def roofline_seconds__wrong_twelfth_larger_count_decides(
+def roofline_seconds__wrong_thirteenth_counts_compared(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Looks at which count is larger, operations or bytes, and takes the time of that one."""
-    compute_bound = flops > bytes_moved
-    return flops / peak_flops if compute_bound else bytes_moved / peak_bandwidth
-
-
-def roofline_seconds__wrong_twelfth_rates_swapped(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Divides operations by the bandwidth and bytes by the peak rate."""
-    work, rate = (bytes_moved, flops), (peak_flops, peak_bandwidth)
-    return float(max(w / r for w, r in zip(work, rate, strict=True)))
-
-
-def roofline_seconds__wrong_twelfth_border_upside_down(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Compares the intensity with bandwidth / peak rate, the border upside down."""
-    border = peak_bandwidth / peak_flops
-    if flops >= border * bytes_moved:
+    """Calls a kernel compute-bound if it has more operations than bytes; due is to compare the two times."""
+    if flops > bytes_moved:
         return flops / peak_flops
     return bytes_moved / peak_bandwidth
 
 
-def roofline_seconds__wrong_twelfth_highest_rate(
+def roofline_seconds__wrong_thirteenth_peaks_swapped(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Returns the highest rate, in operations per second, and not seconds."""
+    """Divides operations by the bandwidth and bytes by the rate of operations; due is the other way round."""
+    work = (flops, bytes_moved)
+    rates = (peak_bandwidth, peak_flops)
+    return max(amount / rate for amount, rate in zip(work, rates))
+
+
+def roofline_seconds__wrong_thirteenth_bytes_times_bandwidth(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Multiplies the bytes by the bandwidth; due is to divide them by it."""
+    arithmetic = flops / peak_flops
+    memory = bytes_moved * peak_bandwidth
+    if memory > arithmetic:
+        return memory
+    return arithmetic
+
+
+def roofline_seconds__wrong_thirteenth_milliseconds(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Returns milliseconds, as the unit's tables print them; due are seconds."""
+    seconds = max(flops / peak_flops, bytes_moved / peak_bandwidth)
+    return 1e3 * seconds
+
+
+def roofline_seconds__wrong_thirteenth_no_bytes_no_time(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Goes by the intensity and returns 0 where no bytes move, so as not to divide by 0; due is the
+    arithmetic's time."""
     if bytes_moved == 0:
-        return float(peak_flops)
-    intensity = flops / bytes_moved
-    return float(min(peak_flops, intensity * peak_bandwidth))
-
-
-def roofline_seconds__wrong_twelfth_nothing_to_compute(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Takes no time where one of the two counts is 0, though the other still needs its own."""
-    if not (flops and bytes_moved):
         return 0.0
     intensity = flops / bytes_moved
-    attainable = min(peak_flops, intensity * peak_bandwidth)
-    return flops / attainable
+    border = peak_flops / peak_bandwidth
+    return flops / peak_flops if intensity > border else bytes_moved / peak_bandwidth
 
 
-def roofline_seconds__wrong_twelfth_whole_seconds(
+def roofline_seconds__wrong_thirteenth_rounded_to_microseconds(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Uses `//`, which cuts fractions of a second off."""
-    return float(max(flops // peak_flops, bytes_moved // peak_bandwidth))
+    """Rounds to whole microseconds, which makes short kernels wrong; due is the time as it is."""
+    times = [flops / peak_flops, bytes_moved / peak_bandwidth]
+    times.sort()
+    return round(times[-1], 6)
 
 
-def roofline_seconds__right_twelfth_exact_fractions(
+def roofline_seconds__right_thirteenth_infinity_norm(
     flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
 ) -> float:
-    """Sorts two exact fractions and takes the last."""
-    quotients = {
-        "compute-bound": Fraction(flops) / Fraction(peak_flops),
-        "memory-bound": Fraction(bytes_moved) / Fraction(peak_bandwidth),
-    }
-    limit = sorted(quotients, key=quotients.get)[-1]
-    return float(quotients[limit])
+    """Takes the two times as a vector; none is below 0, so the largest is its infinity norm."""
+    times = np.array([flops / peak_flops, bytes_moved / peak_bandwidth], dtype=np.float64)
+    return float(np.linalg.norm(times, ord=np.inf))
 
 
 # ------- 9.7 median_time
 
 
-def median_time__wrong_twelfth_one_long_measurement(
+def median_time__wrong_thirteenth_all_runs_divided(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Times all repeats together and divides by their number, so returns a mean."""
+    """Times all repeats in one go and divides by their number, a mean; due is each run by itself, and the median."""
     for _ in range(warmup):
         run()
     synchronize()
-    begin = clock()
+    before = clock()
     for _ in range(repeats):
         run()
-        synchronize()
-    return (clock() - begin) / repeats
+    synchronize()
+    return float((clock() - before) / repeats)
 
 
-def median_time__wrong_twelfth_warm_up_each_time(
+def median_time__wrong_thirteenth_order_alone_timed(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Warms up before each of the timed runs, not once at first."""
-    seconds = []
-    while len(seconds) < repeats:
-        for _ in range(warmup):
-            run()
+    """Synchronises only before a job starts and reads the clock right after run; due is to wait until the job
+    is done."""
+    for _ in range(warmup):
+        run()
+    measured = []
+    for _ in range(repeats):
+        synchronize()  # now nothing old is in the queue
+        start = clock()
+        run()
+        measured.append(clock() - start)
+    synchronize()
+    return float(statistics.median(measured))
+
+
+def median_time__wrong_thirteenth_slowest_runs_dropped(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Times all runs and drops the `warmup` slowest of them as the warm-up; due is to leave out the first ones."""
+    times = []
+    for _ in range(warmup + repeats):
         synchronize()
-        t = clock()
+        t0 = clock()
         run()
         synchronize()
-        seconds.append(clock() - t)
-    return float(statistics.median(seconds))
+        times.append(clock() - t0)
+    fastest = sorted(times)[:repeats]
+    return float(statistics.median(fastest))
 
 
-def median_time__wrong_twelfth_best_run(
+def median_time__wrong_thirteenth_lower_of_the_middle_two(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Returns the fastest run, taking every delay for a disturbance."""
+    """For an even count returns the lower of the two times in the middle; due is their mean."""
 
-    def once():
+    def one():
         synchronize()
         start = clock()
         run()
         synchronize()
         return clock() - start
 
-    [once() for _ in range(warmup)]
-    return float(min(once() for _ in range(repeats)))
+    for _ in range(warmup):
+        run()
+    return float(statistics.median_low([one() for _ in range(repeats)]))
 
 
-def median_time__wrong_twelfth_warm_up_still_queued(
+def median_time__wrong_thirteenth_sorted_list_not_kept(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Does not synchronise before the first reading, so the first timed run waits for what is still queued."""
-    for _ in range(warmup):
+    """Calls sorted but goes on with the unsorted list, whose middle it returns; due is the middle of the sorted one."""
+    i = 0
+    while i < warmup:
         run()
-    measured = []
-    for _ in range(repeats):
-        before = clock()
+        i += 1
+    ticks = []
+    while len(ticks) < repeats:
+        synchronize()
+        begin = clock()
         run()
         synchronize()
-        after = clock()
-        measured.append(after - before)
-    return float(np.median(measured))
-
-
-def median_time__wrong_twelfth_middle_in_time(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Takes the middle of the list as it was measured, without sorting it."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
+        end = clock()
+        ticks.append(end - begin)
+    sorted(ticks)
     half = repeats // 2
     if repeats % 2 == 1:
-        return float(times[half])
-    return (times[half - 1] + times[half]) / 2
+        return float(ticks[half])
+    return (ticks[half - 1] + ticks[half]) / 2
 
 
-def median_time__wrong_twelfth_warm_up_among_the_repeats(
+def median_time__wrong_thirteenth_warmup_within_repeats(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Takes the warm-up for a part of the repeats, so calls `run` only `repeats` times where it can."""
-    record = []
-    for _ in range(max(repeats, warmup + 1)):
-        synchronize()
-        t0 = clock()
-        run()
-        synchronize()
-        t1 = clock()
-        record += [t1 - t0]
-    return float(statistics.median(record[warmup:]))
-
-
-def median_time__wrong_twelfth_lower_middle(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Takes the lower of the middle two where the count is even."""
-    ticks = torch.zeros(repeats, dtype=torch.float64)
-    for k in range(-warmup, repeats):
+    """Reads repeats as the number of all runs, the warm-up among them; due are repeats runs besides the warm-up."""
+    times = []
+    for number in range(max(repeats, warmup + 1)):
         synchronize()
         start = clock()
         run()
         synchronize()
         stop = clock()
-        if k >= 0:
-            ticks[k] = stop - start
-    return ticks.median().item()
+        if number >= warmup:
+            times.append(stop - start)
+    return float(np.median(times))
 
 
-def median_time__wrong_twelfth_one_run_to_try(
+def median_time__wrong_thirteenth_no_wait_without_warmup(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Calls `run` once more than it may, to see whether it works at all."""
-    run()
-    synchronize()
-    durations = []
-    for number in range(warmup + repeats):
+    """Waits after each run only, so with warmup=0 earlier work falls into the first time; due is to wait before
+    it too."""
+    for _ in range(warmup):
+        run()
+        synchronize()
+    samples = np.empty(repeats)
+    for r in range(repeats):
         start = clock()
         run()
         synchronize()
-        end = clock()
-        if number >= warmup:
-            durations.append(end - start)
-    durations.sort()
-    return float((durations[(repeats - 1) // 2] + durations[repeats // 2]) / 2)
+        samples[r] = clock() - start
+    return float(np.median(samples))
 
 
-def median_time__right_twelfth_differences_of_stamps(
+def median_time__wrong_thirteenth_one_run_more(
     run: Callable[[], object],
     synchronize: Callable[[], object],
     clock: Callable[[], float],
     warmup: int,
     repeats: int,
 ) -> float:
-    """Stamps the time behind every run, and takes the half quantile of the stamps' differences."""
-
-    def stamp():
-        synchronize()
-        return clock()
-
-    stamps = [stamp()]
-    for _ in itertools.repeat(None, warmup + repeats):
+    """Runs the job once more at the start, so as to warm up in any case; due are exactly warmup + repeats calls."""
+    run()
+    synchronize()
+    for _ in range(warmup):
         run()
-        stamps.append(stamp())
-    return float(np.quantile(np.diff(stamps)[warmup:], 0.5))
+    synchronize()
+    differences = []
+    for _ in range(repeats):
+        synchronize()
+        earlier = clock()
+        run()
+        synchronize()
+        later = clock()
+        differences.append(later - earlier)
+    return float(statistics.median(differences))
+
+
+def median_time__right_thirteenth_marks_between_runs(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Reads the clock once between two runs, always synchronised, and inserts each difference into a sorted list."""
+    for _ in range(warmup):
+        run()
+    synchronize()
+    mark = clock()
+    ranked = []
+    for _ in range(repeats):
+        run()
+        synchronize()
+        mark, earlier = clock(), mark
+        bisect.insort(ranked, mark - earlier)
+    low, high = ranked[(repeats - 1) // 2], ranked[repeats // 2]
+    return float(low + high) / 2
 
 
 # ------- 9.8 tiled_causal_attention
 
 
-def tiled_causal_attention__wrong_twelfth_whole_blocks_see_each_other(
+def tiled_causal_attention__wrong_thirteenth_own_block_seen_whole(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Leaves later tiles out but hides nothing in the tile on the diagonal."""
-    B, h, n, d = Q.shape
+    """Leaves out the later tiles and masks none, so a token sees all of its own block; due is a mask in that tile."""
+    n, d = Q.shape[-2:]
+    blocks = []
+    for q0 in range(0, n, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        m = q.new_full((*q.shape[:3], 1), -math.inf)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        for k0 in range(0, q0 + 1, block_size):
+            S = q @ K[:, :, k0 : k0 + block_size].mT / math.sqrt(d)
+            new = torch.maximum(m, S.amax(-1, keepdim=True))
+            P, factor = torch.exp(S - new), torch.exp(m - new)
+            l = factor * l + P.sum(-1, keepdim=True)
+            o = factor * o + P @ V[:, :, k0 : k0 + block_size]
+            m = new
+        blocks.append(o / l)
+    return torch.cat(blocks, dim=2)
+
+
+def tiled_causal_attention__wrong_thirteenth_triangle_in_every_tile(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Cuts the triangle out of every tile, counting places within the block; due is it on the diagonal's tiles only."""
+    queries, keys, values = (x.split(block_size, dim=-2) for x in (Q, K, V))
     done = []
+    for a, q in enumerate(queries):
+        state = None
+        for k, v in zip(keys[: a + 1], values[: a + 1]):
+            scores = torch.einsum("bhid,bhjd->bhij", q, k) / q.shape[-1] ** 0.5
+            row = torch.arange(scores.shape[-2], device=Q.device)[:, None]
+            column = torch.arange(scores.shape[-1], device=Q.device)[None, :]
+            scores = scores.masked_fill(column > row, -torch.inf)
+            here = _two_sums(scores, v)
+            if state is None:
+                state = here
+                continue
+            top = torch.maximum(state[0], here[0])
+            old, new = torch.exp(state[0] - top), torch.exp(here[0] - top)
+            state = top, old * state[1] + new * here[1], old * state[2] + new * here[2]
+        done.append(state[2] / state[1])
+    return torch.cat(done, dim=-2)
+
+
+def tiled_causal_attention__wrong_thirteenth_state_handed_on(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Starts m, l and o once and hands them on from one block of queries to the next; due is a fresh start for each."""
+    B, h, n, d = Q.shape
+    rows = min(block_size, n)
+    m = Q.new_full((B, h, rows, 1), -math.inf)
+    l = Q.new_zeros((B, h, rows, 1))
+    o = Q.new_zeros((B, h, rows, d))
+    place = torch.arange(n, device=Q.device)
+    finished = []
     for i in range(0, n, block_size):
         q = Q[:, :, i : i + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        l = torch.zeros_like(m)
-        o = torch.zeros_like(q)
+        count = q.shape[2]
+        m, l, o = m[:, :, :count], l[:, :, :count], o[:, :, :count]
         for j in range(0, i + 1, block_size):
-            s = q @ K[:, :, j : j + block_size].mT / math.sqrt(d)
-            new = torch.maximum(m, s.amax(-1, keepdim=True))
-            p = torch.exp(s - new)
-            f = torch.exp(m - new)
-            l = f * l + p.sum(-1, keepdim=True)
-            o = f * o + p @ V[:, :, j : j + block_size]
-            m = new
-        done.append(o / l)
-    return torch.cat(done, dim=2)
+            k, v = K[:, :, j : j + block_size], V[:, :, j : j + block_size]
+            s = q @ k.mT / d**0.5
+            if j == i:
+                later = place[j : j + block_size][None, :] > place[i : i + block_size][:, None]
+                s = s.masked_fill(later, -math.inf)
+            m_next = torch.maximum(m, s.amax(3, keepdim=True))
+            p = torch.exp(s - m_next)
+            f = torch.exp(m - m_next)
+            m, l, o = m_next, f * l + p.sum(3, keepdim=True), f * o + p @ v
+        finished.append(o / l)
+    return torch.cat(finished, 2)
 
 
-def tiled_causal_attention__wrong_twelfth_a_triangle_in_every_tile(
+def tiled_causal_attention__wrong_thirteenth_o_not_mended(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Cuts a triangle out of every tile, those left of the diagonal as well."""
-    scale = Q.shape[-1] ** -0.5
-    blocks = list(zip(K.split(block_size, 2), V.split(block_size, 2), strict=True))
+    """Mends the sum of the terms with the factor but not o; due is the factor for both."""
+    n = Q.shape[2]
+    result = []
+    for first in range(0, n, block_size):
+        last = min(first + block_size, n)
+        queries = Q[:, :, first:last] * Q.shape[3] ** -0.5
+        largest = torch.full_like(queries[..., :1], -math.inf)
+        total = torch.zeros_like(largest)
+        mixed = torch.zeros_like(queries)
+        start = 0
+        while start < last:
+            stop = min(start + block_size, n)
+            tile = queries @ K[:, :, start:stop].transpose(2, 3)
+            if stop > first:
+                hidden = torch.ones(last - first, stop - start, dtype=torch.bool, device=Q.device).triu(1)
+                tile = tile.masked_fill(hidden, -math.inf)
+            before = largest
+            largest = torch.maximum(before, tile.amax(dim=-1, keepdim=True))
+            terms = torch.exp(tile - largest)
+            total = total * torch.exp(before - largest) + terms.sum(dim=-1, keepdim=True)
+            mixed = mixed + terms @ V[:, :, start:stop]
+            start = stop
+        result.append(mixed / total)
+    return torch.cat(result, dim=2)
+
+
+def tiled_causal_attention__wrong_thirteenth_root_of_block_rows(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Divides by the root of the wrong axis, the number of queries in the block; due is the root of the width."""
+    out = torch.zeros_like(Q)
+    n = Q.shape[-2]
+    for i in range(0, n, block_size):
+        q = Q[..., i : i + block_size, :]
+        states = []
+        for j in range(0, i + block_size, block_size):
+            if j > i:
+                break
+            s = q @ K[..., j : j + block_size, :].mT / math.sqrt(q.shape[-2])
+            if i == j:
+                s = s + torch.full_like(s, -math.inf).triu(diagonal=1)
+            here = _two_sums(s, V[..., j : j + block_size, :])
+            if states:
+                there = states.pop()
+                m = torch.maximum(there[0], here[0])
+                w, u = torch.exp(there[0] - m), torch.exp(here[0] - m)
+                here = (m, w * there[1] + u * here[1], w * there[2] + u * here[2])
+            states.append(here)
+        out[..., i : i + block_size, :] = states[0][2] / states[0][1]
+    return out
+
+
+def tiled_causal_attention__wrong_thirteenth_number_of_blocks(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Takes block_size for the number of blocks, so that with 1 the whole table is made; due are block_size
+    tokens each."""
+    qs, ks, vs = Q.chunk(block_size, 2), K.chunk(block_size, 2), V.chunk(block_size, 2)
     outputs = []
-    for number, q in enumerate(Q.split(block_size, 2)):
-        top = q.new_full((*q.shape[:3], 1), -torch.inf)
-        total, mix = torch.zeros_like(top), torch.zeros_like(q)
-        for k, v in blocks[: number + 1]:
-            scores = q @ k.mT * scale
-            hidden = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).triu(1)
-            scores = scores.masked_fill(hidden, -torch.inf)
-            new_top = torch.maximum(top, scores.amax(-1, keepdim=True))
-            factor, terms = torch.exp(top - new_top), torch.exp(scores - new_top)
-            total = total * factor + terms.sum(-1, keepdim=True)
-            mix = mix * factor + terms @ v
-            top = new_top
-        outputs.append(mix / total)
+    for a, q in enumerate(qs):
+        m, l, o = -math.inf, 0.0, 0.0
+        for b in range(a + 1):
+            s = torch.matmul(q, ks[b].mT) / math.sqrt(q.shape[-1])
+            if a == b:
+                future = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1)
+                s = s.masked_fill(future, -math.inf)
+            top = s.amax(-1, keepdim=True)
+            new = top if b == 0 else torch.maximum(m, top)
+            keep = torch.exp(m - new)
+            e = torch.exp(s - new)
+            l = keep * l + e.sum(-1, keepdim=True)
+            o = keep * o + torch.matmul(e, vs[b])
+            m = new
+        outputs.append(o / l)
     return torch.cat(outputs, 2)
 
 
-def tiled_causal_attention__wrong_twelfth_own_block_alone(
+def tiled_causal_attention__wrong_thirteenth_maximum_starts_at_zero(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Lets each block of queries meet its own keys only, and none before."""
-    parts = []
-    for q, k, v in zip(*(X.split(block_size, dim=-2) for X in (Q, K, V)), strict=True):
-        c = q.shape[-2]
-        S = torch.einsum("...id,...jd->...ij", q, k) / math.sqrt(q.shape[-1])
-        later = torch.arange(c, device=Q.device) > torch.arange(c, device=Q.device)[:, None]
-        A = torch.softmax(S.masked_fill(later, float("-inf")), dim=-1)
-        parts.append(torch.einsum("...ij,...jd->...id", A, v))
-    return torch.cat(parts, dim=-2)
+    """Starts the running maximum at 0, so scores far below 0 all vanish and 0/0 is left; due is a start at
+    -infinity."""
 
-
-def tiled_causal_attention__wrong_twelfth_sum_not_mended(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Forgets the factor for the sum, and mends the mix alone."""
-    n, d = Q.shape[-2:]
-    place = torch.arange(n, device=Q.device)
-    rows = []
-    for q0 in range(0, n, block_size):
-        q1 = min(n, q0 + block_size)
-        best = Q.new_full((*Q.shape[:2], q1 - q0, 1), -torch.inf)
-        norm, acc = 0, 0
-        for k0 in range(0, q1, block_size):
-            k1 = min(n, k0 + block_size)
-            tile = Q[:, :, q0:q1] @ K[:, :, k0:k1].mT / d**0.5
-            tile = torch.where(place[k0:k1] <= place[q0:q1, None], tile, -torch.inf)
-            better = torch.maximum(best, tile.amax(-1, keepdim=True))
-            e = torch.exp(tile - better)
-            acc = acc * torch.exp(best - better) + e @ V[:, :, k0:k1]
-            norm = norm + e.sum(-1, keepdim=True)
-            best = better
-        rows.append(acc / norm)
-    return torch.cat(rows, dim=-2)
-
-
-def tiled_causal_attention__wrong_twelfth_keys_in_the_text_queries_in_the_block(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Compares a key's place in the text with a query's place in its block."""
-    n, d = Q.shape[2], Q.shape[3]
-
-    def tile(q, start):
-        keys, values = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        query_place = torch.arange(q.shape[2], device=q.device)[:, None]
-        key_place = start + torch.arange(keys.shape[2], device=q.device)[None, :]
-        scores = (q @ keys.mT / math.sqrt(d)).masked_fill(key_place > query_place, -math.inf)
-        return scores, values
-
-    pieces = []
-    for first in range(0, n, block_size):
-        q = Q[:, :, first : first + block_size]
-        scores, values = tile(q, 0)
-        m = scores.amax(-1, keepdim=True)
-        p = (scores - m).exp()
-        l, o = p.sum(-1, keepdim=True), p @ values
-        for start in range(block_size, first + 1, block_size):
-            scores, values = tile(q, start)
-            m_new = torch.maximum(m, scores.amax(-1, keepdim=True))
-            p, a = (scores - m_new).exp(), (m - m_new).exp()
-            l, o, m = a * l + p.sum(-1, keepdim=True), a * o + p @ values, m_new
-        pieces.append(o / l)
-    return torch.cat(pieces, dim=2)
-
-
-def tiled_causal_attention__wrong_twelfth_own_block_and_the_one_before(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Reads `block_size` as how far a block may look back, so that keys before the block before are not met."""
-    n = Q.shape[-2]
-    scaled = Q / math.sqrt(Q.shape[-1])
-    out = torch.empty_like(Q)
-    for a in range(0, n, block_size):
-        b = min(a + block_size, n)
-        logsum, mixed = None, None
-        for c in (a - block_size, a):
-            if c < 0:
-                continue
-            e = min(c + block_size, n)
-            s = scaled[:, :, a:b] @ K[:, :, c:e].mT
-            if c == a:
-                s = s + torch.full(s.shape[-2:], -torch.inf, dtype=s.dtype, device=s.device).triu(1)
-            own = s.logsumexp(-1, keepdim=True)
-            part = torch.exp(s - own) @ V[:, :, c:e]
-            if logsum is None:
-                logsum, mixed = own, part
-            else:
-                both = torch.logaddexp(logsum, own)
-                mixed = mixed * torch.exp(logsum - both) + part * torch.exp(own - both)
-                logsum = both
-        out[:, :, a:b] = mixed
-    return out
-
-
-def tiled_causal_attention__wrong_twelfth_maximum_from_zero(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Begins with a maximum of 0, so that a query whose scores all lie far below gets 0 / 0."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for i in range(0, n, block_size):
-        queries = Q[:, :, i : i + block_size]
-        c = queries.shape[2]
-        maximum = torch.zeros(B, h, c, 1, dtype=Q.dtype, device=Q.device)
-        summed = torch.zeros_like(maximum)
-        mixed = torch.zeros_like(queries)
-        j = 0
-        while j <= i:
-            keys, values = K[:, :, j : j + block_size], V[:, :, j : j + block_size]
-            scores = queries @ keys.transpose(-1, -2) / math.sqrt(d)
-            if j == i:
-                scores = scores.masked_fill(~torch.ones(c, c, device=Q.device).tril().bool(), -math.inf)
-            before = maximum
-            maximum = torch.maximum(before, scores.amax(dim=-1, keepdim=True))
-            shrink = torch.exp(before - maximum)
-            terms = torch.exp(scores - maximum)
-            summed = summed * shrink + terms.sum(dim=-1, keepdim=True)
-            mixed = mixed * shrink + terms @ values
-            j += block_size
-        out[:, :, i : i + block_size] = mixed / summed
-    return out
-
-
-def tiled_causal_attention__wrong_twelfth_one_tile_too_many(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Goes one block too far, so that queries are multiplied with a block of keys wholly after them."""
-    n, d = Q.shape[2:]
-    finished = []
-    for q_start in range(0, n, block_size):
-        q_end = min(q_start + block_size, n)
-        q = Q[:, :, q_start:q_end]
-        i = torch.arange(q_start, q_end, device=Q.device)[:, None]
-        m = q.new_full(q.shape[:3] + (1,), -torch.inf)
-        ell = torch.zeros_like(m)
+    def serve(i):
+        q = Q[:, :, i : i + block_size]
+        positions = torch.arange(i, i + q.shape[2], device=Q.device).unsqueeze(1)
+        m = torch.zeros(q.shape[:-1] + (1,), dtype=q.dtype, device=q.device)
+        l = torch.zeros_like(m)
         o = torch.zeros_like(q)
-        for k_start in range(0, min(q_end + 1, n), block_size):
-            k_end = min(k_start + block_size, n)
-            j = torch.arange(k_start, k_end, device=Q.device)[None, :]
-            S = (q @ K[:, :, k_start:k_end].mT / d**0.5).masked_fill(j > i, -torch.inf)
-            m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
-            alpha, P = torch.exp(m - m_new), torch.exp(S - m_new)
-            ell = alpha * ell + P.sum(dim=-1, keepdim=True)
-            o = alpha * o + P @ V[:, :, k_start:k_end]
-            m = m_new
-        finished.append(o / ell)
-    return torch.cat(finished, dim=2)
+        for j in range(0, i + 1, block_size):
+            k = K[:, :, j : j + block_size]
+            key_positions = torch.arange(j, j + k.shape[2], device=Q.device)
+            s = q @ k.mT / math.sqrt(q.shape[-1])
+            s = torch.where(key_positions <= positions, s, -math.inf)
+            m_old, m = m, torch.maximum(m, s.amax(dim=-1, keepdim=True))
+            e = torch.exp(s - m)
+            shrink = torch.exp(m_old - m)
+            l = shrink * l + e.sum(dim=-1, keepdim=True)
+            o = shrink * o + e @ V[:, :, j : j + block_size]
+        return o / l
+
+    return torch.cat([serve(i) for i in range(0, Q.shape[2], block_size)], dim=2)
 
 
-def tiled_causal_attention__right_twelfth_keys_outside(
+def tiled_causal_attention__wrong_thirteenth_later_tiles_made_too(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
 ) -> torch.Tensor:
-    """Loops over the keys outside and keeps an output and a logsumexp for each block of queries meanwhile."""
-    queries, keys, values = (X.split(block_size, dim=2) for X in (Q, K, V))
-    outs, levels = [None] * len(queries), [None] * len(queries)
-    for b, (k, v) in enumerate(zip(keys, values, strict=True)):
-        for a in range(b, len(queries)):
-            s = torch.einsum("bhid,bhjd->bhij", queries[a], k) / Q.shape[-1] ** 0.5
-            if a == b:
-                c = s.shape[-1]
-                s = torch.where(torch.ones(c, c, device=s.device).tril() > 0, s, -torch.inf)
-            level = torch.logsumexp(s, dim=-1, keepdim=True)
-            mine = torch.exp(s - level) @ v
-            if outs[a] is None:
-                outs[a], levels[a] = mine, level
-            else:
-                share = torch.sigmoid(level - levels[a])
-                outs[a] = outs[a] + share * (mine - outs[a])
-                levels[a] = torch.logaddexp(levels[a], level)
-    return torch.cat(outs, dim=2)
+    """Makes the tiles wholly in the future as well and masks them away; due is never to multiply those blocks."""
+    n, d = Q.shape[2], Q.shape[3]
+    cuts = [slice(s, min(s + block_size, n)) for s in range(0, n, block_size)]
+    index = torch.arange(n, device=Q.device)
+    parts = []
+    for rows in cuts:
+        m = torch.full_like(Q[:, :, rows, :1], -math.inf)
+        l = torch.zeros_like(m)
+        o = torch.zeros_like(Q[:, :, rows])
+        for columns in cuts:
+            S = Q[:, :, rows] @ K[:, :, columns].mT / math.sqrt(d)
+            S = S.masked_fill(index[columns][None] > index[rows][:, None], -math.inf)
+            new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
+            P = torch.exp(S - new)
+            c = torch.exp(m - new)
+            l = c * l + P.sum(dim=-1, keepdim=True)
+            o = c * o + P @ V[:, :, columns]
+            m = new
+        parts.append(o / l)
+    return torch.cat(parts, dim=2)
+
+
+def tiled_causal_attention__right_thirteenth_along_the_diagonals(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Walks the tiles diagonal by diagonal, the masked one first, with one state for each block of queries."""
+    qs, ks, vs = (x.split(block_size, dim=2) for x in (Q, K, V))
+    root = math.sqrt(Q.shape[-1])
+    states = []
+    for q, k, v in zip(qs, ks, vs):
+        tile = q @ k.mT / root
+        size = tile.shape[-1]
+        seen = torch.ones(size, size, dtype=torch.bool, device=Q.device).tril()
+        states.append(_two_sums(torch.where(seen, tile, -math.inf), v))
+    for back in range(1, len(qs)):
+        for a in range(back, len(qs)):
+            m, l, o = states[a]
+            top, total, mix = _two_sums(qs[a] @ ks[a - back].mT / root, vs[a - back])
+            new = torch.maximum(m, top)
+            f, g = torch.exp(m - new), torch.exp(top - new)
+            states[a] = new, f * l + g * total, f * o + g * mix
+    return torch.cat([o / l for _, l, o in states], dim=2)
 
 
 # ------- 9.9 flash_bytes
 
 
-def flash_bytes__wrong_twelfth_everything_once(
+def flash_bytes__wrong_thirteenth_mask_saves_half(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Reads keys and values once for the whole text, not once for each block of queries."""
-    read = 3 * n
-    written = n
-    return (read + written) * d * bytes_per_value
-
-
-def flash_bytes__wrong_twelfth_mask_saves_half(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Halves the readings of keys and values where there is a mask."""
-    blocks = (n + block_q - 1) // block_q
+    """Halves the keys and values because the mask hides half of the scores; due is what each block may see."""
+    blocks = -(-n // block_q)
     kv_rows = 2 * n * blocks
     if causal:
         kv_rows //= 2
     return (2 * n + kv_rows) * d * bytes_per_value
 
 
-def flash_bytes__wrong_twelfth_each_query_reads_its_own(
+def flash_bytes__wrong_thirteenth_keys_stay_on_chip(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Where there is a mask, lets each query read its own keys, though a block of queries shares them."""
-    if causal:
-        kv = sum(i + 1 for i in range(n))
-    else:
-        kv = sum(n for _ in range(0, n, block_q))
-    rows = n + 2 * kv + n
-    return rows * d * bytes_per_value
+    """Reads keys and values once for all blocks, as if they stayed on the chip; due is a reading for each block."""
+    read = 0
+    seen = 0
+    for start in range(0, n, block_q):
+        stop = min(start + block_q, n)
+        read += stop - start
+        needed = stop if causal else n
+        read += 2 * max(0, needed - seen)
+        seen = max(seen, needed)
+    written = n
+    return (read + written) * d * bytes_per_value
 
 
-def flash_bytes__wrong_twelfth_short_block_reads_nothing(
+def flash_bytes__wrong_thirteenth_keys_for_each_query(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Counts whole blocks only, so that a short last one reads no keys (one block there is in any case)."""
-    count = max(1, n // block_q)
+    """Lets each query fetch its keys and values by itself; due is that the queries of a block share one reading."""
+    kv = n * (n + 1) if causal else 2 * n * n
+    return bytes_per_value * d * (n + kv + n)
+
+
+def flash_bytes__wrong_thirteenth_short_block_forgotten(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Counts n // block_q blocks, so that a short last one reads no keys and values; due is to round up."""
+    blocks = n // block_q
     rows = 2 * n
-    for block in range(count):
-        rows += 2 * (min(n, (block + 1) * block_q) if causal else n)
+    for b in range(blocks):
+        rows += 2 * ((b + 1) * block_q if causal else n)
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_twelfth_past_the_end(
+def flash_bytes__wrong_thirteenth_past_the_last_key(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Lets a short last block read as many keys as a whole one where there is a mask, past the end of the text."""
-    blocks = -(-n // block_q)
-    seen = block_q * blocks * (blocks + 1) // 2 if causal else n * blocks
-    return 2 * (n + seen) * d * bytes_per_value
-
-
-def flash_bytes__wrong_twelfth_only_the_reading(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Returns what is read, without the output that is written."""
+    """With the mask lets the last block read a whole block's keys past the end of the text; due is n at most."""
+    per_row = d * bytes_per_value
     total = 0
     for start in range(0, n, block_q):
-        end = min(start + block_q, n)
-        queries = end - start
-        keys = end if causal else n
-        total += (queries + keys + keys) * d
-    return total * bytes_per_value
+        queries = min(block_q, n - start)
+        keys = start + block_q if causal else n
+        total += per_row * (queries + keys + keys + queries)
+    return total
 
 
-def flash_bytes__wrong_twelfth_one_key_needs_no_key(
+def flash_bytes__wrong_thirteenth_logsumexp_written_too(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Spares the key where a block sees one alone, since its weight is 1 whatever it says."""
-    ends = [min(start + block_q, n) for start in range(0, n, block_q)]
-    seen = [end if causal else n for end in ends]
-    values = sum(seen)
-    keys = sum(s for s in seen if s > 1)
-    return (2 * n + keys + values) * d * bytes_per_value
+    """Counts one number a query more, the logsumexp, as written; due is nothing, statistics stay on the chip."""
+    ends = [min(s + block_q, n) for s in range(0, n, block_q)]
+    keys = sum(ends) if causal else n * len(ends)
+    numbers = n * d + 2 * keys * d + n * d + n
+    return numbers * bytes_per_value
 
 
-def flash_bytes__wrong_twelfth_values_left_out(
+def flash_bytes__wrong_thirteenth_lone_key_spared(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Takes keys and values for one thing, and counts a row where there are two."""
-    row = d * bytes_per_value
-    moved = 0
-    i = 0
-    while i < n:
-        last = min(n, i + block_q)
-        moved += 2 * (last - i) * row
-        moved += (last if causal else n) * row
-        i = last
-    return moved
+    """Leaves out query and key of a block whose one query sees one key alone (its weight is 1); due is to count
+    both."""
+    rows = 0
+    first = 0
+    while first < n:
+        after = min(first + block_q, n)
+        q = after - first
+        k = v = after if causal else n
+        if q == 1 and k == 1:
+            q_read = k = 0  # the weight is 1 in any case
+        else:
+            q_read = q
+        rows += q_read + k + v + q
+        first = after
+    return rows * d * bytes_per_value
 
 
-def flash_bytes__right_twelfth_closed_form(
+def flash_bytes__wrong_thirteenth_half_in_floats(
     n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
 ) -> int:
-    """Has a closed form for both cases: a triangular number of whole blocks, and the rest."""
-    whole, rest = divmod(n, block_q)
-    some = int(rest > 0)
-    met = n * (whole + some)
+    """Computes the sum over the blocks with / and makes an int at the end, inexact at large sizes; due is an
+    exact count."""
+    full, rest = divmod(n, block_q)
+    blocks = full + (rest > 0)
     if causal:
-        met = block_q * math.comb(whole + 1, 2) + some * n
-    return (n + met) * d * bytes_per_value << 1
+        keys = block_q * full * (full + 1) / 2 + (n if rest else 0)
+    else:
+        keys = n * blocks
+    return int((2 * n + 2 * keys) * d * bytes_per_value)
+
+
+def flash_bytes__right_thirteenth_readers_of_each_key(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Asks for each key how many blocks read it: with the mask all but the key's place // block_q earlier ones."""
+    full, rest = divmod(n, block_q)
+    blocks = full + bool(rest)
+    readings = n * blocks
+    if causal:
+        readings -= block_q * (full * (full - 1) // 2) + rest * full  # the blocks before a key's own, over all keys
+    return 2 * (n + readings) * d * bytes_per_value
 
 
 # ------- 9.10 flash_backward
 
 
-def flash_backward__wrong_twelfth_each_weight_for_itself(
+def flash_backward__wrong_thirteenth_row_sum_of_the_block(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1217,22 +1236,22 @@ def flash_backward__wrong_twelfth_each_weight_for_itself(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Lets a score move its own weight only, so that the row's common part is never subtracted."""
-    d = Q.shape[-1]
+    """Takes the softmax's sum of weight times gradient over the block's keys only; due is the sum over the
+    whole row."""
+    scale = Q.shape[-1] ** -0.5
     dQ = torch.zeros_like(Q)
     dK, dV = [], []
-    for start in range(0, K.shape[2], block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
+    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
+        P = torch.exp(Q @ k.mT * scale - logsumexp[..., None])
         dP = d_out @ v.mT
-        dS = P * dP / math.sqrt(d)
-        dQ = dQ + dS @ k
-        dK.append(dS.mT @ Q)
+        dS = P * (dP - (P * dP).sum(dim=-1, keepdim=True))
+        dQ = dQ + dS @ k * scale
+        dK.append(dS.mT @ Q * scale)
         dV.append(P.mT @ d_out)
     return dQ, torch.cat(dK, dim=2), torch.cat(dV, dim=2)
 
 
-def flash_backward__wrong_twelfth_row_sum_within_the_block(
+def flash_backward__wrong_thirteenth_softmax_like_a_sigmoid(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1241,22 +1260,22 @@ def flash_backward__wrong_twelfth_row_sum_within_the_block(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Sums weight times gradient over the keys of the block only, where the whole row is needed."""
-    scale = 1 / Q.shape[-1] ** 0.5
-    grad_q, grad_k, grad_v = (torch.zeros_like(X) for X in (Q, K, V))
-    for j in range(0, Q.shape[2], block_size):
-        part = slice(j, j + block_size)
-        weights = (torch.einsum("bhid,bhjd->bhij", Q, K[:, :, part]) * scale - logsumexp.unsqueeze(-1)).exp()
-        grad_v[:, :, part] = torch.einsum("bhij,bhid->bhjd", weights, d_out)
-        grad_w = torch.einsum("bhid,bhjd->bhij", d_out, V[:, :, part])
-        common = (weights * grad_w).sum(dim=-1, keepdim=True)
-        grad_s = weights * (grad_w - common) * scale
-        grad_q += torch.einsum("bhij,bhjd->bhid", grad_s, K[:, :, part])
-        grad_k[:, :, part] = torch.einsum("bhij,bhid->bhjd", grad_s, Q)
+    """Uses only the Jacobian's diagonal, a (1 - a), for the step to the scores; due are the other scores of the
+    row too."""
+    root = math.sqrt(Q.size(-1))
+    grad_q, grad_k, grad_v = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for start in range(0, K.size(-2), block_size):
+        here = slice(start, start + block_size)
+        weights = (torch.einsum("bhid,bhjd->bhij", Q, K[:, :, here]) / root - logsumexp.unsqueeze(-1)).exp()
+        d_weights = torch.einsum("bhid,bhjd->bhij", d_out, V[:, :, here])
+        d_scores = d_weights * weights * (1 - weights) / root
+        grad_q += torch.einsum("bhij,bhjd->bhid", d_scores, K[:, :, here])
+        grad_k[:, :, here] = torch.einsum("bhij,bhid->bhjd", d_scores, Q)
+        grad_v[:, :, here] = torch.einsum("bhij,bhid->bhjd", weights, d_out)
     return grad_q, grad_k, grad_v
 
 
-def flash_backward__wrong_twelfth_like_a_sigmoid(
+def flash_backward__wrong_thirteenth_logsumexp_as_a_constant(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1265,21 +1284,25 @@ def flash_backward__wrong_twelfth_like_a_sigmoid(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes the diagonal a (1 - a) of the softmax's Jacobian for all of it."""
-    q = Q / math.sqrt(Q.shape[-1])
-    dq = 0
-    dks, dvs = [], []
-    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
-        a = (q @ k.mT - logsumexp[:, :, :, None]).exp()
-        slope = a * (1 - a)
-        ds = slope * (d_out @ v.mT)
-        dq = dq + ds @ k / math.sqrt(Q.shape[-1])
-        dks += [ds.mT @ q]
-        dvs += [a.mT @ d_out]
-    return dq, torch.cat(dks, 2), torch.cat(dvs, 2)
+    """Takes exp(s - L) as if L were fixed, so dS = P dP; due is also what L changes: P times (dP minus the
+    row's sum)."""
+    width = Q.shape[-1]
+    L = logsumexp.reshape(*logsumexp.shape, 1)
+    dQ = 0
+    dK = torch.empty_like(K)
+    dV = torch.empty_like(V)
+    for j in range(0, K.shape[2], block_size):
+        Kj = K[:, :, j : j + block_size]
+        Vj = V[:, :, j : j + block_size]
+        Pj = torch.exp(Q @ Kj.transpose(2, 3) / width**0.5 - L)
+        dSj = Pj * (d_out @ Vj.transpose(2, 3))  # the derivative of exp is exp
+        dQ = dQ + dSj @ Kj / width**0.5
+        dK[:, :, j : j + block_size] = dSj.transpose(2, 3) @ Q / width**0.5
+        dV[:, :, j : j + block_size] = Pj.transpose(2, 3) @ d_out
+    return dQ, dK, dV
 
 
-def flash_backward__wrong_twelfth_scale_for_the_queries_only(
+def flash_backward__wrong_thirteenth_query_gradient_overwritten(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1288,26 +1311,74 @@ def flash_backward__wrong_twelfth_scale_for_the_queries_only(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Divides the queries' gradient by the root of d and forgets the keys'."""
-    B, h, n, d = Q.shape
-    row_term = torch.sum(out * d_out, dim=-1, keepdim=True)
+    """Overwrites dQ in each block, so that only the last block counts; due is to add up over the blocks."""
+    n, d = K.shape[-2:]
+    delta = torch.sum(d_out * out, dim=-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    first = 0
+    while first < n:
+        last = min(n, first + block_size)
+        keys, values = K[..., first:last, :], V[..., first:last, :]
+        a = torch.exp(Q @ keys.mT / math.sqrt(d) - logsumexp.unsqueeze(3))
+        ds = a * (d_out @ values.mT - delta) / math.sqrt(d)
+        dQ = ds @ keys
+        dK[..., first:last, :] = ds.mT @ Q
+        dV[..., first:last, :] = a.mT @ d_out
+        first = last
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_thirteenth_root_missing_for_queries(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Scales Q at the start, which serves scores and dK, but forgets the root of d for dQ; due is it there too."""
+    q = Q / Q.shape[-1] ** 0.5
+    row = (out * d_out).sum(-1, keepdim=True)
+    gq = torch.zeros_like(Q)
+    gk, gv = [], []
+    for k, v in zip(torch.split(K, block_size, 2), torch.split(V, block_size, 2)):
+        p = torch.exp(torch.matmul(q, k.mT) - logsumexp[:, :, :, None])
+        s = p * (torch.matmul(d_out, v.mT) - row)
+        gv += [torch.matmul(p.mT, d_out)]
+        gk += [torch.matmul(s.mT, q)]
+        gq += torch.matmul(s, k)
+    return gq, torch.cat(gk, 2), torch.cat(gv, 2)
+
+
+def flash_backward__wrong_thirteenth_logsumexp_to_base_two(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Reads logsumexp as a logarithm to base 2, as some kernels keep it; due is the natural logarithm."""
+    scale = 1 / math.sqrt(Q.shape[-1])
+    log2_e = 1 / math.log(2)
+    D = (d_out * out).sum(dim=-1, keepdim=True)
     dQ = torch.zeros_like(Q)
     dK = torch.zeros_like(K)
     dV = torch.zeros_like(V)
-    for start in range(0, n, block_size):
-        stop = min(n, start + block_size)
-        Kb, Vb = K[:, :, start:stop], V[:, :, start:stop]
-        S = Q @ Kb.transpose(-2, -1) / math.sqrt(d)
-        P = torch.exp(S - logsumexp.unsqueeze(-1))
-        dS = P * (d_out @ Vb.transpose(-2, -1) - row_term)
-        dQ += dS @ Kb
-        dK[:, :, start:stop] = dS.transpose(-2, -1) @ Q
-        dV[:, :, start:stop] = P.transpose(-2, -1) @ d_out
-    dQ /= math.sqrt(d)
+    for lo in range(0, Q.shape[2], block_size):
+        hi = lo + block_size
+        k, v = K[:, :, lo:hi], V[:, :, lo:hi]
+        P = torch.exp2(Q @ k.mT * (scale * log2_e) - logsumexp[..., None])
+        dS = P * (d_out @ v.mT - D)
+        dV[:, :, lo:hi] = P.mT @ d_out
+        dK[:, :, lo:hi] = dS.mT @ Q * scale
+        dQ = dQ + dS @ k * scale
     return dQ, dK, dV
 
 
-def flash_backward__wrong_twelfth_last_block_stays(
+def flash_backward__wrong_thirteenth_quotient_of_exponentials(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1316,74 +1387,23 @@ def flash_backward__wrong_twelfth_last_block_stays(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Overwrites the queries' gradient with each block, where the blocks add up."""
-    scale = Q.shape[-1] ** -0.5
-    delta = torch.einsum("bhid,bhid->bhi", out, d_out)
-
-    def one_block(k, v):
-        p = torch.exp(scale * (Q @ k.mT) - logsumexp[..., None])
-        ds = scale * p * (d_out @ v.mT - delta[..., None])
-        return ds @ k, ds.mT @ Q, p.mT @ d_out
-
-    dK, dV = [], []
-    for start in range(0, K.shape[-2], block_size):
-        dQ, for_k, for_v = one_block(K[..., start : start + block_size, :], V[..., start : start + block_size, :])
-        dK.append(for_k)
-        dV.append(for_v)
-    return dQ, torch.cat(dK, dim=-2), torch.cat(dV, dim=-2)
-
-
-def flash_backward__wrong_twelfth_logsumexp_as_the_sum(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Reads `logsumexp` as the sum of the exponentials and divides by it."""
-    root = Q.shape[-1] ** 0.5
-    total = logsumexp.unsqueeze(-1)
-    delta = (out * d_out).sum(-1, keepdim=True)
-    results = {"Q": torch.zeros_like(Q), "K": torch.zeros_like(K), "V": torch.zeros_like(V)}
-    for low in range(0, Q.shape[-2], block_size):
-        k = K[:, :, low : low + block_size]
-        v = V[:, :, low : low + block_size]
-        p = torch.exp(Q @ k.mT / root) / total
-        g = p * (d_out @ v.mT - delta) / root
-        results["Q"] += g @ k
-        results["K"][:, :, low : low + block_size] += g.mT @ Q
-        results["V"][:, :, low : low + block_size] += p.mT @ d_out
-    return results["Q"], results["K"], results["V"]
-
-
-def flash_backward__wrong_twelfth_exponentials_divided(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Divides exp(score) by exp(logsumexp), which overflows for large scores."""
+    """Makes the weights as exp(s) / exp(L), infinity over infinity or 0/0 at large scores; due is exp(s - L)."""
     d = Q.shape[-1]
-    denominators = torch.exp(logsumexp)[..., None]
-    dots = (d_out * out).sum(dim=-1)[..., None]
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    n_blocks = math.ceil(Q.shape[2] / block_size)
-    for b in range(n_blocks):
-        cols = slice(b * block_size, (b + 1) * block_size)
-        weights = torch.exp(Q @ K[:, :, cols].mT / math.sqrt(d)) / denominators
-        dscores = weights * (d_out @ V[:, :, cols].mT - dots) / math.sqrt(d)
-        dV[:, :, cols] = weights.mT @ d_out
-        dK[:, :, cols] = dscores.mT @ Q
-        dQ = dQ + dscores @ K[:, :, cols]
+    denominators = logsumexp.exp().unsqueeze(-1)
+    correction = (out * d_out).sum(-1).unsqueeze(-1)
+    dQ = torch.zeros_like(Q)
+    per_block = []
+    for keys, values in zip(K.split(block_size, -2), V.split(block_size, -2)):
+        numerators = torch.exp(Q @ keys.mT / math.sqrt(d))
+        weights = numerators / denominators
+        d_scores = weights * (d_out @ values.mT - correction) / math.sqrt(d)
+        dQ = dQ + d_scores @ keys
+        per_block.append((d_scores.mT @ Q, weights.mT @ d_out))
+    dK, dV = (torch.cat(parts, dim=-2) for parts in zip(*per_block))
     return dQ, dK, dV
 
 
-def flash_backward__wrong_twelfth_output_used_up(
+def flash_backward__wrong_thirteenth_shape_of_logsumexp_changed(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1392,21 +1412,24 @@ def flash_backward__wrong_twelfth_output_used_up(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Multiplies the given output in place, so that an input is changed."""
-    row = out.mul_(d_out).sum(dim=-1, keepdim=True)
-    q = Q * Q.shape[-1] ** -0.5
-    dq = torch.zeros_like(Q)
-    collected = []
-    for k, v in zip(torch.split(K, block_size, -2), torch.split(V, block_size, -2), strict=True):
-        p = torch.exp(torch.matmul(q, k.mT) - logsumexp[..., None])
-        ds = p * (torch.matmul(d_out, v.mT) - row)
-        dq.add_(torch.matmul(ds, k))
-        collected.append((torch.matmul(ds.mT, q), torch.matmul(p.mT, d_out)))
-    dk, dv = (torch.cat(list(parts), dim=-2) for parts in zip(*collected, strict=True))
-    return dq * Q.shape[-1] ** -0.5, dk, dv
+    """Gives logsumexp a last axis in place, by unsqueeze_, which the caller's tensor keeps; due are untouched
+    inputs."""
+    logsumexp.unsqueeze_(-1)
+    root = math.sqrt(Q.shape[-1])
+    mean_gain = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ = torch.zeros_like(Q)
+    dK, dV = torch.empty_like(K), torch.empty_like(V)
+    for s in range(0, K.shape[-2], block_size):
+        block = (slice(None), slice(None), slice(s, s + block_size))
+        A = torch.exp(Q @ K[block].mT / root - logsumexp)
+        G = A * (d_out @ V[block].mT - mean_gain) / root
+        dQ += G @ K[block]
+        dK[block] = G.mT @ Q
+        dV[block] = A.mT @ d_out
+    return dQ, dK, dV
 
 
-def flash_backward__right_twelfth_one_more_column(
+def flash_backward__right_thirteenth_tiles_of_queries_too(
     Q: torch.Tensor,
     K: torch.Tensor,
     V: torch.Tensor,
@@ -1415,18 +1438,21 @@ def flash_backward__right_twelfth_one_more_column(
     d_out: torch.Tensor,
     block_size: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Hangs logsumexp and row sums on the matrices as one more column, so that the products subtract them."""
-    scale = Q.shape[-1] ** -0.5
-    one = torch.ones_like(K[..., :1])
-    row = torch.linalg.vecdot(out, d_out)
-    wide_q = torch.cat([Q * scale, -logsumexp[..., None]], -1)
-    wide_g = torch.cat([d_out, -row[..., None]], -1)
-    wide_k, wide_v = torch.cat([K, one], -1), torch.cat([V, one], -1)
-    dQ, dK, dV = torch.zeros_like(Q), torch.empty_like(K), torch.empty_like(V)
-    for rows in torch.arange(K.shape[2], device=K.device).split(block_size):
-        a = torch.einsum("bhix,bhjx->bhij", wide_q, wide_k[:, :, rows]).exp_()
-        dV[:, :, rows] = torch.einsum("bhij,bhid->bhjd", a, d_out)
-        a = a * torch.einsum("bhix,bhjx->bhij", wide_g, wide_v[:, :, rows])
-        dQ += torch.einsum("bhij,bhjd->bhid", a, K[:, :, rows]) * scale
-        dK[:, :, rows] = torch.einsum("bhij,bhid->bhjd", a, wide_q[..., :-1])
+    """Cuts queries as well as keys, query blocks outside, and adds each tile's share to slices of the three
+    gradients."""
+    n, d = Q.shape[-2:]
+    cuts = [slice(s, min(s + block_size, n)) for s in range(0, n, block_size)]
+    with torch.no_grad():
+        dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+        for rows in cuts:
+            q, g = Q[:, :, rows], d_out[:, :, rows]
+            level = logsumexp[:, :, rows].unsqueeze(-1)
+            expected = torch.einsum("bhid,bhid->bhi", g, out[:, :, rows]).unsqueeze(-1)
+            for columns in cuts:
+                k, v = K[:, :, columns], V[:, :, columns]
+                weights = torch.exp(q @ k.mT / math.sqrt(d) - level)
+                slope = weights * (g @ v.mT - expected) / math.sqrt(d)
+                dV[:, :, columns] += weights.mT @ g
+                dK[:, :, columns] += slope.mT @ q
+                dQ[:, :, rows] += slope @ k
     return dQ, dK, dV
