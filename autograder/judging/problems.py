@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ..data import Call
-from ..exercises.kit.records import Case
+from ..exercises.kit.records import GRADIENTS, Case
 from ..running.tensors import as_asked
 from .compare import Problem, find_gradient_problem, find_problem, flat
 from .posed import Posed
@@ -68,6 +68,8 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         return None
     if call.failure is not None:
         return Problem("raised", f"it raised {call.failure.described(exercise.name)}")
+    if case.gradient and GRADIENTS not in exercise.credit and _has_no_gradients(call.value):
+        return None  # a number may come back
     if case.gradient:
         return find_gradient_problem(_names(posed, case), call.value, expected.value, case)
     if exercise.examine is not None and call.value is not None:
@@ -83,6 +85,10 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     if problem is None and case.quiet and call.numerical_warnings:
         return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
     return problem
+
+
+def _has_no_gradients(value: Any) -> bool:
+    return isinstance(value, tuple) and all(each is None for each in value)
 
 
 def _names(posed: Posed, case: Case) -> list[str]:

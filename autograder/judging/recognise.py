@@ -76,6 +76,7 @@ RELATIONS: tuple[Relation, ...] = (
     form.returns_input,
     numbers.through_a_float,
     numbers.wraps_around,
+    numbers.rounded_ids,
     numbers.imprecise,
     numbers.constant_factor,
     order.transposed,

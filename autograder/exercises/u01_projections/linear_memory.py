@@ -85,6 +85,9 @@ def cases(case):
     drawn["keys"] = rounded(case.rng, drawn["keys"], 1e-8)
     label = "keys that come twice but for rounding, and one is 1,000 times as long as the others"
     yield case("rounded keys", label, rtol=1e-3, **drawn)
+    drawn = case.draw(n=8, d_k=7)
+    drawn["keys"] = rounded(case.rng, -np.abs(even(case.rng, (4, 7), {}))[np.arange(8) % 4])
+    yield ask("rounded keys", "keys that come twice but for rounding, no entry above 0", **drawn)
 
 
 def rounded(rng, keys, by=1e-9):

@@ -47,7 +47,7 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
         return f"No row before a change moves by more than {most.share:.0e} of its size: that is rounding, and no leak."
     if most.share > SHARE:
         text = f"Two of your calls show it: they differ from position {most.first} on, and a row before that moves"
-        return f"{text} by {most.share:.1g} of its size. The comparison lets it pass.{_hidden(calls, moves)}"
+        return f"{text} by {most.share:.1g} of its size. What is made of it lets it pass.{_hidden(calls, moves)}"
     return f"No two of your calls show it: whatever they change, each row before the change stays.{_kept(calls)}"
 
 

@@ -36,7 +36,7 @@ def told_by(
         if shown:
             at, gap = shown[0]
             which = f"Call {at} of your {len(calls)} shows" if len(calls) > 1 else "Your call shows"
-            return f"{which} it: the output differs from the right one {gap}. The comparison lets it pass."
+            return f"{which} it: the output differs from the right one {gap}. What is made of it lets it pass."
         which = f"None of your {len(calls)} calls shows" if len(calls) > 1 else "Your call does not show"
         tried = [dict(zip(names, map(_numpy, inputs), strict=True)) for inputs in trials()]
         lacking = _lacking(calls, [(inputs, bool(_gap(case.args[0], right, inputs))) for inputs in tried])

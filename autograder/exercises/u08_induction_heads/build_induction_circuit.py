@@ -102,8 +102,8 @@ MISTAKES = (
      "The second layer attends to the right position, but not sharply. How large must a logit be to outweigh all "
      "others?"),
     ("first-token-of-a-block", {"slope": 0.0},
-     "The second layer is right but where a block begins anew. Position 0 can attend to itself alone: what does it "
-     "note, and what makes a later match win against it?"),
+     "In a second block the second layer is right but at its first token. Position 0 can attend to itself alone: what "
+     "does it note, and what makes a later match win against it?"),
     ("matches-averaged", {"slope": 0.0, "mend_start": True},
      "From the third block on the second layer shares its attention among all earlier matches. The latest is to win."),
     ("earliest-match", {"slope": -10.0, "mend_start": True},

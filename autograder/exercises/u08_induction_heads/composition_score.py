@@ -54,6 +54,7 @@ def cases(case):
     huge, tiny = (normal("d_model d_model", scale) for scale in (1e25, 1e-25))
     yield case("edge cases", "one circuit of huge weights, one of tiny ones", W_QK=huge, W_OV=tiny)
     yield case("edge cases", "two circuits of tiny weights", W_QK=tiny, W_OV=tiny)
+    yield case("values", "the gradient of a score that is a tensor", gradient=True, rtol=1e-5)
 
 
 def composed(

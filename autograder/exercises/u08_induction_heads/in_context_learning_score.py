@@ -44,6 +44,7 @@ def cases(case):
     yield case("edge cases", "large losses, in a long text", losses=large, n=range(70, 90), late=range(65, 70))
     small = Drawn("B n", lambda rng, shape, sizes: rng.uniform(1e-6, 1e-5, shape))
     yield case("edge cases", "very small losses", losses=small)
+    yield case("values", "the gradient of a score that is a tensor", gradient=True, rtol=1e-5)
 
 
 def of_means(losses_of):

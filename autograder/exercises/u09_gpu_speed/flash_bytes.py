@@ -53,6 +53,8 @@ def cases(case):
     yield moved("edge cases", "causal, a single token (n = 1)", 2, True, n=1)
     sizes = {"n": 1_003, "d": 129, "block_q": 64, "bytes_per_value": 16, "causal": True}
     yield case("edge cases", "causal, complex numbers", also={"bytes_per_value": 16}, **sizes)
+    sizes = {"n": 1_003, "d": 10**14 + 1, "block_q": 64, "bytes_per_value": 3, "causal": True}
+    yield case("edge cases", "causal, a count above 2**53", also={"bytes_per_value": 3}, **sizes)
 
 
 def counted(

@@ -25,6 +25,8 @@ REDUCES = ("max", "amax", "min", "amin")
 LONGEST = 2
 #: What is seen in so many of the cases that are right, too, may still be what is wrong in others.
 FEW = 0.25
+#: What is seen in more than this share of the wrong cases, and in none that is right, is told of most.
+MOST = 0.6
 #: Where more than so many cases are wrong for each that is right, the right ones are odd, and tell nothing.
 MANY = 2
 
@@ -99,8 +101,10 @@ def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[
             continue
         there, elsewhere = ([_changes(values, number, node) for values in some] for some in (bad, good))
         among = _among_right([bool(each) for each in elsewhere])
-        if all(there) and among and any(each is False for each in elsewhere):
-            said = f"changes numbers in every case that is wrong, and {among}"
+        most = sum(map(bool, there)) > MOST * len(there) and not any(elsewhere)
+        if (all(there) or most) and among and any(each is False for each in elsewhere):
+            said = f"changes numbers in {'every case' if all(there) else 'most cases'} that is wrong, and {among}"
+            said = said.replace("cases that is", "cases that are")
             return Finding("own-acts", f"{text_of(node)} in line {node.lineno} {said}.")
     return None
 
@@ -175,8 +179,8 @@ def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Va
     for number, _ in bad[0]:
         node = nodes.get(number)
         elsewhere = {count for each in usual for count in each.get(number, ())}
-        odd = [_axes_of(values).get(number, set()) - elsewhere for values in bad]
-        if len(elsewhere) != 1 or not all(odd):
+        odd = [_axes_of(bad[0]).get(number, set()) - elsewhere]
+        if len(elsewhere) != 1 or not odd[0] or not all(_has_odd_axes(values, usual) for values in bad):
             continue
         if not isinstance(node, ast.Call):
             return None
@@ -186,6 +190,12 @@ def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Va
             "own-axes", f"{text_of(node)} in line {node.lineno} {there}, and {_counted(count)} where it is right."
         )
     return None
+
+
+def _has_odd_axes(values: Values, usual: Sequence[Mapping[int, set[int]]]) -> bool:
+    """Has any of its steps another number of axes than wherever it is right?"""
+    known = {number: {count for each in usual for count in each.get(number, ())} for number, _ in values}
+    return any(len(known[number]) == 1 and counts - known[number] for number, counts in _axes_of(values).items())
 
 
 def _counted(axes: int) -> str:

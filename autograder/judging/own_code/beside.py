@@ -16,7 +16,7 @@ from ..symptoms import ON_ORDINARY, WEAK
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, STOPS, TRIED, TWO_THINGS
+from .traced import GOES_IN, MISSHAPES, RAISES, STOPS, TRIED, TWO_THINGS
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
@@ -153,6 +153,8 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
         return verdict
     before = verdict.advice if verdict.mistake is not None else ""
     slug, text = found.slug, found.text
+    if found.slug == RAISES:
+        return replace(verdict, mistake=found.slug, advice=found.text, message=f"{found.text} {verdict.message}")
     if found.slug == MISSHAPES:
         if not verdict.mistake or not verdict.mistake.startswith("wrong-shape"):
             return verdict

@@ -34,6 +34,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
     names, writes = names_in(tree), any(map(_writes, ast.walk(tree)))
     blocks = {name for name, value in assigned(tree) if isinstance(value, ast.Call) and called(value)[0] == "slice"}
     limits = only_compared(tree)
+    within_limits = {each for limit in limits if not isinstance(limit, ast.Compare) for each in ast.walk(limit)}
     yield from in_statements.of_what_stays(tree)
     for node in ast.walk(tree):
         if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
@@ -52,7 +53,8 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         elif isinstance(node, ast.Compare) and len(node.ops) == 1:
             yield from in_expressions.of_comparison(node, parents)
         elif isinstance(node, ast.Call):
-            yield from in_calls.of_call(node, names)
+            changes = in_calls.of_call(node, names)
+            yield from (one for one in changes if one.slug != "function" or node not in within_limits)
         elif isinstance(node, ast.Subscript):
             yield from in_calls.of_subscript(node, blocks)
         elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):

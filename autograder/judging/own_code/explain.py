@@ -20,8 +20,9 @@ from .apart import set_apart
 from .beside import asks_for, is_sure, together, without_another
 from .chance import drawing
 from .halves import find_halves
+from .in_expressions import OF_SIZE
 from .indices import wrapping
-from .located import making, misshaping, stopping, traced, traced_further
+from .located import making, misshaping, raising, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .overflow import first_nan, lost_rows
@@ -155,7 +156,7 @@ def explain_by_own(
         return told_of(mend)
     if len(look.of_nan()) == len(look.ordinary):
         return _of_nan(look, look.ordinary)
-    if mend is not None:
+    if mend is not None and not is_hunt(posed) and mend.slug not in OF_SIZE:
         sure = look.settled(found)
         return sure.finding if sure.vouched else told_of(mend)
     if not steps:
@@ -168,6 +169,7 @@ def _seen(look: Look, found: Traced) -> Finding | None:
     posed, own = look.posed, look.own
     finders = (
         lambda: wrapping(posed, look.ordinary, look.fine, own),
+        lambda: raising(posed, look.in_core(), look.calls, own),
         lambda: misnamed(posed, look.in_core(), look.fine, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),

@@ -136,6 +136,8 @@ class Flow:
         held = self._now.get(getattr(node, "number", -1))
         if not any(isinstance(each, ast.Name) for each in ast.walk(node)):
             return {None}  # a number that is written down
+        if _asks_for_form(node):
+            return {None}
         if held is False and self._is_begun(node) and not any(self._is_off(each) for each in self._inputs(node)):
             return {None}
         if isinstance(node, ast.Name) and held is False and (value := self._value_of(node)) is not None:

@@ -174,6 +174,8 @@ def of_subscript(node: ast.Subscript, blocks: Collection[str] = ()) -> Iterator[
         for option in _other_places(part):
             if in_blocks and isinstance(option, ast.Slice) and option.lower is None and option.upper is None:
                 continue
+            if isinstance(option, ast.Slice) and getattr(node.value, "attr", None) == "shape":  # one size is asked for
+                continue
             new = deepcopy(node)
             if isinstance(new.slice, ast.Tuple):
                 new.slice.elts[index] = option

@@ -249,12 +249,19 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents, limits: b
         if limits and slug in OF_SIZE:
             continue
         what_rank = sign if slug == "no-sign" else rank
+        if slug == "no-abs" and _is_held_against(node, parent):
+            slug, what_rank = "not-absolute", LIKELY
         yield mend(node, new, slug, f"{here}{within} lacks a step: {what}", what_rank)
     for number in numbers:
         if not (simple and node.id == number):
             for op, what in ((ast.Mult(), "a factor"), (ast.Div(), "a divisor")):
                 new = ast.BinOp(node, op, ast.Name(number, ast.Load()))
                 yield mend(node, new, "no-factor", f"{here}{within} lacks {what}: `{number}`", rank)
+
+
+def _is_held_against(node: ast.expr, parent: ast.AST | None) -> bool:
+    """Is it compared by size, as a difference is with a tolerance?"""
+    return isinstance(parent, ast.Compare) and isinstance(parent.ops[0], (ast.Gt, ast.GtE, ast.Lt, ast.LtE))
 
 
 def _functions(parent: ast.AST | None) -> tuple[ast.AST, ...]:

@@ -20,7 +20,7 @@ from ..variants.edit import called
 from .flow import Flow, assigned, chooses, inputs_of, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, STOPS, Traced
+from .traced import GOES_IN, MISSHAPES, RAISES, STOPS, Traced
 from .way import Way, as_array, way_of
 
 #: What may be taken off before an exponential, whatever it is.
@@ -118,7 +118,7 @@ def making(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
         if array is None or isinstance(node, (ast.Name, ast.Attribute)) or posed.exercise.made is None:
             continue
         text = posed.exercise.made(case, [array])
-        if text:
+        if text and text != posed.exercise.made(case, []):  # else something is lacking, and this is not to blame
             words = f"The numbers are right, but {text}. It is {text_of(node)} in line {node.lineno}."
             return Finding(MATERIALISES, words)
     return None
@@ -155,6 +155,25 @@ def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     case = posed.cases[index]
     where = "It" if case.criterion == posed.exercise.core else f"In the case “{case.label}” it"
     return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}{_meeting(case, node, call)}.")
+
+
+def raising(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:
+    """An error that the program raises itself, in all that is wrong, and the condition it hangs on."""
+    ends = {call.failure.type_name for index in wrong if (call := calls[index]).failure is not None}
+    raised = [
+        (above, node)
+        for above in ast.walk(own.tree)
+        if isinstance(above, ast.If)
+        for node in above.body
+        if isinstance(node, ast.Raise) and node.exc is not None
+    ]
+    if len(raised) != 1 or len(ends) != 1 or not all(calls[index].failure is not None for index in wrong):
+        return None
+    (above, node), (name,) = raised[0], ends
+    if name not in ast.unparse(node.exc) or any(posed.cases[index].raises is not None for index in wrong):
+        return None
+    words = f"It is raised in line {node.lineno}, where {text_of(above.test)} holds, and none is due there."
+    return Finding(RAISES, words)
 
 
 def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:

@@ -9,6 +9,7 @@ from ...data import Finding
 
 STOPS = "stops-there"
 MISSHAPES = "own-shape"
+RAISES = "own-raise"
 #: What is told of two changes that may both be due.
 TWO_THINGS = "Two things"
 #: What is told where it is not known of all that goes into a step that it is right.

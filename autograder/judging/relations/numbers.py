@@ -50,6 +50,19 @@ def through_a_float(evidence: Evidence) -> Finding | None:
     )
 
 
+def rounded_ids(evidence: Evidence) -> Finding | None:
+    """Whole numbers that came out as the nearest ones that a float of four or of eight bytes holds."""
+    pairs = evidence.wrong_pairs()
+    for kind, most in ((np.float32, "2**24"), (np.float64, "2**53")):
+        if pairs and all(
+            value.dtype.kind in "iu" and expected.dtype.kind in "iu" and (value == expected.astype(kind)).all()
+            for _, _, value, expected in pairs
+        ):
+            text = f"Whole numbers are rounded: on the way they are floats, which hold them up to {most}."
+            return Finding("rounded-ids", text)
+    return None
+
+
 def wraps_around(evidence: Evidence) -> Finding | None:
     """A count that is off by a multiple of 2**64, or of 2**32."""
     off = []
