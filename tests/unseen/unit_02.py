@@ -4,903 +4,800 @@ import math
 
 import numpy as np
 
+_TABLES = {}  # only for the one wrong answer that keeps its result
+
 
 def _softmax(z, axis=-1):
-    """The safe softmax along one axis (exercise 2.2)."""
+    """A right softmax, from exercise 2.2."""
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+def _attention_scores(Q, K):
+    """Right plain scores, from exercise 2.1."""
+    return Q @ K.T
+
+
 def _scaled_scores(Q, K):
-    """All dot products divided by the root of d_k (exercise 2.5)."""
+    """Right scaled scores, from exercise 2.5."""
     return Q @ K.T / Q.shape[1] ** 0.5
 
 
-def _attention(Q, K, V):
-    """Output and weights of scaled dot-product attention (exercise 2.7)."""
-    weights = _softmax(_scaled_scores(Q, K))
-    return weights @ V, weights
-
-
-_tables = {}  # belongs to the one answer to 2.7 that reuses its arrays
+def _softmax_jacobian(p):
+    """A right Jacobian of the softmax, from exercise 2.8."""
+    return np.diag(p) - np.outer(p, p)
 
 
 # ------- 2.1 attention_scores
 
 
-def attention_scores__wrong_thirteenth_cosine_similarity(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Takes the fit of two vectors for the cosine of their angle and divides by both lengths; the plain dot is due."""
-    lengths_q = np.linalg.norm(Q, axis=1, keepdims=True)
-    lengths_k = np.linalg.norm(K, axis=1, keepdims=True)
-    # a vector of zeros fits nothing
-    directions_q = Q / np.where(lengths_q == 0, 1, lengths_q)
-    directions_k = K / np.where(lengths_k == 0, 1, lengths_k)
-    return directions_q @ directions_k.T
+def attention_scores__wrong_fourteenth_cosine_of_the_angle(Q, K):
+    """Takes the cosine between query and key, rows brought to length 1; the plain dot product is due."""
+    length_q = np.sqrt((Q**2).sum(axis=1, keepdims=True))
+    length_k = np.sqrt((K**2).sum(axis=1, keepdims=True))
+    length_q = np.where(length_q == 0, 1.0, length_q)
+    length_k = np.where(length_k == 0, 1.0, length_k)
+    return (Q / length_q) @ (K / length_k).T
 
 
-def attention_scores__wrong_thirteenth_negative_distance(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Thinks that close vectors fit: minus half the squared distance; the dot product is due."""
-    difference = Q[:, None, :] - K[None, :, :]  # (n, m, d_k)
-    return -0.5 * (difference**2).sum(axis=2)
+def attention_scores__wrong_fourteenth_misfits_count_as_zero(Q, K):
+    """Believes that a fit cannot be negative and lifts negative scores to 0; they should stay negative."""
+    return np.maximum(np.matmul(Q, np.transpose(K)), 0.0)
 
 
-def attention_scores__wrong_thirteenth_no_negative_scores(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Believes that a key cannot fit worse than not at all, and lifts negative scores to 0; they should stay."""
-    fits = Q.dot(K.T)
-    return np.maximum(fits, 0.0)
+def attention_scores__wrong_fourteenth_average_over_features(Q, K):
+    """Takes the mean agreement per feature, so the dot product divided by d_k; the sum is due."""
+    agreement = Q[:, np.newaxis, :] * K[np.newaxis, :, :]  # (n, m, d_k)
+    return agreement.mean(axis=2)
 
 
-def attention_scores__wrong_thirteenth_keys_counted_by_queries(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """The loop over the keys runs to the number of queries n, not to m: columns stay 0, or an index is too large."""
-    n = len(Q)
-    m = len(K)
+def attention_scores__wrong_fourteenth_overwrites_the_sum(Q, K):
+    """Writes = for += in the loop over features, so that only the last feature is left; their sum is due."""
+    n, d_k = Q.shape
+    m = K.shape[0]
     S = np.zeros((n, m))
     for i in range(n):
-        for j in range(n):
-            S[i, j] = np.dot(Q[i], K[j])
+        for j in range(m):
+            for c in range(d_k):
+                S[i, j] = Q[i, c] * K[j, c]
     return S
 
 
-def attention_scores__wrong_thirteenth_first_feature_left_out(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """The sum over the features starts at 1 and so leaves out feature 0; they are counted from 0."""
-    d_k = Q.shape[1]
-    result = np.zeros((Q.shape[0], K.shape[0]))
-    for c in range(1, d_k):
-        result += Q[:, c : c + 1] * K[:, c]
-    return result
+def attention_scores__wrong_fourteenth_first_feature_left_out(Q, K):
+    """The loop over features starts at 1, so feature 0 is missing from every score."""
+    scores = np.zeros((len(Q), len(K)))
+    for feature in range(1, Q.shape[1]):
+        scores += np.outer(Q[:, feature], K[:, feature])
+    return scores
 
 
-def attention_scores__wrong_thirteenth_rows_are_keys(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Gives each key a row and each query a column, (m, n); the table should be (n, m)."""
+def attention_scores__wrong_fourteenth_keys_in_the_rows(Q, K):
+    """Reads row = key, column = query and returns (m, n); (n, m) is due."""
     return np.einsum("jc,ic->ji", K, Q)
 
 
-def attention_scores__wrong_thirteenth_transposes_if_needed(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Transposes K only where the shapes do not fit already: with m = d_k queries meet columns of K, not rows."""
-    features = Q.shape[1]
-    if K.shape[0] != features:
-        K = K.T
-    return Q @ K
+def attention_scores__wrong_fourteenth_single_row_squeezed(Q, K):
+    """Drops axes of length 1, so one query or one key gives a vector; the shape should stay (n, m)."""
+    table = [[np.dot(query, key) for key in K] for query in Q]
+    return np.array(table).squeeze()
 
 
-def attention_scores__wrong_thirteenth_table_of_float32(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Collects the scores in a table of float32 to save memory; float64 in should give float64 out."""
-    table = np.empty((Q.shape[0], K.shape[0]), dtype=np.float32)
-    for row, query in enumerate(Q):
-        table[row] = K @ query
-    return table
+def attention_scores__wrong_fourteenth_one_table_kept(Q, K):
+    """Keeps one table per shape and writes into it again in the next call; each call should make a new one."""
+    shape = (Q.shape[0], K.shape[0])
+    if shape not in _TABLES:
+        _TABLES[shape] = np.empty(shape)
+    np.matmul(Q, K.T, out=_TABLES[shape])
+    return _TABLES[shape]
 
 
-def attention_scores__right_thirteenth_sum_of_outer_products(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Adds up one table of products for each feature."""
-    total = np.zeros((len(Q), len(K)))
-    for asked, offered in zip(Q.T, K.T):
-        total = total + np.multiply.outer(asked, offered)
-    return total
+def attention_scores__right_fourteenth_one_column_per_key(Q, K):
+    """Multiplies the table of queries with one key after the other and puts the columns side by side."""
+    columns = []
+    for key in K:
+        columns.append(Q @ key)  # (n,)
+    return np.stack(columns, axis=1)
 
 
 # ------- 2.2 softmax
 
 
-def softmax__wrong_thirteenth_one_shift_for_all(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Subtracts the largest entry of the whole array; each row needs its own, or a low row becomes 0/0."""
-    biggest = np.max(z)
-    e = np.exp(z - biggest)
-    return e / np.sum(e, axis=axis, keepdims=True)
+def softmax__wrong_fourteenth_one_shift_for_all(z, axis=-1):
+    """Thinks one shift may serve the whole array and takes its largest entry; each row needs its own."""
+    powers = np.exp(z - np.max(z))
+    return powers / np.sum(powers, axis=axis, keepdims=True)
 
 
-def softmax__wrong_thirteenth_divides_by_largest(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Makes entries small by dividing by the largest size along the axis; only a shift leaves the weights alone."""
-    size = np.abs(z).max(axis=axis, keepdims=True)
-    size = np.where(size > 1, size, 1.0)
-    small = z / size  # now between -1 and 1
-    powers = np.exp(small)
-    return powers / powers.sum(axis=axis, keepdims=True)
+def softmax__wrong_fourteenth_shift_by_the_mean(z, axis=-1):
+    """Takes any shift for safe and subtracts the mean; exponents stay positive and overflow, the maximum is due."""
+    centred = z - z.mean(axis=axis, keepdims=True)
+    e = np.exp(centred)
+    return e / e.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_thirteenth_clips_the_entries(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Thinks it enough to cut the entries off at +-600: beyond, unequal entries become equal. A shift is due."""
-    safe = np.clip(z, -600, 600)
-    numerator = np.exp(safe)
-    denominator = numerator.sum(axis=axis, keepdims=True)
-    return numerator / denominator
+def softmax__wrong_fourteenth_large_scores_clipped(z, axis=-1):
+    """Clips scores to +-700 against the overflow, so larger ones become equal; they should stay different."""
+    safe = np.clip(z, -700.0, 700.0)
+    top = safe.max(axis=axis, keepdims=True)
+    weights = np.exp(safe - top)
+    total = weights.sum(axis=axis, keepdims=True)
+    return weights / total
 
 
-def softmax__wrong_thirteenth_sum_always_over_last_axis(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The maximum runs along `axis`, but the sum always along the last axis; both should run along `axis`."""
-    highest = z.max(axis, keepdims=True)
-    unnormalised = np.exp(z - highest)
-    return unnormalised / unnormalised.sum(-1, keepdims=True)
+def softmax__wrong_fourteenth_sum_along_last_axis(z, axis=-1):
+    """The maximum runs along axis, the sum always along the last one; both should run along axis."""
+    shifted = z - np.max(z, axis=axis, keepdims=True)
+    exponentials = np.exp(shifted)
+    return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def softmax__wrong_thirteenth_axis_moved_back_the_wrong_way(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Moves the axis to the end, then back with source and target mixed up: wrong order from three axes on."""
-    moved = np.moveaxis(z, axis, -1)
-    top = moved.max(axis=-1)
-    powers = np.exp(moved - top[..., np.newaxis])
-    weights = powers / powers.sum(axis=-1)[..., np.newaxis]
-    return np.moveaxis(weights, axis, -1)
+def softmax__wrong_fourteenth_sign_of_the_exponent(z, axis=-1):
+    """Turns the difference round and shifts by the minimum: the smallest score gets the largest weight."""
+    lowest = np.amin(z, axis=axis, keepdims=True)
+    p = np.exp(lowest - z)
+    p = p / p.sum(axis=axis, keepdims=True)
+    return p
 
 
-def softmax__wrong_thirteenth_sums_over_the_other_axes(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Reads `axis` as the one that numbers the distributions and sums over all others; it is the one summed over."""
-    others = tuple(a for a in range(z.ndim) if a != axis % z.ndim)
-    shifted = z - np.max(z, axis=others, keepdims=True)
-    return np.exp(shifted) / np.exp(shifted).sum(axis=others, keepdims=True)
+def softmax__wrong_fourteenth_axis_that_is_kept(z, axis=-1):
+    """Reads axis as the one that is kept and sums over all the others; the sum should run along axis itself."""
+    keep = axis % z.ndim
+    others = tuple(a for a in range(z.ndim) if a != keep)
+    powers = np.exp(z - z.max(axis=others, keepdims=True))
+    return powers / powers.sum(axis=others, keepdims=True)
 
 
-def softmax__wrong_thirteenth_every_negative_axis_is_last(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Treats each negative axis as the last one; -2 is the last but one."""
+def softmax__wrong_fourteenth_negative_axis_means_last(z, axis=-1):
+    """Takes each negative axis for the last one; -2 should be the last but one, and so on."""
     if axis < 0:
         axis = z.ndim - 1
-    largest = np.expand_dims(np.amax(z, axis=axis), axis)
-    exponentials = np.exp(z - largest)
-    total = np.expand_dims(np.sum(exponentials, axis=axis), axis)
-    return exponentials / total
+    moved = np.moveaxis(z, axis, 0)
+    result = np.exp(moved - moved.max(axis=0))
+    result = result / result.sum(axis=0)
+    return np.moveaxis(result, 0, axis)
 
 
-def softmax__wrong_thirteenth_warns_before_it_repairs(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Tries the plain formula first and repairs afterwards: NumPy warns of large entries, and should not."""
-    powers = np.exp(z)
-    sums = powers.sum(axis=axis, keepdims=True)
-    answer = powers / sums
-    trouble = ~np.isfinite(sums) | (sums < 1e-200)
-    if trouble.any():
-        shifted = np.exp(z - z.max(axis=axis, keepdims=True))
-        careful = shifted / shifted.sum(axis=axis, keepdims=True)
-        answer = np.where(trouble, careful, answer)
-    return answer
+def softmax__wrong_fourteenth_repairs_after_the_overflow(z, axis=-1):
+    """Tries the plain formula and repairs rows that overflowed: right numbers, but NumPy warns; it should not."""
+
+    def one_row(row):
+        powers = np.exp(row)
+        total = powers.sum()
+        if not np.isfinite(total) or total < 1e-200:
+            powers = np.exp(row - row.max())
+            total = powers.sum()
+        return powers / total
+
+    return np.apply_along_axis(one_row, axis, z)
 
 
-def softmax__right_thirteenth_one_over_sum_of_ratios(z: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Divides through by its own power: each weight is 1 / sum of e^(z_l - z_j), where an infinite sum gives 0."""
-    last = np.moveaxis(z, axis, -1)
-    differences = last[..., np.newaxis, :] - last[..., :, np.newaxis]  # [..., j, l] = z_l - z_j
-    with np.errstate(over="ignore", under="ignore"):
-        weights = 1.0 / np.exp(differences).sum(axis=-1)
-    return np.ascontiguousarray(np.moveaxis(weights, -1, axis))
+def softmax__right_fourteenth_logarithm_of_the_sum(z, axis=-1):
+    """Subtracts the logarithm of the sum of exponentials, which np.logaddexp collects without overflow."""
+    log_total = np.logaddexp.reduce(z, axis=axis, keepdims=True)
+    return np.exp(z - log_total)
 
 
 # ------- 2.3 derivation_terms
 
 
-def derivation_terms__wrong_thirteenth_cross_is_zero(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Returns 0 for the cross part because its expected value vanishes; it is to be measured on these draws."""
-    squares = (q * k) ** 2
-    diagonal = squares.sum(axis=1).mean()
-    cross = 0.0  # E[q_i] E[k_i] E[q_j] E[k_j] = 0
-    return diagonal, cross
-
-
-def derivation_terms__wrong_thirteenth_averages_terms_first(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """Averages each term over the samples before the terms meet in the cross part; products are averaged, not terms."""
-    t = q * k
-    diagonal = np.mean(np.sum(t * t, axis=1))
-    mean_terms = t.mean(axis=0)
-    d = len(mean_terms)
-    cross = 0.0
-    for i in range(d):
-        for j in range(d):
-            if i != j:
-                cross += mean_terms[i] * mean_terms[j]
-    return diagonal, cross
-
-
-def derivation_terms__wrong_thirteenth_every_query_every_key(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """Lets every query meet every key as in attention; row r of q should meet row r of k alone."""
-    terms = q[:, None, :] * k[None, :, :]  # (samples, samples, d)
-    scores = terms.sum(axis=-1)
-    diagonal = (terms**2).sum(axis=-1).mean()
-    total = (scores**2).mean()
-    return float(diagonal), float(total - diagonal)
-
-
-def derivation_terms__wrong_thirteenth_shape_unpacked_in_wrong_order(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """Unpacks the shape as (d, samples) and so divides both sums by the width, not by the number of samples."""
-    d, samples = q.shape
-    t = q * k
-    sum_of_squares = np.sum(t**2)
-    square_of_sums = np.sum(np.sum(t, axis=1) ** 2)
-    diagonal = sum_of_squares / samples
-    cross = (square_of_sums - sum_of_squares) / samples
-    return diagonal, cross
-
-
-def derivation_terms__wrong_thirteenth_key_missing_in_second_factor(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """The table is made of q_i k_i q_j: in the second factor k_j was forgotten."""
-    samples = q.shape[0]
-    products = q * k
-    table = products.T @ q / samples  # (d, d)
-    diagonal = np.trace(table)
-    return diagonal, table.sum() - diagonal
-
-
-def derivation_terms__wrong_thirteenth_pairs_counted_once(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Counts each pair once, with i below j; ordered pairs count (i, j) and (j, i), which is twice as much."""
-    diagonals, crosses = [], []
-    for query, key in zip(q, k):
-        t = query * key
-        diagonals.append(t @ t)
-        crosses.append(np.triu(np.outer(t, t), k=1).sum())
-    return np.mean(diagonals), np.mean(crosses)
-
-
-def derivation_terms__wrong_thirteenth_compares_the_values(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """Leaves out pairs whose terms are equal in value, not in index: wrong if two terms of a sample are alike."""
+def derivation_terms__wrong_fourteenth_products_of_average_terms(q, k):
+    """Averages the terms over the samples before they are multiplied; in each sample multiply first, average last."""
     terms = q * k
+    diagonal = (terms**2).sum(axis=1).mean()
+    average = terms.mean(axis=0)  # (d,)
+    cross = average.sum() ** 2 - (average**2).sum()
+    return diagonal, cross
+
+
+def derivation_terms__wrong_fourteenth_diagonal_split_in_factors(q, k):
+    """Splits E[q_i^2 k_i^2] into E[q_i^2] E[k_i^2] although q and k may depend; the product is to be averaged."""
+    size_q = np.mean(q**2, axis=0)
+    size_k = np.mean(k**2, axis=0)
+    diagonal = np.dot(size_q, size_k)
+    s = np.sum(q * k, axis=1)
+    return diagonal, np.mean(s**2) - diagonal
+
+
+def derivation_terms__wrong_fourteenth_variances_of_the_terms(q, k):
+    """Takes variances, so the means are subtracted before squaring; plain means of squares are due."""
+    t = q * k
+    diagonal = t.var(axis=0).sum()
+    everything = t.sum(axis=1).var()
+    return diagonal, everything - diagonal
+
+
+def derivation_terms__wrong_fourteenth_each_pair_once(q, k):
+    """Counts each pair once, with j above i; ordered pairs are due, so each counts twice."""
+    n, d = q.shape
     diagonal = 0.0
     cross = 0.0
-    for t in terms:
-        diagonal += sum(x**2 for x in t)
-        cross += sum(x * y for x in t for y in t if x != y)
-    return diagonal / len(terms), cross / len(terms)
+    for r in range(n):
+        for i in range(d):
+            diagonal += (q[r, i] * k[r, i]) ** 2
+            for j in range(i + 1, d):
+                cross += q[r, i] * k[r, i] * q[r, j] * k[r, j]
+    return diagonal / n, cross / n
 
 
-def derivation_terms__wrong_thirteenth_multiplies_in_place(
-    q: np.ndarray, k: np.ndarray
-) -> tuple[float, float]:
-    """Multiplies k into q in place: the numbers are right, but the caller's q is changed."""
-    q *= k
-    per_sample = np.einsum("rc,rc->r", q, q)
-    diagonal = per_sample.mean()
-    cross = (q.sum(axis=1) ** 2 - per_sample).mean()
+def derivation_terms__wrong_fourteenth_table_of_the_samples(q, k):
+    """Multiplies t @ t.T, so sample meets sample off the diagonal; t.T @ t, feature with feature, is due."""
+    t = q * k
+    table = t @ t.T / len(t)
+    diagonal = np.trace(table)
+    cross = table.sum() - diagonal
     return diagonal, cross
 
 
-def derivation_terms__right_thirteenth_sums_of_earlier_terms(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
-    """Multiplies each term with the sum of all earlier ones, and counts that twice."""
-    t = np.multiply(q, k)
-    earlier = np.zeros_like(t)
-    earlier[:, 1:] = np.cumsum(t, axis=1)[:, :-1]
-    cross = 2 * np.mean((t * earlier).sum(axis=1))
-    diagonal = np.mean(np.linalg.norm(t, axis=1) ** 2)
-    return float(diagonal), float(cross)
+def derivation_terms__wrong_fourteenth_mean_over_the_pairs(q, k):
+    """Reads the cross part as the mean over samples and pairs; over the pairs the sum is due."""
+    terms = np.multiply(q, k)
+    width = terms.shape[1]
+    squares = np.einsum("ri,ri->r", terms, terms)
+    pairs = np.einsum("ri,rj->r", terms, terms) - squares
+    number = max(width * (width - 1), 1)
+    return squares.mean(), (pairs / number).mean()
+
+
+def derivation_terms__wrong_fourteenth_width_one_squeezed(q, k):
+    """Squeezes the terms, so with d = 1 the sum runs over the samples; it should run over the one feature."""
+    terms = (q * k).squeeze()
+    squares_first = (terms**2).sum(axis=-1)
+    square_last = terms.sum(axis=-1) ** 2
+    diagonal = np.mean(squares_first)
+    return diagonal, np.mean(square_last) - diagonal
+
+
+def derivation_terms__wrong_fourteenth_reckons_in_float32(q, k):
+    """Reckons in float32 to save memory and returns float32 numbers; float64 in, float64 out is the rule."""
+    small = q.astype(np.float32) * k.astype(np.float32)
+    sum_of_squares = np.square(small).sum(axis=1)
+    square_of_sum = np.square(small.sum(axis=1))
+    return sum_of_squares.mean(), (square_of_sum - sum_of_squares).mean()
+
+
+def derivation_terms__right_fourteenth_each_term_meets_rest(q, k):
+    """Lets each term meet the sum of all others in its sample, feature by feature."""
+    samples, d = q.shape
+    t = q * k
+    diagonal, cross = 0.0, 0.0
+    for i in range(d):
+        others = np.delete(t, i, axis=1).sum(axis=1)  # (samples,)
+        diagonal += float(t[:, i] @ t[:, i]) / samples
+        cross += float(t[:, i] @ others) / samples
+    return diagonal, cross
 
 
 # ------- 2.4 dot_product_moments
 
 
-def dot_product_moments__wrong_thirteenth_variances_add(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Adds the variances of q_i and k_i in each term; for a product of independent factors they multiply."""
-    variance_of_one_term = var_q + var_k
-    return 0.0, d * variance_of_one_term
+def dot_product_moments__wrong_fourteenth_mean_grows_with_width(d, var_q=1.0, var_k=1.0):
+    """Believes claim 1, that each term has the mean of a square, so the mean is d; it is 0."""
+    mean = d * math.sqrt(var_q * var_k)
+    return mean, d * var_q * var_k
 
 
-def dot_product_moments__wrong_thirteenth_mean_is_d(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Takes q . k for q . q and gives a mean that grows with d (claim 1); the mean is 0."""
-    sigma_q, sigma_k = math.sqrt(var_q), math.sqrt(var_k)
-    mean = d * sigma_q * sigma_k
-    variance = d * var_q * var_k
-    return mean, variance
+def dot_product_moments__wrong_fourteenth_cross_terms_count_too(d, var_q=1.0, var_k=1.0):
+    """Lets all d^2 products of the table count alike; the cross terms vanish and d squares are left."""
+    one_product = var_q * var_k
+    number_of_products = d + d * (d - 1)
+    return 0.0, number_of_products * one_product
 
 
-def dot_product_moments__wrong_thirteenth_cross_terms_counted(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Lets all d^2 products of the table count; the d (d - 1) cross terms vanish on average."""
-    squares = d
-    cross_terms = d * (d - 1)
-    return 0, (squares + cross_terms) * var_q * var_k
-
-
-def dot_product_moments__wrong_thirteenth_root_not_squared(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Computes the standard deviation from the box and forgets to square it; the variance is due."""
-    mean = 0.0
-    spread = np.sqrt(d) * np.sqrt(var_q) * np.sqrt(var_k)
-    return mean, spread
-
-
-def dot_product_moments__wrong_thirteenth_var_q_used_twice(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Writes var_q twice, and var_k never."""
-    return 0.0, d * (var_q * var_q)
-
-
-def dot_product_moments__wrong_thirteenth_deviations_not_variances(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Reads var_q and var_k as standard deviations and squares them; they are variances already."""
+def dot_product_moments__wrong_fourteenth_variances_added_up(d, var_q=1.0, var_k=1.0):
+    """Adds the variances of q_i and k_i as if the term were a sum; for a product they are multiplied."""
     variance = 0.0
     for _ in range(d):
-        variance += var_q**2 * var_k**2
+        variance += var_q + var_k
     return 0.0, variance
 
 
-def dot_product_moments__wrong_thirteenth_zero_variance_becomes_one(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Takes a variance of 0 for one that was not given and puts 1 in its place; then all scores are 0."""
-    sq = var_q or 1.0
-    sk = var_k or 1.0
-    return 0.0, d * sq * sk
+def dot_product_moments__wrong_fourteenth_var_q_taken_twice(d, var_q=1.0, var_k=1.0):
+    """Types var_q twice; var_q * var_k is due."""
+    term = var_q * var_q
+    return 0.0, term * d
 
 
-def dot_product_moments__wrong_thirteenth_draws_samples(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Measures the moments on drawn numbers, so they are only nearly right; a formula without draws is asked for."""
-    rng = np.random.default_rng(2)
-    q = math.sqrt(var_q) * rng.standard_normal((4_000, d))
-    k = math.sqrt(var_k) * rng.standard_normal((4_000, d))
-    s = (q * k).sum(axis=1)
-    return s.mean(), s.var()
+def dot_product_moments__wrong_fourteenth_results_swapped(d, var_q=1.0, var_k=1.0):
+    """Returns (variance, mean); (mean, variance) is due."""
+    mean, variance = 0.0, d * var_q * var_k
+    return variance, mean
 
 
-def dot_product_moments__right_thirteenth_one_entry_per_feature(
-    d: int, var_q: float = 1.0, var_k: float = 1.0
-) -> tuple[float, float]:
-    """Writes down both variances once per feature, and takes the dot product of the two lists."""
-    second_moments_q = np.full(d, float(var_q))
-    second_moments_k = np.full(d, float(var_k))
-    first_moments = np.zeros(d)
-    return first_moments @ first_moments, second_moments_q @ second_moments_k
+def dot_product_moments__wrong_fourteenth_deviations_for_variances(d, var_q=1.0, var_k=1.0):
+    """Reads var_q and var_k as standard deviations and squares them; they are variances already."""
+    return 0.0, float(d) * var_q**2 * var_k**2
+
+
+def dot_product_moments__wrong_fourteenth_zero_counts_as_missing(d, var_q=1.0, var_k=1.0):
+    """Takes a variance of 0 for "not given" and puts 1 in its place; the result should be 0."""
+    var_q = var_q or 1.0
+    var_k = var_k or 1.0
+    return 0.0, d * (var_q * var_k)
+
+
+def dot_product_moments__wrong_fourteenth_tosses_coins(d, var_q=1.0, var_k=1.0):
+    """Tosses coins and measures the diagonal, which comes out right; but nothing may be drawn here."""
+    q = np.sqrt(var_q) * np.random.choice([-1.0, 1.0], (50, d))
+    k = np.sqrt(var_k) * np.random.choice([-1.0, 1.0], (50, d))
+    variance = ((q * k) ** 2).sum(axis=1).mean()
+    return 0.0, float(variance)
+
+
+def dot_product_moments__right_fourteenth_sum_of_equal_features(d, var_q=1.0, var_k=1.0):
+    """Lists the variances of all d features and lets the two lists meet in a dot product; means likewise."""
+    means = np.zeros(d)
+    of_query = np.full(d, var_q, dtype=float)
+    of_key = np.full(d, var_k, dtype=float)
+    return float(means @ means), float(of_query @ of_key)
 
 
 # ------- 2.5 scaled_scores
 
 
-def scaled_scores__wrong_thirteenth_divides_by_measured_spread(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Divides by the measured standard deviation, so that these scores have variance 1; the root of d_k is due."""
-    S = Q @ K.T
-    spread = S.std()
+def scaled_scores__wrong_fourteenth_divided_by_width(Q, K):
+    """Believes claim 2 and divides by d_k; its root is due."""
+    d_k = Q.shape[-1]
+    return Q @ K.T / d_k
+
+
+def scaled_scores__wrong_fourteenth_root_of_the_keys(Q, K):
+    """Thinks the more keys the larger the scores and divides by the root of m; the root of d_k is due."""
+    number_of_keys = len(K)
+    dots = np.tensordot(Q, K, axes=(1, 1))
+    return dots / math.sqrt(number_of_keys)
+
+
+def scaled_scores__wrong_fourteenth_measured_spread_as_divisor(Q, K):
+    """Divides by the standard deviation measured in the table, to get variance 1; the root of d_k is due."""
+    scores = _attention_scores(Q, K)
+    spread = scores.std()
     if spread == 0:
-        return S
-    return S / spread
+        return scores
+    return scores / spread
 
 
-def scaled_scores__wrong_thirteenth_divides_by_width(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Takes the mean over the features, that is, divides by d_k itself (claim 2); its root is due."""
-    return np.mean(Q[:, np.newaxis, :] * K[np.newaxis, :, :], axis=-1)
+def scaled_scores__wrong_fourteenth_half_by_precedence(Q, K):
+    """Writes d ** 1/2, which divides by d / 2; brackets are missing for the root."""
+    d = K.shape[1]
+    r = d ** 1/2  # fmt: skip
+    return np.einsum("ic,jc->ij", Q, K) / r
 
 
-def scaled_scores__wrong_thirteenth_shift_belongs_to_scores(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Shifts each row by its largest score already here; that belongs to the softmax, the scores stay as they are."""
-    root = Q.shape[1] ** 0.5
-    scores = Q @ K.T / root
-    row_max = scores.max(axis=1, keepdims=True)
-    return scores - row_max
+def scaled_scores__wrong_fourteenth_floor_division(Q, K):
+    """Types // for /, so all scores are rounded down to whole numbers."""
+    dot_products = np.dot(Q, K.T)
+    root = np.sqrt(Q.shape[1])
+    return dot_products // root
 
 
-def scaled_scores__wrong_thirteenth_half_after_power(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Writes the root as ** 1/2 without brackets, which is half of d_k."""
-    d_k = K.shape[1]
-    divisor = d_k ** 1 / 2
-    return np.matmul(Q, K.transpose()) / divisor
+def scaled_scores__wrong_fourteenth_softmax_already(Q, K):
+    """Reads on to the formula of attention and returns weights; plain scaled scores without softmax are due."""
+    s = (Q @ K.T) / np.sqrt(K.shape[1])
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
 
 
-def scaled_scores__wrong_thirteenth_wrong_entry_of_shape(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Takes shape[0] of Q, the number of queries, where shape[1], the width, is meant."""
-    width = Q.shape[0]
-    out = np.zeros((Q.shape[0], K.shape[0]))
-    for i, query in enumerate(Q):
-        for j, key in enumerate(K):
-            out[i, j] = (query * key).sum() / math.sqrt(width)
-    return out
+def scaled_scores__wrong_fourteenth_whole_root(Q, K):
+    """Takes the root as a whole number: right for widths 4, 16, 64, wrong for 2, 5, 8 or 128."""
+    n, m = Q.shape[0], K.shape[0]
+    root = math.isqrt(Q.shape[1])
+    result = np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            result[i, j] = (Q[i] * K[j]).sum() / root
+    return result
 
 
-def scaled_scores__wrong_thirteenth_softmax_as_well(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Overlooks 'no softmax yet' and returns the weights; the scores themselves are due."""
-    scores = np.einsum("ic,jc->ij", Q, K) / np.sqrt(Q.shape[-1])
-    return _softmax(scores)
-
-
-def scaled_scores__wrong_thirteenth_root_of_whole_numbers(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Takes the whole-number root: right for 4, 16, 64, but 2 in place of 2.83 for a width of 8."""
-    root_of_width = math.isqrt(Q.shape[1])
-    return (Q / root_of_width) @ K.T
-
-
-def scaled_scores__wrong_thirteenth_scales_queries_in_place(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Divides the caller's queries in place: the scores are right, but the input is changed."""
-    Q /= np.sqrt(Q.shape[1])
+def scaled_scores__wrong_fourteenth_queries_scaled_in_place(Q, K):
+    """Scales the queries with /=, which changes the caller's Q; inputs should stay as they are."""
+    Q /= K.shape[1] ** 0.5
     return Q @ K.T
 
 
-def scaled_scores__right_thirteenth_fourth_roots_on_both(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
-    """Shares the root out: queries and keys are each divided by the fourth root of d_k."""
-    fourth = Q.shape[1] ** 0.25
-    small_queries, small_keys = Q / fourth, K / fourth
-    return np.inner(small_queries, small_keys)
+def scaled_scores__right_fourteenth_fourth_root_on_both(Q, K):
+    """Divides queries and keys each by the fourth root of the width, and multiplies afterwards."""
+    share = math.sqrt(math.sqrt(Q.shape[1]))
+    small_queries = Q / share
+    small_keys = K / share
+    return small_queries @ small_keys.T
 
 
 # ------- 2.6 score_statistics
 
 
-def score_statistics__wrong_thirteenth_all_pairs(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Computes the score of every query with every key; only the n_samples pairs of equal rows count."""
-    Q = rng.standard_normal((n_samples, d))
-    K = rng.standard_normal((n_samples, d))
-    S = Q @ K.T
+def score_statistics__wrong_fourteenth_every_query_every_key(d, n_samples, rng, scaled):
+    """Lets every query meet every key and measures the whole table; row r of q meets row r of k alone."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    scores = q @ k.T
     if scaled:
-        S = S / d**0.5
-    return S.mean(), S.var()
+        scores = scores / np.sqrt(d)
+    return scores.mean(), scores.var()
 
 
-def score_statistics__wrong_thirteenth_root_on_variance_too(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Divides mean and variance both by the root of d; a divisor comes out of the variance squared."""
+def score_statistics__wrong_fourteenth_root_on_the_variance(d, n_samples, rng, scaled):
+    """Divides mean and variance both by the root of d at the end; the variance falls by d."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
     s = (q * k).sum(axis=1)
-    divisor = math.sqrt(d) if scaled else 1.0
-    mean, variance = s.mean() / divisor, s.var() / divisor
-    return mean, variance
+    mean, variance = np.mean(s), np.var(s)
+    divisor = d**0.5 if scaled else 1.0
+    return mean / divisor, variance / divisor
 
 
-def score_statistics__wrong_thirteenth_mean_assumed_zero(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Uses the derived mean 0 for the variance and averages the squares; the measured mean is to be subtracted."""
-    shape = (n_samples, d)
-    first, second = rng.standard_normal(shape), rng.standard_normal(shape)
-    scores = np.einsum("ri,ri->r", first, second)
+def score_statistics__wrong_fourteenth_expected_mean_subtracted(d, n_samples, rng, scaled):
+    """Takes the mean of s^2 for the variance, since E[s] is 0; the measured mean is to be subtracted."""
+    first = rng.standard_normal((n_samples, d))
+    second = rng.standard_normal((n_samples, d))
+    scores = np.einsum("rc,rc->r", first, second)
     if scaled:
-        scores /= np.sqrt(d)
-    average = scores.sum() / n_samples
-    variance = (scores @ scores) / n_samples
-    return average, variance
+        scores /= math.sqrt(d)
+    return scores.mean(), np.square(scores).mean()
 
 
-def score_statistics__wrong_thirteenth_summed_over_samples(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Sums along axis 0, over the samples, and gets one number per feature; features should be summed."""
-    queries = rng.standard_normal(size=(n_samples, d))
-    keys = rng.standard_normal(size=(n_samples, d))
-    products = queries * keys
+def score_statistics__wrong_fourteenth_summed_over_samples(d, n_samples, rng, scaled):
+    """Sums along axis 0, over the samples, which leaves d scores; the sum runs over the features."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    products = q * k
     scores = np.sum(products, axis=0)
+    scores = scores / np.sqrt(d) if scaled else scores
+    return float(np.mean(scores)), float(np.var(scores))
+
+
+def score_statistics__wrong_fourteenth_root_of_the_samples(d, n_samples, rng, scaled):
+    """Takes the root of n_samples when scaled; the root of d is due."""
+    shape = n_samples, d
+    q, k = rng.standard_normal(shape), rng.standard_normal(shape)
+    root = shape[0] ** 0.5
+    scores = np.array([row_q @ row_k for row_q, row_k in zip(q, k, strict=True)])
     if scaled:
-        scores = scores / np.sqrt(d)
+        scores = scores / root
+    average = scores.sum() / n_samples
+    return average, ((scores - average) ** 2).sum() / n_samples
+
+
+def score_statistics__wrong_fourteenth_drawn_pair_by_pair(d, n_samples, rng, scaled):
+    """Draws one query and its key, then the next pair; all of q should be drawn first, then all of k."""
+    scores = []
+    for _ in range(n_samples):
+        query = rng.standard_normal(d)
+        key = rng.standard_normal(d)
+        score = float(query @ key)
+        if scaled:
+            score /= d**0.5
+        scores.append(score)
     return np.mean(scores), np.var(scores)
 
 
-def score_statistics__wrong_thirteenth_root_of_samples(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Divides by the root of n_samples in place of the root of d: the wrong variable."""
+def score_statistics__wrong_fourteenth_single_sample_nan(d, n_samples, rng, scaled):
+    """Corrects the unbiased variance by (n - 1) / n: right, but NaN for a single sample, where 0 is due."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    s = np.array([q_row @ k_row for q_row, k_row in zip(q, k)])
-    factor = n_samples**-0.5 if scaled else 1
-    s = s * factor
-    return float(s.mean()), float(s.var())
+    s = np.sum(q * k, axis=-1)
+    if scaled:
+        s = s / d**0.5
+    unbiased = np.var(s, ddof=1)
+    return s.mean(), unbiased * (n_samples - 1) / n_samples
 
 
-def score_statistics__wrong_thirteenth_unbiased_variance(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Divides by n_samples - 1 as in statistics lessons; the biased variance, by n_samples, is asked for."""
+def score_statistics__wrong_fourteenth_values_drawn_as_well(d, n_samples, rng, scaled):
+    """Draws values after queries and keys, though nothing needs them; nothing else should be drawn."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    scores = (q * k) @ np.ones(d)
+    v = rng.standard_normal((n_samples, d))
+    assert q.shape == k.shape == v.shape
+    s = (q * k) @ np.ones(d)
     if scaled:
-        scores = scores / d**0.5
-    mean = scores.mean()
-    if n_samples == 1:
-        return mean, 0.0
-    return mean, ((scores - mean) ** 2).sum() / (n_samples - 1)
+        s = s / np.sqrt(d)
+    return s.mean(), s.var()
 
 
-def score_statistics__wrong_thirteenth_width_one_squeezed(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Squeezes axes of length 1 away: at d = 1 the sum over the last axis then runs over the samples."""
-    q = rng.standard_normal((n_samples, d)).squeeze()
-    k = rng.standard_normal((n_samples, d)).squeeze()
-    s = (q * k).sum(axis=-1)
-    if scaled:
-        s = s / math.sqrt(d)
-    return np.mean(s), np.var(s)
-
-
-def score_statistics__wrong_thirteenth_one_call_per_row(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Draws row by row, 2 n_samples calls with the same numbers; two calls are asked for, one for q and one for k."""
-
-    def rows():
-        return np.array([rng.standard_normal(d) for _ in range(n_samples)])
-
-    q = rows()
-    k = rows()
-    scores = np.sum(q * k, axis=1)
-    if scaled:
-        scores = scores / d**0.5
-    return scores.mean(), scores.var(ddof=0)
-
-
-def score_statistics__right_thirteenth_running_mean_and_spread(
-    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
-) -> tuple[float, float]:
-    """Goes through the pairs once, and keeps a running mean and a running sum of squared distances."""
+def score_statistics__right_fourteenth_running_mean_and_spread(d, n_samples, rng, scaled):
+    """Goes through the scores one by one and carries mean and summed squares along (Welford)."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    mean = distances = 0.0
-    for seen, (query, key) in enumerate(zip(q, k), start=1):
-        score = float(query @ key)
-        away = score - mean
-        mean += away / seen
-        distances += away * (score - mean)
-    variance = distances / n_samples
-    if scaled:
-        return mean / math.sqrt(d), variance / d
-    return mean, variance
+    mean, squares = 0.0, 0.0
+    for count, score in enumerate((q * k).sum(axis=1).tolist(), start=1):
+        if scaled:
+            score = score / math.sqrt(d)
+        distance = score - mean
+        mean += distance / count
+        squares += distance * (score - mean)
+    return mean, squares / n_samples
 
 
 # ------- 2.7 attention
 
 
-def attention__wrong_thirteenth_softmax_over_queries(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lets each key share itself out among the queries (axis 0); each query should, among the keys."""
-    scores = _scaled_scores(Q, K)  # (n, m)
+def attention__wrong_fourteenth_queries_compete_for_keys(Q, K, V):
+    """Runs the softmax along the queries, so each column sums to 1; each row should, along the keys."""
+    scores = Q @ K.T / np.sqrt(Q.shape[1])
     weights = _softmax(scores, axis=0)
-    output = weights @ V
-    return output, weights
-
-
-def attention__wrong_thirteenth_root_after_the_softmax(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Divides the weights by the root and makes the sum 1 again, which undoes it; the root stands in the softmax."""
-    A = _softmax(Q @ K.T)
-    A = A / np.sqrt(K.shape[1])
-    A = A / A.sum(axis=1, keepdims=True)
-    return A @ V, A
-
-
-def attention__wrong_thirteenth_root_of_number_of_keys(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Divides by the root of m, because the softmax runs over m scores; the root of the width d_k is due."""
-    m = K.shape[0]
-    logits = np.einsum("nd,md->nm", Q, K) / math.sqrt(m)
-    logits = logits - logits.max(axis=-1, keepdims=True)
-    probs = np.exp(logits)
-    probs = probs / probs.sum(axis=-1, keepdims=True)
-    return np.einsum("nm,mv->nv", probs, V), probs
-
-
-def attention__wrong_thirteenth_root_of_value_width(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes the width from V in place of K: the root of d_v, right only where d_v = d_k."""
-    d = V.shape[-1]
-    weights = _softmax((Q @ K.T) / d**0.5, axis=-1)
     return weights @ V, weights
 
 
-def attention__wrong_thirteenth_total_not_reset(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sets the sum of the powers to 0 once, before the loop over the queries; it should start anew for each query."""
+def attention__wrong_fourteenth_root_outside_the_softmax(Q, K, V):
+    """Makes weights of plain scores and divides the output by the root; the root stands inside the softmax."""
+    weights = _softmax(_attention_scores(Q, K))
+    output = weights @ V
+    return output / math.sqrt(Q.shape[1]), weights
+
+
+def attention__wrong_fourteenth_looks_only_back(Q, K, V):
+    """Thinks that a word may look at itself and earlier ones only; there is no mask, all keys count."""
     n, m = len(Q), len(K)
-    weights = np.zeros((n, m))
+    scores = _scaled_scores(Q, K)
+    later = np.arange(m)[None, :] > np.arange(n)[:, None]
+    scores = np.where(later, -np.inf, scores)
+    A = np.exp(scores - scores.max(axis=1, keepdims=True))
+    A /= A.sum(axis=1, keepdims=True)
+    return A @ V, A
+
+
+def attention__wrong_fourteenth_width_of_the_values(Q, K, V):
+    """Takes the root of d_v, from V.shape; that of d_k is due."""
+    d = V.shape[1]
+    logits = np.einsum("nd,md->nm", Q, K) / d**0.5
+    logits = logits - logits.max(axis=-1, keepdims=True)
+    weights = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    return np.einsum("nm,mv->nv", weights, V), weights
+
+
+def attention__wrong_fourteenth_last_key_not_mixed(Q, K, V):
+    """The loop that mixes the values stops one key short; all m values belong to the mixture."""
+    n, m = Q.shape[0], K.shape[0]
+    weights = _softmax(_scaled_scores(Q, K))
     output = np.zeros((n, V.shape[1]))
-    total = 0.0
     for i in range(n):
-        s = [float(Q[i] @ K[j]) / len(Q[i]) ** 0.5 for j in range(m)]
-        top = max(s)
-        for j in range(m):
-            weights[i, j] = math.exp(s[j] - top)
-            total += weights[i, j]
-        weights[i] /= total
-        for j in range(m):
+        for j in range(m - 1):
             output[i] += weights[i, j] * V[j]
     return output, weights
 
 
-def attention__wrong_thirteenth_weights_first(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Returns the weights first, in the order in which they are computed; first the output, then the weights."""
-    weights = _softmax(_scaled_scores(Q, K))
-    return weights, np.dot(weights, V)
+def attention__wrong_fourteenth_weights_come_first(Q, K, V):
+    """Returns (weights, output); (output, weights) is due."""
+    scores = _scaled_scores(Q, K)
+    weights = _softmax(scores, axis=1)
+    mixed = np.matmul(weights, V)
+    return weights, mixed
 
 
-def attention__wrong_thirteenth_shift_shared_by_all_rows(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Shifts all rows by the largest score of the table: NaN where the scores of a query lie a thousand lower."""
-    d_k = Q.shape[1]
-    table = Q.dot(K.T) / np.sqrt(d_k)
-    table = np.exp(table - table.max())
-    row_sums = table.sum(axis=1).reshape(-1, 1)
-    weights = table / row_sums
-    return weights.dot(V), weights
+def attention__wrong_fourteenth_far_rows_get_nothing(Q, K, V):
+    """Shifts by the table's maximum and puts 1 for sums of 0, so a row far below gets weights 0, not sum 1."""
+    scaled = Q @ K.T / Q.shape[1] ** 0.5
+    powers = np.exp(scaled - scaled.max())
+    total = powers.sum(axis=1, keepdims=True)
+    total[total == 0] = 1.0  # no division by zero
+    weights = powers / total
+    return weights @ V, weights
 
 
-def attention__wrong_thirteenth_results_overwritten_later(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Reuses its arrays for equal sizes: a second call overwrites what the first returned; new results are due."""
-    sizes = len(Q), len(K), V.shape[1]
-    if sizes not in _tables:
-        _tables[sizes] = np.empty(sizes[:2]), np.empty((sizes[0], sizes[2]))
-    weights, output = _tables[sizes]
-    np.matmul(Q, K.T, out=weights)
-    weights /= math.sqrt(Q.shape[1])
-    weights -= weights.max(axis=1, keepdims=True)
-    np.exp(weights, out=weights)
-    weights /= weights.sum(axis=1, keepdims=True)
-    np.matmul(weights, V, out=output)
+def attention__wrong_fourteenth_weights_in_float32(Q, K, V):
+    """Stores weights and output as float32 to halve the memory; float64 in, float64 out is the rule."""
+    n, m, width = Q.shape[0], K.shape[0], Q.shape[1]
+    weights = np.empty((n, m), dtype=np.float32)
+    output = np.empty((n, V.shape[1]), dtype=np.float32)
+    for row, query in enumerate(Q):
+        a = _softmax(K @ query / math.sqrt(width))
+        weights[row] = a
+        output[row] = a @ V
     return output, weights
 
 
-def attention__right_thirteenth_key_by_key(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes in one key after the other, with a running maximum, a running sum and a running mixture."""
-    n, root = len(Q), Q.shape[1] ** 0.5
-    top = np.full((n, 1), -np.inf)
-    total = np.zeros((n, 1))
-    mixture = np.zeros((n, V.shape[1]))
+def attention__right_fourteenth_one_key_after_another(Q, K, V):
+    """Takes in one key at a time, with a running maximum and sum per query, and rescales when the maximum rises."""
+    n, d_k = Q.shape
+    root = d_k**0.5
+    top = np.full(n, -np.inf)
+    total = np.zeros(n)
+    output = np.zeros((n, V.shape[1]))
     columns = []
-    for key, value in zip(K, V):
-        score = (Q @ key / root)[:, None]
+    for key, value in zip(K, V, strict=True):
+        score = Q @ key / root  # (n,)
+        higher = np.maximum(top, score)
+        shrink, share = np.exp(top - higher), np.exp(score - higher)
+        total = total * shrink + share
+        output = output * shrink[:, None] + share[:, None] * value
+        top = higher
         columns.append(score)
-        new_top = np.maximum(top, score)
-        fade, power = np.exp(top - new_top), np.exp(score - new_top)
-        total = total * fade + power
-        mixture = mixture * fade + power * value
-        top = new_top
-    weights = np.exp(np.hstack(columns) - top) / total
-    return mixture / total, weights
+    scores = np.stack(columns, axis=1)
+    weights = np.exp(scores - top[:, None]) / total[:, None]
+    return output / total[:, None], weights
 
 
 # ------- 2.8 softmax_jacobian
 
 
-def softmax_jacobian__wrong_thirteenth_softmax_once_more(p: np.ndarray) -> np.ndarray:
-    """Takes p for the scores and puts them through a softmax first; p holds the weights already."""
-    a = _softmax(p)
-    return np.diag(a) - np.outer(a, a)
+def softmax_jacobian__wrong_fourteenth_only_its_own_score(p):
+    """Thinks that a weight answers to its own score alone and leaves 0 off the diagonal; -p_i p_j is due there."""
+    return np.diag(p * (1 - p))
 
 
-def softmax_jacobian__wrong_thirteenth_only_own_score(p: np.ndarray) -> np.ndarray:
-    """Believes that a score moves its own weight alone and leaves zeros beside the diagonal; -p_i p_j stands there."""
-    slope = p * (1 - p)
-    return np.diag(slope)
-
-
-def softmax_jacobian__wrong_thirteenth_others_lose_evenly(p: np.ndarray) -> np.ndarray:
-    """Lets all other weights lose the same when one gains; each loses in proportion to its own size."""
+def softmax_jacobian__wrong_fourteenth_score_raised_by_one(p):
+    """Takes the derivative for the change when a score is raised by a full 1; the slope at the point is due."""
     m = len(p)
     J = np.zeros((m, m))
     for j in range(m):
-        gain = p[j] * (1 - p[j])
-        for i in range(m):
-            J[i, j] = gain if i == j else -gain / (m - 1)
+        parts = p.copy()
+        parts[j] = parts[j] * np.e
+        J[:, j] = parts / parts.sum() - p
     return J
 
 
-def softmax_jacobian__wrong_thirteenth_sign_turned(p: np.ndarray) -> np.ndarray:
-    """Subtracts the wrong way round: products minus diagonal, so all signs are turned."""
-    column = p.reshape(-1, 1)
-    products = column @ column.T
-    return products - np.diagflat(p)
+def softmax_jacobian__wrong_fourteenth_derivative_of_the_logarithm(p):
+    """Derives the logarithm of the weights, 1 - p_j or -p_j; the factor p_i is missing."""
+    return np.eye(p.size) - np.tile(p, (p.size, 1))
 
 
-def softmax_jacobian__wrong_thirteenth_square_subtracted_twice(p: np.ndarray) -> np.ndarray:
-    """Puts p (1 - p) on the diagonal and then subtracts all products, so p_i^2 is subtracted twice there."""
-    table = np.diag(p * (1.0 - p))
-    table = table - p[:, None] * p[None, :]
+def softmax_jacobian__wrong_fourteenth_square_subtracted_twice(p):
+    """Puts p (1 - p) on the diagonal and subtracts the outer product there once more: p - 2 p^2, not p - p^2."""
+    own = p * (1.0 - p)
+    return np.diag(own) - np.outer(p, p)
+
+
+def softmax_jacobian__wrong_fourteenth_lower_half_empty(p):
+    """The inner loop starts at i and nothing is mirrored, so all entries below the diagonal stay 0."""
+    m = p.shape[0]
+    table = np.zeros((m, m))
+    for i in range(m):
+        for j in range(i, m):
+            if i == j:
+                table[i, j] = p[i] * (1 - p[i])
+            else:
+                table[i, j] = -p[i] * p[j]
     return table
 
 
-def softmax_jacobian__wrong_thirteenth_derivative_of_log_weight(p: np.ndarray) -> np.ndarray:
-    """Gives the derivative of the logarithm of weight i, its relative change; the weight itself is asked for."""
-    m = p.size
-    return np.eye(m) - np.tile(p, (m, 1))
+def softmax_jacobian__wrong_fourteenth_weights_taken_for_scores(p):
+    """Reads p as scores and applies the softmax first; p holds the weights already."""
+    a = np.exp(p - p.max())
+    a = a / a.sum()
+    return np.diag(a) - a[:, None] * a[None, :]
 
 
-def softmax_jacobian__wrong_thirteenth_divides_by_weight(p: np.ndarray) -> np.ndarray:
-    """Goes through the ratios p_j / p_i: right for positive weights, NaN where a weight is exactly 0."""
-    ratios = p[np.newaxis, :] / p[:, np.newaxis]  # e^(s_j - s_i)
-    jacobian = -(p[:, np.newaxis] ** 2) * ratios
-    own = p - p**2
-    jacobian[np.arange(len(p)), np.arange(len(p))] = own
-    return jacobian
+def softmax_jacobian__wrong_fourteenth_divides_by_the_weights(p):
+    """Writes p_i p_j (1 / p_i - 1) on the diagonal: right for positive weights, NaN where a weight is exactly 0."""
+    products = np.outer(p, p)
+    factor = np.diag(1.0 / p) - np.ones((len(p), len(p)))
+    return products * factor
 
 
-def softmax_jacobian__wrong_thirteenth_weights_changed(p: np.ndarray) -> np.ndarray:
-    """Makes p (1 - p) in place for the diagonal: the table is right, but the caller's weights are changed."""
-    result = -np.outer(p, p)
-    p -= p**2
-    np.fill_diagonal(result, p)
-    return result
+def softmax_jacobian__wrong_fourteenth_diagonal_made_in_place(p):
+    """Makes the diagonal with *= in a view of p, so the caller's weights change; inputs should stay as they are."""
+    column = p.reshape(-1, 1)
+    J = -(column @ column.T)
+    column *= 1 - column
+    np.fill_diagonal(J, column)
+    return J
 
 
-def softmax_jacobian__right_thirteenth_pair_by_pair(p: np.ndarray) -> np.ndarray:
-    """Adds up what each pair of weights exchanges: p_i p_j goes to both diagonal entries, and away beside it."""
-    m = p.shape[0]
-    J = np.zeros((m, m), dtype=p.dtype)
-    for i in range(m):
-        for j in range(i):
-            flow = p[i] * p[j]
-            J[i, i] += flow
-            J[j, j] += flow
-            J[i, j] -= flow
-            J[j, i] -= flow
+def softmax_jacobian__right_fourteenth_covariance_of_a_choice(p):
+    """Takes the Jacobian as the covariance of a key drawn with chances p: mean of (e_k - p)(e_k - p)^T."""
+    m = len(p)
+    J = np.zeros((m, m))
+    for chance, chosen in zip(p, np.eye(m), strict=True):
+        away = chosen - p
+        J += chance * np.outer(away, away)
     return J
 
 
 # ------- 2.9 attention_backward
 
 
-def attention_backward__wrong_thirteenth_softmax_passed_over(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Hands the slopes of the weights on as slopes of the scores; the derivative of the softmax is missing."""
-    _, A = _attention(Q, K, V)
-    root = math.sqrt(Q.shape[1])
+def attention_backward__wrong_fourteenth_each_weight_by_itself(Q, K, V, d_output):
+    """Takes A (1 - A) for the softmax's derivative, so other scores have no influence; the full Jacobian is due."""
+    r = np.sqrt(Q.shape[1])
+    A = _softmax(Q @ K.T / r)
     dV = A.T @ d_output
     dA = d_output @ V.T
-    dS = dA / root
-    return dS @ K, dS.T @ Q, dV
+    dS = dA * A * (1 - A)
+    return dS @ K / r, dS.T @ Q / r, dV
 
 
-def attention_backward__wrong_thirteenth_softmax_as_sigmoid(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Multiplies by a (1 - a) alone, as if each score moved only its own weight; the cross terms are missing."""
-    d_k = K.shape[1]
-    weights = _softmax(Q @ K.T / d_k**0.5)
-    d_weights = np.einsum("iv,jv->ij", d_output, V)
-    d_scores = d_weights * weights * (1 - weights)
-    dQ = np.einsum("ij,jc->ic", d_scores, K) / d_k**0.5
-    dK = np.einsum("ij,ic->jc", d_scores, Q) / d_k**0.5
+def attention_backward__wrong_fourteenth_denominator_held_fixed(Q, K, V, d_output):
+    """Derives only the exponential and holds the sum below it fixed, dS = A dA; the row's mean must be subtracted."""
+    root = Q.shape[1] ** 0.5
+    weights = _softmax(_scaled_scores(Q, K))
+    by_weights = np.einsum("iv,jv->ij", d_output, V)
+    by_scores = weights * by_weights
+    dQ = np.einsum("ij,jc->ic", by_scores, K) / root
+    dK = np.einsum("ij,ic->jc", by_scores, Q) / root
     dV = np.einsum("ij,iv->jv", weights, d_output)
     return dQ, dK, dV
 
 
-def attention_backward__wrong_thirteenth_averaged_over_queries(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Averages over the queries what keys and values collect from them; the shares should add up."""
+def attention_backward__wrong_fourteenth_root_undone_going_back(Q, K, V, d_output):
+    """Thinks that going back undoes the division and multiplies by the root; the slopes are divided, too."""
+    d_k = K.shape[1]
+    a = _softmax(_scaled_scores(Q, K))
+    da = d_output @ V.T
+    ds = a * (da - (a * da).sum(axis=1, keepdims=True))
+    ds = ds * math.sqrt(d_k)
+    return ds @ K, ds.T @ Q, a.T @ d_output
+
+
+def attention_backward__wrong_fourteenth_root_missing_for_keys(Q, K, V, d_output):
+    """Divides dQ by the root and forgets it in dK; both pass through the scaling."""
+    root = math.sqrt(Q.shape[1])
+    weights = _softmax(Q @ K.T / root)
+    dQ = np.zeros_like(Q)
+    dK = np.zeros_like(K)
+    dV = np.zeros_like(V)
+    for i in range(len(Q)):
+        jacobian = _softmax_jacobian(weights[i])
+        slope = jacobian @ (V @ d_output[i])  # (m,)
+        dQ[i] = slope @ K / root
+        dK += np.outer(slope, Q[i])
+        dV += np.outer(weights[i], d_output[i])
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_fourteenth_average_over_the_queries(Q, K, V, d_output):
+    """Sums A dA along axis 0, over the queries, before it subtracts; the sum runs over the keys of a query."""
+    scale = 1 / Q.shape[1] ** 0.5
+    P = _softmax(scale * (Q @ K.T))
+    dP = np.matmul(d_output, V.T)
+    inner = np.sum(P * dP, axis=0, keepdims=True)
+    dS = scale * P * (dP - inner)
+    dQ = np.matmul(dS, K)
+    dK = np.matmul(dS.T, Q)
+    return dQ, dK, np.matmul(P.T, d_output)
+
+
+def attention_backward__wrong_fourteenth_direction_of_descent(Q, K, V, d_output):
+    """Reads that the loss is to fall and returns the steps downhill, with a minus; the slopes themselves are due."""
+    r = Q.shape[1] ** 0.5
+    A = _softmax(Q @ K.T / r)
+    G = d_output @ V.T
+    S = A * (G - np.sum(A * G, axis=1)[:, None])
+    uphill = (S @ K / r, S.T @ Q / r, A.T @ d_output)
+    return tuple(-slope for slope in uphill)
+
+
+def attention_backward__wrong_fourteenth_exponentials_not_shifted(Q, K, V, d_output):
+    """Takes the exponentials without a shift: right for small scores, NaN for +-10000, where it should be safe."""
+    root = np.sqrt(K.shape[1])
+    E = np.exp(Q @ K.T / root)
+    A = E / E.sum(axis=1, keepdims=True)
+    output = A @ V
+    D = (d_output * output).sum(axis=1, keepdims=True)
+    dS = A * (d_output @ V.T - D) / root
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__wrong_fourteenth_measured_by_nudging(Q, K, V, d_output):
+    """Nudges each entry up and down and takes differences; a formula is asked for, differences are not exact."""
+
+    def loss(Q, K, V):
+        return (_softmax(_scaled_scores(Q, K)) @ V * d_output).sum()
+
+    h = 1e-5
+    slopes = []
+    for which in range(3):
+        parts = [Q.copy(), K.copy(), V.copy()]
+        slope = np.zeros(parts[which].shape)
+        for place in np.ndindex(slope.shape):
+            old = parts[which][place]
+            parts[which][place] = old + h
+            up = loss(*parts)
+            parts[which][place] = old - h
+            down = loss(*parts)
+            parts[which][place] = old
+            slope[place] = (up - down) / (2 * h)
+        slopes.append(slope)
+    return tuple(slopes)
+
+
+def attention_backward__right_fourteenth_values_seen_from_output(Q, K, V, d_output):
+    """Goes query by query and measures each value from the output, so that the mean is subtracted before all else."""
     n, d_k = Q.shape
-    output, weights = _attention(Q, K, V)
     dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
     for i in range(n):
-        a = weights[i]
-        J = np.diag(a) - np.outer(a, a)
-        d_score = J @ (V @ d_output[i]) / d_k**0.5
-        dQ[i] = d_score @ K
-        dK += np.outer(d_score, Q[i]) / n
-        dV += np.outer(a, d_output[i]) / n
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_thirteenth_root_missing_in_keys(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Divides dQ by the root of d_k and forgets it in dK; both need it."""
-    P = _softmax(_scaled_scores(Q, K))
-    dV = P.T @ d_output
-    dP = d_output @ V.T
-    dS = P * (dP - (P * dP).sum(axis=1, keepdims=True))
-    dQ = dS @ K / np.sqrt(Q.shape[1])
-    dK = dS.T @ Q
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_thirteenth_softmax_sum_over_queries(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Sums along axis 0, over the queries, in the derivative of the softmax; the sum runs over the keys."""
-    scale = 1 / Q.shape[-1] ** 0.5
-    weights = _softmax(scale * Q @ K.T)
-    slope_weights = d_output @ V.T
-    weighted = weights * slope_weights
-    slope_scores = weighted - weights * np.sum(weighted, axis=0, keepdims=True)
-    slope_products = slope_scores * scale
-    return slope_products @ K, slope_products.T @ Q, weights.T @ d_output
-
-
-def attention_backward__wrong_thirteenth_downhill_steps(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns how to change the inputs so that the loss falls, minus the slopes; the slopes themselves are due."""
-
-    def slopes():
-        output, weights = _attention(Q, K, V)
-        per_query = (output * d_output).sum(axis=1)
-        d_scores = weights * (d_output @ V.T - per_query[:, None])
-        d_scores = d_scores / Q.shape[1] ** 0.5
-        yield d_scores @ K
-        yield d_scores.T @ Q
-        yield weights.T @ d_output
-
-    dQ, dK, dV = (-slope for slope in slopes())
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_thirteenth_scores_clipped(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts scores off at +-300 before the exponentials: two large unequal scores then share the weight evenly."""
-    c = 1.0 / np.sqrt(K.shape[1])
-    scores = np.clip(Q @ K.T * c, -300.0, 300.0)
-    E = np.exp(scores)
-    A = E / E.sum(axis=1, keepdims=True)
-    G = d_output @ V.T
-    G = G - G.mean(axis=1, keepdims=True)  # a shift of the values changes nothing
-    T = A * G
-    dS = (T - A * T.sum(axis=1, keepdims=True)) * c
-    return np.dot(dS, K), np.dot(dS.T, Q), np.dot(A.T, d_output)
-
-
-def attention_backward__wrong_thirteenth_differences(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Measures the slopes by nudging each entry, nearly right; a formula is asked for, differences lose digits."""
-    step = 1e-5
-    inputs = [Q.astype(float), K.astype(float), V.astype(float)]
-    found = []
-    for X in inputs:
-        slope = np.zeros(X.shape)
-        for place in np.ndindex(*X.shape):
-            kept = X[place]
-            X[place] = kept + step
-            up = (_attention(*inputs)[0] * d_output).sum()
-            X[place] = kept - step
-            down = (_attention(*inputs)[0] * d_output).sum()
-            X[place] = kept
-            slope[place] = (up - down) / (2 * step)
-        found.append(slope)
-    return tuple(found)
-
-
-def attention_backward__right_thirteenth_values_beside_their_mixture(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """A score pulls the output from where it is towards its value: the slope is a_ij (v_j - output_i) . d_output_i."""
-    output, weights = _attention(Q, K, V)
-    pull = V[None, :, :] - output[:, None, :]  # (n, m, d_v)
-    d_scores = weights * np.einsum("ijv,iv->ij", pull, d_output)
-    d_products = d_scores / K.shape[1] ** 0.5
-    dQ = np.tensordot(d_products, K, axes=1)
-    dK = np.tensordot(d_products, Q, axes=(0, 0))
-    dV = np.tensordot(weights, d_output, axes=(0, 0))
+        a = _softmax(K @ Q[i] / d_k**0.5)  # (m,)
+        away = V - a @ V  # (m, d_v): how far each value lies from the output
+        gain = a * (away @ d_output[i]) / d_k**0.5  # (m,)
+        dQ[i] = gain @ K
+        dK += gain[:, None] * Q[i]
+        dV += a[:, None] * d_output[i]
     return dQ, dK, dV

@@ -2,586 +2,559 @@
 
 import numpy as np
 
+_room = {}
+
 
 def _softmax(z, axis=-1):
-    """The stable softmax of unit 2, without any mask (given by the notebook)."""
+    """The stable softmax of unit 2."""
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
 def _masked_softmax(scores, mask):
-    """A right answer to exercise 3.3, for the later ones."""
-    hidden_away = np.where(mask, scores, -np.inf)
-    top = hidden_away.max(axis=-1, keepdims=True)
-    top = np.where(np.isfinite(top), top, 0.0)
-    powers = np.exp(hidden_away - top)
+    """The softmax over the last axis among the allowed keys; zeros where nothing is allowed."""
+    hidden = np.where(mask, scores, -np.inf)
+    top = hidden.max(axis=-1, keepdims=True)
+    powers = np.exp(hidden - np.where(np.isfinite(top), top, 0))
     total = powers.sum(axis=-1, keepdims=True)
-    return powers / np.where(total == 0, 1.0, total)
+    return powers / np.where(total > 0, total, 1)
 
 
 # ------- 3.1 causal_mask
 
 
-def causal_mask__wrong_thirteenth_token_hidden_from_itself(n: int) -> np.ndarray:
-    """Lets a query see only strictly earlier keys (j < i), since it "cannot look at itself"; due is j <= i."""
-    query = np.arange(n)[:, np.newaxis]
-    key = np.arange(n)[np.newaxis, :]
-    return key < query
+def causal_mask__wrong_fourteenth_true_means_hidden(n: int) -> np.ndarray:
+    """Marks the future with True, as what is to be hidden; due is True where a query may attend."""
+    query = np.arange(n).reshape(n, 1)
+    key = np.arange(n).reshape(1, n)
+    future = key > query
+    return future
 
 
-def causal_mask__wrong_thirteenth_true_means_hidden(n: int) -> np.ndarray:
-    """Marks with True what is forbidden (the future), as nn.MultiheadAttention does; due is True = may attend."""
-    forbidden = np.zeros((n, n), dtype=bool)
-    for i in range(n):
-        forbidden[i, i + 1 :] = True  # the future of token i
-    return forbidden
-
-
-def causal_mask__wrong_thirteenth_only_itself_and_predecessor(n: int) -> np.ndarray:
-    """Thinks that the next word hangs on the present and the one before alone: a band of two, not all of the past."""
-    itself = np.eye(n, dtype=bool)
-    one_before = np.eye(n, k=-1, dtype=bool)
-    return itself | one_before
-
-
-def causal_mask__wrong_thirteenth_loop_skips_row_zero(n: int) -> np.ndarray:
-    """Fills the rows from 1 on, so that row 0 stays empty, where token 0 should see itself."""
-    M = np.full((n, n), False)
-    for row in range(1, n):
-        M[row, : row + 1] = True
-    return M
-
-
-def causal_mask__wrong_thirteenth_floats_not_booleans(n: int) -> np.ndarray:
-    """Forgets the conversion: the lower triangle is right, but of float64 ones and zeros, where booleans are due."""
-    return np.tril(np.ones((n, n)))
-
-
-def causal_mask__wrong_thirteenth_rows_are_keys(n: int) -> np.ndarray:
-    """Reads entry [i, j] as key i and query j, which gives the upper triangle; due is row = query, column = key."""
-    table = [[key <= query for query in range(n)] for key in range(n)]
-    return np.array(table, dtype=bool)
-
-
-def causal_mask__wrong_thirteenth_single_token_loses_axes(n: int) -> np.ndarray:
-    """Squeezes the result: right from n = 2 on, but n = 1 gives shape () and not (1, 1)."""
-    distance = np.subtract.outer(np.arange(n), np.arange(n))
-    return np.squeeze(distance >= 0)
-
-
-_ROOM = np.zeros(0, dtype=bool)
-
-
-def causal_mask__wrong_thirteenth_results_share_one_room(n: int) -> np.ndarray:
-    """Writes each mask into one store that is used again, so a call with another n spoils masks returned before."""
-    global _ROOM
-    if _ROOM.size < n * n:
-        _ROOM = np.empty(max(n * n, 4096), dtype=bool)
-    mask = _ROOM[: n * n].reshape(n, n)
-    np.greater_equal(np.arange(n)[:, None], np.arange(n), out=mask)
+def causal_mask__wrong_fourteenth_itself_not_known(n):
+    """Thinks that a token may see only those before it, and lets token 0 alone see itself; the diagonal is due."""
+    mask = np.tri(n, k=-1).astype(bool)
+    mask[0, 0] = True  # no row is empty
     return mask
 
 
-def causal_mask__right_thirteenth_running_sum_of_identity(n: int) -> np.ndarray:
-    """Sums the identity down its columns: from row j on, column j holds a 1."""
-    becomes_known = np.eye(n, dtype=int)  # at time i, token i becomes known
-    known = np.cumsum(becomes_known, axis=0)
-    return known.astype(bool)
+def causal_mask__wrong_fourteenth_only_one_step_back(n):
+    """Lets a query see itself and its neighbour before it; due is all of the past."""
+    allowed = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        for j in range(n):
+            if i - j == 0 or i - j == 1:
+                allowed[i, j] = True
+    return allowed
+
+
+def causal_mask__wrong_fourteenth_diagonal_too_many(n):
+    """Takes k=1 for the main diagonal of tril, so that each query also sees the next key."""
+    everything = np.ones((n, n), dtype=bool)
+    return np.tril(everything, k=1)
+
+
+def causal_mask__wrong_fourteenth_row_zero_left_out(n):
+    """Fills the rows from 1 on and forgets row 0, which should see itself."""
+    M = np.full((n, n), False)
+    for i in range(1, n):
+        M[i, : i + 1] = True
+    return M
+
+
+def causal_mask__wrong_fourteenth_rows_taken_for_keys(n):
+    """Reads entry [i, j] as key i and query j and returns the upper triangle; rows are queries."""
+    keys, queries = np.meshgrid(np.arange(n), np.arange(n), indexing="ij")
+    return keys <= queries
+
+
+def causal_mask__wrong_fourteenth_short_integers_wrap(n):
+    """Numbers the positions in uint8 to save memory; from n = 257 on they wrap, and the future is seen."""
+    positions = np.arange(n).astype(np.uint8)
+    return positions[None, :] <= positions[:, None]
+
+
+def causal_mask__wrong_fourteenth_same_memory_again(n):
+    """Writes each mask into one array that it keeps, so that a mask returned before changes in the next call."""
+    store = _room.get("causal")
+    if store is None or store.size < n * n:
+        store = _room["causal"] = np.empty(max(n * n, 4096), dtype=bool)
+    mask = store[: n * n].reshape(n, n)
+    places = np.arange(n)
+    np.greater_equal(places[:, None], places, out=mask)
+    return mask
+
+
+def causal_mask__right_fourteenth_what_was_seen_stays(n):
+    """Runs an "or" down the columns of the identity: who has come once may be seen from then on."""
+    return np.logical_or.accumulate(np.eye(n, dtype=bool), axis=0)
 
 
 # ------- 3.2 padding_mask
 
 
-def padding_mask__wrong_thirteenth_real_tokens_at_end(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Thinks that padding stands in front and makes the last `length` keys real; due are the first ones."""
-    first_real = m - lengths
-    return np.arange(m)[None, :] >= first_real[:, None]
-
-
-def padding_mask__wrong_thirteenth_marks_the_filler(lengths: np.ndarray, m: int) -> np.ndarray:
-    """A padding mask says, so this student, where the padding is: True at the filler; due is True at real tokens."""
-    is_pad = []
-    for length in lengths:
-        is_pad.append([False] * int(length) + [True] * (m - int(length)))
-    return np.array(is_pad, dtype=bool).reshape(len(lengths), m)
-
-
-def padding_mask__wrong_thirteenth_with_axis_of_queries(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Adds the axis of the queries at once, for it to fit the scores: shape (B, 1, m) where (B, m) is due."""
+def padding_mask__wrong_fourteenth_true_is_filler(lengths: np.ndarray, m: int) -> np.ndarray:
+    """Understands the padding mask as one that marks the padding; True is due where a key is real."""
     columns = np.arange(m)
-    return columns < np.asarray(lengths)[:, None, None]
+    return columns[np.newaxis, :] >= lengths[:, np.newaxis]
 
 
-def padding_mask__wrong_thirteenth_one_pad_too_many(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Compares with <= in place of <, so the first pad counts as real."""
-    limit = lengths.reshape(-1, 1)
-    key = np.arange(m).reshape(1, -1)
-    return np.less_equal(key, limit)
+def padding_mask__wrong_fourteenth_length_as_last_place(lengths, m):
+    """Takes the length for the place of the last real token, so that one pad of each sequence counts as real."""
+    return np.array([[j <= length for j in range(m)] for length in lengths], dtype=bool).reshape(len(lengths), m)
 
 
-def padding_mask__wrong_thirteenth_axes_the_wrong_way(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Stands the keys in the column and lays the lengths along the row: shape (m, B), where (B, m) is due."""
-    return np.arange(m)[:, None] < lengths
+def padding_mask__wrong_fourteenth_pads_in_front(lengths, m):
+    """Thinks of pads on the left and marks the last places of each row; the real tokens come first."""
+    n_pads = m - np.asarray(lengths)
+    return np.arange(m) >= n_pads[:, None]
 
 
-def padding_mask__wrong_thirteenth_wide_as_longest_sentence(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Reads m as the largest length and takes that as the width; due are m columns, even if no sentence needs them."""
+def padding_mask__wrong_fourteenth_counts_from_one(lengths, m):
+    """Numbers the keys 1 to m and keeps the strict comparison, so that the last real token is hidden."""
+    j = np.arange(1, m + 1)
+    limit = np.expand_dims(lengths, 1)
+    return np.less(j, limit)
+
+
+def padding_mask__wrong_fourteenth_reshape_for_transpose(lengths, m):
+    """Builds the (m, B) table and reshapes it to (B, m) where it should be transposed."""
     B = lengths.shape[0]
-    longest = int(lengths.max())
-    real = np.zeros((B, longest), dtype=bool)
-    for b in range(B):
-        real[b, : lengths[b]] = True
-    return real
+    table = np.arange(m)[:, None] < lengths
+    return table.reshape(B, m)
 
 
-def padding_mask__wrong_thirteenth_empty_sequence_becomes_full(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Marks the last real token and fills to its left; with length 0 the index -1 marks the last key: a full row."""
-    B = len(lengths)
-    flag = np.zeros((B, m), dtype=bool)
-    flag[np.arange(B), lengths - 1] = True
-    # all that stands at or before the flag is real
-    return np.logical_or.accumulate(flag[:, ::-1], axis=1)[:, ::-1]
-
-
-def padding_mask__wrong_thirteenth_counts_lengths_down(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Takes 1 off the lengths in place for each column: the mask is right, but the caller's lengths are changed."""
-    mask = np.empty((len(lengths), m), dtype=bool)
-    for j in range(m):
-        mask[:, j] = lengths > 0
-        lengths[lengths > 0] -= 1
+def padding_mask__wrong_fourteenth_as_wide_as_longest(lengths, m):
+    """Takes the longest sequence for the width of the batch; due are m columns."""
+    width = int(lengths.max())
+    mask = np.zeros((len(lengths), width), dtype=bool)
+    for b, length in enumerate(lengths):
+        mask[b, :length] = True
     return mask
 
 
-def padding_mask__right_thirteenth_switch_then_accumulate(lengths: np.ndarray, m: int) -> np.ndarray:
-    """Sets a switch at the first pad of each row, in an extra column m if there is none, and lets it act rightwards."""
+def padding_mask__wrong_fourteenth_full_row_goes_empty(lengths, m):
+    """Blanks the last m - length places with a negative slice, which at length m is [-0:] and blanks the whole row."""
+    mask = np.ones((len(lengths), m), dtype=bool)
+    for row, length in zip(mask, lengths):
+        filler = m - length
+        row[-filler:] = False
+    return mask
+
+
+def padding_mask__wrong_fourteenth_uses_lengths_up(lengths, m):
+    """Counts the lengths down column by column in the caller's own array, which should stay as it is."""
+    columns = []
+    for _ in range(m):
+        columns.append(lengths > 0)
+        lengths -= 1
+    return np.stack(columns, axis=1)
+
+
+def padding_mask__right_fourteenth_marks_the_ends(lengths, m):
+    """Puts a mark behind the last token of each row and keeps what no mark has come before."""
     B = len(lengths)
-    filler_from_here = np.zeros((B, m + 1), dtype=bool)
-    filler_from_here[np.arange(B), lengths] = True
-    filler = np.logical_or.accumulate(filler_from_here, axis=1)
-    return ~filler[:, :m]
+    over = np.zeros((B, m + 1), dtype=bool)
+    over[np.arange(B), lengths] = True
+    over = np.logical_or.accumulate(over, axis=1)
+    return ~over[:, :m]
 
 
 # ------- 3.3 masked_softmax
 
 
-def masked_softmax__wrong_thirteenth_hidden_scores_become_zero(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Sets hidden scores to 0, as if that meant absent: exp(0) = 1, and hidden keys get weight; due is -inf."""
-    z = scores * mask
-    z = z - z.max(axis=-1, keepdims=True)
-    e = np.exp(z)
-    weights = e / e.sum(axis=-1, keepdims=True)
-    sees_something = np.any(np.broadcast_to(mask, scores.shape), axis=-1, keepdims=True)
-    return weights * sees_something
+def masked_softmax__wrong_fourteenth_hidden_score_zero(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Thinks that a score of 0 means absent; a hidden key then still gets exp(0), where 0 is due."""
+    s = np.where(mask, scores, 0.0)
+    e = np.exp(s - s.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
 
 
-def masked_softmax__wrong_thirteenth_weights_hidden_not_scores(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Masks the weights after the softmax and leaves it at that: allowed weights should sum to 1, and do not."""
-    return _softmax(scores) * mask
+def masked_softmax__wrong_fourteenth_mask_after_softmax(scores, mask):
+    """Takes the softmax over all keys and then blanks the hidden ones; the rows no longer sum to 1."""
+    largest = np.max(scores, axis=-1, keepdims=True)
+    exponentials = np.exp(scores - largest)
+    weights = exponentials / np.sum(exponentials, axis=-1, keepdims=True)
+    return weights * mask
 
 
-def masked_softmax__wrong_thirteenth_empty_row_spreads_evenly(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Thinks that who may see nothing has no preference: 1/m for each key in an empty row; due are zeros."""
-    allowed = np.broadcast_to(mask, scores.shape)
-    nothing = ~allowed.any(axis=-1, keepdims=True)
-    hidden = np.where(allowed, scores, -np.inf)
-    hidden = np.where(nothing, 0.0, hidden)  # no preference at all
-    return _softmax(hidden)
+def masked_softmax__wrong_fourteenth_empty_row_spread_evenly(scores, mask):
+    """Believes that weights always sum to 1 and spreads an empty row evenly; zeros are due there."""
+    mask = np.broadcast_to(mask, scores.shape)
+    shifted = np.where(mask, scores, -np.inf)
+    best = shifted.max(axis=-1, keepdims=True)
+    best[best == -np.inf] = 0
+    e = np.exp(shifted - best)
+    total = e.sum(axis=-1, keepdims=True)
+    m = scores.shape[-1]
+    return np.where(total == 0, 1 / m, e / np.where(total == 0, 1, total))
 
 
-def masked_softmax__wrong_thirteenth_one_maximum_for_all(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Forgets the axis of the maximum: rows far below the largest score of the whole array underflow to zeros."""
-    allowed = np.broadcast_to(mask, scores.shape)
-    if not allowed.any():
-        return np.zeros_like(scores)
-    biggest = scores[allowed].max()
-    shifted = np.where(allowed, scores - biggest, -np.inf)
-    numerator = np.exp(shifted)
-    denominator = numerator.sum(axis=-1, keepdims=True)
-    return np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
+def masked_softmax__wrong_fourteenth_largest_of_all_keys(scores, mask):
+    """Subtracts the largest score of the row, hidden ones included, so that a huge hidden score drowns the others."""
+    top = scores.max(axis=-1, keepdims=True)
+    powers = np.where(mask, np.exp(scores - top), 0)
+    total = powers.sum(axis=-1, keepdims=True)
+    out = np.zeros_like(powers)
+    np.divide(powers, total, out=out, where=total > 0)
+    return out
 
 
-def masked_softmax__wrong_thirteenth_sum_along_axis_one(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Sums along axis 1 in place of the last: right for (n, m), wrong for a batch (B, n, m) and for one row (m,)."""
-    S = np.where(mask, scores, -np.inf)
-    top = S.max(axis=-1, keepdims=True)
-    top[top == -np.inf] = 0
-    E = np.exp(S - top)
-    total = E.sum(axis=1, keepdims=True)
-    total[total == 0] = 1
-    return E / total
+def masked_softmax__wrong_fourteenth_one_maximum_for_all(scores, mask):
+    """Subtracts one largest allowed score from all rows, so that rows far below it come out as zeros."""
+    allowed = np.where(mask, scores, -np.inf)
+    peak = allowed.max()
+    if peak == -np.inf:
+        return np.zeros(scores.shape, dtype=scores.dtype)
+    expo = np.exp(allowed - peak)
+    norm = expo.sum(-1)[..., None]
+    norm = np.where(norm == 0, 1, norm)
+    return expo / norm
 
 
-def masked_softmax__wrong_thirteenth_hides_where_true(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Reads the mask as "True = masked out" and computes the softmax among the keys with False."""
-    blocked = np.broadcast_to(mask, scores.shape)
-    result = np.zeros(scores.shape)
-    for place in np.ndindex(*scores.shape[:-1]):
-        free = ~blocked[place]
-        if free.any():
-            result[place + (free,)] = _softmax(scores[place][free])
-    return result
+def masked_softmax__wrong_fourteenth_axis_one_for_last(scores, mask):
+    """Reads "last axis" as axis 1, which is the last for a table alone, not for a batch of tables."""
+    where_allowed = np.where(mask, scores, -np.inf)
+    high = where_allowed.max(axis=1, keepdims=True)
+    high = np.where(high == -np.inf, 0, high)
+    p = np.exp(where_allowed - high)
+    s = p.sum(axis=1, keepdims=True)
+    return p / (s + (s == 0))
 
 
-def masked_softmax__wrong_thirteenth_fill_of_minus_10000(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Fills hidden places with -1e4: fine for small scores, but where allowed ones lie there too, hidden ones win."""
-    LOW = -1e4
-    filled = np.where(mask, scores, LOW)
-    weights = _softmax(filled, axis=-1)
-    empty = ~np.broadcast_to(mask, scores.shape).any(axis=-1)
-    weights[empty] = 0.0
-    return weights
+def masked_softmax__wrong_fourteenth_fill_not_low_enough(scores, mask):
+    """Fills hidden places with -1e4, which ties with an allowed score of -1e4; the hidden key then takes a share."""
+    filled = np.where(mask, scores, -1e4)
+    weights = _softmax(filled)
+    some = np.broadcast_to(mask, scores.shape).any(axis=-1, keepdims=True)
+    return np.where(some, weights, 0.0)
 
 
-def masked_softmax__wrong_thirteenth_warns_on_empty_rows(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Lets empty rows become NaN and turns that into 0: the numbers are right, but NumPy warns, which it must not."""
-    weights = _softmax(np.where(mask, scores, -np.inf))
-    return np.nan_to_num(weights, nan=0.0)
+def masked_softmax__wrong_fourteenth_warns_on_empty_rows(scores, mask):
+    """Lets an empty row become NaN and mends it afterwards; right numbers, but with the warning it should not raise."""
+    minus = np.where(mask, scores, -np.inf)
+    e = np.exp(minus - minus.max(axis=-1, keepdims=True))
+    return np.nan_to_num(e / e.sum(axis=-1, keepdims=True))
 
 
-def masked_softmax__right_thirteenth_by_logaddexp(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
-    """Takes the logarithm of the sum over the allowed keys with logaddexp, and weights as exp(score - logarithm)."""
-    s = np.where(mask, np.asarray(scores, dtype=np.float64), -np.inf)
-    log_total = np.logaddexp.reduce(s, axis=-1, keepdims=True)
+def masked_softmax__right_fourteenth_logarithm_of_the_sum(scores, mask):
+    """Takes the logarithm of each row's sum with logaddexp and never divides."""
+    z = np.where(mask, np.asarray(scores, dtype=np.float64), -np.inf)
+    log_total = np.logaddexp.reduce(z, axis=-1, keepdims=True)
     log_total = np.where(np.isneginf(log_total), 0.0, log_total)
-    return np.exp(s - log_total)
+    return np.exp(z - log_total)
 
 
 # ------- 3.4 masked_attention
 
 
-def masked_attention__wrong_thirteenth_divides_by_d_k(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes the mean of the products over the features, that is, divides by d_k; due is the square root of d_k."""
+def masked_attention__wrong_fourteenth_rescales_after_masking(Q, K, V, mask):
+    """Takes the softmax first, blanks and rescales; a large hidden score leaves nothing to rescale."""
     d_k = Q.shape[-1]
-    similarity = Q @ np.swapaxes(K, -2, -1) / d_k
-    A = _masked_softmax(similarity, mask)
+    S = Q @ K.swapaxes(-1, -2) / np.sqrt(d_k)
+    A = _softmax(S) * mask
+    rest = A.sum(axis=-1, keepdims=True)
+    A = A / np.where(rest == 0, 1, rest)
     return A @ V, A
 
 
-def masked_attention__wrong_thirteenth_mask_added_to_scores(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Adds the boolean mask to the scores, as one adds a mask of 0 and -inf: allowed ones gain 1, none is hidden."""
-    scores = np.einsum("...nd,...md->...nm", Q, K) / np.sqrt(K.shape[-1])
-    scores = scores + mask
-    weights = _softmax(scores, axis=-1)
-    # who sees nothing gets zeros
-    weights = weights * np.broadcast_to(mask, scores.shape).any(axis=-1, keepdims=True)
-    output = np.einsum("...nm,...mv->...nv", weights, V)
+def masked_attention__wrong_fourteenth_scales_the_weights(Q, K, V, mask):
+    """Divides the weights by the root of d_k, not the scores; they no longer sum to 1."""
+    products = np.einsum("...id,...jd->...ij", Q, K)
+    weights = _masked_softmax(products, mask) / np.sqrt(K.shape[-1])
+    output = np.einsum("...ij,...jc->...ic", weights, V)
     return output, weights
 
 
-def masked_attention__wrong_thirteenth_keys_share_out_queries(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lets each key share 1 among the queries (softmax down the columns); due: each query shares 1 among keys."""
-    scores = Q @ K.swapaxes(-1, -2) / Q.shape[-1] ** 0.5
+def masked_attention__wrong_fourteenth_shares_among_queries(Q, K, V, mask):
+    """Lets each key share itself out among the queries; the softmax of a query over its keys is due."""
+    scores = np.matmul(Q, np.swapaxes(K, -2, -1)) / np.sqrt(Q.shape[-1])
     full = np.broadcast_to(mask, scores.shape)
-    by_key = _masked_softmax(scores.swapaxes(-1, -2), full.swapaxes(-1, -2))
-    weights = by_key.swapaxes(-1, -2)
-    return weights @ V, weights
+    by_key = _masked_softmax(np.swapaxes(scores, -2, -1), np.swapaxes(full, -2, -1))
+    weights = np.swapaxes(by_key, -2, -1)
+    return np.matmul(weights, V), weights
 
 
-def masked_attention__wrong_thirteenth_scale_from_axis_one(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes d_k from Q.shape[1], which in a batch is not d_k; it is the last axis, whatever stands before."""
+def masked_attention__wrong_fourteenth_width_from_axis_one(Q, K, V, mask):
+    """Takes axis 1 of Q for d_k; in a batch that is the number of queries."""
     scale = 1.0 / np.sqrt(Q.shape[1])
-    Kt = np.moveaxis(K, -1, -2)
-    weights = _masked_softmax(np.matmul(Q, Kt) * scale, mask)
-    output = np.matmul(weights, V)
-    return (output, weights)
+    A = _masked_softmax((Q @ np.moveaxis(K, -1, -2)) * scale, mask)
+    return (A @ V, A)
 
 
-def masked_attention__wrong_thirteenth_root_of_d_v(
+def masked_attention__wrong_fourteenth_keys_reshaped(Q, K, V, mask):
+    """Reshapes K to (..., d_k, m) where its last two axes should be swapped."""
+    *lead, m, d_k = K.shape
+    K_turned = K.reshape(*lead, d_k, m)
+    scores = Q @ K_turned / d_k**0.5
+    attn = _masked_softmax(scores, mask)
+    return attn @ V, attn
+
+
+def masked_attention__wrong_fourteenth_other_mask_convention(
     Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Divides the scores by the square root of d_v, the width of V, in place of that of d_k."""
-    *_, m, d = V.shape
-    S = (Q[..., :, None, :] * K[..., None, :, :]).sum(axis=-1)
-    S = S / np.sqrt(d)
-    A = _masked_softmax(S, mask)
-    return A @ V, A
-
-
-def masked_attention__wrong_thirteenth_weights_come_first(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Reads the order of the tuple wrongly and returns (weights, output); due is (output, weights)."""
-    axes = list(range(K.ndim))
-    axes[-1], axes[-2] = axes[-2], axes[-1]
-    scores = Q @ K.transpose(axes)
-    scores = scores / np.sqrt(Q.shape[-1])
-    attention_weights = _masked_softmax(scores, mask)
-    mixture = attention_weights @ V
-    return attention_weights, mixture
-
-
-def masked_attention__wrong_thirteenth_blind_query_sees_all(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Fills with -1e9 and uses the plain softmax: a query that may see nothing gets even weights; due are zeros."""
-    d_k = K.shape[-1]
-    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(d_k)
-    weights = _softmax(np.where(mask, scores, -1e9))
+    """Reads the mask as nn.MultiheadAttention does, True = hidden; True = may attend is due."""
+    scores = (Q / np.sqrt(Q.shape[-1])) @ np.swapaxes(K, -1, -2)
+    scores = np.where(mask, -np.inf, scores)
+    row_max = scores.max(axis=-1, keepdims=True)
+    row_max = np.where(row_max == -np.inf, 0.0, row_max)
+    powers = np.exp(scores - row_max)
+    sums = powers.sum(axis=-1, keepdims=True)
+    weights = powers / np.where(sums == 0, 1.0, sums)
     return weights @ V, weights
 
 
-def masked_attention__wrong_thirteenth_works_in_float32(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Computes in float32 to save memory and returns float32, where float64 that comes in has to stay float64."""
-    q, k, v = (np.asarray(a, dtype=np.float32) for a in (Q, K, V))
-    s = q @ k.swapaxes(-1, -2) * np.float32(q.shape[-1] ** -0.5)
-    w = _masked_softmax(s, mask).astype(np.float32)
-    return w @ v, w
+def masked_attention__wrong_fourteenth_guesses_a_padding_mask(Q, K, V, mask):
+    """Takes a flat mask with B rows for a padding mask; where B = n it was one of shape (n, m), the same for all."""
+    if Q.ndim == 3 and mask.ndim == 2 and mask.shape[0] == Q.shape[0]:
+        mask = mask[:, None, :]
+    S = Q @ np.transpose(K, (*range(K.ndim - 2), K.ndim - 1, K.ndim - 2)) / np.sqrt(Q.shape[-1])
+    weights = _masked_softmax(S, mask)
+    return weights @ V, weights
 
 
-def masked_attention__right_thirteenth_cuts_hidden_keys_out(
-    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Goes through all queries one by one and works with the keys that it may see alone, the others cut out."""
+def masked_attention__wrong_fourteenth_centres_callers_keys(Q, K, V, mask):
+    """Takes the mean off the keys, which changes no weight, but does so in the caller's array."""
+    K -= K.mean(axis=-2, keepdims=True)  # smaller scores, same softmax
+    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(K.shape[-1])
+    weights = _masked_softmax(scores, mask)
+    output = weights @ V
+    return output, weights
+
+
+def masked_attention__right_fourteenth_each_query_by_itself(Q, K, V, mask):
+    """Goes through all queries one by one and works with nothing but the keys that each may see."""
     n, m = Q.shape[-2], K.shape[-2]
-    front = Q.shape[:-2]
-    seen = np.broadcast_to(mask, (*front, n, m))
-    kind = np.result_type(Q, K, V)
-    weights = np.zeros((*front, n, m), dtype=kind)
-    output = np.zeros((*front, n, V.shape[-1]), dtype=kind)
-    for where in np.ndindex(*front):
-        for i in range(n):
-            at = np.flatnonzero(seen[where][i])
-            if at.size == 0:
-                continue
-            s = K[where][at] @ Q[where][i] / np.sqrt(Q.shape[-1])
-            powers = np.exp(s - s.max())
-            share = powers / powers.sum()
-            weights[where][i, at] = share
-            output[where][i] = share @ V[where][at]
+    lead = Q.shape[:-2]
+    allowed = np.broadcast_to(mask, (*lead, n, m))
+    output = np.zeros((*lead, n, V.shape[-1]), dtype=np.result_type(Q, K, V, np.float32))
+    weights = np.zeros((*lead, n, m), dtype=output.dtype)
+    for at in np.ndindex(*lead, n):
+        b, seen = at[:-1], np.flatnonzero(allowed[at])
+        if seen.size == 0:
+            continue
+        s = K[b][seen] @ Q[at] / np.sqrt(Q.shape[-1])
+        e = np.exp(s - s.max())
+        a = e / e.sum()
+        weights[at][seen] = a
+        output[at] = a @ V[b][seen]
     return output, weights
 
 
 # ------- 3.5 next_token_pairs
 
 
-def next_token_pairs__wrong_thirteenth_target_is_the_input(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Thinks that each position is to say its own token, as in filling gaps: targets equal inputs, not the next."""
+def next_token_pairs__wrong_fourteenth_target_is_itself(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Lets each position say its own token; the token that follows is due."""
     inputs = tokens[:, :-1]
     targets = inputs.copy()
     return inputs, targets
 
 
-def next_token_pairs__wrong_thirteenth_rows_form_one_stream(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes the batch for one long text and cuts it anew, so rows run into each other; each row stands alone."""
-    B, n = tokens.shape
-    stream = tokens.ravel()
-    needed = B * (n - 1)
-    x = stream[:needed].reshape(B, n - 1)
-    y = stream[1 : needed + 1].reshape(B, n - 1)
-    return x, y
+def next_token_pairs__wrong_fourteenth_always_the_last_word(tokens):
+    """Thinks that every beginning is to predict the last token of its row; the next one is due."""
+    x = tokens[:, :-1]
+    last = tokens[:, -1:]
+    return x, np.broadcast_to(last, x.shape).copy()
 
 
-def next_token_pairs__wrong_thirteenth_zeros_taken_for_pads(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes id 0 for a pad and marks such targets with -100 for the loss; pads stay, and 0 is a token like any."""
-    inputs, targets = tokens[:, :-1].copy(), tokens[:, 1:].copy()
-    PAD = 0
-    targets[targets == PAD] = -100
-    return inputs, targets
-
-
-def next_token_pairs__wrong_thirteenth_two_steps_ahead(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Takes over the slices of the hint, by two: n - 2 columns, and targets two steps ahead in place of one."""
-    return tokens[:, :-2], tokens[:, 2:]
-
-
-def next_token_pairs__wrong_thirteenth_targets_one_behind(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Exchanges the two slices, so that the target is the token before the input, not the one after."""
-    without_first = tokens[:, 1:]
-    without_last = tokens[:, : tokens.shape[1] - 1]
-    return without_first, without_last
-
-
-def next_token_pairs__wrong_thirteenth_keeps_last_column(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Overlooks n - 1 and rolls: (B, n), and the last token gets the first of its row as its successor."""
-    following = np.roll(tokens, shift=-1, axis=1)
+def next_token_pairs__wrong_fourteenth_goes_round_in_circles(tokens):
+    """Keeps all n columns and lets the last token predict the first; n - 1 pairs are due."""
+    following = np.roll(tokens, -1, axis=1)
     return tokens.copy(), following
 
 
-def next_token_pairs__wrong_thirteenth_repeated_tokens_looked_up(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Looks up each token by its value: where it occurs twice in a row, what follows its first place is taken."""
-    inputs, targets = [], []
-    for sentence in tokens.tolist():
-        known = sentence[:-1]
-        inputs.append(known)
-        targets.append([sentence[sentence.index(token) + 1] for token in known])
-    return np.array(inputs, dtype=tokens.dtype), np.array(targets, dtype=tokens.dtype)
+def next_token_pairs__wrong_fourteenth_forgets_the_comma(tokens):
+    """Slices the batch where the columns are meant, so that sequence b + 1 is the target of sequence b."""
+    return tokens[:-1], tokens[1:]
 
 
-def next_token_pairs__wrong_thirteenth_shifts_tokens_in_place(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Moves the tokens one place to the left within the caller's array: right pairs, but the input is changed."""
+def next_token_pairs__wrong_fourteenth_rolls_other_way(tokens):
+    """Rolls to the right where left is due, so that the target is the token before the input."""
     n = tokens.shape[1]
-    inputs = tokens[:, : n - 1].copy()
-    for i in range(n - 1):
-        tokens[:, i] = tokens[:, i + 1]
-    return inputs, tokens[:, : n - 1]
+    shifted = np.roll(tokens, 1, axis=1)
+    return tokens[:, : n - 1], shifted[:, : n - 1]
 
 
-def next_token_pairs__right_thirteenth_windows_of_two(tokens: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Slides a window of two along each row: its first entries are the inputs, its second ones the targets."""
-    pairs = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)  # (B, n - 1, 2)
+def next_token_pairs__wrong_fourteenth_targets_come_first(tokens):
+    """Returns (targets, inputs) where the tuple (inputs, targets) is asked for."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    return targets, inputs
+
+
+def next_token_pairs__wrong_fourteenth_loses_single_axes(tokens):
+    """Splits off columns and squeezes, so that a batch of one sequence, or of two tokens, loses an axis."""
+    columns = np.split(tokens, tokens.shape[1], axis=1)
+    inputs = np.concatenate(columns[:-1], axis=1)
+    targets = np.concatenate(columns[1:], axis=1)
+    return np.squeeze(inputs), np.squeeze(targets)
+
+
+def next_token_pairs__wrong_fourteenth_ids_become_floats(tokens):
+    """Fills arrays of np.zeros, which are float64; integers are due."""
+    B, n = tokens.shape
+    inputs = np.zeros((B, n - 1))
+    targets = np.zeros((B, n - 1))
+    for b in range(B):
+        for i in range(n - 1):
+            inputs[b, i] = tokens[b, i]
+            targets[b, i] = tokens[b, i + 1]
+    return inputs, targets
+
+
+def next_token_pairs__right_fourteenth_windows_of_two(tokens):
+    """Lays a window of two tokens over each row and takes its first and its second entry."""
+    pairs = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)
     return pairs[..., 0], pairs[..., 1]
 
 
 # ------- 3.6 leaks_future
 
 
-def leaks_future__wrong_thirteenth_last_token_only(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Holds the one experiment of section 5 for enough: the last token changes; leaks of other places stay unseen."""
-    n = len(Q)
-    if n == 1:
+def leaks_future__wrong_fourteenth_only_last_token_changed(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
+    """Does the one experiment of section 5, with the last token; a look at a token in the middle goes unseen."""
+    if len(Q) == 1:
         return False
-    rng = np.random.default_rng(3)
+    rng = np.random.default_rng(0)
+    before = attend(Q, K, V)
     K2, V2 = K.copy(), V.copy()
     K2[-1] += rng.standard_normal(K.shape[1])
     V2[-1] += rng.standard_normal(V.shape[1])
-    old, new = attend(Q, K, V)[:-1], attend(Q, K2, V2)[:-1]
-    moved = np.abs(new - old).max(axis=1)
-    size = np.abs(old).max(axis=1)
-    return bool((moved > 3e-5 * size).any())
+    after = attend(Q, K2, V2)
+    size = np.maximum(np.abs(before), np.abs(after)).max(axis=1)
+    moved = np.abs(after - before).max(axis=1)
+    return bool((moved[:-1] > 1e-5 * size[:-1]).any())
 
 
-def leaks_future__wrong_thirteenth_values_alone_change(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Thinks that only values carry anything and leaves the keys alone: a leak through later keys stays unseen."""
-    rng = np.random.default_rng(0)
-    reference = attend(Q, K, V)
-    size = np.abs(reference).max(axis=-1)
-    for start in range(1, len(Q)):
-        changed = V.copy()
-        changed[start:] = V[start:] + rng.uniform(0.5, 2.0, V[start:].shape)
-        difference = np.abs(attend(Q, K, changed) - reference).max(axis=-1)
-        if np.any(difference[:start] > 2e-5 * size[:start]):
-            return True
-    return False
-
-
-def leaks_future__wrong_thirteenth_later_queries_changed_too(
-    attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> bool:
-    """Changes the whole later token, query included: who depends on a later query is accused, which does not count."""
+def leaks_future__wrong_fourteenth_values_only(attend, Q, K, V):
+    """Believes that a leak must come through the values and leaves the keys alone; a leak through keys is missed."""
+    n = Q.shape[0]
     rng = np.random.default_rng(1)
-
-    def from_here_on(array, place):
-        other = array.copy()
-        other[place:] += rng.standard_normal(other[place:].shape)
-        return other
-
-    before = attend(Q, K, V)
-    for place in range(1, len(K)):
-        after = attend(*(from_here_on(array, place) for array in (Q, K, V)))
-        for i in range(place):
-            if np.abs(after[i] - before[i]).max() > 3e-5 * np.abs(before[i]).max():
+    reference = np.array(attend(Q, K, V))
+    for cut in range(1, n):
+        other = V.copy()
+        other[cut:] = rng.normal(size=other[cut:].shape)
+        result = np.array(attend(Q, K, other))
+        for i in range(cut):
+            scale = max(np.abs(reference[i]).max(), np.abs(result[i]).max())
+            if np.abs(result[i] - reference[i]).max() > 1e-5 * scale:
                 return True
     return False
 
 
-def leaks_future__wrong_thirteenth_no_absolute_value(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Forgets the absolute value of the difference: a leak that only lowers the outputs stays unseen."""
-    generator = np.random.default_rng(7)
-    n = Q.shape[0]
-    out = attend(Q, K, V)
-    tolerance = 3e-5 * np.abs(out).max(axis=1, keepdims=True)
-    leaky = False
-    for s in range(n - 1, 0, -1):
-        future = (np.arange(n) >= s)[:, None]
-        K_s = np.where(future, generator.standard_normal(K.shape) + K, K)
-        V_s = np.where(future, generator.standard_normal(V.shape) + V, V)
-        moved = attend(Q, K_s, V_s) - out
-        leaky = leaky or bool((moved > tolerance)[:s].any())
-    return leaky
-
-
-def leaks_future__wrong_thirteenth_size_of_whole_output(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Forgets the axis of the size: each row is held against the largest entry of all, so small rows may leak."""
-    rng = np.random.default_rng(11)
+def leaks_future__wrong_fourteenth_queries_count_too(attend, Q, K, V):
+    """Takes a later query for future as well and changes it; an attention may be causal in keys and values alone."""
+    g = np.random.default_rng(7)
     base = attend(Q, K, V)
-    size = np.abs(base).max()
-    for t in range(1, len(Q)):
-        K_new = np.concatenate([K[:t], K[t:] + rng.standard_normal(K[t:].shape)])
-        V_new = np.concatenate([V[:t], V[t:] + rng.standard_normal(V[t:].shape)])
-        gap = np.abs(attend(Q, K_new, V_new)[:t] - base[:t])
-        if gap.max() > 3e-5 * size:
-            return True
-    return False
+    found = False
+    for t in range(1, len(K)):
+        Qc, Kc, Vc = Q.copy(), K.copy(), V.copy()
+        for array in (Qc, Kc, Vc):
+            array[t:] += g.uniform(0.5, 1.5, array[t:].shape)
+        now = attend(Qc, Kc, Vc)
+        step = np.abs(now[:t] - base[:t]).max(axis=1)
+        height = np.abs(base[:t]).max(axis=1) + np.abs(now[:t]).max(axis=1)
+        found = found or bool((step > 1e-5 * height).any())
+    return found
 
 
-def leaks_future__wrong_thirteenth_millionth_taken_as_absolute(
-    attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> bool:
-    """Reads "a millionth of its size" as 1e-6 outright: rounding of huge outputs counts, tiny outputs may leak."""
+def leaks_future__wrong_fourteenth_sign_not_dropped(attend, Q, K, V):
+    """Forgets the absolute value of the difference, so that a leak that only lowers outputs is missed."""
     rng = np.random.default_rng(0)
-    honest = attend(Q, K, V)
-    for cut in range(1, len(V)):
-        K_cut, V_cut = np.array(K), np.array(V)
-        K_cut[cut:] = rng.standard_normal((len(K) - cut, K.shape[1]))
-        V_cut[cut:] = rng.standard_normal((len(V) - cut, V.shape[1]))
-        if not np.allclose(attend(Q, K_cut, V_cut)[:cut], honest[:cut], rtol=0, atol=1e-6):
+    plain = attend(Q, K, V)
+    for k in range(1, len(Q)):
+        K_new = np.vstack([K[:k], rng.standard_normal(K[k:].shape)])
+        V_new = np.vstack([V[:k], rng.standard_normal(V[k:].shape)])
+        diff = attend(Q, K_new, V_new)[:k] - plain[:k]
+        size = np.abs(plain[:k]).max(axis=1, keepdims=True)
+        if np.any(diff > 1e-5 * size):
             return True
     return False
 
 
-def leaks_future__wrong_thirteenth_zeros_only_multiplied(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Changes later keys and values by factors: where they are 0 nothing changes, and a leak stays unseen."""
-    n = len(Q)
-    rng = np.random.default_rng(5)
+def leaks_future__wrong_fourteenth_last_cut_missing(attend, Q, K, V):
+    """Stops the cuts one too early, so that what only the last but one row sees of the last token is missed."""
+    n, rng = len(K), np.random.default_rng(3)
     first = attend(Q, K, V)
-    size = np.max(np.abs(first), axis=1)
-    for j in range(1, n):
-        factor_K, factor_V = np.ones(K.shape), np.ones(V.shape)
-        factor_K[j:] = rng.uniform(-3, -1, K[j:].shape)
-        factor_V[j:] = rng.uniform(-3, -1, V[j:].shape)
-        second = attend(Q, K * factor_K, V * factor_V)
-        moved = np.max(np.abs(second - first), axis=1)
-        if (moved[:j] > 3e-5 * size[:j]).any():
+    verdicts = []
+    for cut in range(1, n - 1):
+        later = np.arange(n)[:, None] >= cut
+        changed = attend(
+            Q,
+            np.where(later, rng.standard_normal(K.shape), K),
+            np.where(later, rng.standard_normal(V.shape), V),
+        )
+        gap = np.abs(changed - first)[:cut].max(axis=1)
+        size = np.maximum(np.abs(changed), np.abs(first))[:cut].max(axis=1)
+        verdicts.append((gap > 1e-5 * size).any())
+    return bool(np.any(verdicts))
+
+
+def leaks_future__wrong_fourteenth_tolerance_without_size(attend, Q, K, V):
+    """Reads the tolerance as a millionth in itself; it is meant as a share of the row's size, whatever the unit."""
+    rng = np.random.default_rng(0)
+    normal = attend(Q, K, V)
+    for i in range(len(Q) - 1):
+        K_, V_ = K.copy(), V.copy()
+        K_[i + 1 :] = rng.standard_normal((len(K) - i - 1, K.shape[1]))
+        V_[i + 1 :] = rng.standard_normal((len(V) - i - 1, V.shape[1]))
+        if not np.allclose(attend(Q, K_, V_)[: i + 1], normal[: i + 1], rtol=0, atol=1e-6):
             return True
     return False
 
 
-def leaks_future__wrong_thirteenth_asks_twice_per_place(attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> bool:
-    """Asks for the unchanged outputs again at each place: the verdict is right, but 2(n - 1) calls, not at most n."""
-    rng = np.random.default_rng(2)
+def leaks_future__wrong_fourteenth_zeros_stay_zeros(attend, Q, K, V):
+    """Changes later keys and values by factors, which does nothing where they are 0."""
+    factors = np.random.default_rng(5).uniform(1.5, 3.0, size=(len(K), 1)) * -1
+    start = attend(Q, K, V)
 
-    def leaks_at(place):
-        K_other, V_other = K.copy(), V.copy()
-        K_other[place:] += rng.standard_normal(K[place:].shape)
-        V_other[place:] += rng.standard_normal(V[place:].shape)
-        plain = attend(Q, K, V)[:place]
-        moved = np.abs(attend(Q, K_other, V_other)[:place] - plain)
-        return bool((moved.max(axis=1) > 3e-5 * np.abs(plain).max(axis=1)).any())
+    def moved(cut):
+        scale = np.ones((len(K), 1))
+        scale[cut:] = factors[cut:]
+        end = attend(Q, K * scale, V * scale)
+        top = np.maximum(abs(start[:cut]).max(1), abs(end[:cut]).max(1))
+        return (abs(end[:cut] - start[:cut]).max(1) > 1e-5 * top).any()
 
-    return any(leaks_at(place) for place in range(1, len(Q)))
+    return any([bool(moved(cut)) for cut in range(1, len(K))])
 
 
-def leaks_future__right_thirteenth_futures_redrawn_backwards(
-    attend, Q: np.ndarray, K: np.ndarray, V: np.ndarray
-) -> bool:
-    """Draws ever longer futures anew, n calls in all, and asks of each row how far its outputs lie apart.
+def leaks_future__wrong_fourteenth_asks_too_often(attend, Q, K, V):
+    """Right in what it finds, but measures the unchanged outputs anew at each cut: 2(n - 1) calls, n are allowed."""
+    rng = np.random.default_rng(0)
+    for position in range(1, len(Q)):
+        later_K, later_V = K.copy(), V.copy()
+        later_K[position:] = rng.standard_normal(K[position:].shape)
+        later_V[position:] = rng.standard_normal(V[position:].shape)
+        a = np.asarray(attend(Q, K, V))[:position]
+        b = np.asarray(attend(Q, later_K, later_V))[:position]
+        size = np.maximum(np.abs(a), np.abs(b)).max(axis=1)
+        if (np.abs(a - b).max(axis=1) > 1e-5 * size).any():
+            return True
+    return False
 
-    The base is moved a little at random, so that no sum happens to vanish.
-    """
+
+def leaks_future__right_fourteenth_drawn_tokens_and_spread(attend, Q, K, V):
+    """Draws all keys and values anew, swaps the later ones call by call, and looks at the spread of each row."""
     n = len(Q)
-    rng = np.random.default_rng(20)
-    keys = K + 0.3 * rng.standard_normal(K.shape)
-    values = V + 0.3 * rng.standard_normal(V.shape)
-    answers = []
-    for begin in range(n, 0, -1):  # begin = n: nothing is drawn anew
-        keys, values = keys.copy(), values.copy()
-        keys[begin:] = 1.5 * rng.standard_normal(keys[begin:].shape)
-        values[begin:] = 1.5 * rng.standard_normal(values[begin:].shape)
-        answers.append(np.array(attend(Q, keys, values), dtype=float))
+    if n == 1:
+        return False
+    rng = np.random.default_rng(0)
+
+    def drawn(shape, low, high):
+        return rng.uniform(low, high, shape), rng.choice([-1.0, 1.0], shape)
+
+    size_K, sign_K = drawn(K.shape, 0.5, 1.0)
+    size_V, sign_V = drawn(V.shape, 0.5, 1.0)
+    answers = [np.array(attend(Q.copy(), sign_K * size_K, sign_V * size_V))]
+    for cut in range(1, n):  # opposite signs and other sizes from the cut on
+        K_now, V_now = sign_K * size_K, sign_V * size_V
+        K_now[cut:] = -sign_K[cut:] * rng.uniform(1.2, 2.0, K[cut:].shape)
+        V_now[cut:] = -sign_V[cut:] * rng.uniform(1.2, 2.0, V[cut:].shape)
+        answers.append(np.array(attend(Q.copy(), K_now, V_now)))
     for i in range(n - 1):
-        same_past = np.stack([answer[i] for answer in answers[: n - i]])
-        apart = np.ptp(same_past, axis=0).max()
-        if apart > 3e-5 * np.abs(same_past[0]).max():
+        rows = np.stack([answers[0][i]] + [answers[cut][i] for cut in range(i + 1, n)])
+        if np.ptp(rows, axis=0).max() > 3e-5 * np.abs(rows).max():
             return True
     return False
 
@@ -589,115 +562,105 @@ def leaks_future__right_thirteenth_futures_redrawn_backwards(
 # ------- 3.7 packed_causal_mask
 
 
-def packed_causal_mask__wrong_thirteenth_new_run_new_document(
+def packed_causal_mask__wrong_fourteenth_interruption_ends_document(
     document_ids: np.ndarray,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Thinks that each change of id begins a document: one that is interrupted falls apart into two."""
+    """Takes each run of equal ids for a document; one that is interrupted should go on behind the interruption."""
     B, n = document_ids.shape
-    begins = np.ones((B, n), dtype=bool)
+    begins = np.ones((B, n), dtype=int)
     begins[:, 1:] = document_ids[:, 1:] != document_ids[:, :-1]
-    number = np.cumsum(begins, axis=1)
-    at = np.arange(n)
-    mask = (number[:, :, None] == number[:, None, :]) & (at <= at[:, None])
-    first = np.maximum.accumulate(np.where(begins, at, 0), axis=1)
-    return mask, at - first
-
-
-def packed_causal_mask__wrong_thirteenth_larger_ids_read_smaller(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes ids for an order and lets a document read those with smaller ids; due is that they are equal."""
-    ids = document_ids
-    n = ids.shape[1]
-    allowed = (ids[:, :, None] >= ids[:, None, :]) & np.tri(n, dtype=bool)
-    own = (ids[:, :, None] == ids[:, None, :]) & np.tri(n, dtype=bool)
-    return allowed, own.sum(axis=2) - 1
-
-
-def packed_causal_mask__wrong_thirteenth_counting_goes_on_below(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Takes an id of two rows for one document: its positions go on counting in the next row; each begins at 0."""
-    B, n = document_ids.shape
-    same = np.equal(document_ids[:, :, None], document_ids[:, None, :])
-    mask = np.logical_and(same, np.tri(n, dtype=bool)[None])
-    positions = mask.sum(axis=-1) - 1
-    for b in range(1, B):  # a loop over rows is allowed
-        rows_above = document_ids[:b].reshape(-1)
-        positions[b] += (document_ids[b][:, None] == rows_above).sum(axis=1)
-    return mask, positions
-
-
-def packed_causal_mask__wrong_thirteenth_positions_begin_at_one(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Counts for each token what it sees, itself too, and forgets to take 1 off: positions begin at 1, not at 0."""
-    q = document_ids[:, :, np.newaxis]
-    k = document_ids[:, np.newaxis, :]
-    mask = np.tril(q == k)
-    return mask, np.count_nonzero(mask, axis=-1)
-
-
-def packed_causal_mask__wrong_thirteenth_positions_summed_down_columns(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Sums the mask along the queries, not the keys: a token's number is how many come after it, counted backwards."""
-    place = np.arange(document_ids.shape[1])
-    not_later = place[None, :] <= place[:, None]
-    mask = (document_ids[..., None] == document_ids[:, None]) & not_later
-    positions = mask.sum(axis=1) - 1
-    return mask, positions
-
-
-def packed_causal_mask__wrong_thirteenth_positions_along_the_row(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Reads "in the order of the row" as the place in the row, 0 to n - 1; due is that within the document."""
-    batch, n = document_ids.shape
-    mask = np.zeros((batch, n, n), dtype=bool)
-    for b, ids in enumerate(document_ids):
-        mask[b] = np.tri(n, dtype=bool) & (ids[:, None] == ids[None, :])
-    positions = np.tile(np.arange(n), (batch, 1))
-    return mask, positions
-
-
-def packed_causal_mask__wrong_thirteenth_large_ids_almost_equal(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Compares ids with isclose: right for small ones, but 10**6 and 10**6 + 1 count as the same document."""
-    n = document_ids.shape[1]
-    same_document = np.isclose(document_ids[:, :, None], document_ids[:, None, :])
-    causal = np.arange(n)[:, None] >= np.arange(n)[None, :]
-    mask = same_document & causal
+    run = np.cumsum(begins, axis=1)
+    mask = (run[:, :, None] == run[:, None, :]) & np.tri(n, dtype=bool)
     return mask, mask.sum(axis=-1) - 1
 
 
-def packed_causal_mask__wrong_thirteenth_loop_over_tokens(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the right mask and positions, but goes through the tokens in a Python loop, which is forbidden."""
+def packed_causal_mask__wrong_fourteenth_ids_as_order(document_ids):
+    """Takes ids for numbers in order and lets a token see documents of smaller ids before it; only equal ones count."""
+    n = document_ids.shape[1]
+    places = np.arange(n)
+    past = places[None, :] <= places[:, None]
+    not_later = document_ids[:, None, :] <= document_ids[:, :, None]
+    same = document_ids[:, None, :] == document_ids[:, :, None]
+    positions = (past & same).sum(axis=2) - 1
+    return past & not_later, positions
+
+
+def packed_causal_mask__wrong_fourteenth_positions_of_the_row(document_ids):
+    """Gives each token its place in the row; its number within its own document is due."""
     B, n = document_ids.shape
-    mask = np.zeros((B, n, n), dtype=bool)
-    positions = np.zeros((B, n), dtype=int)
-    for i in range(n):
-        mine = document_ids[:, : i + 1] == document_ids[:, i : i + 1]
-        mask[:, i, : i + 1] = mine
-        positions[:, i] = mine.sum(axis=1) - 1
+    same = np.equal(document_ids[..., :, None], document_ids[..., None, :])
+    mask = np.tril(same)
+    positions = np.tile(np.arange(n), (B, 1))
     return mask, positions
 
 
-def packed_causal_mask__right_thirteenth_one_line_per_document(
-    document_ids: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Lists the documents of each row with unique, marks their tokens line by line and counts along the lines."""
+def packed_causal_mask__wrong_fourteenth_counts_itself(document_ids):
+    """Counts the keys that a token sees, itself included, so that positions begin at 1; from 0 is due."""
+    causal = np.tri(document_ids.shape[-1], dtype=bool)
+    together = document_ids[:, :, None] == document_ids[:, None, :]
+    mask = causal[None] & together
+    positions = np.count_nonzero(mask, axis=-1)
+    return mask, positions
+
+
+def packed_causal_mask__wrong_fourteenth_sums_over_queries(document_ids):
+    """Sums the mask over the queries, not over the keys, and so counts each document from its end."""
+    n = document_ids.shape[1]
+    i, j = np.indices((n, n))
+    mask = np.logical_and(document_ids[:, i] == document_ids[:, j], j <= i)
+    return mask, mask.sum(axis=1) - 1
+
+
+def packed_causal_mask__wrong_fourteenth_numbered_across_rows(document_ids):
+    """Goes on numbering a document where its id occurs in a later row; each row should stand for itself."""
     B, n = document_ids.shape
-    mask = np.empty((B, n, n), dtype=bool)
-    positions = np.empty((B, n), dtype=np.int64)
+    mask = np.zeros((B, n, n), dtype=bool)
+    positions = np.zeros((B, n), dtype=int)
+    seen_before = {}
     for b in range(B):
-        names, which = np.unique(document_ids[b], return_inverse=True)
-        which = which.reshape(-1)
-        belongs = which == np.arange(len(names))[:, None]  # (documents, n)
-        so_far = np.cumsum(belongs, axis=1)
-        positions[b] = so_far[which, np.arange(n)] - 1
-        mask[b] = np.tril(belongs[which])
+        mask[b] = np.tri(n, dtype=bool) & (document_ids[b][:, None] == document_ids[b])
+        for name, count in zip(*np.unique(document_ids[b], return_counts=True)):
+            here = document_ids[b] == name
+            first = seen_before.get(int(name), 0)
+            positions[b, here] = first + np.arange(count)
+            seen_before[int(name)] = first + int(count)
+    return mask, positions
+
+
+def packed_causal_mask__wrong_fourteenth_nearly_equal_ids(document_ids):
+    """Compares ids with isclose, so that large ids that lie side by side pass for one document."""
+    ids = document_ids
+    n = ids.shape[1]
+    mask = np.isclose(ids[:, :, None], ids[:, None, :]) & np.tri(n, dtype=bool)
+    positions = mask.sum(-1) - 1
+    return mask, positions
+
+
+def packed_causal_mask__wrong_fourteenth_loop_over_tokens(document_ids):
+    """Right numbers, but the positions are counted token by token in Python, which is forbidden."""
+    B, n = document_ids.shape
+    positions = np.empty((B, n), dtype=int)
+    for b in range(B):
+        count = {}
+        for i, name in enumerate(document_ids[b].tolist()):
+            positions[b, i] = count.get(name, 0)
+            count[name] = positions[b, i] + 1
+    same = document_ids[:, :, None] == document_ids[:, None, :]
+    return same & np.tri(n, dtype=bool), positions
+
+
+def packed_causal_mask__right_fourteenth_sorted_by_document(document_ids):
+    """Sorts each row by document, numbers the sorted tokens, carries that back, and builds the mask from both."""
+    B, n = document_ids.shape
+    order = np.argsort(document_ids, axis=1, kind="stable")
+    lined_up = np.take_along_axis(document_ids, order, axis=1)
+    new = np.ones((B, n), dtype=bool)
+    new[:, 1:] = lined_up[:, 1:] != lined_up[:, :-1]
+    places = np.arange(n)
+    first = np.maximum.accumulate(np.where(new, places, 0), axis=1)  # where the document begins
+    names, positions = np.empty((B, n), dtype=int), np.empty((B, n), dtype=int)
+    np.put_along_axis(names, order, np.cumsum(new, axis=1), axis=1)
+    np.put_along_axis(positions, order, places - first, axis=1)
+    same = names[:, :, None] == names[:, None, :]
+    mask = same & (positions[:, :, None] >= positions[:, None, :])
     return mask, positions

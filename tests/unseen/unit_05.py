@@ -1,6 +1,8 @@
 """Answers to the exercises of unit 5, wrong ones and right ones, as students would write them."""
 
 import math
+from functools import reduce
+from operator import mul
 
 import torch
 import torch.nn.functional as F
@@ -25,173 +27,212 @@ def _masked_softmax(scores, mask=None):
 
 
 def _repeat_kv(K, n_rep):
-    """(B, g, n, d) -> (B, g*n_rep, n, d), each head n_rep times in a row."""
+    """(B, g, n, d) -> (B, g*n_rep, n, d), neighbours share."""
     return K.repeat_interleave(n_rep, dim=1)
+
+
+def _corner_mask(t, n_new):
+    """(n_new, t + n_new) booleans: new token r may attend to the columns 0 ... t + r."""
+    return torch.arange(t + n_new) <= torch.arange(n_new)[:, None] + t
 
 
 # ------- 5.1 kv_cache_bytes
 
 
-def kv_cache_bytes__wrong_thirteenth_one_table_for_both(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_one_tensor_for_both(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Thinks a head keeps a single row per token for key and value together; there are two, so the 2 is missing."""
-    per_token = n_kv_heads * d_head * bytes_per_value
+    """Thinks that keys and values lie in one tensor and counts it once; there are two, so a factor 2 is due."""
+    numbers = n_layers * n_kv_heads * d_head * n_tokens * batch
+    return numbers * bytes_per_value
+
+
+def kv_cache_bytes__wrong_fourteenth_queries_kept_too(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Believes that queries are kept as well and counts three tensors; only keys and values are kept."""
+    kept = ["queries", "keys", "values"]
+    per_token = len(kept) * n_kv_heads * d_head * bytes_per_value
     return n_layers * per_token * n_tokens * batch
 
 
-def kv_cache_bytes__wrong_thirteenth_queries_kept_too(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_a_cache_per_step(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Keeps queries, keys and values, three of each; old queries are never asked again and are not kept."""
-    kept = ("Q", "K", "V")
-    total = 0
-    for _ in kept:
-        total += n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
-    return total
+    """Adds up the caches of all steps, 1 + 2 + ... + n tokens, as if each were kept; only the last exists, n tokens."""
+    tokens = sum(range(n_tokens + 1))
+    return 2 * n_layers * n_kv_heads * d_head * tokens * batch * bytes_per_value
 
 
-def kv_cache_bytes__wrong_thirteenth_each_step_keeps_all(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_batch_left_out(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Adds up a whole cache for every step, 1 + 2 + ... + n tokens; what was kept stays and is kept once."""
-    numbers_per_token = 2 * n_layers * n_kv_heads * d_head
-    tokens = n_tokens * (n_tokens + 1) // 2
-    return numbers_per_token * tokens * batch * bytes_per_value
+    """Forgets to multiply by batch; each of the sequences has a cache of its own."""
+    per_head = 2 * d_head * bytes_per_value
+    per_layer = per_head * n_kv_heads
+    return per_layer * n_layers * n_tokens
 
 
-def kv_cache_bytes__wrong_thirteenth_numbers_not_bytes(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_two_bytes_fixed(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Counts the numbers and forgets to multiply by bytes_per_value."""
-    return math.prod([2, n_layers, n_kv_heads, d_head, n_tokens, batch])
+    """Writes 2 bytes for each number instead of bytes_per_value; float32 takes 4."""
+    return 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * 2
 
 
-def kv_cache_bytes__wrong_thirteenth_batch_for_keys_only(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_whole_kilobytes(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """The batch slips into the line of the keys alone; the values of each sequence count as well."""
-    one = n_layers * n_kv_heads * d_head * n_tokens
-    keys = one * batch
-    values = one
-    return (keys + values) * bytes_per_value
+    """Reads memory as a size in whole units of 1024 and rounds up to the next; the exact bytes are asked for."""
+    exact = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
+    return -(-exact // 1024) * 1024
 
 
-def kv_cache_bytes__wrong_thirteenth_in_gigabytes(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_at_least_one_token(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Returns gigabytes, as the tables of the unit print them; asked for are whole bytes."""
-    size = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
-    return size / 1e9
+    """Counts at least one token, for a cache is never empty; n_tokens may be 0, and the result is 0 then."""
+    n_tokens = max(1, n_tokens)
+    return reduce(mul, [2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value])
 
 
-def kv_cache_bytes__wrong_thirteenth_at_least_one_token(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_fourteenth_float_on_the_way(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Puts one token where there is none yet; for n_tokens 0 the cache takes 0 bytes."""
-    tokens = n_tokens or 1
-    per_layer = 2 * n_kv_heads * d_head * tokens
-    return sum(per_layer for _ in range(n_layers)) * batch * bytes_per_value
+    """Multiplies in gigabytes as floats and goes back to an int; it should be exact at any size."""
+    gigabytes_per_token = 2.0 * n_layers * n_kv_heads * d_head * bytes_per_value / 1e9
+    return int(round(gigabytes_per_token * n_tokens * batch * 1e9))
 
 
-def kv_cache_bytes__wrong_thirteenth_rounded_by_floats(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__right_fourteenth_product_of_shape(
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Multiplies floats and makes an int at the end; beyond 2**53 the result is no longer exact, as it should be."""
-    size = 2.0
-    for factor in (n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value):
-        size *= factor
-    return int(size)
-
-
-def kv_cache_bytes__right_thirteenth_by_doubling_and_adding(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
-) -> int:
-    """Multiplies by doubling and adding whole numbers only, and starts with two numbers, a key's and a value's."""
-
-    def times(a, b):
-        total = 0
-        while b:
-            if b & 1:
-                total += a
-            a, b = a << 1, b >> 1
-        return total
-
-    size = 2
-    for factor in (d_head, n_kv_heads, n_layers, n_tokens, batch, bytes_per_value):
-        size = times(size, factor)
-    return size
+    """Writes down the shape of one tensor of all keys and values, and multiplies its axes."""
+    shape = (n_layers, len(("K", "V")), batch, n_kv_heads, n_tokens, d_head)
+    return math.prod(shape, start=bytes_per_value)
 
 
 # ------- 5.2 repeat_kv
 
 
-def repeat_kv__wrong_thirteenth_whole_row_again(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Lays the whole row of heads down again and again, 0, 1, 0, 1; each head should come n_rep times in a row."""
+def repeat_kv__wrong_fourteenth_whole_row_again(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Believes that repeat lays each head down n_rep times; it gives a, b, a, b where a, a, b, b is due."""
     return K.repeat(1, n_rep, 1, 1)
 
 
-def repeat_kv__wrong_thirteenth_tokens_repeated(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Repeats each token n_rep times and lets the shape follow; whole heads should be repeated, not their rows."""
+def repeat_kv__wrong_fourteenth_shares_divided(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Thinks that a shared head has to be divided among its readers, K / n_rep; each gets the whole of it."""
+    B, g, n, d = K.shape
+    wide = K.unsqueeze(2).expand(B, g, n_rep, n, d)
+    return wide.reshape(B, g * n_rep, n, d) / n_rep
+
+
+def repeat_kv__wrong_fourteenth_tokens_repeated(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Repeats every token n_rep times and cuts the long axis into heads; heads, not tokens, are to be repeated."""
     B, g, n, d = K.shape
     longer = torch.repeat_interleave(K, n_rep, dim=2)
-    return longer.reshape(B, g * n_rep, n, d)
+    return longer.view(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_thirteenth_divided_among_readers(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Gives each reader the n_rep-th part, so that together they have one; each should have the head as it is."""
-    B, g, n, d = K.shape
-    shares = (K / n_rep).unsqueeze(2).expand(B, g, n_rep, n, d)
-    return shares.flatten(1, 2)
-
-
-def repeat_kv__wrong_thirteenth_dim_forgotten(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Forgets dim=1: each single number is repeated, and the reshape after it hides that."""
-    B, g, n, d = K.shape
-    return K.repeat_interleave(n_rep).reshape(B, g * n_rep, n, d)
-
-
-def repeat_kv__wrong_thirteenth_evenly_spaced_and_rounded(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Spreads 0 ... g-1 evenly over the query heads and rounds; the outer groups get too few, a // n_rep is due."""
-    g = K.shape[1]
-    sources = torch.linspace(0, g - 1, g * n_rep).round().long()
-    return K[:, sources]
-
-
-def repeat_kv__wrong_thirteenth_n_rep_as_total(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Reads n_rep as the number of query heads and repeats n_rep // g times; it is how many share one head."""
-    g = K.size(1)
-    each = n_rep // g
+def repeat_kv__wrong_fourteenth_stacked_on_axis_zero(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Collects the heads in the right order but stacks them on axis 0; they belong on axis 1."""
     heads = []
-    for s in range(g):
-        heads += [K[:, s : s + 1]] * each
-    return torch.cat(heads, dim=1) if heads else K[:, :0]
+    for head in K.unbind(dim=1):
+        heads.extend([head] * n_rep)
+    return torch.stack(heads)
 
 
-def repeat_kv__wrong_thirteenth_view_needs_order(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Glues heads by view, which refuses a K that does not lie in memory in order, as split_heads leaves it."""
+def repeat_kv__wrong_fourteenth_one_copy_too_many(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Lays down each head and then n_rep copies of it; n_rep in all are due."""
+    pieces = []
+    for s in range(K.shape[1]):
+        one = K[:, s : s + 1]
+        pieces.append(one)
+        for _ in range(n_rep):
+            pieces.append(one)
+    return torch.cat(pieces, dim=1)
+
+
+def repeat_kv__wrong_fourteenth_n_rep_as_h(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Reads n_rep as the number of query heads that come out; it says how many share one key/value head."""
+    g = K.shape[1]
+    times = max(n_rep // g, 1)
+    which = torch.arange(g).repeat_interleave(times)
+    return K[:, which]
+
+
+def repeat_kv__wrong_fourteenth_axis_left_for_one(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Joins the new axis only where there is more than one copy; n_rep = 1 should give (B, g, n, d) too."""
+    wide = K[:, :, None]  # (B, g, 1, n, d)
+    if n_rep > 1:
+        wide = wide.expand(-1, -1, n_rep, -1, -1).flatten(1, 2)
+    return wide
+
+
+def repeat_kv__wrong_fourteenth_data_without_gradient(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Copies from K.data, which cuts the gradient off; gradients should flow to the shared head."""
     B, g, n, d = K.shape
-    rows = K.view(B * g, n * d)
-    rows = rows[:, None].expand(B * g, n_rep, n * d)
-    return rows.reshape(B, g * n_rep, n, d)
+    out = K.new_empty(B, g * n_rep, n, d)
+    for a in range(g * n_rep):
+        out[:, a] = K.data[:, a // n_rep]
+    return out
 
 
-def repeat_kv__wrong_thirteenth_copies_detached(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Detaches all copies but the first, so that one reader's gradient arrives; those of all should add up."""
-    copies = [K] + [K.detach() for _ in range(n_rep - 1)]
-    return torch.stack(copies, dim=2).flatten(1, 2)
-
-
-def repeat_kv__right_thirteenth_outer_product_with_ones(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """The outer product with n_rep ones gives the readers an axis behind the heads, and the two are glued."""
-    readers = torch.ones(n_rep, dtype=K.dtype, device=K.device)
-    return torch.einsum("bgnd,r->bgrnd", K, readers).flatten(1, 2)
+def repeat_kv__right_fourteenth_floor_of_head_numbers(K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Numbers the output heads and picks input head a // n_rep for each, in one call."""
+    a = torch.arange(K.size(1) * n_rep, device=K.device)
+    return K.index_select(1, torch.div(a, n_rep, rounding_mode="floor"))
 
 
 # ------- 5.3 grouped_query_attention
 
 
-def grouped_query_attention__wrong_thirteenth_heads_in_turn(
+def grouped_query_attention__wrong_fourteenth_heads_in_turn(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -201,44 +242,18 @@ def grouped_query_attention__wrong_thirteenth_heads_in_turn(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Query head a reads key/value head a % g, one after the other in turn; neighbours share, so a // r is due."""
+    """Thinks that query head a reads key/value head a % g; neighbours share, so a // (h / g) is due."""
     if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
+        raise ValueError(f"{n_kv_heads} key/value heads for {n_heads} query heads")
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
-    heads = []
-    for a in range(n_heads):
-        source = a % n_kv_heads
-        scores = Q[:, a] @ K[:, source].mT / math.sqrt(Q.shape[-1])
-        own = None if mask is None else mask.expand(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, a]
-        heads.append(_masked_softmax(scores, own) @ V[:, source])
-    return torch.cat(heads, dim=-1) @ W_O
-
-
-def grouped_query_attention__wrong_thirteenth_one_table_per_group(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Thinks a group shares its query too, the mean of its heads' queries; each head asks with a query of its own."""
-    if n_heads % n_kv_heads != 0:
-        raise ValueError("n_kv_heads has to divide n_heads")
-    r = n_heads // n_kv_heads
-    Q = _split_heads(X @ W_Q, n_heads)
-    K = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), r)
-    V = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), r)
-    group_query = Q.unflatten(1, (n_kv_heads, r)).mean(dim=2)
-    Q = _repeat_kv(group_query, r)
-    A = _masked_softmax(Q @ K.mT / Q.shape[-1] ** 0.5, mask)
+    reads = [a % n_kv_heads for a in range(n_heads)]
+    K = _split_heads(X @ W_K, n_kv_heads)[:, reads]
+    V = _split_heads(X @ W_V, n_kv_heads)[:, reads]
+    A = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
     return _merge_heads(A @ V) @ W_O
 
 
-def grouped_query_attention__wrong_thirteenth_scaled_for_the_group(
+def grouped_query_attention__wrong_fourteenth_one_table_per_group(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -248,18 +263,18 @@ def grouped_query_attention__wrong_thirteenth_scaled_for_the_group(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Divides by the root of r*d_head, since a key serves r heads; a dot product still has d_head terms."""
-    groups, left_over = divmod(n_heads, n_kv_heads)
-    if left_over:
-        raise ValueError(f"cannot share {n_kv_heads} heads among {n_heads}")
-    Q, K, V = _split_heads(X @ W_Q, n_heads), _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
-    K, V = K.repeat_interleave(groups, 1), V.repeat_interleave(groups, 1)
-    width_of_group = W_Q.shape[1] // n_kv_heads
-    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / math.sqrt(width_of_group)
-    return _merge_heads(torch.einsum("bhij,bhjd->bhid", _masked_softmax(scores, mask), V)) @ W_O
+    """Believes that a group shares its queries too, and takes their mean; each query head should ask for itself."""
+    r, rest = divmod(n_heads, n_kv_heads)
+    if rest:
+        raise ValueError("g must divide h")
+    q = _split_heads(X @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).mean(dim=2)
+    q = _repeat_kv(q, r)
+    k, v = (_repeat_kv(_split_heads(X @ W, n_kv_heads), r) for W in (W_K, W_V))
+    scores = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
+    return _merge_heads(_masked_softmax(scores, mask) @ v) @ W_O
 
 
-def grouped_query_attention__wrong_thirteenth_values_in_turn(
+def grouped_query_attention__wrong_fourteenth_root_of_key_columns(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -269,66 +284,20 @@ def grouped_query_attention__wrong_thirteenth_values_in_turn(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The keys are laid out by neighbours, the values by repeat, in turn; both should go by neighbours."""
-    if n_heads % n_kv_heads:
-        raise ValueError("uneven groups")
-    r = n_heads // n_kv_heads
-    q = _split_heads(X @ W_Q, n_heads)
-    k = _split_heads(X @ W_K, n_kv_heads).repeat_interleave(r, dim=1)
-    v = _split_heads(X @ W_V, n_kv_heads).repeat(1, r, 1, 1)
-    weights = _masked_softmax(q @ k.mT / math.sqrt(q.size(-1)), mask)
-    return _merge_heads(weights @ v) @ W_O
-
-
-def grouped_query_attention__wrong_thirteenth_queue_cut_as_r_g(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Goes by groups, (B, g, r, n, d), but glues the outputs back with r before g, so that heads change places."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"g = {n_kv_heads} does not divide h = {n_heads}")
-    B, n, _ = X.shape
-    r = n_heads // n_kv_heads
-    Q = _split_heads(X @ W_Q, n_heads).reshape(B, n_kv_heads, r, n, -1)
-    K = _split_heads(X @ W_K, n_kv_heads)[:, :, None]
-    V = _split_heads(X @ W_V, n_kv_heads)[:, :, None]
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).reshape(B, n_kv_heads, r, n, n)
-    out = _masked_softmax(S, mask) @ V  # (B, g, r, n, d_head)
-    return out.permute(0, 3, 2, 1, 4).reshape(B, n, -1) @ W_O
-
-
-def grouped_query_attention__wrong_thirteenth_causal_by_default(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Reads mask=None as the causal mask that the unit speaks of; None allows all keys."""
+    """Takes all columns of W_K for the length of a key and divides by sqrt(g*d_head); sqrt(d_head) is due."""
     if n_heads % n_kv_heads != 0:
-        raise ValueError(f"{n_heads} heads, {n_kv_heads} key/value heads: not divisible")
-    if mask is None:
-        n = X.shape[1]
-        mask = torch.tril(torch.ones(n, n, dtype=torch.bool))
-    r = n_heads // n_kv_heads
+        raise ValueError(f"n_kv_heads = {n_kv_heads} does not divide n_heads = {n_heads}")
+    d_key = W_K.shape[1]
     queries = _split_heads(X @ W_Q, n_heads)
-    keys, values = (_repeat_kv(_split_heads(X @ W, n_kv_heads), r) for W in (W_K, W_V))
-    weights = _masked_softmax(queries @ keys.mT / math.sqrt(queries.shape[-1]), mask)
-    return _merge_heads(weights @ values) @ W_O
+    keys = _split_heads(X @ W_K, n_kv_heads)
+    values = _split_heads(X @ W_V, n_kv_heads)
+    in_groups = queries.unflatten(1, (n_kv_heads, -1))
+    scores = (in_groups @ keys.mT.unsqueeze(2)).flatten(1, 2) / d_key**0.5
+    weights = _masked_softmax(scores, mask).unflatten(1, (n_kv_heads, -1))
+    return _merge_heads((weights @ values.unsqueeze(2)).flatten(1, 2)) @ W_O
 
 
-def grouped_query_attention__wrong_thirteenth_uneven_groups_allowed(
+def grouped_query_attention__wrong_fourteenth_values_tiled(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -338,17 +307,20 @@ def grouped_query_attention__wrong_thirteenth_uneven_groups_allowed(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Where g does not divide h, some groups become larger without a word; a ValueError is due."""
+    """Lays out the keys with repeat_interleave but the values with repeat; both should go to neighbours."""
+    if n_heads % n_kv_heads > 0:
+        raise ValueError("the key/value heads cannot be shared evenly")
+    n_rep = n_heads // n_kv_heads
     Q = _split_heads(X @ W_Q, n_heads)
-    K = _split_heads(X @ W_K, n_kv_heads)
-    V = _split_heads(X @ W_V, n_kv_heads)
-    per_group = max(1, n_heads // n_kv_heads)
-    reads = [min(a // per_group, n_kv_heads - 1) for a in range(n_heads)]
-    scores = Q @ K[:, reads].mT / math.sqrt(Q.shape[-1])
-    return _merge_heads(_masked_softmax(scores, mask) @ V[:, reads]) @ W_O
+    K = _split_heads(X @ W_K, n_kv_heads).repeat_interleave(n_rep, dim=1)
+    V = _split_heads(X @ W_V, n_kv_heads).repeat(1, n_rep, 1, 1)
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(K.shape[-1])
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -math.inf)
+    return _merge_heads(scores.softmax(-1) @ V) @ W_O
 
 
-def grouped_query_attention__wrong_thirteenth_pytorch_does_it(
+def grouped_query_attention__wrong_fourteenth_checks_d_model(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -358,16 +330,69 @@ def grouped_query_attention__wrong_thirteenth_pytorch_does_it(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Right numbers, but by scaled_dot_product_attention with enable_gqa, which is not allowed in an answer."""
+    """Tests whether h divides d_model, which it need not; the test should be whether g divides h."""
+    B, n, d_model = X.shape
+    if d_model % n_heads:
+        raise ValueError(f"{n_heads} heads do not divide {d_model}")
+    d = W_Q.shape[1] // n_heads
+    Q = (X @ W_Q).reshape(B, n, n_heads, d).transpose(1, 2)
+    K = (X @ W_K).reshape(B, n, n_kv_heads, d).transpose(1, 2)
+    V = (X @ W_V).reshape(B, n, n_kv_heads, d).transpose(1, 2)
+    K, V = (_repeat_kv(T, n_heads // n_kv_heads) for T in (K, V))
+    weights = _masked_softmax(Q @ K.mT / d**0.5, mask)
+    return (weights @ V).transpose(1, 2).reshape(B, n, -1) @ W_O
+
+
+def grouped_query_attention__wrong_fourteenth_true_means_forbidden(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Reads True in the mask as forbidden, as PyTorch's layer does; in this unit True means may attend."""
+    B, n, _ = X.shape
+    if n_heads % n_kv_heads:
+        raise ValueError("g does not divide h")
+    r = n_heads // n_kv_heads
+    d = W_Q.shape[1] // n_heads
+    forbidden = torch.zeros(B, n_heads, n, n, dtype=torch.bool) if mask is None else mask.expand(B, n_heads, n, n)
+    outputs = []
+    for a in range(n_heads):
+        s = a // r
+        q, k, v = X @ W_Q[:, a * d : (a + 1) * d], X @ W_K[:, s * d : (s + 1) * d], X @ W_V[:, s * d : (s + 1) * d]
+        outputs.append(_masked_softmax(q @ k.mT / math.sqrt(d), ~forbidden[:, a]) @ v)
+    return torch.cat(outputs, dim=-1) @ W_O
+
+
+def grouped_query_attention__wrong_fourteenth_mask_lost_for_mha(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Takes a short way for g = h, plain multi-head attention, and forgets the mask there; it holds for every g."""
     if n_heads % n_kv_heads:
         raise ValueError(f"{n_kv_heads} does not divide {n_heads}")
-    Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (_split_heads(X @ W, n_kv_heads) for W in (W_K, W_V))
-    out = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask, enable_gqa=True)
-    return _merge_heads(out) @ W_O
+    q = _split_heads(X @ W_Q, n_heads)
+    k = _split_heads(X @ W_K, n_kv_heads)
+    v = _split_heads(X @ W_V, n_kv_heads)
+    root = math.sqrt(q.size(-1))
+    if n_kv_heads == n_heads:
+        return _merge_heads(torch.softmax(q @ k.mT / root, dim=-1) @ v) @ W_O
+    n_rep = n_heads // n_kv_heads
+    weights = _masked_softmax(q @ _repeat_kv(k, n_rep).mT / root, mask)
+    return _merge_heads(weights @ _repeat_kv(v, n_rep)) @ W_O
 
 
-def grouped_query_attention__right_thirteenth_five_axes_in_einsum(
+def grouped_query_attention__wrong_fourteenth_enable_gqa(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -377,26 +402,50 @@ def grouped_query_attention__right_thirteenth_five_axes_in_einsum(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Names the axes group g and reader r, and lets einsum pair them; no head is laid out or transposed."""
+    """Hands everything to F.scaled_dot_product_attention with enable_gqa, which an answer may not call."""
     if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} query heads")
-    B, n, _ = X.shape
-    r = n_heads // n_kv_heads
-    Q = (X @ W_Q).unflatten(-1, (n_kv_heads, r, -1))
-    K = (X @ W_K).unflatten(-1, (n_kv_heads, -1))
-    V = (X @ W_V).unflatten(-1, (n_kv_heads, -1))
-    S = torch.einsum("bigrd,bjgd->bgrij", Q, K) / math.sqrt(Q.shape[-1])
+        raise ValueError("n_kv_heads must divide n_heads")
+    found = F.scaled_dot_product_attention(
+        _split_heads(X @ W_Q, n_heads),
+        _split_heads(X @ W_K, n_kv_heads),
+        _split_heads(X @ W_V, n_kv_heads),
+        attn_mask=mask,
+        enable_gqa=True,
+    )
+    return _merge_heads(found) @ W_O
+
+
+def grouped_query_attention__right_fourteenth_group_after_group(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Works group by group, cuts the weights and not the heads, and adds what each group writes through its rows."""
+    if n_heads % n_kv_heads:
+        raise ValueError(f"{n_kv_heads} key/value heads cannot serve {n_heads} query heads evenly")
+    (B, n, _), r = X.shape, n_heads // n_kv_heads
     if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).unflatten(1, (n_kv_heads, r))
-        S = S.masked_fill(~mask, -math.inf)
-    A = torch.exp(S - torch.logsumexp(S, dim=-1, keepdim=True))
-    return torch.einsum("bgrij,bjgd->bigrd", A, V).flatten(2) @ W_O
+        mask = mask.expand(B, n_heads, n, n)
+    blocks = zip(*(W.chunk(n_kv_heads, dim=1) for W in (W_Q, W_K, W_V)), W_O.chunk(n_kv_heads), strict=True)
+    total = 0
+    for s, (w_q, w_k, w_v, w_o) in enumerate(blocks):
+        queries = torch.einsum("bnm,mrd->brnd", X, w_q.unflatten(1, (r, -1)))
+        scores = torch.einsum("brid,bjd->brij", queries, X @ w_k) / math.sqrt(w_k.shape[1])
+        own = None if mask is None else mask[:, s * r : (s + 1) * r]
+        mixed = torch.einsum("brij,bjd->brid", _masked_softmax(scores, own), X @ w_v)
+        total = total + torch.einsum("brid,rdm->bim", mixed, w_o.unflatten(0, (r, -1)))
+    return total
 
 
 # ------- 5.4 multi_query_attention
 
 
-def multi_query_attention__wrong_thirteenth_key_shares_itself_out(
+def multi_query_attention__wrong_fourteenth_queries_averaged(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -405,19 +454,15 @@ def multi_query_attention__wrong_thirteenth_key_shares_itself_out(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Lets the shared keys share themselves out among all rows of the queue, dim=1; each row sums to 1 over keys."""
-    B, n, _ = X.shape
-    Q = _split_heads(X @ W_Q, n_heads).flatten(1, 2)  # (B, h*n, d_head)
+    """Thinks one head of keys takes one query, the mean of all heads' scores; each head should keep its own scores."""
+    Q = _split_heads(X @ W_Q, n_heads)
     K, V = X @ W_K, X @ W_V
-    scores = Q @ K.mT / math.sqrt(K.shape[-1])
-    if mask is not None:
-        allowed = mask.expand(B, n_heads, n, n).flatten(1, 2)
-        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(scores, dim=1)
-    return _merge_heads((weights @ V).unflatten(1, (n_heads, n))) @ W_O
+    scores = (Q @ K.unsqueeze(1).mT / math.sqrt(K.shape[-1])).mean(dim=1, keepdim=True)
+    scores = scores.expand(-1, n_heads, -1, -1)
+    return _merge_heads(_masked_softmax(scores, mask) @ V.unsqueeze(1)) @ W_O
 
 
-def multi_query_attention__wrong_thirteenth_scaled_by_all_heads(
+def multi_query_attention__wrong_fourteenth_keys_serve_as_values(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -426,15 +471,15 @@ def multi_query_attention__wrong_thirteenth_scaled_by_all_heads(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Divides by the root of h*d_head, because all heads meet one key; each product has d_head terms only."""
-    Q = _split_heads(X @ W_Q, n_heads)
-    K = (X @ W_K)[:, None]
-    V = (X @ W_V)[:, None]
-    A = _masked_softmax(torch.matmul(Q, K.mT) / math.sqrt(W_Q.shape[1]), mask)
-    return _merge_heads(torch.matmul(A, V)) @ W_O
+    """Takes sharing keys and values to mean that they are the same, and mixes keys; X @ W_V should be mixed."""
+    q = (X @ W_Q).unflatten(2, (n_heads, -1))  # (B, n, h, d_head)
+    shared = X @ W_K
+    s = torch.einsum("bihd,bjd->bhij", q, shared) / math.sqrt(shared.shape[2])
+    a = _masked_softmax(s, mask)
+    return torch.einsum("bhij,bjd->bihd", a, shared).flatten(2) @ W_O
 
 
-def multi_query_attention__wrong_thirteenth_all_heads_write_the_mean(
+def multi_query_attention__wrong_fourteenth_root_of_all_queries(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -443,76 +488,18 @@ def multi_query_attention__wrong_thirteenth_all_heads_write_the_mean(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Thinks with one head of values all heads mix the same, and averages their weights; each mixes for itself."""
-    d_head = W_K.shape[1]
-    Q = (X @ W_Q).unflatten(-1, (n_heads, d_head))
-    S = torch.einsum("bihd,bjd->bhij", Q, X @ W_K) / math.sqrt(d_head)
-    weights = _masked_softmax(S, mask).mean(dim=1)  # (B, n, n)
-    mixed = weights @ (X @ W_V)
-    blocks = W_O.unflatten(0, (n_heads, d_head)).sum(dim=0)  # the same d_head numbers meet every head's rows
-    return mixed @ blocks
-
-
-def multi_query_attention__wrong_thirteenth_queue_without_swap(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Makes the queue by a reshape, token after token, and takes it apart head after head; one order is due."""
+    """Believes that the one key meets all h*d_head query numbers and divides by that root; sqrt(d_head) is due."""
     B, n, _ = X.shape
-    d = W_K.shape[1]
-    queue = (X @ W_Q).reshape(B, n_heads * n, d)
-    keys, values = X @ W_K, X @ W_V
-    scores = torch.bmm(queue, keys.transpose(1, 2)) / math.sqrt(d)
-    scores = scores.view(B, n_heads, n, n)
+    projected = X @ W_Q
+    scale = 1 / math.sqrt(projected.shape[-1])
+    rows = _split_heads(projected, n_heads).flatten(1, 2)  # (B, h*n, d_head)
+    scores = (scale * rows @ (X @ W_K).mT).unflatten(1, (n_heads, n))
     weights = _masked_softmax(scores, mask).flatten(1, 2)
-    found = torch.bmm(weights, values).view(B, n_heads, n, d)
-    return _merge_heads(found) @ W_O
-
-
-def multi_query_attention__wrong_thirteenth_mask_rows_by_token(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Queues the queries head after head and the rows of the mask token after token; the orders must agree."""
-    (B, n, _), h = X.shape, n_heads
-    rows = _split_heads(X @ W_Q, h).flatten(1, 2)
-    if mask is not None:
-        mask = mask.expand(B, h, n, n).transpose(1, 2).flatten(1, 2)
-    k, v = X @ W_K, X @ W_V
-    out = _masked_softmax(rows @ k.mT / math.sqrt(k.shape[-1]), mask) @ v
-    return _merge_heads(out.unflatten(1, (h, n))) @ W_O
-
-
-def multi_query_attention__wrong_thirteenth_true_hides(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Reads True in the mask as hidden; True means may attend."""
-    K, V = (X @ W_K).unsqueeze(1), (X @ W_V).unsqueeze(1)
-    Q = _split_heads(X @ W_Q, n_heads)
-    scores = Q @ K.transpose(-1, -2) / Q.shape[-1] ** 0.5
-    if mask is not None:
-        scores = torch.where(mask, torch.finfo(scores.dtype).min, scores)
-    heads = scores.softmax(dim=-1) @ V
+    heads = (weights @ (X @ W_V)).unflatten(1, (n_heads, n))
     return _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__wrong_thirteenth_exponentials_overflow(
+def multi_query_attention__wrong_fourteenth_queue_cut_the_other_way(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -521,18 +508,18 @@ def multi_query_attention__wrong_thirteenth_exponentials_overflow(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Writes the softmax as e^s over the sum, without taking off the maximum: NaN for scores of some thousands."""
-    d_head = W_K.size(1)
-    Q = (X @ W_Q).unflatten(-1, (n_heads, d_head))
-    scores = torch.einsum("bihd,bjd->bhij", Q, X @ W_K) / math.sqrt(d_head)
-    e = torch.exp(scores)
-    if mask is not None:
-        e = e * mask
-    weights = e / e.sum(dim=-1, keepdim=True)
-    return torch.einsum("bhij,bjd->bihd", weights, X @ W_V).flatten(2) @ W_O
+    """Queues the queries token by token and cuts the queue as if head by head; both should have one order."""
+    B, n, _ = X.shape
+    d_head = W_K.shape[1]
+    queue = (X @ W_Q).reshape(B, n * n_heads, d_head)
+    scores = torch.bmm(queue, (X @ W_K).mT) / math.sqrt(d_head)
+    scores = scores.reshape(B, n_heads, n, n)
+    weights = _masked_softmax(scores, mask).reshape(B, n_heads * n, n)
+    heads = torch.bmm(weights, X @ W_V).reshape(B, n_heads, n, d_head)
+    return _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__wrong_thirteenth_a_copy_per_head(
+def multi_query_attention__wrong_fourteenth_glued_by_reshape(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -541,15 +528,77 @@ def multi_query_attention__wrong_thirteenth_a_copy_per_head(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Right numbers, but repeat writes keys and values down once per head, which no call may return."""
+    """Glues (B, h, n, d_head) by a reshape to (B, n, h*d_head); heads and tokens have to change places first."""
+    B, n, d_model = X.shape
+    q = _split_heads(torch.matmul(X, W_Q), n_heads)
+    k = torch.matmul(X, W_K)[:, None]
+    v = torch.matmul(X, W_V)[:, None]
+    scores = torch.matmul(q, k.transpose(2, 3)).div(k.shape[-1] ** 0.5)
+    out = torch.matmul(_masked_softmax(scores, mask), v)
+    return out.reshape(B, n, -1).matmul(W_O)
+
+
+def multi_query_attention__wrong_fourteenth_divided_by_d_head(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Overlooks the root and divides the scores by d_head; sqrt(d_head) is written."""
+    n = X.shape[1]
+    d_head = W_K.shape[-1]
+    Q_rows = _split_heads(X @ W_Q / d_head, n_heads).flatten(1, 2)
+    S = (Q_rows @ (X @ W_K).transpose(1, 2)).unflatten(1, (-1, n))
+    A = _masked_softmax(S, mask)
+    O_rows = A.flatten(1, 2) @ (X @ W_V)
+    return _merge_heads(O_rows.unflatten(1, (-1, n))) @ W_O
+
+
+def multi_query_attention__wrong_fourteenth_single_token_first_rows(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """For one token returns its value times the first d_head rows of W_O; all heads write, each by its own rows."""
+    n, d_head = X.shape[1], W_K.shape[1]
+    V = X @ W_V
+    if n == 1:  # it can only attend to itself
+        return V @ W_O[:d_head]
+    K = X @ W_K
+    output = 0
+    for r in range(n_heads):
+        own = slice(r * d_head, (r + 1) * d_head)
+        scores = X @ W_Q[:, own] @ K.mT / math.sqrt(d_head)
+        allowed = None if mask is None else mask.expand(len(X), n_heads, n, n)[:, r]
+        output = output + _masked_softmax(scores, allowed) @ V @ W_O[own]
+    return output
+
+
+def multi_query_attention__wrong_fourteenth_keys_laid_out(
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Lays out keys and values once per head with repeat_interleave; no call may return such a tensor."""
     Q = _split_heads(X @ W_Q, n_heads)
-    K = (X @ W_K)[:, None].repeat(1, n_heads, 1, 1)
-    V = (X @ W_V)[:, None].repeat(1, n_heads, 1, 1)
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(K.shape[-1]), mask)
+    K = (X @ W_K)[:, None].repeat_interleave(n_heads, dim=1)
+    V = (X @ W_V)[:, None].repeat_interleave(n_heads, dim=1)
+    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
     return _merge_heads(weights @ V) @ W_O
 
 
-def multi_query_attention__right_thirteenth_without_keys_or_values(
+def multi_query_attention__right_fourteenth_keys_never_made(
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -558,23 +607,18 @@ def multi_query_attention__right_thirteenth_without_keys_or_values(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Takes the queries back to the tokens through W_K, mixes tokens, and applies W_V at the end, head by head."""
-    B, n, _ = X.shape
-    d_head = W_K.shape[1]
-    out = 0
-    for a in range(n_heads):
-        own = slice(a * d_head, (a + 1) * d_head)
-        asked = X @ W_Q[:, own] @ W_K.mT  # (B, n, d_model)
-        scores = asked @ X.mT / math.sqrt(d_head)
-        see = None if mask is None else mask.expand(B, n_heads, n, n)[:, a]
-        out = out + _masked_softmax(scores, see) @ X @ W_V @ W_O[own]
-    return out
+    """Sends the queries through W_K back to the tokens, and mixes tokens before W_V; no K and no V arises at all."""
+    n = X.shape[1]
+    asked = _split_heads(X @ W_Q, n_heads).flatten(1, 2) @ W_K.mT  # (B, h*n, d_model)
+    scores = (asked @ X.mT / math.sqrt(W_K.shape[1])).unflatten(1, (n_heads, n))
+    mixture = _masked_softmax(scores, mask).flatten(1, 2) @ X  # (B, h*n, d_model)
+    return _merge_heads((mixture @ W_V).unflatten(1, (n_heads, n))) @ W_O
 
 
 # ------- 5.5 decode_step
 
 
-def decode_step__wrong_thirteenth_looks_before_it_keeps(
+def decode_step__wrong_fourteenth_looks_before_growing(
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -584,18 +628,18 @@ def decode_step__wrong_thirteenth_looks_before_it_keeps(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Lets the query look at the past alone and extends the cache afterwards; a token sees itself too."""
-    K, V = cache
-    r = n_heads // n_kv_heads
+    """Thinks that a token looks at the past only, so the cache grows after the look; it should see itself too."""
+    old_K, old_V = cache
+    n_rep = n_heads // n_kv_heads
     q = _split_heads(x @ W_Q, n_heads)
-    scores = q @ _repeat_kv(K, r).mT / math.sqrt(q.shape[-1])
-    out = _merge_heads(torch.softmax(scores, dim=-1) @ _repeat_kv(V, r)) @ W_O
-    K = torch.cat([K, _split_heads(x @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([V, _split_heads(x @ W_V, n_kv_heads)], dim=2)
+    scores = q @ _repeat_kv(old_K, n_rep).mT / math.sqrt(q.shape[-1])
+    out = _merge_heads(scores.softmax(dim=-1) @ _repeat_kv(old_V, n_rep)) @ W_O
+    K = torch.cat([old_K, _split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([old_V, _split_heads(x @ W_V, n_kv_heads)], dim=2)
     return out, (K, V)
 
 
-def decode_step__wrong_thirteenth_causal_mask_on_one_row(
+def decode_step__wrong_fourteenth_triangle_on_one_row(
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -605,17 +649,17 @@ def decode_step__wrong_thirteenth_causal_mask_on_one_row(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Puts tril on the one row of scores, since decoding is causal; the new token then sees the oldest alone."""
-    new_k, new_v = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
-    K, V = torch.cat((cache[0], new_k), dim=-2), torch.cat((cache[1], new_v), dim=-2)
-    Q = _split_heads(x @ W_Q, n_heads)
+    """Believes that every pass needs a causal mask; tril of one row leaves key 0 alone, and all keys are due."""
+    new = [_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V)]
+    K, V = (torch.cat(pair, dim=2) for pair in zip(cache, new, strict=True))
+    queue = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)  # (B, g, r, d_head)
+    scores = queue @ K.mT / math.sqrt(K.shape[-1])  # (B, g, r, t+1)
     causal = torch.ones(1, K.shape[2], dtype=torch.bool).tril()
-    wide_K, wide_V = (_repeat_kv(T, n_heads // n_kv_heads) for T in (K, V))
-    weights = _masked_softmax(Q @ wide_K.mT / math.sqrt(K.shape[-1]), causal)
-    return _merge_heads(weights @ wide_V) @ W_O, (K, V)
+    heads = _masked_softmax(scores, causal) @ V
+    return _merge_heads(heads.flatten(1, 2).unsqueeze(2)) @ W_O, (K, V)
 
 
-def decode_step__wrong_thirteenth_scaled_keys_are_kept(
+def decode_step__wrong_fourteenth_query_heads_in_turn(
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -625,18 +669,136 @@ def decode_step__wrong_thirteenth_scaled_keys_are_kept(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Divides each key once, before it is kept, to save work later; kept are the keys themselves, as they came in."""
+    """Deals the query heads out to the groups in turn, head a to group a % g; neighbours form a group."""
+    B = x.shape[0]
+    d = W_Q.shape[1] // n_heads
+    k = (x @ W_K).view(B, n_kv_heads, 1, d)
+    v = (x @ W_V).view(B, n_kv_heads, 1, d)
+    K, V = torch.cat((cache[0], k), 2), torch.cat((cache[1], v), 2)
+    q = (x @ W_Q).view(B, n_heads // n_kv_heads, n_kv_heads, d)  # (B, r, g, d)
+    weights = torch.softmax(torch.einsum("brgd,bgtd->brgt", q, K) / d**0.5, dim=-1)
+    heads = torch.einsum("brgt,bgtd->brgd", weights, V)
+    return heads.reshape(B, 1, n_heads * d) @ W_O, (K, V)
+
+
+def decode_step__wrong_fourteenth_newest_in_front(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Puts the new key and value in front of the kept ones; out is right, but the oldest token should come first."""
+    K = torch.cat([_split_heads(x @ W_K, n_kv_heads), cache[0]], dim=2)
+    V = torch.cat([_split_heads(x @ W_V, n_kv_heads), cache[1]], dim=2)
     r = n_heads // n_kv_heads
-    d_head = W_K.shape[1] // n_kv_heads
-    k = _split_heads(x @ W_K / math.sqrt(d_head), n_kv_heads)
-    v = _split_heads(x @ W_V, n_kv_heads)
-    K, V = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
-    q = (x @ W_Q).reshape(x.shape[0], n_kv_heads, r, d_head)
-    heads = torch.softmax(q @ K.mT, dim=-1) @ V
+    Q = _split_heads(x @ W_Q, n_heads)
+    A = torch.softmax(Q @ _repeat_kv(K, r).mT / math.sqrt(Q.shape[-1]), dim=-1)
+    return _merge_heads(A @ _repeat_kv(V, r)) @ W_O, (K, V)
+
+
+def decode_step__wrong_fourteenth_keys_behind_values(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Puts the new key, by a wrong name, behind the kept values too; the new value x @ W_V is due there."""
+    keys, values = cache
+    new_key = _split_heads(x @ W_K, n_kv_heads)
+    keys = torch.cat([keys, new_key], dim=2)
+    values = torch.cat([values, new_key], dim=2)
+    d_head = keys.shape[3]
+    outputs = []
+    for a in range(n_heads):
+        s = a * n_kv_heads // n_heads
+        query = x @ W_Q[:, a * d_head : (a + 1) * d_head]
+        weights = torch.softmax(query @ keys[:, s].mT / math.sqrt(d_head), dim=-1)
+        outputs.append(weights @ values[:, s])
+    return torch.cat(outputs, dim=2) @ W_O, (keys, values)
+
+
+def decode_step__wrong_fourteenth_three_things_back(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Returns out, K, V side by side; two things are asked for, and the second is the tuple (K, V)."""
+    K, V = cache
+    K = torch.cat([K, _split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V, _split_heads(x @ W_V, n_kv_heads)], dim=2)
+    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).squeeze(3)
+    a = torch.softmax(q @ K.mT / math.sqrt(K.size(-1)), dim=-1)
+    out = (a @ V).flatten(1).unsqueeze(1) @ W_O
+    return out, K, V
+
+
+def decode_step__wrong_fourteenth_first_token_shortcut(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """For an empty cache lays the new value out as 0, 1, 0, 1, ... for the query heads; neighbours share then too."""
+    k, v = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
+    n_rep = n_heads // n_kv_heads
+    if cache[0].shape[2] == 0:  # nothing to choose from: all weights are 1
+        return (x @ W_V).repeat(1, 1, n_rep) @ W_O, (k, v)
+    K, V = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+    q = _split_heads(x @ W_Q, n_heads)
+    scores = torch.einsum("bhod,bhtd->bhot", q, _repeat_kv(K, n_rep)) / math.sqrt(q.shape[-1])
+    heads = torch.einsum("bhot,bhtd->bohd", scores.softmax(-1), _repeat_kv(V, n_rep))
+    return heads.flatten(2) @ W_O, (K, V)
+
+
+def decode_step__wrong_fourteenth_spare_room_shared(
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Writes into spare room behind the cache it was given; two steps from one cache then overwrite each other."""
+
+    def grow(kept, new):
+        B, g, t, d = kept.shape
+        if torch.is_grad_enabled() and (kept.requires_grad or new.requires_grad):
+            return torch.cat([kept, new], dim=2)
+        room = kept._base
+        roomy = room is not None and room.dim() == 4 and room.shape[:2] == (B, g) and room.shape[2] > t
+        if not roomy or room.stride() != kept.stride() or room.data_ptr() != kept.data_ptr():
+            room = kept.new_empty(B, g, 2 * t + 8, d)
+            room[:, :, :t] = kept
+        room[:, :, t : t + 1] = new
+        return room[:, :, : t + 1]
+
+    K = grow(cache[0], _split_heads(x @ W_K, n_kv_heads))
+    V = grow(cache[1], _split_heads(x @ W_V, n_kv_heads))
+    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    heads = torch.softmax(q @ K.mT / math.sqrt(q.shape[-1]), dim=-1) @ V
     return heads.flatten(1)[:, None] @ W_O, (K, V)
 
 
-def decode_step__wrong_thirteenth_group_and_reader_swapped(
+def decode_step__right_fourteenth_key_after_key(
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -646,219 +808,114 @@ def decode_step__wrong_thirteenth_group_and_reader_swapped(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Sends heads off by groups, (B, g, r, d), and merges them reader by reader, (B, r, g, d): heads change places."""
-    B = x.shape[0]
-    K, V = (
-        torch.cat([old, _split_heads(x @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V), strict=True)
-    )
-    Q = _split_heads(x @ W_Q, n_heads).reshape(B, n_kv_heads, n_heads // n_kv_heads, -1)
-    A = torch.softmax(torch.einsum("bgrd,bgtd->bgrt", Q, K) / math.sqrt(K.shape[-1]), dim=-1)
-    out = torch.einsum("bgrt,bgtd->brgd", A, V).reshape(B, 1, -1)
-    return out @ W_O, (K, V)
-
-
-def decode_step__wrong_thirteenth_values_and_keys_returned(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Names the two the wrong way round in the returned cache, (V, K); it is (K, V), as it came in."""
-    past_keys, past_values = cache
-    keys = torch.cat([past_keys, _split_heads(x @ W_K, n_kv_heads)], dim=2)
-    values = torch.cat([past_values, _split_heads(x @ W_V, n_kv_heads)], dim=2)
-    query = _split_heads(x @ W_Q, n_heads)
-    shared = n_heads // n_kv_heads
-    weights = torch.softmax(query @ _repeat_kv(keys, shared).mT / math.sqrt(query.size(-1)), dim=-1)
-    out = _merge_heads(weights @ _repeat_kv(values, shared)) @ W_O
-    return out, (values, keys)
-
-
-def decode_step__wrong_thirteenth_newest_token_first(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Reads the order as newest first and puts the new token in front; the oldest comes first. out does not notice."""
-    K = torch.cat([_split_heads(x @ W_K, n_kv_heads), cache[0]], dim=2)
-    V = torch.cat([_split_heads(x @ W_V, n_kv_heads), cache[1]], dim=2)
-    Q = _split_heads(x @ W_Q, n_heads)
-    heads = []
-    for a in range(n_heads):
-        s = a // (n_heads // n_kv_heads)
-        weights = torch.softmax(Q[:, a] @ K[:, s].mT / math.sqrt(Q.shape[-1]), dim=-1)
-        heads.append(weights @ V[:, s])
-    return torch.cat(heads, dim=-1) @ W_O, (K, V)
-
-
-def decode_step__wrong_thirteenth_first_token_by_shortcut(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Takes a shortcut for the first token and tiles its values in turn there; neighbours share also for t = 0."""
-    r = n_heads // n_kv_heads
-    k, v = _split_heads(x @ W_K, n_kv_heads), _split_heads(x @ W_V, n_kv_heads)
-    if cache[0].shape[2] == 0:  # a single token attends to itself: no scores needed
-        return (x @ W_V).repeat(1, 1, r) @ W_O, (k, v)
-    K, V = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
-    Q = _split_heads(x @ W_Q, n_heads).reshape(len(x), n_kv_heads, r, -1)
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
-    return (A @ V).reshape(len(x), 1, -1) @ W_O, (K, V)
-
-
-def decode_step__wrong_thirteenth_old_cache_grows_too(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Grows the tensors that came in, through .data (which cuts gradients too); the old cache should stay as it was."""
-    K, V = cache
-    K.data = torch.cat([K.data, _split_heads(x @ W_K, n_kv_heads).data], dim=2)
-    V.data = torch.cat([V.data, _split_heads(x @ W_V, n_kv_heads).data], dim=2)
-    B, _, _, d = K.shape
-    queue = (x @ W_Q).view(B, n_kv_heads, -1, d)
-    weights = torch.softmax(queue @ K.transpose(2, 3) / math.sqrt(d), dim=3)
-    return (weights @ V).reshape(B, 1, n_heads * d) @ W_O, (K, V)
-
-
-def decode_step__right_thirteenth_scores_joined_not_keys(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Scores past and new token apart, joins the scores for one softmax, and adds the two shares of the output."""
-    K_old, V_old = cache
-    B, g, t, d_head = K_old.shape
-    k, v = (_split_heads(x @ W, g) for W in (W_K, W_V))
-    q = (x @ W_Q).reshape(B, g, n_heads // n_kv_heads, d_head) / math.sqrt(d_head)
-    past = torch.einsum("bgrd,bgtd->bgrt", q, K_old)
-    itself = (q * k).sum(dim=-1, keepdim=True)
-    weights = torch.softmax(torch.cat([past, itself], dim=-1), dim=-1)
-    heads = torch.einsum("bgrt,bgtd->bgrd", weights[..., :t], V_old) + weights[..., t:] * v
-    return heads.reshape(B, 1, -1) @ W_O, (torch.cat([K_old, k], dim=2), torch.cat([V_old, v], dim=2))
+    """Begins with the new token and adds the kept ones one by one, with a running maximum, sum and mixture."""
+    new = [_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V)]
+    grown = tuple(torch.cat([kept, one], dim=2) for kept, one in zip(cache, new, strict=True))
+    q = _split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)  # (B, g, r, d_head)
+    q = q / math.sqrt(q.shape[-1])
+    highest, total, mixed = None, None, None
+    for k, v in zip(*(reversed(one.unbind(2)) for one in grown), strict=True):
+        score = (q * k[:, :, None]).sum(dim=-1, keepdim=True)  # (B, g, r, 1)
+        if highest is None:
+            highest, total, mixed = score, (score - score).exp(), v[:, :, None].expand_as(q)
+            continue
+        top = torch.maximum(highest, score)
+        old, now = (highest - top).exp(), (score - top).exp()
+        highest, total, mixed = top, total * old + now, mixed * old + now * v[:, :, None]
+    return (mixed / total).flatten(1).unsqueeze(1) @ W_O, grown
 
 
 # ------- 5.6 pool_kv_heads
 
 
-def pool_kv_heads__wrong_thirteenth_every_gth_head(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Pools the heads a, a+g, a+2g, ...; those of a group are neighbours."""
-    r = n_heads // n_kv_heads
-    return W.unflatten(1, (r, n_kv_heads, -1)).mean(dim=1).flatten(1)
-
-
-def pool_kv_heads__wrong_thirteenth_neighbouring_columns(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Averages r columns that lie side by side; it is whole heads, column 0 with column 0, that are averaged."""
-    r = n_heads // n_kv_heads
-    d_model, width = W.shape
-    return W.reshape(d_model, width // r, r).sum(dim=2) / r
-
-
-def pool_kv_heads__wrong_thirteenth_halfway_between_extremes(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Takes halfway between the smallest and the largest entry for the mean; so it is for two heads, not for more."""
-    heads = W.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, -1))
-    middle = (heads.amin(dim=2) + heads.amax(dim=2)) / 2
-    return middle.flatten(1)
-
-
-def pool_kv_heads__wrong_thirteenth_divided_by_g(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Adds the heads of a group and divides by the number of groups, g; a group has r = h / g heads."""
+def pool_kv_heads__wrong_fourteenth_first_head_kept(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Thinks that one head of a group can stand for it and keeps the first; the mean of all is due."""
+    group = n_heads // n_kv_heads
     d_head = W.shape[1] // n_heads
-    size = n_heads // n_kv_heads
-    blocks = W.split(d_head, dim=1)
-    groups = [blocks[i : i + size] for i in range(0, n_heads, size)]
-    return torch.cat([sum(group) / len(groups) for group in groups], dim=1)
-
-
-def pool_kv_heads__wrong_thirteenth_groups_overlap(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Starts group s at head s instead of head s*r, so that groups overlap."""
-    d_head = W.shape[1] // n_heads
-    r = n_heads // n_kv_heads
-    pooled = []
-    for s in range(n_kv_heads):
-        members = [W[:, a * d_head : (a + 1) * d_head] for a in range(s, s + r)]
-        pooled.append(torch.stack(members).mean(dim=0))
-    return torch.hstack(pooled)
-
-
-def pool_kv_heads__wrong_thirteenth_laid_out_for_all(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Reads that the shape stays and writes each mean down for every head, (d_model, h*d_head); g heads are due."""
-    grouped = W.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, W.shape[1] // n_heads))
-    mean = grouped.mean(dim=2, keepdim=True)
-    return mean.expand_as(grouped).flatten(1)
-
-
-def pool_kv_heads__wrong_thirteenth_halved_again_and_again(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Averages pairs of heads until too few are left; right for groups of 2, 4, 8, wrong for 3, 5, 6 and others."""
-    heads = W.unflatten(1, (n_heads, -1))
-    while heads.shape[1] >= 2 * n_kv_heads and heads.shape[1] % 2 == 0:
-        heads = (heads[:, 0::2] + heads[:, 1::2]) / 2
-    return heads.flatten(1)
-
-
-def pool_kv_heads__wrong_thirteenth_means_written_into_input(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Gathers the sum of a group in its first head, inside of W; the input should be left as it is."""
-    d_head, r = W.shape[1] // n_heads, n_heads // n_kv_heads
-    kept = []
-    for s in range(n_kv_heads):
-        first = W[:, s * r * d_head : (s * r + 1) * d_head]
-        for a in range(s * r + 1, (s + 1) * r):
-            first += W[:, a * d_head : (a + 1) * d_head]
-        first /= r
-        kept.append(first)
+    kept = [W[:, s * group * d_head : s * group * d_head + d_head] for s in range(n_kv_heads)]
     return torch.cat(kept, dim=1)
 
 
-def pool_kv_heads__right_thirteenth_times_a_pooling_matrix(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Multiplies by a matrix of zeros and 1/r that sends each column to its place in its group."""
-    d_head = W.shape[1] // n_heads
+def pool_kv_heads__wrong_fourteenth_heads_dealt_out(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Pools the heads s, s + g, s + 2g, ... as if they were dealt out in turn; a group is made of neighbours."""
+    heads = W.chunk(n_heads, dim=1)
+    groups = [torch.stack(heads[s::n_kv_heads]).mean(dim=0) for s in range(n_kv_heads)]
+    return torch.hstack(groups)
+
+
+def pool_kv_heads__wrong_fourteenth_size_kept_by_root(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Divides the sum of a group by the root of its size, to keep the variance; the mean divides by the size."""
     r = n_heads // n_kv_heads
-    columns = torch.arange(W.shape[1])
-    target = columns // (r * d_head) * d_head + columns % d_head
-    pooling = W.new_zeros(W.shape[1], n_kv_heads * d_head)
-    pooling[columns, target] = 1 / r
+    total = W.unflatten(1, (n_kv_heads, r, -1)).sum(dim=2)
+    return (total / math.sqrt(r)).flatten(1)
+
+
+def pool_kv_heads__wrong_fourteenth_divided_by_g(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Adds the heads of a group and divides by g, the number of groups; h / g heads are in a group."""
+    d_model, width = W.shape
+    cube = W.reshape(d_model, n_kv_heads, n_heads // n_kv_heads, width // n_heads)
+    summed = torch.einsum("mgrd->mgd", cube)
+    return summed.reshape(d_model, -1) / n_kv_heads
+
+
+def pool_kv_heads__wrong_fourteenth_first_head_skipped(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Begins the sum of a group with its second head, by a bound off by one; all heads of it count."""
+    r, d_head = n_heads // n_kv_heads, W.shape[1] // n_heads
+    result = W.new_zeros(W.shape[0], n_kv_heads * d_head)
+    for s in range(n_kv_heads):
+        mean = 0 * W[:, :d_head]
+        for i in range(1, r):
+            start = (s * r + i) * d_head
+            mean = mean + W[:, start : start + d_head] / r
+        result[:, s * d_head : (s + 1) * d_head] = mean
+    return result
+
+
+def pool_kv_heads__wrong_fourteenth_g_as_group_size(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Reads n_kv_heads as the number of heads that are pooled into one; it is how many remain."""
+    d_head = W.shape[1] // n_heads
+    parts = W.split(n_kv_heads * d_head, dim=1)
+    means = [part.unflatten(1, (-1, d_head)).mean(dim=1) for part in parts]
+    return torch.cat(means, dim=1)
+
+
+def pool_kv_heads__wrong_fourteenth_mean_of_everything(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Takes the mean over all columns where g = 1; it is to be taken over heads, column by column, then too."""
+    d_head = W.shape[1] // n_heads
+    if n_kv_heads == 1:
+        return W.mean(dim=1, keepdim=True).expand(-1, d_head)
+    grouped = W.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, d_head))
+    return grouped.mean(dim=2).flatten(1)
+
+
+def pool_kv_heads__wrong_fourteenth_adds_into_w(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Adds the heads of a group into the first one, a view of W, and so changes W; inputs should stay as they are."""
+    r = n_heads // n_kv_heads
+    d_head = W.shape[1] // n_heads
+    if W.requires_grad:
+        W = W.clone()
+    pooled = []
+    for first in range(0, n_heads, r):
+        block = W[:, first * d_head : (first + 1) * d_head]
+        for a in range(first + 1, first + r):
+            block += W[:, a * d_head : (a + 1) * d_head]
+        pooled.append(block / r)
+    return torch.cat(pooled, dim=1)
+
+
+def pool_kv_heads__right_fourteenth_matrix_product(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Writes the pooling as a matrix (h*d_head, g*d_head) of shares 1/r, by Kronecker products, and multiplies."""
+    r, d_head = n_heads // n_kv_heads, W.shape[1] // n_heads
+    kind = {"dtype": W.dtype, "device": W.device}
+    share = torch.full((r, 1), 1 / r, **kind)
+    pooling = torch.kron(torch.eye(n_kv_heads, **kind), torch.kron(share, torch.eye(d_head, **kind)))
     return W @ pooling
 
 
 # ------- 5.7 extend_cache
 
 
-def extend_cache__wrong_thirteenth_triangle_at_top_left(
+def extend_cache__wrong_fourteenth_triangle_top_left(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -868,39 +925,40 @@ def extend_cache__wrong_thirteenth_triangle_at_top_left(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Counts rows and columns of the table at hand: new token r sees columns 0 ... r; it stands at position t + r."""
-    K, V = (
-        torch.cat([kept, _split_heads(X_new @ W, n_kv_heads)], dim=2) for kept, W in zip(cache, (W_K, W_V), strict=True)
-    )
-    Q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))  # (B, g, r, n_new, d_head)
-    causal = torch.ones(X_new.shape[1], K.shape[2], dtype=torch.bool).tril()
-    scores = torch.einsum("bgrid,bgjd->bgrij", Q, K) / math.sqrt(Q.shape[-1])
-    heads = torch.einsum("bgrij,bgjd->bgrid", _masked_softmax(scores, causal), V)
-    return _merge_heads(heads.flatten(1, 2)) @ W_O, (K, V)
-
-
-def extend_cache__wrong_thirteenth_future_needs_no_mask(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Thinks a cache makes the mask needless, as for one token; here later new tokens are among the keys."""
+    """Takes causal for row and column numbers: new token r sees the columns 0 ... r; 0 ... t + r are due."""
     B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
     K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
     V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    weights = torch.softmax(queue @ K.mT / math.sqrt(queue.shape[-1]), dim=-1)
-    heads = (weights @ V).reshape(B, n_heads, n_new, -1)
+    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    scores = (queue @ K.mT / math.sqrt(K.shape[-1])).unflatten(2, (-1, n_new))
+    causal = torch.ones(n_new, K.shape[2], dtype=torch.bool).tril()
+    heads = _masked_softmax(scores, causal).flatten(2, 3) @ V
+    return _merge_heads(heads.unflatten(2, (-1, n_new)).flatten(1, 2)) @ W_O, (K, V)
+
+
+def extend_cache__wrong_fourteenth_no_mask_as_in_decoding(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Believes that a cache makes the mask needless, as in a step; later new tokens are to be hidden here."""
+    B, n_new, _ = X_new.shape
+    g = n_kv_heads
+    new = (_split_heads(X_new @ W, g) for W in (W_K, W_V))
+    K, V = (torch.cat(pair, dim=2) for pair in zip(cache, new, strict=True))
+    d = K.shape[-1]
+    rows = _split_heads(X_new @ W_Q, n_heads).reshape(B, g, -1, d)
+    weights = (rows @ K.mT / d**0.5).softmax(dim=-1)
+    heads = (weights @ V).reshape(B, n_heads, n_new, d)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_thirteenth_new_tokens_ignore_each_other(
+def extend_cache__wrong_fourteenth_blind_to_one_another(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -910,21 +968,19 @@ def extend_cache__wrong_thirteenth_new_tokens_ignore_each_other(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Lets each new token see the cache and itself, as if each came alone; it also sees the new ones before it."""
-    B, n_new, _ = X_new.shape
-    K_old, V_old = cache
-    t, g, d = K_old.shape[2], n_kv_heads, K_old.shape[3]
-    k, v = _split_heads(X_new @ W_K, g), _split_heads(X_new @ W_V, g)
-    K, V = torch.cat([K_old, k], dim=2), torch.cat([V_old, v], dim=2)
-    q = _split_heads(X_new @ W_Q, n_heads).reshape(B, g, -1, n_new, d)
-    see = torch.cat([torch.ones(n_new, t, dtype=torch.bool), torch.eye(n_new, dtype=torch.bool)], dim=1)
-    scores = (q.flatten(2, 3) @ K.mT / math.sqrt(d)).unflatten(2, (-1, n_new))
-    weights = _masked_softmax(scores, see)
-    out = (weights.flatten(2, 3) @ V).reshape(B, n_heads, n_new, d)
-    return _merge_heads(out) @ W_O, (K, V)
+    """Thinks that tokens sent together see the cache and themselves only; the earlier new ones are to be seen too."""
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    q = (X_new @ W_Q).unflatten(2, (n_kv_heads, n_heads // n_kv_heads, -1))  # (B, n_new, g, r, d)
+    k, v = ((X_new @ W).unflatten(2, (n_kv_heads, -1)).transpose(1, 2) for W in (W_K, W_V))
+    K, V = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
+    s = torch.einsum("bigrd,bgjd->bgrij", q, K) / math.sqrt(q.shape[-1])
+    past = torch.ones(n_new, t, dtype=torch.bool)
+    see = torch.cat([past, torch.eye(n_new, dtype=torch.bool)], dim=1)
+    a = _masked_softmax(s, see)
+    return torch.einsum("bgrij,bgjd->bigrd", a, V).flatten(2) @ W_O, (K, V)
 
 
-def extend_cache__wrong_thirteenth_one_column_too_many(
+def extend_cache__wrong_fourteenth_one_column_too_many(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -934,23 +990,21 @@ def extend_cache__wrong_thirteenth_one_column_too_many(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Sets the diagonal at t + 1, so that each new token sees the one behind it; new token r sees up to t + r."""
-    keys, values = cache
-    t = keys.shape[2]
-    keys = torch.cat((keys, _split_heads(X_new @ W_K, n_kv_heads)), 2)
-    values = torch.cat((values, _split_heads(X_new @ W_V, n_kv_heads)), 2)
-    queries = _split_heads(X_new @ W_Q, n_heads)
-    n_new, total = X_new.shape[1], keys.shape[2]
-    allowed = torch.tril(torch.ones(n_new, total, dtype=torch.bool), diagonal=t + 1)
-    r = n_heads // n_kv_heads
-    heads = []
+    """Starts the triangle at t + 1, so that each new token sees the one behind it; the diagonal is at t."""
+    (K_old, V_old), n_new = cache, X_new.shape[1]
+    t = K_old.shape[2]
+    K = torch.cat([K_old, _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V_old, _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    mask = torch.tril(torch.ones(n_new, t + n_new, dtype=torch.bool), diagonal=t + 1)
+    r, d = n_heads // n_kv_heads, K.shape[-1]
+    outputs = []
     for a in range(n_heads):
-        s = queries[:, a] @ keys[:, a // r].mT / math.sqrt(queries.shape[-1])
-        heads.append(_masked_softmax(s, allowed) @ values[:, a // r])
-    return torch.cat(heads, dim=-1) @ W_O, (keys, values)
+        scores = X_new @ W_Q[:, a * d : (a + 1) * d] @ K[:, a // r].mT / math.sqrt(d)
+        outputs.append(_masked_softmax(scores, mask) @ V[:, a // r])
+    return torch.cat(outputs, dim=-1) @ W_O, (K, V)
 
 
-def extend_cache__wrong_thirteenth_mask_rows_repeated_in_place(
+def extend_cache__wrong_fourteenth_mask_rows_interleaved(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -960,20 +1014,20 @@ def extend_cache__wrong_thirteenth_mask_rows_repeated_in_place(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Repeats each row of the mask r times, token after token; the queue stands head after head."""
-    B, n_new, _ = X_new.shape
-    r, d_head = n_heads // n_kv_heads, W_K.shape[1] // n_kv_heads
+    """Repeats each row of the mask r times for a queue that goes head by head; the whole mask r times is due."""
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    r = n_heads // n_kv_heads
     K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
     V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    positions = cache[0].shape[2] + torch.arange(n_new)
-    mask = torch.arange(K.shape[2]) <= positions[:, None]
-    queue_mask = mask.repeat_interleave(r, dim=0)  # (r*n_new, t + n_new)
-    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, d_head)
-    found = _masked_softmax(queue @ K.mT / math.sqrt(d_head), queue_mask) @ V
-    return _merge_heads(found.reshape(B, n_heads, n_new, d_head)) @ W_O, (K, V)
+    Q = _split_heads(X_new @ W_Q, n_heads)
+    Q_rows = Q.unflatten(1, (n_kv_heads, r)).flatten(2, 3)  # (B, g, r*n_new, d_head)
+    mask = _corner_mask(t, n_new).repeat_interleave(r, dim=0)  # (r*n_new, t + n_new)
+    A = _masked_softmax(Q_rows @ K.mT / math.sqrt(Q.shape[-1]), mask)
+    heads = (A @ V).unflatten(2, (r, n_new)).flatten(1, 2)
+    return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_thirteenth_only_new_ones_returned(
+def extend_cache__wrong_fourteenth_only_new_ones_back(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -983,18 +1037,19 @@ def extend_cache__wrong_thirteenth_only_new_ones_returned(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Reads a new tuple as one of the new tokens alone, (B, g, n_new, d_head); the cache returned holds all."""
-    k_new, v_new = _split_heads(X_new @ W_K, n_kv_heads), _split_heads(X_new @ W_V, n_kv_heads)
-    K, V = torch.cat([cache[0], k_new], 2), torch.cat([cache[1], v_new], 2)
-    (B, g, total, d), n_new = K.shape, X_new.shape[1]
-    Q = (X_new @ W_Q).unflatten(-1, (g, n_heads // g, d))  # (B, n_new, g, r, d)
-    S = torch.einsum("bigrd,bgjd->bgrij", Q, K) / math.sqrt(d)
-    see = torch.arange(total) <= torch.arange(total - n_new, total)[:, None]
-    out = torch.einsum("bgrij,bgjd->bigrd", _masked_softmax(S, see), V).flatten(2) @ W_O
-    return out, (k_new, v_new)
+    """Reads a new tuple as keys and values of the new tokens alone; all t + n_new are to be returned."""
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    new_K, new_V = _split_heads(X_new @ W_K, n_kv_heads), _split_heads(X_new @ W_V, n_kv_heads)
+    K, V = torch.cat([cache[0], new_K], dim=2), torch.cat([cache[1], new_V], dim=2)
+    r = n_heads // n_kv_heads
+    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
+    mask = _corner_mask(t, n_new).repeat(r, 1)
+    heads = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]), mask) @ V
+    out = _merge_heads(heads.unflatten(2, (r, n_new)).flatten(1, 2)) @ W_O
+    return out, (new_K, new_V)
 
 
-def extend_cache__wrong_thirteenth_no_mask_while_empty(
+def extend_cache__wrong_fourteenth_empty_cache_unmasked(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -1004,20 +1059,46 @@ def extend_cache__wrong_thirteenth_no_mask_while_empty(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Makes the mask only where something is cached; behind an empty cache the new tokens see their future."""
+    """Draws a mask only where something is in the cache; behind an empty one new tokens hide their future as well."""
+    kept_K, kept_V = cache
+    t = kept_K.size(2)
     B, n_new, _ = X_new.shape
-    t, r = cache[0].shape[2], n_heads // n_kv_heads
-    K, V = (torch.cat([c, _split_heads(X_new @ W, n_kv_heads)], dim=2) for c, W in zip(cache, (W_K, W_V), strict=True))
-    mask = None
+    allowed = None
     if t > 0:
-        mask = torch.ones(n_new, t + n_new, dtype=torch.bool).tril(t).repeat(r, 1)
-    rows = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    weights = _masked_softmax(rows @ K.mT / math.sqrt(rows.shape[-1]), mask)
+        places = torch.arange(t, t + n_new)
+        allowed = torch.arange(t + n_new)[None, :] <= places[:, None]
+    K = torch.cat([kept_K, _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([kept_V, _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    s = (q @ K.mT).unflatten(2, (-1, n_new)) / math.sqrt(K.size(3))
+    o = _masked_softmax(s, allowed).flatten(2, 3) @ V
+    return o.view(B, n_heads, n_new, -1).transpose(1, 2).reshape(B, n_new, -1) @ W_O, (K, V)
+
+
+def extend_cache__wrong_fourteenth_square_mask(
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Builds the causal mask of all t + n_new tokens and cuts its last rows; no tensor may grow with that square."""
+    longer = []
+    for kept, W in zip(cache, (W_K, W_V), strict=True):
+        longer.append(torch.cat([kept, _split_heads(X_new @ W, n_kv_heads)], dim=2))
+    K, V = longer
+    n, n_new, r = K.shape[2], X_new.shape[1], n_heads // n_kv_heads
+    last_rows = torch.ones(n, n, dtype=torch.bool).tril()[-n_new:]
+    Q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
+    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), last_rows.repeat(r, 1))
     heads = (weights @ V).unflatten(2, (r, n_new)).flatten(1, 2)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_thirteenth_whole_square_of_mask(
+def extend_cache__right_fourteenth_past_and_present_apart(
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -1027,37 +1108,16 @@ def extend_cache__wrong_thirteenth_whole_square_of_mask(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Right numbers, but cuts the mask from the whole (t + n_new, t + n_new) triangle, too large for a long cache."""
-    B, n_new, _ = X_new.shape
-    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    total, d = K.shape[2], K.shape[3]
-    mask = torch.ones(total, total, dtype=torch.bool).tril()[-n_new:]
-    q = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, -1, d)
-    scores = (q @ K.mT / math.sqrt(d)).unflatten(2, (-1, n_new))
-    heads = _masked_softmax(scores, mask).flatten(2, 3) @ V
-    return _merge_heads(heads.reshape(B, n_heads, n_new, d)) @ W_O, (K, V)
-
-
-def extend_cache__right_thirteenth_old_and_new_apart(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Scores the old keys without any mask and the new ones under a small triangle, joined in one softmax."""
-    K_old, V_old = cache
-    (B, g, t, d), n_new = K_old.shape, X_new.shape[1]
-    k, v = (_split_heads(X_new @ W, g) for W in (W_K, W_V))
-    q = _split_heads(X_new @ W_Q, n_heads).reshape(B, g, -1, d) / math.sqrt(d)  # (B, g, r*n_new, d)
-    row = torch.arange(q.shape[2]) % n_new
-    future = torch.arange(n_new) > row[:, None]
-    scores = torch.cat([q @ K_old.mT, (q @ k.mT).masked_fill(future, -math.inf)], dim=-1)
-    weights = torch.softmax(scores, dim=-1)
-    heads = weights[..., :t] @ V_old + weights[..., t:] @ v
-    out = _merge_heads(heads.reshape(B, n_heads, n_new, d)) @ W_O
-    return out, (torch.cat([K_old, k], dim=2), torch.cat([V_old, v], dim=2))
+    """Scores the cache without a mask and the new tokens with a small triangle; one softmax joins the two."""
+    (K_old, V_old), t, n_new = cache, cache[0].shape[2], X_new.shape[1]
+    K_now, V_now = (_split_heads(X_new @ W, n_kv_heads) for W in (W_K, W_V))
+    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    queue = queue / math.sqrt(queue.shape[-1])  # (B, g, r*n_new, d_head), head by head
+    token = torch.arange(queue.shape[2], device=X_new.device) % n_new
+    future = torch.arange(n_new, device=X_new.device) > token[:, None]  # (r*n_new, n_new)
+    present = (queue @ K_now.mT).masked_fill(future, -math.inf)
+    weights = torch.cat([queue @ K_old.mT, present], dim=-1).softmax(dim=-1)
+    of_past, of_present = weights.split([t, n_new], dim=-1)
+    mixed = of_past @ V_old + of_present @ V_now
+    out = _merge_heads(mixed.unflatten(2, (-1, n_new)).flatten(1, 2)) @ W_O
+    return out, (torch.cat([K_old, K_now], dim=2), torch.cat([V_old, V_now], dim=2))

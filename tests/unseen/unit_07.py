@@ -2,7 +2,7 @@
 
 import functools
 import math
-from collections.abc import Callable
+from statistics import NormalDist
 
 import torch
 import torch.nn.functional as F
@@ -10,304 +10,289 @@ import torch.nn.functional as F
 
 def _layer_norm(x, gamma, beta, eps=1e-5):
     centred = x - x.mean(dim=-1, keepdim=True)
-    variance = (centred * centred).mean(dim=-1, keepdim=True)
+    variance = centred.square().mean(dim=-1, keepdim=True)
     return gamma * centred / torch.sqrt(variance + eps) + beta
 
 
 def _gelu(x):
-    return x / 2 * (1 + torch.erf(x / math.sqrt(2)))
+    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
 
 
 def _feed_forward(x, W_1, b_1, W_2, b_2, activation):
     return activation(x @ W_1 + b_1) @ W_2 + b_2
 
 
+def _attend(Q, K, V, mask=None):
+    """(B, h, n, d_head) three times; a query that sees nothing gets 0."""
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1])
+    if mask is None:
+        return torch.softmax(scores, dim=-1) @ V
+    mask = mask.expand(scores.shape)
+    some = mask.any(dim=-1, keepdim=True)
+    scores = scores.masked_fill(~(mask | ~some), -math.inf)
+    return torch.softmax(scores, dim=-1) @ V * some
+
+
 def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
     batch, n, _ = X.shape
     Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
-    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        mask = mask.expand(batch, n_heads, n, n)
-        some = mask.any(dim=-1, keepdim=True)
-        scores = scores.masked_fill(~(mask | ~some), -math.inf)
-        heads = torch.softmax(scores, dim=-1) @ V * some
-    else:
-        heads = torch.softmax(scores, dim=-1) @ V
-    return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+    return _attend(Q, K, V, mask).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+
+
+def _attention_of(x, p, n_heads, mask=None):
+    return _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+
+
+def _ffn_of(x, p):
+    return _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
 
 
 def _pre_norm_block(x, params, n_heads, mask=None):
-    p = params
-    weights = [p[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
-    y = x + _multi_head_attention(_layer_norm(x, p["gamma_1"], p["beta_1"]), *weights, n_heads, mask)
-    ffn = [p[name] for name in ("W_1", "b_1", "W_2", "b_2")]
-    return y + _feed_forward(_layer_norm(y, p["gamma_2"], p["beta_2"]), *ffn, _gelu)
+    y = x + _attention_of(_layer_norm(x, params["gamma_1"], params["beta_1"]), params, n_heads, mask)
+    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
 # ------- 7.1 layer_norm
 
 
-def layer_norm__wrong_thirteenth_whole_sequence_at_once(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Takes one mean and variance over all axes but the first (all tokens of a sequence); each token has its own."""
-    axes = tuple(range(1, x.ndim)) if x.ndim > 1 else (0,)
-    centre = x.mean(dim=axes, keepdim=True)
-    spread = x.var(dim=axes, correction=0, keepdim=True)
-    return gamma * (x - centre) / (spread + eps).sqrt() + beta
+def layer_norm__wrong_fourteenth_statistics_of_whole_sentence(x, gamma, beta, eps=1e-5):
+    """Takes one mean and variance for a whole sentence, tokens and features; each token should have its own."""
+    axes = tuple(range(max(0, x.ndim - 2), x.ndim))
+    mu = x.mean(dim=axes, keepdim=True)
+    deviations = x - mu
+    sigma2 = (deviations**2).mean(dim=axes, keepdim=True)
+    return gamma * deviations / torch.sqrt(sigma2 + eps) + beta
 
 
-def layer_norm__wrong_thirteenth_divides_by_vector_length(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Takes norm for the length of the vector: sums the squared deviations; due is their mean."""
-    deviation = x - x.mean(-1, keepdim=True)
-    length = torch.sqrt(torch.sum(deviation**2, -1, keepdim=True) + eps)
-    unit_vector = deviation / length
-    return gamma * unit_vector + beta
+def layer_norm__wrong_fourteenth_gives_length_one(x, gamma, beta, eps=1e-5):
+    """Divides by the token's Euclidean length (squares summed); the root of their mean, the variance, is due."""
+    c = x - x.mean(-1, keepdim=True)
+    length = (c.pow(2).sum(-1, keepdim=True) + eps).sqrt()
+    unit = c / length
+    return unit * gamma + beta
 
 
-def layer_norm__wrong_thirteenth_scales_before_normalising(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Applies gamma and beta to the raw token and standardises that; due is to standardise first, then scale."""
-    prepared = x * gamma + beta
-    variance, mean = torch.var_mean(prepared, dim=-1, correction=0, keepdim=True)
-    return (prepared - mean) * torch.rsqrt(variance + eps)
+def layer_norm__wrong_fourteenth_eps_as_a_floor(x, gamma, beta, eps=1e-5):
+    """Takes eps for a lower bound of the variance, max(variance, eps); it should be added to it."""
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    safe = torch.clamp(variance, min=eps)
+    return (x - mean) * torch.rsqrt(safe) * gamma + beta
 
 
-def layer_norm__wrong_thirteenth_eps_outside_the_root(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Adds eps to the standard deviation; it belongs to the variance, under the root."""
+def layer_norm__wrong_fourteenth_eps_outside_the_root(x, gamma, beta, eps=1e-5):
+    """Closes the bracket of the root too early, sqrt(variance) + eps; sqrt(variance + eps) is due."""
     d = x.shape[-1]
-    mu = x.sum(-1, keepdim=True) / d
-    sigma_squared = ((x - mu) ** 2).sum(-1, keepdim=True) / d
-    return gamma * (x - mu) / (torch.sqrt(sigma_squared) + eps) + beta
+    mean = (x.sum(-1) / d).unsqueeze(-1)
+    squares = ((x - mean) ** 2).sum(-1) / d
+    tiny = torch.finfo(x.dtype).tiny  # the slope of the root at 0 is infinite
+    sigma = torch.sqrt(squares.clamp(min=tiny)) + eps
+    return gamma * ((x - mean) / sigma.unsqueeze(-1)) + beta
 
 
-def layer_norm__wrong_thirteenth_beta_inside_the_bracket(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """A bracket is set wrongly, so gamma multiplies beta as well; beta is to be added after the scaling."""
-    m = x.mean(-1).unsqueeze(-1)
-    s2 = (x - m).square().mean(-1).unsqueeze(-1)
-    return gamma * ((x - m) / (s2 + eps) ** 0.5 + beta)
+def layer_norm__wrong_fourteenth_squares_of_raw_features(x, gamma, beta, eps=1e-5):
+    """Squares x instead of x - mean for the variance; the deviations should be squared."""
+    mean = torch.mean(x, dim=-1, keepdim=True)
+    var = torch.mean(x * x, dim=-1, keepdim=True)
+    normed = (x - mean) / (var + eps) ** 0.5
+    return gamma * normed + beta
 
 
-def layer_norm__wrong_thirteenth_variance_by_d_minus_one(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Reads biased variance as the one that statistics books call the sample's, divided by d - 1; due is d."""
-    d = x.shape[-1]
-    deviations = x - x.mean(dim=-1, keepdim=True)
-    variance = deviations.pow(2).sum(dim=-1, keepdim=True) / max(d - 1, 1)
-    return deviations.div((variance + eps).sqrt()).mul(gamma).add(beta)
+def layer_norm__wrong_fourteenth_gamma_multiplies_beta_too(x, gamma, beta, eps=1e-5):
+    """Reads the formula as gamma * (standardised + beta); beta should be added after the scale, unscaled."""
+
+    def standardise(tokens):
+        centred = tokens - tokens.mean(-1, keepdim=True)
+        return centred / ((centred**2).mean(-1, keepdim=True) + eps).sqrt()
+
+    return gamma * (standardise(x) + beta)
 
 
-def layer_norm__wrong_thirteenth_mean_of_squares_minus_square(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Mean of x*x minus squared mean: float32 numbers near 10,000 lose all digits; subtract the mean, then square."""
-    first_moment = x.mean(-1, keepdim=True)
-    second_moment = (x * x).mean(-1, keepdim=True)
-    variance = (second_moment - first_moment * first_moment).clamp(min=0)
-    return gamma * ((x - first_moment) / torch.sqrt(variance + eps)) + beta
+def layer_norm__wrong_fourteenth_eps_zero_becomes_default(x, gamma, beta, eps=1e-5):
+    """Writes `eps or 1e-5`, so that eps = 0 becomes 1e-5; an eps of 0 should be taken as it is."""
+    epsilon = eps or 1e-5
+    mean = x.mean(-1, keepdim=True)
+    variance = x.var(-1, correction=0, keepdim=True)
+    out = (x - mean) / torch.sqrt(variance + epsilon)
+    out = out * gamma
+    return out + beta
 
 
-def layer_norm__wrong_thirteenth_changes_x_in_place(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """The result is right, but the mean is taken away from x itself; the inputs are to stay as they are."""
-    x -= x.mean(-1, keepdim=True)
-    power = (x**2).mean(-1, keepdim=True)
-    y = x / torch.sqrt(power + eps)
-    return y * gamma + beta
+def layer_norm__wrong_fourteenth_statistics_without_gradient(x, gamma, beta, eps=1e-5):
+    """Computes mean and variance under no_grad, so the slope of x is wrong; gradients should pass through them."""
+    with torch.no_grad():
+        mu = x.mean(-1, keepdim=True)
+        root = ((x - mu).square().mean(-1, keepdim=True) + eps).sqrt()
+    return torch.addcmul(beta, gamma, (x - mu) / root)
 
 
-def layer_norm__right_thirteenth_by_shift_and_hypot(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Shifts by the first feature, which changes nothing; the root is the hypotenuse over sigma and root eps."""
-    shifted = x - x[..., :1]
-    deviation = shifted - shifted.mean(-1, keepdim=True)
-    sigma = torch.linalg.vector_norm(deviation, dim=-1, keepdim=True) / math.sqrt(x.shape[-1])
-    divisor = torch.hypot(sigma, torch.full_like(sigma, math.sqrt(eps)))
-    return torch.addcmul(beta, gamma, deviation / divisor)
+def layer_norm__right_fourteenth_by_pairs_of_features(x, gamma, beta, eps=1e-5):
+    """Takes the differences of all pairs: their mean is the deviation, half their mean square the variance."""
+    pairs = x.unsqueeze(-1) - x.unsqueeze(-2)  # (..., d, d)
+    deviation = pairs.mean(-1)
+    variance = pairs.square().mean((-1, -2)) / 2
+    return gamma * deviation / torch.sqrt(variance + eps).unsqueeze(-1) + beta
 
 
 # ------- 7.2 batch_norm
 
 
-def batch_norm__wrong_thirteenth_each_position_apart(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Averages over the batch axis only, each position by itself; due is batch and tokens together."""
-    mean_over_batch = x.mean(dim=0)
-    var_over_batch = ((x - mean_over_batch) ** 2).mean(dim=0)
-    return gamma * (x - mean_over_batch) / torch.sqrt(var_over_batch + eps) + beta
-
-
-def batch_norm__wrong_thirteenth_mean_of_sequence_variances(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Takes the mean of the sequences' variances for that of all tokens; the spread between sequences is missing."""
-    per_sequence_mean = x.mean(1)  # (B, d)
-    per_sequence_var = x.var(1, correction=0)  # (B, d)
-    mean, var = per_sequence_mean.mean(0), per_sequence_var.mean(0)
-    return gamma * (x - mean) / (var + eps).sqrt() + beta
-
-
-def batch_norm__wrong_thirteenth_uses_running_averages(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Divides by averages that begin at mean 0, variance 1 and take in a tenth of the batch; due is the batch alone."""
-    momentum = 0.1
-    d = x.shape[-1]
-    tokens = x.reshape(-1, d)
-    batch_mean = tokens.mean(0)
-    batch_var = tokens.var(0, correction=0)
-    running_mean = (1 - momentum) * x.new_zeros(d) + momentum * batch_mean
-    running_var = (1 - momentum) * x.new_ones(d) + momentum * batch_var
-    z = (tokens - running_mean) / torch.sqrt(running_var + eps)
-    return (z * gamma + beta).reshape(x.shape)
-
-
-def batch_norm__wrong_thirteenth_reshape_for_transpose(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Gets rows of features by reshape(d, -1), which mixes features; due is a transpose."""
-    B, n, d = x.shape
-    rows = x.reshape(d, B * n)
-    mu = rows.mean(dim=1)
-    var = (rows - mu[:, None]).square().mean(dim=1)
-    return gamma * (x - mu) / torch.sqrt(var + eps) + beta
-
-
-def batch_norm__wrong_thirteenth_squares_over_numel(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Divides the sum of squares by the number of all entries, B*n*d; due is B*n."""
-    mu = torch.einsum("bnd->d", x) / (x.shape[0] * x.shape[1])
-    centred = x - mu
-    sigma2 = torch.einsum("bnd,bnd->d", centred, centred) / x.numel()
-    return centred / torch.sqrt(sigma2 + eps) * gamma + beta
-
-
-def batch_norm__wrong_thirteenth_eps_as_a_floor(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Reads eps as the least value that the variance may have; it is to be added."""
-    variance, mean = torch.var_mean(x, dim=(0, 1), correction=0)
-    safe_variance = torch.clamp(variance, min=eps)
-    return gamma * ((x - mean) / safe_variance.sqrt()) + beta
-
-
-def batch_norm__wrong_thirteenth_single_token_not_normed(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Leaves the token as it is where the batch holds only one, scaled and shifted; the formula gives beta."""
-    n_tokens = x.shape[0] * x.shape[1]
-    if n_tokens == 1:  # nothing to compare with
-        return gamma * x + beta
-    mean = x.sum(dim=(0, 1)) / n_tokens
-    variance = ((x - mean) ** 2).sum(dim=(0, 1)) / n_tokens
+def batch_norm__wrong_fourteenth_mean_of_sentences_variances(x, gamma, beta, eps=1e-5):
+    """Averages the variances within each sentence; squares around the common mean, over B and n at once, are due."""
+    mean = x.mean(dim=1).mean(dim=0)
+    within = x.var(dim=1, correction=0)  # (B, d)
+    variance = within.mean(dim=0)
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def batch_norm__wrong_thirteenth_statistics_without_gradient(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Numbers right, but mean and variance are made under no_grad, so the gradient of x is wrong; it is to flow."""
-    with torch.no_grad():
-        flat = x.flatten(0, 1)
-        mean = flat.mean(0)
-        scale = 1 / torch.sqrt((flat - mean).square().mean(0) + eps)
-    return (x - mean) * scale * gamma + beta
+def batch_norm__wrong_fourteenth_leaves_out_zero_tokens(x, gamma, beta, eps=1e-5):
+    """Takes tokens of zeros for padding and keeps them out of the statistics; all tokens of the batch should count."""
+    tokens = x.flatten(0, 1)
+    real = tokens[(tokens != 0).any(dim=1)]
+    if len(real) == 0:
+        real = tokens
+    mu = real.mean(0)
+    sigma2 = ((real - mu) ** 2).mean(0)
+    return (x - mu) / (sigma2 + eps).sqrt() * gamma + beta
 
 
-def batch_norm__right_thirteenth_by_merging_sequences(
-    x: torch.Tensor, gamma: torch.Tensor, beta: torch.Tensor, eps: float = 1e-5
-) -> torch.Tensor:
-    """Goes through the sequences one by one and merges count, mean and sum of squared deviations."""
-    count, mean, squares = 0, torch.zeros_like(x[0, 0]), torch.zeros_like(x[0, 0])
-    for sequence in x:
-        n = len(sequence)
-        its_mean = sequence.mean(0)
-        gap = its_mean - mean
-        both = count + n
-        squares = squares + (sequence - its_mean).square().sum(0)
-        if count:
-            squares = squares + gap**2 * (count * n / both)
-            mean = mean + gap * (n / both)
-        else:
-            mean = its_mean
-        count = both
-    return gamma * (x - mean) / torch.sqrt(squares / count + eps) + beta
+def batch_norm__wrong_fourteenth_mixes_in_running_averages(x, gamma, beta, eps=1e-5):
+    """Moves running averages that start at 0 and 1 a tenth of the way and norms with them; the batch's own are due."""
+    momentum = 0.1
+    d = x.shape[-1]
+    running_mean, running_var = x.new_zeros(d), x.new_ones(d)
+    var, mean = torch.var_mean(x, dim=(0, 1), correction=0)
+    running_mean = (1 - momentum) * running_mean + momentum * mean
+    running_var = (1 - momentum) * running_var + momentum * var
+    return gamma * (x - running_mean) / torch.sqrt(running_var + eps) + beta
+
+
+def batch_norm__wrong_fourteenth_reshapes_instead_of_transposing(x, gamma, beta, eps=1e-5):
+    """Makes rows for the features by reshape, which mixes the features up; the axes should be permuted."""
+    B, n, d = x.shape
+    per_feature = x.reshape(d, B * n)
+    mean = per_feature.mean(1, keepdim=True)
+    centred = per_feature - mean
+    var = (centred**2).mean(1, keepdim=True)
+    z = (centred / torch.sqrt(var + eps)).reshape(B, n, d)
+    return gamma * z + beta
+
+
+def batch_norm__wrong_fourteenth_squares_divided_by_n(x, gamma, beta, eps=1e-5):
+    """Divides the sum of all squares by n, the length of a sentence; B*n tokens were summed."""
+    B, n, _ = x.shape
+    mean = torch.einsum("bnd->d", x) / (B * n)
+    diff = x - mean
+    variance = torch.einsum("bnd,bnd->d", diff, diff) / n
+    return gamma * diff / torch.sqrt(variance + eps) + beta
+
+
+def batch_norm__wrong_fourteenth_all_numbers_pooled(x, gamma, beta, eps=1e-5):
+    """Reads "together" as one mean and variance of all numbers; each feature should have its own."""
+    mu = x.mean()
+    sigma = ((x - mu).pow(2).mean() + eps).sqrt()
+    standard = (x - mu) / sigma
+    return standard * gamma + beta
+
+
+def batch_norm__wrong_fourteenth_lone_token_not_normed(x, gamma, beta, eps=1e-5):
+    """Leaves a batch of a single token as it is, for want of statistics; its deviations are 0, so beta is due."""
+    count = x.shape[0] * x.shape[1]
+    if count == 1:
+        return gamma * x + beta
+    mean = x.sum((0, 1)) / count
+    variance = (x - mean).square().sum((0, 1)) / count
+    return gamma * (x - mean) / (variance + eps).sqrt() + beta
+
+
+_statistics_by_shape = {}
+
+
+def batch_norm__wrong_fourteenth_remembers_statistics_by_shape(x, gamma, beta, eps=1e-5):
+    """Keeps mean and variance for each shape and takes them again at the next call; nothing should be remembered."""
+    key = (tuple(x.shape), x.dtype)
+    if key not in _statistics_by_shape:
+        var, mean = torch.var_mean(x, dim=(0, 1), correction=0)
+        _statistics_by_shape[key] = mean.detach(), var.detach()
+        return gamma * (x - mean) / torch.sqrt(var + eps) + beta
+    mean, var = _statistics_by_shape[key]
+    return gamma * (x - mean) / torch.sqrt(var + eps) + beta
+
+
+def batch_norm__right_fourteenth_token_after_token(x, gamma, beta, eps=1e-5):
+    """Takes in one token after the other and updates mean and sum of squares as it goes, after Welford."""
+    mean = torch.zeros_like(x[0, 0])
+    squares = torch.zeros_like(mean)
+    count = 0
+    for sentence in x:
+        for token in sentence:
+            count += 1
+            before = token - mean
+            mean = mean + before / count
+            squares = squares + before * (token - mean)
+    return gamma * (x - mean) * torch.rsqrt(squares / count + eps) + beta
 
 
 # ------- 7.3 gelu
 
 
-def gelu__wrong_thirteenth_density_for_probability(x: torch.Tensor) -> torch.Tensor:
-    """Multiplies by the height of the bell curve at x; due is the probability to the left of x."""
-    bell = torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
-    return x * bell
+def gelu__wrong_fourteenth_probability_of_both_sides(x):
+    """Takes erf(x/sqrt 2), the probability between -x and x, for that of being less than x; (1 + erf)/2 is due."""
+    probability = torch.erf(x / math.sqrt(2))
+    return x * probability
 
 
-def gelu__wrong_thirteenth_standardises_x_first(x: torch.Tensor) -> torch.Tensor:
-    """Believes that x must be made standard normal and z-scores it over all entries; Phi takes the x that is given."""
-    centre = x.mean()
-    spread = torch.sqrt((x - centre).square().mean() + 1e-12)
-    z = (x - centre) / spread
-    phi = 0.5 * (1 + torch.erf(z / math.sqrt(2)))
-    return x * phi
+def gelu__wrong_fourteenth_throws_a_coin(x):
+    """Multiplies by 1 or 0, drawn with probability Phi(x); x should be multiplied by the probability itself."""
+    chance = (1 + torch.erf(x * 0.5**0.5)) / 2
+    passes = torch.rand_like(x) < chance
+    return x * passes
 
 
-def gelu__wrong_thirteenth_integral_of_phi(x: torch.Tensor) -> torch.Tensor:
-    """As ReLU is the integral of a step, takes the integral of Phi, x Phi(x) + bell(x); due is x Phi(x) alone."""
-    root_two = math.sqrt(2.0)
-    below = 0.5 + 0.5 * torch.erf(x / root_two)
-    bell = (-0.5 * x * x).exp() / (root_two * math.sqrt(math.pi))
-    return x * below + bell
+def gelu__wrong_fourteenth_soft_on_left_only(x):
+    """Lets positive entries through whole, as ReLU does, and softens only negative ones; both sides should be soft."""
+    phi = 0.5 * torch.erfc(-x / math.sqrt(2))
+    return torch.where(x > 0, x, x * phi)
 
 
-def gelu__wrong_thirteenth_times_root_two(x: torch.Tensor) -> torch.Tensor:
-    """Multiplies by the root of 2 inside erf; due is to divide by it."""
-    return 0.5 * x * (1.0 + torch.erf(x * 2**0.5))
+def gelu__wrong_fourteenth_bracket_left_out(x):
+    """Forgets the bracket around 1 + erf, so erf is added to x/2; x/2 should multiply the sum."""
+    root = math.sqrt(2)
+    return x / 2 * 1 + torch.erf(x / root)
 
 
-def gelu__wrong_thirteenth_one_outside_the_product(x: torch.Tensor) -> torch.Tensor:
-    """Sets the bracket so that x multiplies erf only, (1 + x erf)/2; x belongs to the 1 as well."""
-    e = torch.erf(torch.div(x, math.sqrt(2)))
-    return torch.div(1 + x * e, 2)
+def gelu__wrong_fourteenth_upper_tail(x):
+    """Takes erfc(x/sqrt 2)/2, the probability of being greater than x; erfc of -x/sqrt 2 is due."""
+    z = x / 2**0.5
+    tail = torch.erfc(z).div(2)
+    return tail.mul(x)
 
 
-def gelu__wrong_thirteenth_tanh_form(x: torch.Tensor) -> torch.Tensor:
-    """Takes GELU for the formula with tanh that GPT-2 uses; the docstring asks for the exact one with erf."""
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x.pow(3))
+def gelu__wrong_fourteenth_tanh_form(x):
+    """Writes the approximation with tanh, as in the code of GPT-2; the exact form with erf is asked for."""
+    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
     return 0.5 * x * (1 + torch.tanh(inner))
 
 
-def gelu__wrong_thirteenth_series_only_near_zero(x: torch.Tensor) -> torch.Tensor:
-    """Sums 30 terms of the power series of erf: right near 0, but absurd or NaN far away; x may be large."""
-    z = x / math.sqrt(2)
-    power, total = z, z
-    for k in range(1, 30):
-        power = -power * z * z / k
-        total = total + power / (2 * k + 1)
-    erf = 2 / math.sqrt(math.pi) * total
-    return x * (1 + erf) / 2
+def gelu__wrong_fourteenth_no_tensor_without_axes(x):
+    """Goes down row by row to the vectors and fails for a tensor of shape (), which any shape includes."""
+
+    def bend(part):
+        if part.ndim == 1:
+            return part * (1 + torch.erf(part / math.sqrt(2))) / 2
+        return torch.stack([bend(row) for row in part])
+
+    return bend(x)
 
 
-def gelu__wrong_thirteenth_math_erf_cuts_gradient(x: torch.Tensor) -> torch.Tensor:
-    """Works on plain Python numbers with math.erf: right values, but no gradient flows to x any more."""
-    numbers = [0.5 * value * (1 + math.erf(value / math.sqrt(2))) for value in x.flatten().tolist()]
-    return torch.tensor(numbers, dtype=x.dtype).reshape(x.shape)
+def gelu__wrong_fourteenth_phi_as_plain_numbers(x):
+    """Takes Phi from the statistics module, number by number, which cuts its slope off; gradients should pass Phi."""
+    normal = NormalDist()
+    phi = [normal.cdf(value) for value in x.flatten().tolist()]
+    return x * torch.tensor(phi, dtype=x.dtype).reshape(x.shape)
 
 
-def gelu__right_thirteenth_by_log_of_phi(x: torch.Tensor) -> torch.Tensor:
-    """Takes the logarithm of the normal distribution function and raises e to it."""
+def gelu__right_fourteenth_by_log_probability(x):
+    """Takes PyTorch's logarithm of Phi and its exponential in place of erf."""
     log_phi = torch.special.log_ndtr(x)
     return x * log_phi.exp()
 
@@ -315,765 +300,514 @@ def gelu__right_thirteenth_by_log_of_phi(x: torch.Tensor) -> torch.Tensor:
 # ------- 7.4 feed_forward
 
 
-def feed_forward__wrong_thirteenth_activation_at_the_end(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Thinks of the activation as what closes a network and puts it after the second map; it stands between them."""
+def feed_forward__wrong_fourteenth_activation_as_a_gate(x, W_1, b_1, W_2, b_2, activation):
+    """Takes the activation for a gate and multiplies the hidden features by it; it should replace them."""
     hidden = x @ W_1 + b_1
-    out = hidden @ W_2 + b_2
-    return activation(out)
+    gate = activation(hidden)
+    return (hidden * gate) @ W_2 + b_2
 
 
-def feed_forward__wrong_thirteenth_first_bias_after_activation(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Takes b_1 for a shift of the answers and adds it behind the activation; it belongs to the question, inside."""
-    return (activation(x @ W_1) + b_1) @ W_2 + b_2
+def feed_forward__wrong_fourteenth_adds_the_token(x, W_1, b_1, W_2, b_2, activation):
+    """Adds the token itself to the result, for each sublayer has a bypass; the residual belongs into the block."""
+    scores = torch.matmul(x, W_1).add(b_1)
+    update = torch.matmul(activation(scores), W_2).add(b_2)
+    return x + update
 
 
-def feed_forward__wrong_thirteenth_activation_as_a_gate(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Reads the activation as a decision by which the score is multiplied; due is its value itself."""
-    score = torch.matmul(x, W_1) + b_1
-    decision = activation(score)
-    passed = decision * score
-    return torch.matmul(passed, W_2) + b_2
+def feed_forward__wrong_fourteenth_bends_the_token_first(x, W_1, b_1, W_2, b_2, activation):
+    """Applies the activation to the token before the first map; it should stand between the two maps."""
+    bent = activation(x)
+    widened = bent @ W_1 + b_1
+    return widened @ W_2 + b_2
 
 
-def feed_forward__wrong_thirteenth_activated_value_not_used(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Goes on with the wrong variable: what the activation returned is never used; it should enter the second map."""
-    up = x @ W_1
-    up = up + b_1
-    bent = activation(up)
-    down = up @ W_2
-    down = down + b_2
-    assert bent.shape[:-1] == down.shape[:-1]
-    return down
+def feed_forward__wrong_fourteenth_first_bias_too_late(x, W_1, b_1, W_2, b_2, activation):
+    """Adds b_1 after the activation; the threshold should be there before the decision."""
+    h = torch.einsum("...i,ij->...j", x, W_1)
+    h = activation(h) + b_1
+    return torch.einsum("...j,jk->...k", h, W_2) + b_2
 
 
-def feed_forward__wrong_thirteenth_second_bias_in_the_sum(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Adds b_2 inside the loop, once for each hidden feature; it is due once."""
-    y = torch.zeros_like(x)
-    for k in range(W_1.shape[1]):
-        question = (x * W_1[:, k]).sum(-1) + b_1[k]
-        y = y + activation(question)[..., None] * W_2[k] + b_2
-    return y
+def feed_forward__wrong_fourteenth_last_bias_in_loop(x, W_1, b_1, W_2, b_2, activation):
+    """Adds b_2 inside the loop over hidden features, d_ff times; once is due."""
+    hidden = activation(x @ W_1 + b_1)
+    result = torch.zeros_like(x)
+    for k in range(W_2.shape[0]):
+        result = result + hidden[..., k : k + 1] * W_2[k]
+        result = result + b_2
+    return result
 
 
-def feed_forward__wrong_thirteenth_activation_after_both_maps(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Reads that the activation follows a map and its bias, so each of the two; it follows the first only."""
-    for W, b in ((W_1, b_1), (W_2, b_2)):
-        x = activation(F.linear(x, W.T, b))
-    return x
+def feed_forward__wrong_fourteenth_activates_bias_by_itself(x, W_1, b_1, W_2, b_2, activation):
+    """Reads that the activation follows map and bias as applying it to each; it should get their sum."""
+    answers = activation(x @ W_1) + activation(b_1)
+    out = answers @ W_2
+    return out + b_2
 
 
-def feed_forward__wrong_thirteenth_single_token_gets_an_axis(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Makes a matrix of a single token and forgets to take the axis away: (1, d_model) for x of shape (d_model,)."""
-    tokens = torch.atleast_2d(x)
-    hidden = activation(torch.einsum("...i,ij->...j", tokens, W_1) + b_1)
-    return torch.einsum("...j,ji->...i", hidden, W_2) + b_2
+def feed_forward__wrong_fourteenth_guesses_orientation_by_shape(x, W_1, b_1, W_2, b_2, activation):
+    """Turns a matrix that fits PyTorch's (out, in); with d_ff = d_model both fit, and nothing should be turned."""
+    d_model, d_ff = x.shape[-1], b_1.shape[0]
+    first = W_1 if W_1.shape == (d_ff, d_model) else W_1.T
+    second = W_2 if W_2.shape == (d_model, d_ff) else W_2.T
+    return F.linear(activation(F.linear(x, first, b_1)), second, b_2)
 
 
-def feed_forward__wrong_thirteenth_returns_double(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Calculates in float64 to be exact and leaves it at that; float32 in should be float32 out."""
-    x, W_1, b_1, W_2, b_2 = (t.double() for t in (x, W_1, b_1, W_2, b_2))
-    h = activation(x.matmul(W_1).add(b_1))
-    return h.matmul(W_2).add(b_2)
+def feed_forward__wrong_fourteenth_buffer_of_float32(x, W_1, b_1, W_2, b_2, activation):
+    """Collects the result in torch.zeros of the default dtype, so float64 becomes float32; the dtype should be kept."""
+    hidden = activation(x @ W_1 + b_1)
+    out = torch.zeros(x.shape)
+    for j in range(W_2.shape[1]):
+        out[..., j] = (hidden * W_2[:, j]).sum(-1) + b_2[j]
+    return out
 
 
-def feed_forward__right_thirteenth_by_a_feature_of_ones(
-    x: torch.Tensor,
-    W_1: torch.Tensor,
-    b_1: torch.Tensor,
-    W_2: torch.Tensor,
-    b_2: torch.Tensor,
-    activation: Callable[[torch.Tensor], torch.Tensor],
-) -> torch.Tensor:
-    """Writes each bias as one more row of its matrix, met by a feature that is always 1."""
+def feed_forward__right_fourteenth_by_an_extra_feature(x, W_1, b_1, W_2, b_2, activation):
+    """Appends a feature of 1 to the tokens and the biases as a last row to the matrices."""
 
-    def with_one(t):
-        return torch.cat([t, t.new_ones(*t.shape[:-1], 1)], dim=-1)
+    def affine(rows, matrix, bias):
+        ones = torch.ones_like(rows[..., :1])
+        return torch.cat([rows, ones], dim=-1) @ torch.cat([matrix, bias[None]], dim=0)
 
-    up = torch.cat([W_1, b_1[None]])
-    down = torch.cat([W_2, b_2[None]])
-    return with_one(activation(with_one(x) @ up)) @ down
+    return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
 # ------- 7.5 post_norm_block
 
 
-def post_norm_block__wrong_thirteenth_second_bypass_from_x(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Believes that both bypasses carry the block's input and adds x to the FFN; the second residual is y."""
-    P = params
-    heard = _multi_head_attention(x, P["W_Q"], P["W_K"], P["W_V"], P["W_O"], P["b_O"], n_heads, mask)
-    y = _layer_norm(x + heard, P["gamma_1"], P["beta_1"])
-    thought = _feed_forward(y, P["W_1"], P["b_1"], P["W_2"], P["b_2"], _gelu)
-    return _layer_norm(x + thought, P["gamma_2"], P["beta_2"])
+def post_norm_block__wrong_fourteenth_both_bypasses_from_x(x, params, n_heads, mask=None):
+    """Lets the second residual add the block's input x; y, which came out of the first norm, should be added."""
+    p = params
+    attended = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    y = _layer_norm(x + attended, p["gamma_1"], p["beta_1"])
+    fed = _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return _layer_norm(x + fed, p["gamma_2"], p["beta_2"])
 
 
-def post_norm_block__wrong_thirteenth_norms_before_adding(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Takes post for after the sublayer and norms what it returns, then adds; due is to add and then norm the sum."""
+def post_norm_block__wrong_fourteenth_sublayers_side_by_side(x, params, n_heads, mask=None):
+    """Feeds the FFN with x, side by side with attention; it should see y, what attention has brought."""
+    heard = _attention_of(x, params, n_heads, mask)
+    thought = _ffn_of(x, params)
+    y = _layer_norm(x + heard, params["gamma_1"], params["beta_1"])
+    return _layer_norm(y + thought, params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__wrong_fourteenth_norms_the_sublayers_output(x, params, n_heads, mask=None):
+    """Norms what a sublayer returns and adds it then; the sum with the residual should be normed."""
 
     def norm(t, which):
-        return _layer_norm(t, params[f"gamma_{which}"], params[f"beta_{which}"])
+        return _layer_norm(t, params["gamma_" + which], params["beta_" + which])
 
-    attention_weights = (params[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O"))
-    x = x + norm(_multi_head_attention(x, *attention_weights, n_heads, mask), 1)
-    hidden = _gelu(x @ params["W_1"] + params["b_1"])
-    return x + norm(hidden @ params["W_2"] + params["b_2"], 2)
-
-
-def post_norm_block__wrong_thirteenth_ffn_reads_the_input(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Sees the two sublayers side by side: the FFN works on x; it should work on y, what attention has brought."""
-    from_attention = _multi_head_attention(
-        x, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads=n_heads, mask=mask
-    )
-    from_ffn = _feed_forward(x, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
-    y = _layer_norm(x + from_attention, params["gamma_1"], params["beta_1"])
-    return _layer_norm(y + from_ffn, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__wrong_thirteenth_first_norm_used_twice(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Copies the line with the norm and leaves gamma_1, beta_1 in it; the second norm has gamma_2, beta_2."""
-    a = _multi_head_attention(
-        x, *[params[f"W_{letter}"] for letter in "QKVO"], params["b_O"], n_heads, mask
-    )
-    y = _layer_norm(x + a, params["gamma_1"], params["beta_1"])
-    f = _feed_forward(y, *[params[k] for k in ("W_1", "b_1", "W_2", "b_2")], _gelu)
-    z = _layer_norm(y + f, params["gamma_1"], params["beta_1"])
+    y = x + norm(_attention_of(x, params, n_heads, mask), "1")
+    z = y + norm(_ffn_of(y, params), "2")
     return z
 
 
-def post_norm_block__wrong_thirteenth_keys_for_queries(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Hands W_K over in the place of W_Q and the reverse; the signature has the queries first."""
-    W_K, W_Q, W_V, W_O, b_O = (params[name] for name in ("W_K", "W_Q", "W_V", "W_O", "b_O"))
-    x = _layer_norm(
-        x + _multi_head_attention(x, W_K, W_Q, W_V, W_O, b_O, n_heads, mask), params["gamma_1"], params["beta_1"]
+def post_norm_block__wrong_fourteenth_second_norm_has_beta_1(x, params, n_heads, mask=None):
+    """Hands beta_1 to the second norm as well, copied from above; beta_2 is due."""
+    d_model = x.shape[-1]
+    y = F.layer_norm(
+        x + _attention_of(x, params, n_heads, mask), (d_model,), params["gamma_1"], params["beta_1"]
     )
-    W_1, b_1, W_2, b_2 = (params[name] for name in ("W_1", "b_1", "W_2", "b_2"))
-    return _layer_norm(x + _feed_forward(x, W_1, b_1, W_2, b_2, _gelu), params["gamma_2"], params["beta_2"])
+    hidden = _gelu(y @ params["W_1"] + params["b_1"])
+    z = F.layer_norm(
+        y + hidden @ params["W_2"] + params["b_2"], (d_model,), params["gamma_2"], params["beta_1"]
+    )
+    return z
 
 
-def post_norm_block__wrong_thirteenth_mask_true_means_hidden(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Reads the mask as PyTorch's block does, True = hidden, and turns it round; here True = may attend."""
-    p = params
-    allowed = None if mask is None else torch.logical_not(mask)
-    attended = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, allowed)
-    middle = _layer_norm(attended + x, p["gamma_1"], p["beta_1"])
-    fed = _feed_forward(middle, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _layer_norm(fed + middle, p["gamma_2"], p["beta_2"])
+def post_norm_block__wrong_fourteenth_queries_and_keys_exchanged(x, params, n_heads, mask=None):
+    """Hands W_K and W_Q over in exchanged places; W_Q comes first in the signature."""
+    names = ("W_K", "W_Q", "W_V", "W_O", "b_O")
+    attention = _multi_head_attention(x, *(params[name] for name in names), n_heads, mask)
+    y = _layer_norm(attention + x, params["gamma_1"], params["beta_1"])
+    names = ("W_1", "b_1", "W_2", "b_2")
+    ffn = _feed_forward(y, *(params[name] for name in names), _gelu)
+    return _layer_norm(ffn + y, params["gamma_2"], params["beta_2"])
 
 
-def post_norm_block__wrong_thirteenth_blind_query_gives_nan(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Attention by hand with -inf where hidden: a query that may attend to nothing becomes NaN; it should get 0."""
-    d_head = params["W_Q"].shape[1] // n_heads
-    batch, n, _ = x.shape
-    if mask is not None:
-        mask = mask.expand(batch, n_heads, n, n)
-    parts = []
-    for h in range(n_heads):
-        cut = slice(h * d_head, (h + 1) * d_head)
-        q, k, v = (x @ params[name][:, cut] for name in ("W_Q", "W_K", "W_V"))
-        score = q @ k.mT / d_head**0.5
-        if mask is not None:
-            score = torch.where(mask[:, h], score, -math.inf)
-        parts.append(score.softmax(-1) @ v)
-    y = x + torch.cat(parts, -1) @ params["W_O"] + params["b_O"]
-    y = _layer_norm(y, params["gamma_1"], params["beta_1"])
-    y = y + _gelu(y @ params["W_1"] + params["b_1"]) @ params["W_2"] + params["b_2"]
-    return _layer_norm(y, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__wrong_thirteenth_adds_into_x(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The result is right, but the first sum is written into x itself; the input is to stay as it is."""
+def post_norm_block__wrong_fourteenth_relu_as_in_2017(x, params, n_heads, mask=None):
+    """Reads "as in 2017" for the FFN as well and takes ReLU; the text asks for the exact GELU."""
     get = params.__getitem__
-    x += _multi_head_attention(x, *map(get, ("W_Q", "W_K", "W_V", "W_O", "b_O")), n_heads, mask)
-    x = _layer_norm(x, get("gamma_1"), get("beta_1"))
-    x = x + _feed_forward(x, *map(get, ("W_1", "b_1", "W_2", "b_2")), _gelu)
-    return _layer_norm(x, get("gamma_2"), get("beta_2"))
+    att = _multi_head_attention(x, *map(get, ["W_Q", "W_K", "W_V", "W_O", "b_O"]), n_heads, mask=mask)
+    y = _layer_norm(x + att, get("gamma_1"), get("beta_1"))
+    questions = torch.relu(y @ get("W_1") + get("b_1"))
+    return _layer_norm(y + questions @ get("W_2") + get("b_2"), get("gamma_2"), get("beta_2"))
 
 
-def post_norm_block__right_thirteenth_by_head_and_sequence(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Goes sequence by sequence, head by head, query by query, and softmaxes only over the keys that may be seen."""
-    batch, n, _ = x.shape
+def post_norm_block__wrong_fourteenth_scale_from_d_model(x, params, n_heads, mask=None):
+    """Divides the scores by the root of d_model // n_heads; wrong where h*d_head is not d_model, d_head is due."""
+    B, n, d_model = x.shape
+    size = d_model // n_heads
+
+    def heads(name):
+        return (x @ params[name]).unflatten(-1, (n_heads, -1)).permute(0, 2, 1, 3)
+
+    scores = heads("W_Q") @ heads("W_K").mT / size**0.5
     if mask is None:
-        mask = torch.ones(n, n, dtype=torch.bool)
-    mask = mask.expand(batch, n_heads, n, n)
-    results = []
-    for b, tokens in enumerate(x):
-        queries, keys, values = (
-            (tokens @ params[name]).chunk(n_heads, dim=-1) for name in ("W_Q", "W_K", "W_V")
-        )
-        rows = []
-        for i in range(n):
-            heard = []
-            for h in range(n_heads):
-                seen = mask[b, h, i]
-                k, v, q = keys[h][seen], values[h][seen], queries[h][i]
-                weights = torch.softmax(k @ q / math.sqrt(len(q)), dim=0)
-                heard.append(weights @ v)  # zeros where nothing is seen
-            rows.append(torch.cat(heard) @ params["W_O"] + params["b_O"])
-        y = _layer_norm(tokens + torch.stack(rows), params["gamma_1"], params["beta_1"])
-        bent = _gelu(torch.addmm(params["b_1"], y, params["W_1"]))
-        z = y + torch.addmm(params["b_2"], bent, params["W_2"])
-        results.append(_layer_norm(z, params["gamma_2"], params["beta_2"]))
-    return torch.stack(results)
+        alpha = torch.softmax(scores, -1)
+    else:
+        mask = mask.expand(B, n_heads, n, n)
+        blind = ~mask.any(-1, keepdim=True)
+        alpha = torch.softmax(scores.masked_fill(~(mask | blind), -math.inf), -1).masked_fill(blind, 0)
+    mixed = (alpha @ heads("W_V")).permute(0, 2, 1, 3).flatten(2)
+    y = _layer_norm(x + mixed @ params["W_O"] + params["b_O"], params["gamma_1"], params["beta_1"])
+    return _layer_norm(y + _ffn_of(y, params), params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__wrong_fourteenth_adds_into_x(x, params, n_heads, mask=None):
+    """Adds attention's result into x itself with +=, so the caller's tensor changes; inputs should stay as they are."""
+    x += _attention_of(x, params, n_heads, mask)
+    x = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    x = x + _ffn_of(x, params)
+    return _layer_norm(x, params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__right_fourteenth_sum_over_heads(x, params, n_heads, mask=None):
+    """Writes attention as a sum over heads, each with its own rows of W_O, and runs both sublayers in one loop."""
+    B, n, _ = x.shape
+    allowed = torch.ones(n, n, dtype=torch.bool) if mask is None else mask
+    allowed = allowed.expand(B, n_heads, n, n)
+
+    def attention(t):
+        parts = [params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V")]
+        total = params["b_O"]
+        for h, (W_Q, W_K, W_V, W_O) in enumerate(zip(*parts, params["W_O"].chunk(n_heads, dim=0), strict=True)):
+            scores = torch.einsum("bic,bjc->bij", t @ W_Q, t @ W_K) / W_Q.shape[1] ** 0.5
+            best = scores.masked_fill(~allowed[:, h], -math.inf).amax(-1, keepdim=True)
+            best = torch.where(best.isfinite(), best, 0)
+            weights = torch.exp(scores.masked_fill(~allowed[:, h], -math.inf) - best)
+            sums = weights.sum(-1, keepdim=True)
+            weights = weights / torch.where(sums > 0, sums, 1)
+            total = total + weights @ (t @ W_V) @ W_O
+        return total
+
+    def ffn(t):
+        return torch.addmm(
+            params["b_2"], _gelu(t.flatten(0, 1) @ params["W_1"] + params["b_1"]), params["W_2"]
+        ).unflatten(0, (B, n))
+
+    for number, sublayer in (("1", attention), ("2", ffn)):
+        x = _layer_norm(x + sublayer(x), params[f"gamma_{number}"], params[f"beta_{number}"])
+    return x
 
 
 # ------- 7.6 pre_norm_block
 
 
-def pre_norm_block__wrong_thirteenth_only_queries_are_normed(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Norms the token that asks and lets keys and values come from the raw x; all three come from the normed tokens."""
+def pre_norm_block__wrong_fourteenth_bypass_carries_normed_tokens(x, params, n_heads, mask=None):
+    """Lets the bypass carry the normed tokens; it should carry x and y as they are."""
+    normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    y = normed + _attention_of(normed, params, n_heads, mask)
+    normed = _layer_norm(y, params["gamma_2"], params["beta_2"])
+    return normed + _ffn_of(normed, params)
+
+
+def pre_norm_block__wrong_fourteenth_only_queries_normed(x, params, n_heads, mask=None):
+    """Makes keys and values from x as it is, for only who asks is normed; all three should come from the normed x."""
     B, n, _ = x.shape
     asking = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    Q = (asking @ params["W_Q"]).view(B, n, n_heads, -1)
-    K = (x @ params["W_K"]).view(B, n, n_heads, -1)
-    V = (x @ params["W_V"]).view(B, n, n_heads, -1)
-    scores = torch.einsum("bqhd,bkhd->bhqk", Q, K) / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n)
-        nothing = ~mask.any(-1, keepdim=True)
-        weights = scores.masked_fill(~mask & ~nothing, -math.inf).softmax(-1) * ~nothing
-    else:
-        weights = scores.softmax(-1)
-    heads = torch.einsum("bhqk,bkhd->bqhd", weights, V).reshape(B, n, -1)
+    sources = {"W_Q": asking, "W_K": x, "W_V": x}
+    Q, K, V = [(t @ params[w]).reshape(B, n, n_heads, -1).transpose(1, 2) for w, t in sources.items()]
+    heads = _attend(Q, K, V, mask).transpose(1, 2).flatten(2)
     y = x + heads @ params["W_O"] + params["b_O"]
-    inner = _layer_norm(y, params["gamma_2"], params["beta_2"])
-    return y + _feed_forward(inner, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
+    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
-def pre_norm_block__wrong_thirteenth_bypass_carries_normed(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Norms first and goes on with that, so the bypasses carry normed tokens; they should carry them as they are."""
-    x = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    x = x + _multi_head_attention(
-        x, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads, mask
-    )
-    x = _layer_norm(x, params["gamma_2"], params["beta_2"])
-    x = x + _feed_forward(x, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
+def pre_norm_block__wrong_fourteenth_norm_before_and_after(x, params, n_heads, mask=None):
+    """Norms what goes into a sublayer and again what comes out of it; only what goes in should be normed."""
+    norm_1 = functools.partial(_layer_norm, gamma=params["gamma_1"], beta=params["beta_1"])
+    norm_2 = functools.partial(_layer_norm, gamma=params["gamma_2"], beta=params["beta_2"])
+    x = x + norm_1(_attention_of(norm_1(x), params, n_heads, mask))
+    x = x + norm_2(_ffn_of(norm_2(x), params))
     return x
 
 
-def pre_norm_block__wrong_thirteenth_parallel_sublayers(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Takes the block as x + att + ffn, with the FFN on norm 2 of x; the FFN should see norm 2 of y."""
-    att = _multi_head_attention(
-        _layer_norm(x, params["gamma_1"], params["beta_1"]),
-        *(params[name] for name in "W_Q W_K W_V W_O b_O".split()),
-        n_heads,
-        mask,
-    )
-    ffn = _feed_forward(
-        _layer_norm(x, params["gamma_2"], params["beta_2"]),
-        *(params[name] for name in "W_1 b_1 W_2 b_2".split()),
-        _gelu,
-    )
-    return x + att + ffn
-
-
-def pre_norm_block__wrong_thirteenth_last_sum_starts_at_x(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Adds x instead of y at the end, so what attention brought is not in the sum; y + ffn is due."""
+def pre_norm_block__wrong_fourteenth_last_sum_adds_x(x, params, n_heads, mask=None):
+    """Adds x instead of y in the last line, so attention's own addition is lost; y + ffn(...) is due."""
     p = params
-    normed = _layer_norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _multi_head_attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    normed = _layer_norm(y, p["gamma_2"], p["beta_2"])
-    z = x + _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    a = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    y = x + _multi_head_attention(a, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    f = _layer_norm(y, p["gamma_2"], p["beta_2"])
+    z = x + _feed_forward(f, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
     return z
 
 
-def pre_norm_block__wrong_thirteenth_mask_not_handed_on(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Forgets to hand the mask to the attention, so every token sees all; the mask should reach it."""
-
-    def attention(t):
-        return _multi_head_attention(
-            t, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads
-        )
-
-    def ffn(t):
-        return _feed_forward(t, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
-
-    y = x + attention(_layer_norm(x, params["gamma_1"], params["beta_1"]))
-    return y + ffn(_layer_norm(y, params["gamma_2"], params["beta_2"]))
+def pre_norm_block__wrong_fourteenth_heads_split_without_transpose(x, params, n_heads, mask=None):
+    """Reshapes straight to (B, h, n, d_head), which mixes tokens and heads; a transpose is due."""
+    B, n, _ = x.shape
+    a = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    d_head = params["W_Q"].shape[1] // n_heads
+    Q = (a @ params["W_Q"]).reshape(B, n_heads, n, d_head)
+    K = (a @ params["W_K"]).reshape(B, n_heads, n, d_head)
+    V = (a @ params["W_V"]).reshape(B, n_heads, n, d_head)
+    heads = _attend(Q, K, V, mask).reshape(B, n, n_heads * d_head)
+    x = x + heads @ params["W_O"] + params["b_O"]
+    return x + _ffn_of(_layer_norm(x, params["gamma_2"], params["beta_2"]), params)
 
 
-def pre_norm_block__wrong_thirteenth_tanh_gelu_of_gpt2(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Reads "as in GPT-2" as holding for the activation too and takes the tanh form; the exact GELU is asked for."""
-
-    def gpt2_gelu(t):
-        return 0.5 * t * (1 + torch.tanh((2 / math.pi) ** 0.5 * (t + 0.044715 * t * t * t)))
-
-    attention_keys = ["W_Q", "W_K", "W_V", "W_O", "b_O"]
-    stream = x
-    stream = stream + _multi_head_attention(
-        _layer_norm(stream, params["gamma_1"], params["beta_1"]),
-        *[params[k] for k in attention_keys],
-        n_heads=n_heads,
-        mask=mask,
-    )
-    h = _layer_norm(stream, params["gamma_2"], params["beta_2"]) @ params["W_1"] + params["b_1"]
-    return stream + gpt2_gelu(h) @ params["W_2"] + params["b_2"]
+def pre_norm_block__wrong_fourteenth_mask_read_as_forbidden(x, params, n_heads, mask=None):
+    """Turns the mask round, reading True as hidden, as PyTorch's block does; True means that it may attend."""
+    visible = None if mask is None else torch.logical_not(mask)
+    first_norm = F.layer_norm(x, x.shape[-1:], params["gamma_1"], params["beta_1"])
+    stream = x + _attention_of(first_norm, params, n_heads, visible)
+    second_norm = F.layer_norm(stream, x.shape[-1:], params["gamma_2"], params["beta_2"])
+    return stream + _ffn_of(second_norm, params)
 
 
-def pre_norm_block__wrong_thirteenth_root_of_model_share(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Scales the scores by the root of d_model / n_heads, wrong where h*d_head is not d_model; d_head is due."""
+def pre_norm_block__wrong_fourteenth_blind_query_gets_mean(x, params, n_heads, mask=None):
+    """Hides scores by -1e9, so a query that sees nothing gets the mean of all values; it should get 0."""
     B, n, d_model = x.shape
-    scale = 1 / math.sqrt(d_model / n_heads)
     normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    q, k, v = (
-        (normed @ params[w]).reshape(B, n, n_heads, -1).permute(0, 2, 1, 3) for w in ("W_Q", "W_K", "W_V")
-    )
-    scores = q @ k.mT * scale
+    q = torch.einsum("bid,dhc->bhic", normed, params["W_Q"].reshape(d_model, n_heads, -1))
+    k = torch.einsum("bid,dhc->bhic", normed, params["W_K"].reshape(d_model, n_heads, -1))
+    v = torch.einsum("bid,dhc->bhic", normed, params["W_V"].reshape(d_model, n_heads, -1))
+    scores = torch.einsum("bhic,bhjc->bhij", q, k) / q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = torch.where(mask, scores, -1e9)
+    heads = torch.einsum("bhij,bhjc->bihc", scores.softmax(-1), v)
+    y = x + heads.reshape(B, n, -1) @ params["W_O"] + params["b_O"]
+    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
+
+
+def pre_norm_block__wrong_fourteenth_calls_pytorchs_attention(x, params, n_heads, mask=None):
+    """Calls F.scaled_dot_product_attention itself, which is not allowed in any answer; the given function is."""
+    B, n, _ = x.shape
+    a = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    q, k, v = [(a @ params[w]).view(B, n, n_heads, -1).transpose(1, 2) for w in ("W_Q", "W_K", "W_V")]
     if mask is None:
-        weights = scores.softmax(dim=-1)
+        heads = F.scaled_dot_product_attention(q, k, v)
     else:
-        mask = mask.expand_as(scores)
-        sees = mask.any(dim=-1, keepdim=True)
-        weights = scores.masked_fill(~mask & sees, -math.inf).softmax(dim=-1) * sees
-    joined = (weights @ v).permute(0, 2, 1, 3).reshape(B, n, -1)
-    y = x + (joined @ params["W_O"] + params["b_O"])
-    normed = _layer_norm(y, params["gamma_2"], params["beta_2"])
-    return y + (_gelu(normed @ params["W_1"] + params["b_1"]) @ params["W_2"] + params["b_2"])
+        full = mask.expand(B, n_heads, n, n)
+        sees = full.any(-1, keepdim=True)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=full | ~sees) * sees
+    y = x + heads.transpose(1, 2).reshape(B, n, -1) @ params["W_O"] + params["b_O"]
+    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
 
 
-def pre_norm_block__wrong_thirteenth_calls_torchs_attention(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Right numbers, but the answer calls scaled_dot_product_attention itself, which is not allowed in any answer."""
-    batch, n, _ = x.shape
-    t = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    q = (t @ params["W_Q"]).reshape(batch, n, n_heads, -1).transpose(1, 2)
-    k = (t @ params["W_K"]).reshape(batch, n, n_heads, -1).transpose(1, 2)
-    v = (t @ params["W_V"]).reshape(batch, n, n_heads, -1).transpose(1, 2)
-    if mask is None:
-        out = F.scaled_dot_product_attention(q, k, v)
-    else:
-        mask = mask.expand(batch, n_heads, n, n)
-        some = mask.any(-1, keepdim=True)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask | ~some) * some
-    y = x + out.transpose(1, 2).reshape(batch, n, -1) @ params["W_O"] + params["b_O"]
-    t = _layer_norm(y, params["gamma_2"], params["beta_2"])
-    return y + _feed_forward(t, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
-
-
-def pre_norm_block__right_thirteenth_by_sum_over_heads(
-    x: torch.Tensor,
-    params: dict[str, torch.Tensor],
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Lets every head add its own share to the stream, with the mask as factors 0 and 1 in a softmax by hand."""
-    n, p = x.shape[1], params
-    if mask is None:
-        mask = torch.ones(n, n, dtype=torch.bool)
-    mask = mask.expand(x.shape[0], n_heads, n, n)
-    a = _layer_norm(x, p["gamma_1"], p["beta_1"])
-    d_head = p["W_O"].shape[0] // n_heads
-    stream = x + p["b_O"]
-    for h in range(n_heads):
-        mine = slice(h * d_head, h * d_head + d_head)
-        key_map = p["W_Q"][:, mine] @ p["W_K"][:, mine].T / math.sqrt(d_head)
-        scores = torch.einsum("bic,ce,bje->bij", a, key_map, a)
-        open_ = mask[:, h]
-        top = torch.where(open_, scores, -math.inf).amax(-1, keepdim=True)
-        top = torch.where(open_.any(-1, keepdim=True), top, 0)
-        e = torch.exp(torch.where(open_, scores - top, -math.inf))
-        total = e.sum(-1, keepdim=True)
-        weights = e / torch.where(total > 0, total, 1)
-        stream = stream + weights @ (a @ (p["W_V"][:, mine] @ p["W_O"][mine]))
-    c = _layer_norm(stream, p["gamma_2"], p["beta_2"])
-    return stream + p["b_2"] + _gelu(c @ p["W_1"] + p["b_1"]) @ p["W_2"]
+def pre_norm_block__right_fourteenth_by_pytorchs_small_parts(x, params, n_heads, mask=None):
+    """Takes F.layer_norm, F.gelu and F.linear, which are allowed here, and collects both updates before adding."""
+    width = x.shape[-1:]
+    updates = [x]
+    normed = F.layer_norm(x, width, params["gamma_1"], params["beta_1"])
+    updates.append(_attention_of(normed, params, n_heads, mask))
+    normed = F.layer_norm(torch.stack(updates).sum(0), width, params["gamma_2"], params["beta_2"])
+    hidden = F.gelu(F.linear(normed, params["W_1"].T, params["b_1"]))
+    updates.append(F.linear(hidden, params["W_2"].T, params["b_2"]))
+    return torch.stack(updates).sum(0)
 
 
 # ------- 7.7 transformer_logits
 
 
-def transformer_logits__wrong_thirteenth_token_hidden_from_itself(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Believes that causal means the past alone and leaves the diagonal out; a token sees itself and its past."""
+def transformer_logits__wrong_fourteenth_positions_counted_from_end(tokens, params, n_heads):
+    """Gives the last token the last row of W_pos, as if the text filled the window's end; row i belongs to place i."""
     n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    past_only = torch.ones(n, n, dtype=torch.bool).tril(diagonal=-1)
+    x = params["W_E"][tokens] + params["W_pos"][-n:]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, past_only)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
-    return x @ params["W_U"]
-
-
-def transformer_logits__wrong_thirteenth_tied_embeddings(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Unembeds with the transpose of W_E, as GPT-2 does; this model has a W_U of its own."""
-    embed, positions = params["W_E"], params["W_pos"]
-    length = tokens.size(1)
-    causal = torch.tril(torch.ones((length, length), dtype=torch.bool))
-    stream = F.embedding(tokens, embed) + positions[torch.arange(length)]
-    for layer in params["blocks"]:
-        stream = _pre_norm_block(stream, layer, n_heads, mask=causal)
-    final = _layer_norm(stream, params["gamma_f"], params["beta_f"])
-    return torch.einsum("bnd,vd->bnv", final, embed)
-
-
-def transformer_logits__wrong_thirteenth_mask_in_first_block_only(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Thinks that the first block's mask has settled what is past and gives the others none; every block needs it."""
-    n = tokens.shape[-1]
-    mask = torch.arange(n)[:, None] >= torch.arange(n)[None, :]
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    for number, block in enumerate(params["blocks"]):
-        x = _pre_norm_block(x, block, n_heads, mask if number == 0 else None)
+        x = _pre_norm_block(x, block, n_heads, causal)
     return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_thirteenth_last_rows_of_positions(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Takes the last n rows of W_pos; the first n are due, which differs where n < n_ctx."""
-    B, n = tokens.shape
-    token_part = torch.stack([params["W_E"][row] for row in tokens])
-    x = token_part + params["W_pos"][-n:]
-    causal = torch.ones(n, n).tril().bool()
+def transformer_logits__wrong_fourteenth_final_norm_after_each_block(tokens, params, n_heads):
+    """Norms the stream with gamma_f, beta_f after each block; the final norm should come once, after the last."""
+    n = tokens.size(1)
+    past = torch.tril(torch.ones((n, n), dtype=torch.bool))
+    stream = F.embedding(tokens, params["W_E"]) + params["W_pos"][:n]
+    if not params["blocks"]:
+        stream = _layer_norm(stream, params["gamma_f"], params["beta_f"])
     for p in params["blocks"]:
-        x = _pre_norm_block(x, p, n_heads, causal)
-    logits = _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
-    assert logits.shape[:2] == (B, n)
-    return logits
+        stream = _pre_norm_block(stream, p, n_heads, past)
+        stream = _layer_norm(stream, params["gamma_f"], params["beta_f"])
+    return stream @ params["W_U"]
 
 
-def transformer_logits__wrong_thirteenth_first_block_every_time(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """A wrong index in the loop: the first block's weights run in every round; each block should run once."""
-    blocks = params["blocks"]
+def transformer_logits__wrong_fourteenth_unembeds_with_w_e(tokens, params, n_heads):
+    """Compares with the embeddings, W_E transposed, for the scores; this model has a W_U of its own."""
+    B, n = tokens.shape
+    positions = torch.arange(n)
+    x = params["W_E"][tokens] + params["W_pos"][positions]
+    mask = positions[:, None] >= positions[None, :]
+    for p in params["blocks"]:
+        x = _pre_norm_block(x, p, n_heads, mask)
+    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+    return torch.einsum("bnd,vd->bnv", x, params["W_E"])
+
+
+def transformer_logits__wrong_fourteenth_diagonal_left_out(tokens, params, n_heads):
+    """Makes the triangle with diagonal=-1, so no token sees itself; the diagonal should be True."""
+    n = tokens.shape[-1]
+    see = torch.ones(n, n).tril(diagonal=-1).bool()
+    x = params["W_E"].index_select(0, tokens.flatten()).unflatten(0, tokens.shape)
+    x = x + params["W_pos"].narrow(0, 0, n)
+    x = functools.reduce(lambda t, p: _pre_norm_block(t, p, n_heads, see), params["blocks"], x)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__wrong_fourteenth_each_block_gets_embeddings(tokens, params, n_heads):
+    """Hands the embeddings to each block, so only the last one counts; each should get what the one before returns."""
     n = tokens.shape[1]
-    hidden = params["W_E"].index_select(0, tokens.flatten()).reshape(*tokens.shape, -1)
-    hidden = hidden + params["W_pos"][:n]
-    allowed = ~torch.triu(torch.ones(n, n, dtype=torch.bool), diagonal=1)
-    for i in range(len(blocks)):
-        hidden = _pre_norm_block(hidden, blocks[0], n_heads, allowed)
-    hidden = _layer_norm(hidden, params["gamma_f"], params["beta_f"])
-    return hidden.matmul(params["W_U"])
+    embedded = params["W_E"][tokens] + params["W_pos"][:n]
+    mask = torch.tril(torch.ones(n, n, dtype=torch.bool))
+    out = embedded
+    for block in params["blocks"]:
+        out = _pre_norm_block(embedded, block, n_heads, mask)
+    final = _layer_norm(out, params["gamma_f"], params["beta_f"])
+    return final @ params["W_U"]
 
 
-def transformer_logits__wrong_thirteenth_log_probabilities(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Reads scores as log probabilities and closes with a log-softmax; the plain logits are asked for."""
+def transformer_logits__wrong_fourteenth_returns_log_probabilities(tokens, params, n_heads):
+    """Reads scores as log-probabilities and ends with log_softmax; the plain logits are asked for."""
     n = tokens.shape[1]
-    causal = torch.ones(n, n, dtype=torch.bool).tril()
     x = params["W_E"][tokens]
     x = x + params["W_pos"][:n].unsqueeze(0)
-    for block_params in params["blocks"]:
-        x = _pre_norm_block(x, block_params, n_heads, causal)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+    lower = ~torch.ones(n, n, dtype=torch.bool).triu(1)
+    for i in range(len(params["blocks"])):
+        x = _pre_norm_block(x, params["blocks"][i], n_heads, lower)
+    x = F.layer_norm(x, x.shape[-1:], params["gamma_f"], params["beta_f"])
     scores = x @ params["W_U"]
-    return scores - torch.logsumexp(scores, dim=-1, keepdim=True)
+    return torch.log_softmax(scores, dim=-1)
 
 
-def transformer_logits__wrong_thirteenth_no_blocks_no_final_norm(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Puts the final norm behind the last block inside the loop, so it is missing where the list of blocks is empty."""
-    n = tokens.shape[1]
-    see = torch.ones(n, n, dtype=torch.bool).tril()
-    x = params["W_E"][tokens] + params["W_pos"][:n]
-    last = len(params["blocks"]) - 1
-    for k, block in enumerate(params["blocks"]):
-        x = _pre_norm_block(x, block, n_heads, see)
-        if k == last:
-            x = _layer_norm(x, params["gamma_f"], params["beta_f"])
-    return x @ params["W_U"]
-
-
-def transformer_logits__wrong_thirteenth_empties_list_of_blocks(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Right logits, but it takes the blocks out of the list with pop, so params has none left; params is to stay."""
-    n = tokens.shape[1]
+def transformer_logits__wrong_fourteenth_d_head_of_first_block(tokens, params, n_heads):
+    """Reads d_head off the first block for all; it fails with no blocks, or with blocks of different widths."""
+    B, n = tokens.shape
+    d_head = params["blocks"][0]["W_Q"].shape[1] // n_heads
     mask = torch.ones(n, n, dtype=torch.bool).tril()
     x = params["W_E"][tokens] + params["W_pos"][:n]
-    todo = params["blocks"]
-    while todo:
-        block = todo.pop(0)
-        x = _pre_norm_block(x, block, n_heads, mask)
+    for p in params["blocks"]:
+        a = _layer_norm(x, p["gamma_1"], p["beta_1"])
+        q, k, v = ((a @ p[w]).view(B, n, n_heads, d_head).transpose(1, 2) for w in ("W_Q", "W_K", "W_V"))
+        heads = _attend(q, k, v, mask).transpose(1, 2).reshape(B, n, n_heads * d_head)
+        x = x + heads @ p["W_O"] + p["b_O"]
+        x = x + _ffn_of(_layer_norm(x, p["gamma_2"], p["beta_2"]), p)
     return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__right_thirteenth_by_one_hot_and_reduce(
-    tokens: torch.Tensor, params: dict, n_heads: int
-) -> torch.Tensor:
-    """Embeds by a product with one-hot rows, folds the blocks over the stream, and compares positions for the mask."""
-    W_E, W_pos = params["W_E"], params["W_pos"]
-    n, vocab = tokens.shape[1], W_E.shape[0]
-    which = F.one_hot(tokens, vocab).to(W_E.dtype)
-    where = torch.eye(n, W_pos.shape[0], dtype=W_pos.dtype)
-    place = torch.arange(n)
-    no_future = place.view(n, 1).ge(place.view(1, n))
+def transformer_logits__wrong_fourteenth_uses_up_the_blocks(tokens, params, n_heads):
+    """Pops the blocks off the list as it goes, so params has none left; params should stay as it was."""
+    length = tokens.shape[1]
+    may_attend = torch.ones(length, length, dtype=torch.bool).tril()
+    x = params["W_E"][tokens] + params["W_pos"][:length]
+    todo = params["blocks"]
+    while todo:
+        x = _pre_norm_block(x, todo.pop(0), n_heads, may_attend)
+    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+    return x @ params["W_U"]
 
-    def through(stream, block):
-        return _pre_norm_block(stream, block, n_heads, no_future)
 
-    end = functools.reduce(through, params["blocks"], which @ W_E + where @ W_pos)
-    return _layer_norm(end, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+def transformer_logits__right_fourteenth_by_every_prefix(tokens, params, n_heads):
+    """Makes no mask: each block works on every prefix by itself and keeps its last place, which has no future."""
+    vocab, dtype = params["W_E"].shape[0], params["W_E"].dtype
+    n = tokens.shape[1]
+    one_hot = F.one_hot(tokens, vocab).to(dtype)
+    stream = one_hot @ params["W_E"] + params["W_pos"][:n]
+    for block in params["blocks"]:
+        places = [_pre_norm_block(stream[:, : i + 1], block, n_heads)[:, i] for i in range(n)]
+        stream = torch.stack(places, dim=1)
+    return _layer_norm(stream, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
 # ------- 7.8 bits_per_token
 
 
-def bits_per_token__wrong_thirteenth_mean_of_sequence_means(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Takes each sequence's mean and then the mean of those; every token should count as much as any other."""
+def bits_per_token__wrong_fourteenth_mean_of_the_texts_means(logits, targets, mask):
+    """Takes the mean of each text and then the mean of these; each token that counts should weigh alike."""
     means = []
     for scores, ids, counts in zip(logits, targets, mask, strict=True):
         if counts.any():
-            logp = torch.log_softmax(scores[counts], dim=-1)
-            costs = -logp[torch.arange(len(logp)), ids[counts]] / math.log(2)
-            means.append(costs.mean())
-    return torch.stack(means).mean() if means else logits[mask].sum()
+            log_p = torch.log_softmax(scores[counts], dim=-1)
+            picked = log_p.gather(1, ids[counts].unsqueeze(1))
+            means.append(-picked.mean() / math.log(2))
+    if not means:
+        return logits[mask].sum()
+    return torch.stack(means).mean()
 
 
-def bits_per_token__wrong_thirteenth_entropy_of_prediction(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Measures how unsure the model was, the entropy of its probabilities; due is what the tokens that came cost."""
-    counted = logits[mask]
-    logp = torch.log_softmax(counted, dim=-1)
-    p = logp.exp()
-    finite = logp.masked_fill(torch.isinf(logp), 0)
-    entropy = -(p * finite).sum(-1) / math.log(2)
-    return entropy.sum() / max(len(counted), 1)
+def bits_per_token__wrong_fourteenth_charges_absent_tokens_too(logits, targets, mask):
+    """Adds -log2(1 - p) for each token that did not come; only the token that came should cost something."""
+    scores, ids = logits[mask], targets[mask]
+    p = torch.softmax(scores, -1)
+    came = F.one_hot(ids, logits.shape[-1]).bool() if len(ids) else torch.zeros_like(p, dtype=torch.bool)
+    cost = torch.where(came, -torch.log_softmax(scores, -1), -torch.log1p(-torch.where(came, 0, p)))
+    return cost.sum() / math.log(2) / max(1, len(ids))
 
 
-def bits_per_token__wrong_thirteenth_log_of_mean_probability(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Averages the probabilities and takes one logarithm of the mean; due is the mean of the logarithms."""
-    picked, wanted = logits[mask], targets[mask]
-    if len(picked) == 0:
-        return picked.sum()
-    log_p = picked.log_softmax(-1).gather(-1, wanted[:, None]).squeeze(-1)
-    log_mean = torch.logsumexp(log_p, 0) - math.log(len(log_p))
-    return -log_mean / math.log(2)
+def bits_per_token__wrong_fourteenth_softmax_to_base_two(logits, targets, mask):
+    """Takes powers of 2 for the softmax, as the cost is in bits; softmax has base e, the logarithm base 2."""
+    z, t = logits[mask], targets[mask]
+    top = z.max(-1, keepdim=True).values if len(t) else z[:, :1]
+    log_total = torch.log2(torch.exp2(z - top).sum(-1)) + top[:, 0]
+    chosen = z[torch.arange(len(t)), t]
+    return (log_total - chosen).sum() / max(len(t), 1)
 
 
-def bits_per_token__wrong_thirteenth_times_ln_two(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Turns nats into bits the wrong way round, times ln 2; due is to divide by it."""
-    rows = logits[mask]
-    right = rows.gather(1, targets[mask].unsqueeze(1)).squeeze(1)
-    nats = torch.logsumexp(rows, dim=1) - right
-    bits = nats * math.log(2)
-    return bits.sum() / bits.numel() if bits.numel() else bits.sum()
+def bits_per_token__wrong_fourteenth_maximum_not_put_back(logits, targets, mask):
+    """Shifts by the largest logit in the sum only and forgets it at the target; both should be shifted alike."""
+    kept = logits[mask]
+    wanted = targets[mask][:, None]
+    if kept.shape[0] == 0:
+        return kept.sum()
+    largest = kept.amax(dim=-1, keepdim=True)
+    log_sum = (kept - largest).exp().sum(dim=-1, keepdim=True).log()
+    nats = log_sum - kept.gather(-1, wanted)
+    return nats.mean() / math.log(2)
 
 
-def bits_per_token__wrong_thirteenth_divides_by_all_places(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Sums the costs of those that count and divides by all places of the batch, filler too; due is the mask's sum."""
-    clean_logits = torch.where(mask.unsqueeze(-1), logits, 0)
-    clean_targets = torch.where(mask, targets, 0)
-    surprise = -torch.log_softmax(clean_logits, -1) / math.log(2)
-    surprise = torch.take_along_dim(surprise, clean_targets.unsqueeze(-1), -1).squeeze(-1)
-    surprise = torch.where(mask, surprise, 0)
-    return surprise.mean()
-
-
-def bits_per_token__wrong_thirteenth_counts_by_minus_hundred(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Takes for filler what has the target -100, as PyTorch does; the mask says it, and targets may be anything."""
-    vocab = logits.shape[-1]
-    counts = targets != -100
-    scores = logits[counts]
-    ids = targets[counts].clamp(0, vocab - 1)
-    log2_p = torch.log_softmax(scores, dim=-1) / math.log(2)
-    cost = -log2_p.gather(-1, ids.unsqueeze(-1)).sum()
-    return cost / counts.sum().clamp(min=1)
-
-
-def bits_per_token__wrong_thirteenth_filler_hidden_too_late(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Throws filler out after the log-softmax: with NaN or only -inf there its gradient is NaN; it should be 0."""
+def bits_per_token__wrong_fourteenth_divides_by_all_places(logits, targets, mask):
+    """Divides the sum of the costs by B*n, filler included; the number of tokens that count is due."""
+    clean = logits.masked_fill(~mask[..., None], 0.0)
     ids = targets.masked_fill(~mask, 0)
-    log_p = torch.log_softmax(logits, dim=-1)
-    chosen = log_p.gather(-1, ids[..., None])[..., 0]
-    costs = torch.where(mask, -chosen / math.log(2), torch.zeros_like(chosen))
-    return costs.sum() / mask.sum().clamp(min=1)
+    nats = -clean.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
+    total = (nats * mask).sum() / math.log(2)
+    return total / mask.numel()
 
 
-def bits_per_token__wrong_thirteenth_calls_cross_entropy(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Right numbers, but F.cross_entropy does the whole exercise, which is not allowed."""
-    n_counted = int(mask.sum())
-    nats = F.cross_entropy(logits[mask], targets[mask], reduction="sum")
-    return nats / max(n_counted, 1) / math.log(2)
+def bits_per_token__wrong_fourteenth_shifts_targets_by_one(logits, targets, mask):
+    """Takes place i to score the target at i + 1 and shifts; the targets are shifted already, place i scores i."""
+    before, after, counts = logits[:, :-1], targets[:, 1:], mask[:, 1:]
+    z = before[counts]
+    t = after[counts]
+    costs = torch.logsumexp(z, dim=1) - z.gather(1, t.view(-1, 1)).view(-1)
+    return costs.sum() / math.log(2) / max(1, t.numel())
 
 
-def bits_per_token__right_thirteenth_by_leads_over_target(
-    logits: torch.Tensor, targets: torch.Tensor, mask: torch.Tensor
-) -> torch.Tensor:
-    """Picks what counts first; a token costs the log of the sum of e to each logit's lead over its own."""
-    rows, columns = torch.nonzero(mask, as_tuple=True)
-    scores = logits[rows, columns]
-    own = logits[rows, columns, targets[rows, columns]]
-    nats = torch.logsumexp(scores - own.unsqueeze(-1), dim=-1)
-    return (nats / math.log(2)).sum() / max(len(rows), 1)
+def bits_per_token__wrong_fourteenth_gradient_of_wild_filler(logits, targets, mask):
+    """Drops filler by where after the softmax: the value is right, but NaN in filler gives gradients of NaN, not 0."""
+    safe_targets = torch.where(mask, targets, 0)
+    log_p = F.log_softmax(logits, dim=-1)
+    log_p = torch.gather(log_p, 2, safe_targets.unsqueeze(2)).squeeze(2)
+    cost = torch.where(mask, -log_p / math.log(2), 0.0)
+    return cost.sum() / mask.sum().clamp(min=1)
+
+
+def bits_per_token__wrong_fourteenth_overwrites_filler_targets(logits, targets, mask):
+    """Writes 0 over the filler in the caller's own targets; a copy should be changed, inputs stay as they are."""
+    targets[~mask] = 0
+    scores = torch.where(mask.unsqueeze(-1), logits, 0.0)
+    log2_p = scores.log_softmax(dim=-1) / math.log(2)
+    surprise = -log2_p.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
+    return (surprise * mask).sum() / max(1, int(mask.sum()))
+
+
+def bits_per_token__right_fourteenth_by_odds_against_target(logits, targets, mask):
+    """Adds up the odds of all other tokens against the target, one after the other, in logs; 1 + their sum is 1/p."""
+    z, t = logits[mask], targets[mask]
+    leads = z - z.gather(1, t[:, None])
+    cost = torch.zeros_like(leads[:, 0])  # the target's own odds, 1
+    for c, lead in enumerate(leads.unbind(1)):
+        cost = torch.logaddexp(cost, lead.masked_fill(t == c, -math.inf))
+    return cost.sum() / (math.log(2) * max(1, len(t)))
 
 
 # ------- 7.9 adamw_step
 
 
-def adamw_step__wrong_thirteenth_decay_in_the_gradient(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Adds weight_decay * w to the gradient, which is Adam with an L2 penalty; the decay should stand outside."""
+def adamw_step__wrong_fourteenth_decay_joins_the_gradient(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Adds weight_decay * w to the gradient, Adam with an L2 penalty; the decay should stand outside the averages."""
     g = grad + weight_decay * w
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
@@ -1082,469 +816,315 @@ def adamw_step__wrong_thirteenth_decay_in_the_gradient(
     return w - lr * m_hat / (v_hat.sqrt() + eps), m, v
 
 
-def adamw_step__wrong_thirteenth_hands_on_the_means(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes the corrected means for the new m and v and returns those; the uncorrected ones are to be handed on."""
-    m = (beta1 * m + (1 - beta1) * grad) / (1 - beta1**step)
-    v = (beta2 * v + (1 - beta2) * grad * grad) / (1 - beta2**step)
-    update = m / (torch.sqrt(v) + eps)
-    new_w = w - lr * update - lr * weight_decay * w
-    return new_w, m, v
+def adamw_step__wrong_fourteenth_v_of_deviations_from_m(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Takes v for a variance and averages squared deviations from m; the squares of the gradients are due."""
+    new_m = m + (1 - beta1) * (grad - m)
+    deviation = grad - new_m
+    new_v = v + (1 - beta2) * (deviation * deviation - v)
+    mean = new_m / (1 - beta1**step)
+    spread = torch.sqrt(new_v / (1 - beta2**step))
+    new_w = w - lr * weight_decay * w - lr * mean / (spread + eps)
+    return new_w, new_m, new_v
 
 
-def adamw_step__wrong_thirteenth_standard_deviation_for_rms(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes the root mean square for the standard deviation and subtracts the squared mean; due is the mean square."""
-    m_new = m * beta1 + grad * (1 - beta1)
-    v_new = v * beta2 + grad.square() * (1 - beta2)
-    mean = m_new / (1 - beta1**step)
-    mean_square = v_new / (1 - beta2**step)
-    variance = torch.clamp(mean_square - mean.square(), min=0)
-    move = mean / (variance.sqrt() + eps)
-    w_new = w - lr * (move + weight_decay * w)
-    return w_new, m_new, v_new
+def adamw_step__wrong_fourteenth_correction_of_first_step_always(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Divides m by 1 - beta1 and v by 1 - beta2 at every step; that fits step 1, then 1 - beta**step is due."""
+    share1, share2 = 1 - beta1, 1 - beta2
+    m_next = share1 * grad + beta1 * m
+    v_next = share2 * grad.square() + beta2 * v
+    direction = (m_next / share1) / (torch.sqrt(v_next / share2) + eps)
+    w_next = w - lr * (direction + weight_decay * w)
+    return w_next, m_next, v_next
 
 
-def adamw_step__wrong_thirteenth_beta1_corrects_both(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Corrects v with beta1 by a slip; v needs 1 - beta2 ** step."""
+def adamw_step__wrong_fourteenth_step_counted_from_zero(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Corrects with step + 1, as if steps counted from 0; step counts from 1 and is the exponent itself."""
+    t = step + 1
+    averages = {}
+    for name, old, new, beta in (("m", m, grad, beta1), ("v", v, grad * grad, beta2)):
+        averages[name] = beta * old + (1 - beta) * new
+        averages[name + " mean"] = averages[name] / (1 - beta**t)
+    move = averages["m mean"] / (averages["v mean"].sqrt() + eps)
+    decayed = w * (1 - lr * weight_decay)
+    return decayed - lr * move, averages["m"], averages["v"]
+
+
+def adamw_step__wrong_fourteenth_decays_the_moved_weight(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Moves first and takes the decay from the moved weight; both should start from the old w."""
     m = torch.lerp(m, grad, 1 - beta1)
     v = torch.lerp(v, grad**2, 1 - beta2)
-    correct_m = 1 / (1 - beta1**step)
-    correct_v = 1 / (1 - beta1**step)
-    decayed = w * (1 - lr * weight_decay)
-    return decayed - lr * (m * correct_m) / (torch.sqrt(v * correct_v) + eps), m, v
-
-
-def adamw_step__wrong_thirteenth_step_counted_from_zero(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Adds 1 to the step as if it counted from 0, so the corrections are those of the next step; it counts from 1."""
-    t = step + 1
-    first = beta1 * m + (1 - beta1) * grad
-    second = beta2 * v + (1 - beta2) * grad * grad
-    first_mean = first / (1 - math.pow(beta1, t))
-    second_mean = second / (1 - math.pow(beta2, t))
-    shrink = lr * weight_decay * w
-    move = lr * first_mean / (second_mean**0.5 + eps)
-    return w - shrink - move, first, second
-
-
-def adamw_step__wrong_thirteenth_decays_the_moved_weight(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Reads the order of the sentences as an order of steps and decays after the move; both start from the old w."""
-    m = m + (1 - beta1) * (grad - m)
-    v = v + (1 - beta2) * (grad.pow(2) - v)
-    direction = m.div(1 - beta1**step)
-    unit = v.div(1 - beta2**step).sqrt().add(eps)
-    w = w - lr * direction / unit
+    rms = torch.sqrt(v / (1 - beta2**step))
+    w = w - lr * (m / (1 - beta1**step)) / (rms + eps)
     w = w - lr * weight_decay * w
     return w, m, v
 
 
-def adamw_step__wrong_thirteenth_eps_beside_uncorrected_root(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Draws both corrections into the learning rate, so eps is beside the root of v; harmless only for a tiny eps."""
-    new_m = beta1 * m + (1 - beta1) * grad
-    new_v = beta2 * v + (1 - beta2) * grad**2
-    alpha = lr * math.sqrt(1 - beta2**step) / (1 - beta1**step)
-    new_w = (1 - lr * weight_decay) * w - alpha * new_m / (new_v.sqrt() + eps)
-    return new_w, new_m, new_v
+def adamw_step__wrong_fourteenth_eps_under_the_root(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Reads "root mean square plus eps" as the root of (mean square + eps); eps is added to the root."""
+    m1 = beta1 * m + (1 - beta1) * grad
+    v1 = beta2 * v + (1 - beta2) * torch.square(grad)
+    unit = (v1 / (1 - beta2**step) + eps).rsqrt()
+    step_size = lr / (1 - beta1**step)
+    return (1 - lr * weight_decay) * w - step_size * m1 * unit, m1, v1
 
 
-def adamw_step__wrong_thirteenth_averages_changed_in_place(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Right numbers, but m and v are updated in place to save memory; new tensors are to be returned."""
+def adamw_step__wrong_fourteenth_no_correction_after_1000(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Leaves the correction out after step 1000, when it has faded; with beta2 0.999 a third is still missing there."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad * grad
+    mean, mean_square = m, v
+    if step <= 1000:
+        mean = mean / (1 - beta1**step)
+        mean_square = mean_square / (1 - beta2**step)
+    update = mean / (torch.sqrt(mean_square) + eps)
+    return w - lr * update - lr * weight_decay * w, m, v
+
+
+def adamw_step__wrong_fourteenth_averages_changed_in_place(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Updates the m and v that were handed in, in place, and returns them; new tensors are promised."""
     m.mul_(beta1).add_(grad, alpha=1 - beta1)
     v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    rms = (v / (1 - beta2**step)).sqrt()
-    out = w.clone()
-    out.mul_(1 - lr * weight_decay)
-    out.addcdiv_(m / (1 - beta1**step), rms + eps, value=-lr)
-    return out, m, v
+    denominator = (v / (1 - beta2**step)).sqrt().add(eps)
+    new_w = w.mul(1 - lr * weight_decay).addcdiv(m, denominator, value=-lr / (1 - beta1**step))
+    return new_w, m, v
 
 
-def adamw_step__right_thirteenth_by_sum_of_weights(
-    w: torch.Tensor,
-    grad: torch.Tensor,
-    m: torch.Tensor,
-    v: torch.Tensor,
-    step: int,
-    lr: float,
-    beta1: float = 0.9,
-    beta2: float = 0.999,
-    eps: float = 1e-8,
-    weight_decay: float = 0.01,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Adds up how much every gradient so far counts, one by one, and divides each average by that sum."""
-    averages, means = [], []
-    for old, new, beta in ((m, grad, beta1), (v, grad * grad, beta2)):
-        average = beta * old + (1 - beta) * new
-        counted, share = 0.0, 1 - beta
-        for _ in range(step):
-            counted += share
-            share *= beta
-        averages.append(average)
-        means.append(average / counted)
-    step_of_gradient = means[0] / (means[1].sqrt() + eps)
-    change = (step_of_gradient + weight_decay * w) * lr
-    return w - change, *averages
+def adamw_step__right_fourteenth_by_both_averages_stacked(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Keeps m and v in one stack of float64, fades and corrects both at once, and casts back at the end."""
+    dtype = w.dtype
+    w, grad = w.double(), grad.double()
+    betas = torch.tensor([beta1, beta2], dtype=torch.float64).reshape(2, *[1] * w.ndim)
+    state = betas * torch.stack([m.double(), v.double()]) + (1 - betas) * torch.stack([grad, grad**2])
+    mean, mean_square = state / (1 - betas**step)
+    new_w = w - lr * (mean / (mean_square**0.5 + eps) + weight_decay * w)
+    return new_w.to(dtype), state[0].to(dtype), state[1].to(dtype)
 
 
 # ------- 7.10 sample
 
 
-def sample__wrong_thirteenth_temperature_on_probabilities(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Divides probabilities by the temperature, which cancels when they are normed; due is to divide the logits."""
-    text = list(prompt)
-    while len(text) < max_len:
-        logits = next_logits(text)
+def sample__wrong_fourteenth_keeps_share_of_best(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Keeps each id with at least 1 - top_p times the best one's chance; the smallest set that sums to top_p is due."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(tokens)
         if temperature == 0:
             new = int(logits.argmax())
         else:
-            p = torch.softmax(logits.double(), dim=-1) / temperature
-            p = p / p.sum()
-            if top_p < 1:
-                values, order = p.sort(descending=True)
-                before = values.cumsum(0) - values
-                drop = before >= top_p
-                drop[0] = False
-                p[order[drop]] = 0
-            new = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
-        text.append(new)
+            wide = logits.double()
+            odds = torch.exp((wide - wide.max()) / temperature)  # the best has 1
+            odds = torch.where(odds >= 1 - top_p, odds, 0)
+            new = int(torch.multinomial(odds.to(logits.dtype), 1, generator=generator))
+        tokens.append(new)
         if new == end:
             break
+    return tokens
+
+
+def sample__wrong_fourteenth_cuts_before_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Chooses the set of top_p from the probabilities at temperature 1; those after the temperature should decide."""
+    text = [*prompt]
+    for _ in range(max_len - len(prompt)):
+        logits = next_logits(list(text))
+        if temperature == 0:
+            choice = torch.argmax(logits).item()
+        else:
+            z = logits.double() - logits.double().max()
+            plain = torch.softmax(z, dim=0)
+            order = plain.argsort(descending=True)
+            sums = plain[order].cumsum(0)
+            size = len(order) if top_p >= 1 else 1 + int((sums[:-1] < top_p).sum())
+            may_come = torch.zeros(len(z), dtype=torch.bool)
+            may_come[order[:size]] = True
+            # the best of the set is the best of all, so its exponent is 0
+            p = torch.exp(z / temperature) * may_come
+            choice = torch.multinomial(p.to(logits.dtype), 1, generator=generator).item()
+        text.append(choice)
+        if choice == end:
+            return text
     return text
 
 
-def sample__wrong_thirteenth_cuts_ids_below_a_threshold(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Lets every id come whose own probability is 1 - top_p or more; due is the smallest set with top_p together."""
-    out = prompt.copy()
-    for _ in range(max_len - len(prompt)):
-        logits = next_logits(out)
-        best = int(torch.argmax(logits))
-        if temperature == 0:
-            out.append(best)
-        else:
-            lead = (logits - logits.max()).double() / temperature
-            p = torch.exp(lead) / torch.exp(lead).sum()
-            allowed = p >= 1 - top_p
-            allowed[best] = True
-            p = (p * allowed).to(logits.dtype)
-            out.append(torch.multinomial(p, 1, generator=generator).item())
-        if out[-1] == end:
-            return out
-    return out
+def sample__wrong_fourteenth_multiplies_by_temperature(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Multiplies the logits by the temperature, so that more heat makes bolder leads; they should be divided by it."""
 
+    def nucleus(p):
+        values, ids = torch.sort(p, descending=True)
+        if top_p >= 1:
+            return p
+        before = torch.cat([values.new_zeros(1), values.cumsum(0)[:-1]])
+        keep = before < top_p
+        keep[0] = True
+        return torch.zeros_like(p).scatter(0, ids[keep], values[keep])
 
-def sample__wrong_thirteenth_top_p_before_temperature(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Chooses the set with the model's own probabilities and then applies the temperature; the temperature is first."""
-
-    def nucleus(logits):
-        p = logits.double().softmax(0).tolist()
-        ranked = sorted(range(len(p)), key=lambda i: -p[i])
-        if top_p == 1:
-            return ranked
-        inside, total = [], 0.0
-        for i in ranked:
-            inside.append(i)
-            total += p[i]
-            if total >= top_p:
-                break
-        return inside
-
-    tokens = [*prompt]
-    ended = False
-    while not ended and len(tokens) < max_len:
-        logits = next_logits(tokens)
-        if temperature == 0:
-            choice = logits.argmax().item()
-        else:
-            keep = nucleus(logits)
-            scaled = torch.zeros(len(logits), dtype=torch.float64)
-            scaled[keep] = torch.softmax((logits[keep] - logits.max()).double() / temperature, 0)
-            choice = torch.multinomial(scaled.to(logits.dtype), 1, generator=generator).item()
-        tokens.append(choice)
-        ended = choice == end
-    return tokens
-
-
-def sample__wrong_thirteenth_last_id_of_set_missing(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Keeps ids while the sum with them is below top_p, so the one that reaches it is missing; it belongs in."""
     ids = list(prompt)
-    while len(ids) < max_len:
-        scores = next_logits(ids)
+    ended = False
+    while len(ids) < max_len and not ended:
+        logits = next_logits(ids)
         if temperature == 0:
-            ids.append(int(scores.argmax()))
+            ids.append(int(torch.argmax(logits)))
         else:
-            z = (scores.double() - scores.double().max()) / temperature
-            p = torch.softmax(z, dim=0)
-            order = torch.argsort(p, descending=True)
-            running = torch.cumsum(p[order], dim=0)
-            keep = torch.zeros_like(p, dtype=torch.bool)
-            keep[order[running < top_p]] = True
-            keep[order[0]] = True
-            if top_p >= 1:
-                keep[:] = True
-            p = torch.where(keep, p, 0).to(scores.dtype)
-            ids.append(int(torch.multinomial(p, 1, generator=generator)))
-        if ids[-1] == end:
-            break
+            lead = logits.double() - logits.max().double()
+            p = torch.softmax(lead * temperature, 0)
+            ids.append(int(torch.multinomial(nucleus(p).to(logits.dtype), 1, generator=generator)))
+        ended = ids[-1] == end
     return ids
 
 
-def sample__wrong_thirteenth_end_in_prompt_stops(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Asks in the loop's head whether the last token is the end, so a prompt that closes with it is not continued."""
-    tokens = list(prompt)
-    while tokens[-1] != end and len(tokens) < max_len:
-        logits = next_logits(list(tokens))
-        if temperature == 0:
-            tokens.append(logits.argmax().item())
-            continue
-        p = torch.softmax((logits - logits.max()).double() / temperature, -1)
-        if top_p < 1:
-            larger = logits[None, :] > logits[:, None]  # row i: which ids are likelier than i
-            likelier_mass = (larger * p).sum(-1)
-            keep = (likelier_mass < top_p) | ~larger.any(-1)
-            p = p * keep
-        tokens.append(torch.multinomial(p.to(logits.dtype), 1, generator=generator).item())
+def sample__wrong_fourteenth_last_id_of_set_missing(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Keeps ids while the sum with them is at most top_p, so one too few; the set should reach top_p."""
+    tokens = prompt.copy()
+    while len(tokens) < max_len:
+        logits = next_logits(tokens)
+        if temperature > 0:
+            scaled = (logits.double() - logits.double().max()) / temperature
+            probs = torch.softmax(scaled, dim=-1)
+            sorted_probs, order = probs.sort(descending=True)
+            inside = sorted_probs.cumsum(0) <= top_p
+            inside[0] = True
+            if top_p >= 1:
+                inside[:] = True
+            probs[order[~inside]] = 0
+            token = int(torch.multinomial(probs.to(logits.dtype), 1, generator=generator))
+        else:
+            token = int(logits.argmax())
+        tokens.append(token)
+        if token == end:
+            break
     return tokens
 
 
-def sample__wrong_thirteenth_max_len_without_prompt(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Reads max_len as the number of tokens to be generated; the prompt is counted by it."""
+def sample__wrong_fourteenth_end_of_prompt_stops(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Looks at the last token before each draw, so a prompt that closes with end stays; only a generated end stops."""
+    out = [token for token in prompt]
+    while out[-1] != end and len(out) < max_len:
+        logits = next_logits(out)
+        if temperature == 0:
+            out.append(int(logits.max(dim=0).indices))
+            continue
+        x = logits.to(torch.float64)
+        weights = ((x - x.amax()) / temperature).exp()
+        total, gathered, chosen = float(weights.sum()), 0.0, []
+        for i in sorted(range(len(weights)), key=lambda j: -float(weights[j])):
+            if chosen and top_p < 1 and gathered / total >= top_p:
+                break
+            chosen.append(i)
+            gathered += float(weights[i])
+        p = torch.zeros_like(weights)
+        p[chosen] = weights[chosen]
+        out.append(int(torch.multinomial(p.to(logits.dtype), 1, generator=generator)))
+    return out
+
+
+def sample__wrong_fourteenth_max_len_of_new_tokens(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Reads max_len as the number of tokens to write; the prompt should be counted by it."""
     written = []
-    while len(written) < max_len:
+    for _ in range(max_len):
         logits = next_logits(prompt + written)
         if temperature == 0:
-            nxt = int(torch.argmax(logits))
+            token = int(logits.argmax())
         else:
-            p = torch.exp((logits - logits.max()).double() / temperature)
-            p /= p.sum()
+            centred = logits.double() - logits.double().max()
+            p = torch.softmax(centred / temperature, 0)
             if top_p < 1:
-                mass = 0.0
-                allowed = set()
-                for i in torch.argsort(logits, descending=True).tolist():
-                    allowed.add(i)
-                    mass += float(p[i])
-                    if mass >= top_p:
-                        break
-                for i in range(len(p)):
-                    if i not in allowed:
-                        p[i] = 0
-            nxt = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
-        written.append(nxt)
-        if nxt == end:
+                ranked = p.sort(descending=True).values
+                needed = int((ranked.cumsum(0) < top_p).sum())  # so many do not suffice
+                bound = ranked[min(needed, len(ranked) - 1)]
+                p = p.masked_fill(p < bound, 0)
+            token = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
+        written += [token]
+        if token == end:
             break
     return prompt + written
 
 
-def sample__wrong_thirteenth_small_temperature_taken_for_zero(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Takes any temperature below 0.001 for 0, without a draw; above 0, however little, odds and draw are due."""
-    greedy = temperature < 1e-3
-    result = list(prompt)
-    room = max_len - len(result)
-    for _ in range(room):
-        logits = next_logits(result)
-        if greedy:
-            token = logits.argmax()
+def sample__wrong_fourteenth_tiny_temperature_overflows(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Divides the logits as they come: at 1e-300 they are infinite and softmax gives NaN; the likeliest id is due."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(tokens)
+        if temperature == 0:
+            next_id = logits.argmax().item()
         else:
-            p = (logits.double() / temperature).softmax(dim=-1)
+            p = torch.softmax(logits / temperature, dim=-1)
             if top_p < 1:
-                ordered, index = torch.sort(p, descending=True)
-                size = int((ordered.cumsum(0) < top_p).sum()) + 1
-                cut = torch.zeros_like(p)
-                cut[index[:size]] = ordered[:size]
-                p = cut
-            token = torch.multinomial(p.to(logits.dtype), 1, generator=generator)
-        result.append(int(token))
+                ranked, ids = p.sort(descending=True)
+                outside = ranked.cumsum(0) - ranked >= top_p
+                outside[0] = False
+                p = p.index_fill(0, ids[outside], 0.0)
+            next_id = torch.multinomial(p, 1, generator=generator).item()
+        tokens.append(next_id)
+        if next_id == end:
+            break
+    return tokens
+
+
+def sample__wrong_fourteenth_draws_at_temperature_zero(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Draws from a one-hot p at temperature 0, which moves the generator on; 0 should take no draw."""
+
+    def weights(logits):
+        wide = logits.double()
+        if temperature == 0:
+            return F.one_hot(wide.argmax(), len(wide)).to(logits.dtype)
+        p = torch.softmax((wide - wide.max()) / temperature, dim=0)
+        if top_p >= 1:
+            return p.to(logits.dtype)
+        order = torch.argsort(p, descending=True)
+        enough = 1 + int((torch.cumsum(p[order], 0)[:-1] < top_p).sum())
+        kept = torch.zeros_like(p)
+        kept[order[:enough]] = p[order[:enough]]
+        return kept.to(logits.dtype)
+
+    result = list(prompt)
+    for _ in range(len(prompt), max_len):
+        result.append(int(torch.multinomial(weights(next_logits(result)), 1, generator=generator)))
         if result[-1] == end:
             break
     return result
 
 
-def sample__wrong_thirteenth_draws_at_temperature_zero(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Right tokens, but at temperature 0 it draws from a one-hot p, which moves the generator on; no draw is due."""
+def sample__right_fourteenth_by_weight_of_likelier_ids(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Sorts nothing: an id may come if all ids likelier than it have less than top_p together, or if there is none."""
 
-    def distribution(logits):
+    def choose(logits):
         if temperature == 0:
-            return F.one_hot(logits.argmax(), len(logits)).to(logits.dtype)
-        p = torch.softmax((logits - logits.max()).double() / temperature, 0)
-        order = logits.argsort(descending=True)
-        sums = p[order].cumsum(0)
-        count = 1 + int((sums[:-1] < top_p).sum()) if top_p < 1 else len(p)
-        return p.index_fill(0, order[count:], 0).to(logits.dtype)
+            return int(logits.argmax())
+        wide = logits.double()
+        p = ((wide - wide.max()) / temperature).exp()
+        p = p / p.sum()
+        if top_p < 1:
+            likelier = wide[None, :] > wide[:, None]  # row: an id, column: is that one likelier
+            may_come = (likelier.double() @ p < top_p) | ~likelier.any(1)
+            p = p * may_come
+        return int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
 
-    sequence = prompt[:]
-    while len(sequence) < max_len:
-        p = distribution(next_logits(sequence))
-        drawn = torch.multinomial(p, 1, generator=generator).item()
-        sequence += [drawn]
-        if drawn == end:
-            return sequence
-    return sequence
-
-
-def sample__right_thirteenth_by_mass_of_likelier_ids(
-    next_logits: Callable[[list[int]], torch.Tensor],
-    prompt: list[int],
-    end: int,
-    max_len: int,
-    temperature: float,
-    top_p: float,
-    generator: torch.Generator,
-) -> list[int]:
-    """Without sorting: an id may come if the likelier ones together do not reach top_p."""
-    if len(prompt) >= max_len:
-        return list(prompt)
-    written = []
+    tokens = list(prompt)
     for _ in range(max_len - len(prompt)):
-        logits = next_logits([*prompt, *written])
-        best = int(logits.argmax())
-        if temperature == 0:
-            written.append(best)
-        else:
-            lead = logits.double() - logits.double()[best]
-            p = torch.exp(lead / temperature)
-            share = p / p.sum()
-            if top_p < 1:
-                for i, logit in enumerate(logits):
-                    if i != best and float(share[logits > logit].sum()) >= top_p:
-                        p[i] = 0
-            written.append(int(torch.multinomial(p.to(logits.dtype), 1, generator=generator)))
-        if written[-1] == end:
+        tokens = [*tokens, choose(next_logits(tokens))]
+        if tokens[-1] == end:
             break
-    return [*prompt, *written]
+    return tokens
