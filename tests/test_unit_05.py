@@ -223,7 +223,7 @@ def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():
 
     found = judge_function(cut, "grouped_query_attention", 1, watched=False)
     assert "the index in `grouped_without_a_check" in found.advice, found.message
-    assert "another slip shows in “4 key/value heads for 6 heads”" in found.advice, found.message
+    assert "would be right, and not “4 key/value heads for 6 heads”" in found.advice, found.message
 
 
 @pytest.mark.parametrize(

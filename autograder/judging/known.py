@@ -58,10 +58,14 @@ def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int
         if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
             continue
         pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
-        if not all(np.shape(one) == np.shape(other) and np.isfinite(other).all() for one, other in pairs):
+        if not all(np.shape(one) == np.shape(other) and _are_numbers(one, other) for one, other in pairs):
             continue  # not a number says nothing of which mistake it is
         against += not all(same(one, other, max(tolerance(case), RTOL_FLOAT32)) for one, other in pairs)
     return against >= times
+
+
+def _are_numbers(*values: object) -> bool:
+    return all(np.isfinite(value).all() for value in values)
 
 
 def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:
