@@ -11,10 +11,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from autograder.data import Answer
+from autograder.data import Answer, Call
+from autograder.exercises import find_exercise
 from autograder.exercises.kit import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
 from autograder.judging.challenge import pose
 from autograder.judging.judge import judge
+from autograder.judging.known import is_refuted
 from autograder.judging.local import ask_here
 
 
@@ -280,3 +282,10 @@ def test_in_a_neighbour_of_a_case_of_counts_sizes_and_words_are_those_of_its_arg
     assert (layers.sizes, heads.sizes) == ({"layers": 36, "heads": 4}, {"layers": 35, "heads": 5})
     assert size.sizes == first.sizes and size.args == (35, 4, 9)
     assert posed({"L": 35, "h": 4, "d": 8})[2].sizes == {"L": 35, "h": 5, "d": 8}
+
+
+def test_counts_that_no_float_holds_are_held_against_a_known_mistake():
+    posed = pose(find_exercise("attention_flops"), 1)
+    calls = [Call(value=outcome.value) for outcome in posed.expected]
+    assert any(call.value > 2**64 for call in calls)
+    assert all(is_refuted(posed, calls, mistake.slug, times=2) for mistake in posed.exercise.mistakes)

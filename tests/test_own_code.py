@@ -455,3 +455,25 @@ def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_
 
 def test_a_list_that_is_written_into_is_seen():
     assert told(sample__into_the_prompt, "sample").advice.startswith("The function changes its input.")
+
+
+def split_heads__tokens_tested(X, n_heads):
+    if X.shape[1] % n_heads != 0:
+        raise ValueError(f"{n_heads} heads do not divide a width of {X.shape[1]}")
+    return X.unflatten(-1, (n_heads, X.shape[-1] // n_heads)).transpose(1, 2)
+
+
+def split_heads__rows_mixed_up(X, n_heads):
+    if X.shape[-1] % n_heads != 0:
+        raise ValueError(f"{n_heads} heads do not divide a width of {X.shape[-1]}")
+    if X.shape[1] > 0:
+        B, n, width = X.shape[0], X.shape[1] + 1, X.shape[-1]
+        padded = torch.zeros(B, n, width) + X
+    return padded
+
+
+def test_a_condition_is_told_that_raises_and_none_that_does_not_hold():
+    advice = told(split_heads__tokens_tested, "split_heads").advice
+    assert advice.startswith("It is raised in line 3, where `X.shape[1] % n_heads != 0` holds"), advice
+    advice = told(split_heads__rows_mixed_up, "split_heads").advice
+    assert "It is raised" not in advice, advice

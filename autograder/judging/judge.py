@@ -92,8 +92,7 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
     elif probed is not None:
-        core = [problem for case, problem in zip(posed.cases, problems, strict=True) if case.criterion == exercise.core]
-        finding = _of_probes(posed, calls, probed, finding, ordinary_right=None in core)
+        finding = _of_probes(posed, calls, problems, probed, finding)
     if never is None:
         finding = _with_observed(posed, answer, calls, problems, finding)
     raised = _raised(posed, calls, problems)
@@ -228,18 +227,23 @@ def _with_observed(
     return Finding(finding.slug if known else found.slug, f"{found.text} {finding.text}".strip())
 
 
-def _of_probes(posed: Posed, asked: Sequence[Call], probed: Answer, finding: Finding, ordinary_right: bool) -> Finding:
-    """What the cases of equal sizes tell, or what was found without them. asked: the calls of the other cases."""
+def _of_probes(
+    posed: Posed, asked: Sequence[Call], before: Sequence[Problem | None], probed: Answer, finding: Finding
+) -> Finding:
+    """What the cases of equal sizes tell, or what was found without them.
+
+    asked, before: the calls of the other cases, and what is wrong with them.
+    """
     probes = posed.probes
     calls = all_in_our_terms(probes, probed.calls)
     if probed.status != "answered" or len(calls) < len(probes.cases) or any(call.failure for call in calls):
         return finding
     problems = problems_of(probes, calls)
-    kinds = {problem.kind for problem in problems_of(posed, list(asked)) if problem is not None}
-    if kinds == {"values"} and any(problems):  # what explains equal sizes and is true explains others as well
-        return finding
+    if any(problems) and {problem.kind for problem in before if problem is not None} == {"values"}:
+        return finding  # what is true of equal sizes would explain the others as well
     if not any(problems):
-        if ordinary_right:  # then no size is taken for another
+        right_ones = {case.criterion for case, wrong in zip(posed.cases, before, strict=True) if not wrong}
+        if posed.exercise.core in right_ones:  # then no size is taken for another
             return finding
         where = "Every case in which all sizes are equal is right; not every other is."
         return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))

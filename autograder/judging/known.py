@@ -65,7 +65,8 @@ def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int
 
 
 def _are_numbers(*values: object) -> bool:
-    return all(np.isfinite(value).all() for value in values)
+    floats = (value for value in values if getattr(value, "dtype", np.dtype(type(value))).kind == "f")
+    return all(np.isfinite(value).all() for value in floats)
 
 
 def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:

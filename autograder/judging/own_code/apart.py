@@ -15,6 +15,7 @@ from ..variants.edit import called
 from .flow import inputs_of
 from .mend import text_of
 from .program import OwnProgram
+from .traced import RAISES
 from .way import as_array
 
 #: What leaves most numbers as they are.
@@ -52,6 +53,19 @@ def set_apart(posed: Posed, wrong: Sequence[int], fine: Sequence[int], own: OwnP
         lambda: _axes(nodes, bad, good, posed.cases[wrong[0]]),
     )
     return next((finding for find in finders if (finding := find()) is not None), None)
+
+
+def raising(posed: Posed, wrong: Sequence[int], own: OwnProgram) -> Finding | None:
+    """The condition at which the program raises an error itself, in all that is wrong.
+
+    wrong: cases in which no error is asked for.
+    """
+    for node in ast.walk(own.tree):
+        raises = isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise)
+        if raises and wrong and all(True in _truths(own.values(posed, index), node.test) for index in wrong):
+            where = f"in line {node.body[0].lineno}, where {text_of(node.test)} holds"
+            return Finding(RAISES, f"It is raised {where}, and none is due there.")
+    return None
 
 
 def _branch(tree: ast.FunctionDef, bad: Sequence[Values], good: Sequence[Values]) -> Finding | None:
@@ -103,8 +117,8 @@ def _acting(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[
         among = _among_right([bool(each) for each in elsewhere])
         most = sum(map(bool, there)) > MOST * len(there) and not any(elsewhere)
         if (all(there) or most) and among and any(each is False for each in elsewhere):
-            said = f"changes numbers in {'every case' if all(there) else 'most cases'} that is wrong, and {among}"
-            said = said.replace("cases that is", "cases that are")
+            which = "every case that is wrong" if all(there) else "most cases that are wrong"
+            said = f"changes numbers in {which}, and {among}"
             return Finding("own-acts", f"{text_of(node)} in line {node.lineno} {said}.")
     return None
 
@@ -179,13 +193,13 @@ def _axes(nodes: Mapping[int, ast.AST], bad: Sequence[Values], good: Sequence[Va
     for number, _ in bad[0]:
         node = nodes.get(number)
         elsewhere = {count for each in usual for count in each.get(number, ())}
-        odd = [_axes_of(bad[0]).get(number, set()) - elsewhere]
-        if len(elsewhere) != 1 or not odd[0] or not all(_has_odd_axes(values, usual) for values in bad):
+        odd = _axes_of(bad[0]).get(number, set()) - elsewhere
+        if len(elsewhere) != 1 or not odd or not all(_has_odd_axes(values, usual) for values in bad):
             continue
         if not isinstance(node, ast.Call):
             return None
         (count,) = elsewhere
-        there = f"has {_counted(max(odd[0]))} in the case “{case.label}”"
+        there = f"has {_counted(max(odd))} in the case “{case.label}”"
         return Finding(
             "own-axes", f"{text_of(node)} in line {node.lineno} {there}, and {_counted(count)} where it is right."
         )

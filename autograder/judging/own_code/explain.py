@@ -16,13 +16,13 @@ from ..compare import Problem
 from ..hunts import is_hunt
 from ..posed import Posed
 from ..problems import all_in_our_terms, problems_of
-from .apart import set_apart
+from .apart import raising, set_apart
 from .beside import asks_for, is_sure, together, without_another
 from .chance import drawing
 from .halves import find_halves
 from .in_expressions import OF_SIZE
 from .indices import wrapping
-from .located import making, misshaping, raising, stopping, traced, traced_further
+from .located import making, misshaping, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .overflow import first_nan, lost_rows
@@ -169,7 +169,7 @@ def _seen(look: Look, found: Traced) -> Finding | None:
     posed, own = look.posed, look.own
     finders = (
         lambda: wrapping(posed, look.ordinary, look.fine, own),
-        lambda: raising(posed, look.in_core(), look.calls, own),
+        lambda: raising(posed, look.in_core(), own),
         lambda: misnamed(posed, look.in_core(), look.fine, own),
         lambda: drawing(posed, own),
         lambda: terms_apart(posed, look.ordinary, own),

@@ -20,11 +20,12 @@ from ..variants.edit import called
 from .flow import Flow, assigned, chooses, inputs_of, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, RAISES, STOPS, Traced
+from .traced import GOES_IN, MISSHAPES, STOPS, Traced
 from .way import Way, as_array, way_of
 
 #: What may be taken off before an exponential, whatever it is.
 MAXIMA = ("max", "amax")
+#: What makes an array, where a name only shows it.
 STEPS = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute)
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 #: What else is known of the numbers that come out; see `Way.kin`.
@@ -155,25 +156,6 @@ def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
     case = posed.cases[index]
     where = "It" if case.criterion == posed.exercise.core else f"In the case “{case.label}” it"
     return Finding(STOPS, f"{where} stops at {text_of(node)} in line {node.lineno}{_meeting(case, node, call)}.")
-
-
-def raising(posed: Posed, wrong: Sequence[int], calls: Sequence[Call], own: OwnProgram) -> Finding | None:
-    """An error that the program raises itself, in all that is wrong, and the condition it hangs on."""
-    ends = {call.failure.type_name for index in wrong if (call := calls[index]).failure is not None}
-    raised = [
-        (above, node)
-        for above in ast.walk(own.tree)
-        if isinstance(above, ast.If)
-        for node in above.body
-        if isinstance(node, ast.Raise) and node.exc is not None
-    ]
-    if len(raised) != 1 or len(ends) != 1 or not all(calls[index].failure is not None for index in wrong):
-        return None
-    (above, node), (name,) = raised[0], ends
-    if name not in ast.unparse(node.exc) or any(posed.cases[index].raises is not None for index in wrong):
-        return None
-    words = f"It is raised in line {node.lineno}, where {text_of(above.test)} holds, and none is due there."
-    return Finding(RAISES, words)
 
 
 def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:
