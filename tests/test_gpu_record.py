@@ -7,11 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import nbformat
 import pytest
 import torch
 
 import gpu_record
+from attention_figures import recorded
+from attention_figures.recorded import gpu_record as gpu_record_of_course
 from gpu_record import Recorder, Sizes, record
 
 ROOT = Path(__file__).parents[1]
@@ -29,6 +30,7 @@ SMALL = Sizes(
     decode_heads=4,
     decode_groups=(4, 2, 1),
     decode_lengths=(7,),
+    opening=(2, 6, 8),
     matmul=16,
     copy=64,
     block=4,
@@ -66,6 +68,29 @@ def test_attentions_agree_with_the_library():
         assert torch.allclose(gpu_record.forced(kernel)(Q, K, V), expected)
 
 
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_both_ways_to_decode_agree_with_attention_over_repeated_heads(groups):
+    torch.manual_seed(0)
+    q = torch.randn(1, groups, 4 // groups, 5, dtype=torch.float64)
+    K, V = (torch.randn(1, groups, 7, 5, dtype=torch.float64) for _ in range(2))
+    repeated = [X.repeat_interleave(4 // groups, 1) for X in (K, V)]
+    expected = torch.nn.functional.scaled_dot_product_attention(q.reshape(1, 4, 1, 5), *repeated).reshape(q.shape)
+    for way in gpu_record.DECODERS.values():
+        assert torch.allclose(way(q, K, V), expected)
+
+
+def test_a_slow_job_is_repeated_no_oftener_than_asked_for_and_five_times_at_least():
+    assert gpu_record.seconds(lambda: None, CPU, warmup=2, repeats=9, enough=0.0)["repeats"] == 5
+    assert gpu_record.seconds(lambda: None, CPU, warmup=2, repeats=9)["repeats"] == 9
+
+
+def test_a_record_as_text_has_a_row_to_a_line_and_five_digits():
+    made = {"made": {"device": "a chip"}, "rows": [{"n": 3, "took": {"median": 1 / 3}}, {"n": 4}], "left_out": []}
+    text = gpu_record.as_text(made)
+    assert json.loads(text) == made | {"rows": [{"n": 3, "took": {"median": 0.33333}}, {"n": 4}]}
+    assert '{"n": 3, "took": {"median": 0.33333}},\n' in text
+
+
 def test_a_record_names_device_versions_date_and_command(small):
     made = small["made"]
     assert made["torch"] == torch.__version__
@@ -84,9 +109,15 @@ def test_a_record_holds_every_measurement_with_its_spread(small):
     times = [row["seconds"] for row in small["attention"] + small["decoding"]]
     times += [row[name] for row in small["lstm"] for name in ("lstm", "attention")]
     assert all(0 < t["low"] <= t["median"] <= t["high"] and t["repeats"] == 3 for t in times)
-    sizes = [(row["dtype"], row["bytes"]) for row in small["decoding"]]
-    wide = zip(dtypes, (2, 4), strict=True)
-    assert sizes == [(t, 2 * groups * 7 * 8 * width) for t, width in wide for groups in (4, 2, 1)]
+    sizes = [(row["variant"], row["dtype"], row["bytes"]) for row in small["decoding"]]
+    wide = list(zip(dtypes, (2, 4), strict=True))
+    ways = ("products", "SDPA")
+    assert sizes == [(v, t, 2 * groups * 7 * 8 * width) for t, width in wide for groups in (4, 2, 1) for v in ways]
+    steps = {"scores = Q Kᵀ", "scores / √d", "softmax", "weights V", "exponentials", "copy of the scores"}
+    assert {row["job"] for row in small["opening"]} == {"batched", "tiled", "SDPA", "SDPA flash", "SDPA math"} | steps
+    assert {(row["dtype"], row["heads"], row["n"], row["d_head"]) for row in small["opening"]} == {
+        ("bfloat16", 2, 6, 8)
+    }
     assert {(row["dtype"], row["pass"]) for row in small["lstm"]} == {(t, p) for t in dtypes for p in passes}
     roof = small["roofline"]
     assert set(roof["peak_flops"]) == set(dtypes)
@@ -131,31 +162,20 @@ def test_what_cannot_be_measured_is_noted_and_not_guessed():
     assert recorder.left_out == [{"what": "a kernel", "why": "RuntimeError: out of memory"}]
 
 
-def test_the_notebook_can_show_a_record(small, capsys):
-    notebook = nbformat.read(ROOT / "solutions/09_gpu_speed/09_gpu_speed.ipynb", as_version=4)
-    source = next(cell.source for cell in notebook.cells if cell.id == "record")
-    names: dict = {"Path": Path, "json": json}
-    exec(source.partition("\nif RECORD.exists()")[0], names)
-    memory = {"variant": "batched", "dtype": "bfloat16", "n": 8, "bytes": 512, "score_matrix_bytes": 256}
-    names["show_record"]({**small, "memory": [memory]})
-    shown = capsys.readouterr().out
-    assert "command python tools/gpu_record.py 'a file.json'" in shown
-    for text in (
-        "peak bfloat16",
-        "peak float32",
-        "variant SDPA flash, dtype bfloat16",
-        "groups 4",
-        "score_matrix_bytes 256",
-    ):
-        assert text in shown
-    rows = sum(len(small[part]) for part in ("attention", "lstm", "decoding")) + 1
-    assert len(shown.splitlines()) == rows + 1 + len(SMALL.dtypes) + 1
+def test_the_record_that_ships_with_the_course_was_made_on_a_gpu_and_reaches_the_notebook():
+    made = gpu_record_of_course()
+    assert made == json.loads((ROOT / gpu_record.DEFAULT_FILE).read_text(encoding="utf-8"))
+    assert made["made"]["cuda"] != "none" and made["made"]["driver"] not in ("none", "unknown")
+    assert made["made"]["command"].startswith("python tools/gpu_record.py")
+    assert set(gpu_record.PARTS) < set(made)
+    assert {(row["variant"], row["dtype"]) for row in made["attention"]} >= {
+        ("SDPA flash", "bfloat16"),
+        ("SDPA math", "bfloat16"),
+        ("SDPA math", "float32"),
+        ("batched", "float32"),
+    }
 
 
-def test_a_record_that_ships_with_the_course_was_made_on_a_gpu():
-    path = ROOT / gpu_record.DEFAULT_FILE
-    if not path.exists():
-        pytest.skip("no GPU figures have been recorded yet")
-    made = json.loads(path.read_text(encoding="utf-8"))["made"]
-    assert made["cuda"] != "none" and made["driver"] != "none"
-    assert made["command"].startswith("python tools/gpu_record.py")
+def test_without_a_record_there_is_an_empty_one(monkeypatch, tmp_path):
+    monkeypatch.setattr(recorded, "FILE", tmp_path / "none.json")
+    assert recorded.gpu_record() == {}

@@ -28,17 +28,25 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-DEFAULT_FILE = Path("solutions/09_gpu_speed/gpu_record.json")
+DEFAULT_FILE = Path("attention_figures/gpu_record.json")
 NO_GPU = "no CUDA GPU is in reach of PyTorch, so nothing was recorded"
 #: Kernels to be forced: those of every device, and those of a GPU alone.
 KERNELS = {"SDPA flash": SDPBackend.FLASH_ATTENTION, "SDPA math": SDPBackend.MATH}
 GPU_KERNELS = {"SDPA efficient": SDPBackend.EFFICIENT_ATTENTION, "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION}
+#: Runs of a job that are timed however slow it is.
+LEAST = 5
+#: What is measured, in this order.
+PARTS = ("roofline", "opening", "memory", "lstm", "decoding", "attention")
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How large and how often to measure. The defaults suit a GPU; a test uses small ones."""
+    """How large and how often to measure. The defaults suit a GPU; a test uses small ones.
+
+    opening: heads, tokens and width of the case with which the unit begins.
+    enough: seconds after which a slow job is neither warmed up nor repeated any more, but for five runs at the least.
+    """
 
     heads: int = 16
     d_head: int = 64
@@ -46,17 +54,19 @@ class Sizes:
     loop_limit: int = 256
     dtypes: tuple[torch.dtype, ...] = (torch.bfloat16, torch.float32)
     memory_lengths: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384)
-    lstm_lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384)
+    lstm_lengths: tuple[int, ...] = (64, 256, 1024, 4096, 16384, 32768)
     lstm_width: int = 256
     lstm_heads: int = 4
     decode_heads: int = 32
     decode_groups: tuple[int, ...] = (32, 8, 4, 1)
     decode_lengths: tuple[int, ...] = (4096, 32768, 131072)
+    opening: tuple[int, int, int] = (32, 8192, 128)
     matmul: int = 8192
     copy: int = 2**28
     block: int = 256
     warmup: int = 5
     repeats: int = 20
+    enough: float = 1.0
     compiled: bool = True
 
 
@@ -64,12 +74,19 @@ class Sizes:
 # The clock
 
 
-def seconds(run: Callable[[], object], device: torch.device, warmup: int, repeats: int) -> dict[str, float]:
+def seconds(
+    run: Callable[[], object], device: torch.device, warmup: int, repeats: int, enough: float = math.inf
+) -> dict[str, float]:
     """Median, quartiles and count of the seconds that `run` takes: by CUDA events, or by the clock on the CPU."""
+    begun = time.perf_counter()
     for _ in range(warmup):
         run()
+        if device.type == "cuda":
+            torch.cuda.synchronize()
+        if time.perf_counter() - begun > enough:
+            break
     times = []
-    for _ in range(repeats):
+    while len(times) < repeats and (len(times) < LEAST or sum(times) < enough):
         if device.type == "cuda":
             first, last = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             torch.cuda.synchronize()
@@ -83,7 +100,7 @@ def seconds(run: Callable[[], object], device: torch.device, warmup: int, repeat
             run()
             times.append(time.perf_counter() - start)
     low, median, high = statistics.quantiles(times, n=4, method="inclusive")
-    return {"median": median, "low": low, "high": high, "repeats": repeats}
+    return {"median": median, "low": low, "high": high, "repeats": len(times)}
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -119,6 +136,19 @@ def tiled(Q: Tensor, K: Tensor, V: Tensor, block: int = 256) -> Tensor:
     return mix / total
 
 
+def grouped_products(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """Queries (1, g, h/g, d) of one token against K, V (1, g, n, d): the queries of a group share one product."""
+    return torch.softmax(q @ K.mT * q.shape[-1] ** -0.5, -1) @ V
+
+
+def grouped_sdpa(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
+    """The same by SDPA, which is told that heads share keys and values."""
+    return F.scaled_dot_product_attention(q.flatten(1, 2).unsqueeze(2), K, V, enable_gqa=True).reshape(q.shape)
+
+
+DECODERS = {"products": grouped_products, "SDPA": grouped_sdpa}
+
+
 def variants(device: torch.device, sizes: Sizes) -> Iterator[tuple[str, Attention]]:
     """Name and function of each variant: SDPA as PyTorch chooses its kernel, and each kernel by force."""
     yield "loops", loops
@@ -128,7 +158,9 @@ def variants(device: torch.device, sizes: Sizes) -> Iterator[tuple[str, Attentio
     for name, kernel in (KERNELS | GPU_KERNELS if device.type == "cuda" else KERNELS).items():
         yield name, forced(kernel)
     if sizes.compiled:
-        yield "compiled", torch.compile(batched, dynamic=False)
+        # Past its limit of recompilations PyTorch goes on uncompiled without a word: that must be an error here.
+        torch._dynamo.config.fail_on_recompile_limit_hit = True
+        yield "compiled", torch.compile(batched, dynamic=True)
 
 
 def forced(kernel: SDPBackend) -> Attention:
@@ -151,7 +183,7 @@ class Recorder:
     def time(self, what: str, run: Callable[[], object]) -> dict[str, float] | None:
         """Seconds of `run`, or None and a note where it fails, for want of memory or of a kernel."""
         try:
-            return seconds(run, self.device, self.sizes.warmup, self.sizes.repeats)
+            return seconds(run, self.device, self.sizes.warmup, self.sizes.repeats, self.sizes.enough)
         except Exception as problem:  # a compiler that is missing, a kernel that refuses: noted, never guessed
             self.leave_out(what, problem)
             return None
@@ -178,6 +210,28 @@ class Recorder:
         target = torch.empty_like(source)
         took = self.time("copy", lambda: target.copy_(source))
         return {"peak_flops": peaks, "bandwidth": took and rate(2 * source.nbytes, took)}
+
+    def opening(self) -> list[dict[str, Any]]:
+        """The case with which the unit begins: whole attentions, and of batched attention each part alone."""
+        heads, n, d = self.sizes.opening
+        dtype = self.sizes.dtypes[0]
+        Q, K, V = (torch.randn(1, heads, n, d, device=self.device).to(dtype) for _ in range(3))
+        scores = torch.empty(1, heads, n, n, device=self.device, dtype=dtype)
+        weights, out = torch.empty_like(scores), torch.empty_like(Q)
+        jobs = {name: lambda f=f: f(Q, K, V) for name, f in variants(self.device, self.sizes) if name != "loops"}
+        jobs["scores = Q Kᵀ"] = lambda: torch.matmul(Q, K.mT, out=scores)
+        jobs["scores / √d"] = lambda: scores.div_(math.sqrt(d))
+        jobs["softmax"] = lambda: torch.softmax(scores, -1, out=weights)
+        jobs["weights V"] = lambda: torch.matmul(weights, V, out=out)
+        jobs["exponentials"] = lambda: torch.exp(weights, out=scores)
+        jobs["copy of the scores"] = lambda: scores.copy_(weights)
+        rows = []
+        for name, job in jobs.items():
+            took = self.time(f"opening, {name}", torch.no_grad()(job))
+            if took:
+                row = {"job": name, "dtype": name_of(dtype), "n": n, "batch": 1, "heads": heads, "d_head": d}
+                rows.append({**row, "seconds": took})
+        return rows
 
     def attention(self) -> list[dict[str, Any]]:
         """Every variant over n and dtype, forward, and forward with backward."""
@@ -264,18 +318,20 @@ class Recorder:
                     yield {"n": n, "width": width, "dtype": name_of(dtype), "pass": step, **took}
 
     def decoding(self) -> list[dict[str, Any]]:
-        """One token against a cache, for several numbers of key/value heads."""
+        """One token against a cache, for several numbers of key/value heads: by two products, and by SDPA."""
         heads, d, rows = self.sizes.decode_heads, self.sizes.d_head, []
         for dtype in self.sizes.dtypes:
             for n in self.sizes.decode_lengths:
                 for groups in self.sizes.decode_groups:
                     K, V = (torch.randn(1, groups, n, d, device=self.device).to(dtype) for _ in range(2))
                     q = torch.randn(1, groups, heads // groups, d, device=self.device).to(dtype)
-                    run = torch.no_grad()(lambda q=q, K=K, V=V: torch.softmax(q @ K.mT * d**-0.5, -1) @ V)
-                    took = self.time(f"decoding, {name_of(dtype)}, {groups} groups, n = {n}", run)
-                    if took:
-                        row = {"n": n, "heads": heads, "groups": groups, "d_head": d, "dtype": name_of(dtype)}
-                        rows.append({**row, "bytes": K.nbytes + V.nbytes, "seconds": took})
+                    for variant, function in DECODERS.items():
+                        run = torch.no_grad()(lambda f=function, q=q, K=K, V=V: f(q, K, V))
+                        took = self.time(f"decoding by {variant}, {name_of(dtype)}, {groups} groups, n = {n}", run)
+                        if took:
+                            row = {"variant": variant, "n": n, "heads": heads, "groups": groups, "d_head": d}
+                            row |= {"dtype": name_of(dtype), "bytes": K.nbytes + V.nbytes, "seconds": took}
+                            rows.append(row)
         return rows
 
 
@@ -308,10 +364,27 @@ def record(device: torch.device, sizes: Sizes, command: list[str]) -> dict[str, 
     torch.manual_seed(0)
     recorder = Recorder(device, sizes)
     parts = {}
-    for part in ("roofline", "attention", "memory", "lstm", "decoding"):
+    for part in PARTS:
         print(f"measuring: {part}", flush=True)
         parts[part] = getattr(recorder, part)()
     return {"made": made_by(device, command), **parts, "left_out": recorder.left_out}
+
+
+def as_text(made: dict[str, Any]) -> str:
+    """The record as JSON, a row of a list to a line, measured numbers with five digits."""
+    parts = []
+    for name, value in made.items():
+        rows = [json.dumps(short(row)) for row in value] if isinstance(value, list) else []
+        text = "[\n  " + ",\n  ".join(rows) + "\n ]" if rows else json.dumps(short(value))
+        parts.append(f" {json.dumps(name)}: {text}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def short(value: Any) -> Any:
+    """The same with floats of five digits."""
+    if isinstance(value, dict):
+        return {name: short(part) for name, part in value.items()}
+    return float(f"{value:.5g}") if isinstance(value, float) else value
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -333,7 +406,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     command = ["python", "tools/gpu_record.py", *given]
     made = record(torch.device("cuda"), Sizes(repeats=options.repeats), command)
-    options.file.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
+    options.file.write_text(as_text(made), encoding="utf-8")
     print(f"Recorded on {made['made']['device']}: {options.file}")
     return 0
 
