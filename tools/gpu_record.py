@@ -190,8 +190,8 @@ class Recorder:
 
     def leave_out(self, what: str, problem: Exception) -> None:
         """Note what could not be measured, and why."""
-        reason = (str(problem).strip() or "no reason given").splitlines()[0]
-        self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason[:200]}"})
+        reason = (str(problem).strip() or "no reason given").splitlines()[0].partition(". ")[0].rstrip(".")
+        self.left_out.append({"what": what, "why": f"{type(problem).__name__}: {reason}"})
 
     def inputs(self, n: int, dtype: torch.dtype, grad: bool = False) -> list[Tensor]:
         """Q, K, V of shape (1, heads, n, d_head)."""
