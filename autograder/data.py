@@ -153,6 +153,7 @@ class Call:
 
     randomness: of the last call, whose global generator this one and those before moved: "NumPy", "torch", "Python".
     drew: whether it drew from the generators that it was handed; None where there are none.
+    left: a mark of the state in which it left them.
     lines: where they are counted, how often the line of it was run that was run most often.
     noted: where its steps were noted, the number of each and its value, in the order in which they came.
     """
@@ -165,6 +166,7 @@ class Call:
     lines: int = 0
     randomness: tuple[str, ...] = ()
     drew: bool | None = None
+    left: str | None = None
     noted: tuple[tuple[int, Any], ...] = ()
     again: Call | None = None
     later: Any = None

@@ -477,3 +477,69 @@ def test_a_condition_is_told_that_raises_and_none_that_does_not_hold():
     assert advice.startswith("It is raised in line 3, where `X.shape[1] % n_heads != 0` holds"), advice
     advice = told(split_heads__rows_mixed_up, "split_heads").advice
     assert "It is raised" not in advice, advice
+
+
+def dot_product_moments__zero_is_missing(d, var_q=1.0, var_k=1.0):
+    var_q, of_keys = var_q or 1.0, var_k
+    of_queries = var_q
+    of_keys = of_keys or 1.0
+    return 0.0, float(d * of_queries * of_keys)
+
+
+def layer_norm__eps_or_default(x, gamma, beta, eps=1e-5):
+    eps = eps or 1e-5
+    centred = x - x.mean(-1, keepdim=True)
+    return gamma * centred / torch.sqrt(centred.square().mean(-1, keepdim=True) + eps) + beta
+
+
+def feed_forward__turned_by_shape(x, W_1, b_1, W_2, b_2, activation):
+    wide = W_1 if W_1.shape == (len(b_1), len(b_2)) else W_1.T
+    back = W_2 if W_2.shape == (len(b_2), len(b_1)) else W_2.T
+    return torch.nn.functional.linear(activation(torch.nn.functional.linear(x, wide, b_1)), back, b_2)
+
+
+def attention_scores__last_feature(Q, K):
+    S = np.zeros((len(Q), len(K)))
+    for i in range(len(Q)):
+        for j in range(len(K)):
+            for c in range(K.shape[1]):
+                S[i, j] = Q[i, c] * K[j, c]
+    return S
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (dot_product_moments__zero_is_missing, "a 0 is taken for nothing there"),
+        (layer_norm__eps_or_default, "In line 2: `eps or 1e-05`: a 0 is taken for nothing there."),
+        (feed_forward__turned_by_shape, "it goes by sizes, and sizes may be alike by chance; and so in line 3"),
+        (attention_scores__last_feature, "what stood there before is overwritten"),
+    ],
+)
+def test_what_is_meant_is_said_where_a_change_has_a_meaning(answer, words, seed):
+    advice = told(answer, answer.__name__.partition("__")[0], seed).advice
+    assert words in advice and "very hidden case" in advice, advice
+
+
+def previous_token_score__in_a_buffer(weights):
+    *lead, n, _ = weights.shape
+    scores = torch.zeros(lead)
+    return scores + (weights.diagonal(-1, -2, -1).mean(-1).float() if n > 1 else 0)
+
+
+def test_where_the_wrong_dtype_is_seen_first_is_told():
+    advice = told(previous_token_score__in_a_buffer, "previous_token_score").advice
+    assert "dtype float32 where that of the inputs, float64" in advice and "The first of this dtype is `" in advice
+
+
+def padding_mask__blank_from_behind(lengths, m):
+    mask = np.ones((len(lengths), m), dtype=bool)
+    for row, length in zip(mask, lengths, strict=True):
+        row[-(m - length) :] = False
+    return mask
+
+
+def test_a_slice_that_begins_at_minus_zero_is_told_though_a_loop_is_long():
+    advice = told(padding_mask__blank_from_behind, "padding_mask").advice
+    assert "is 0 in the index of `row[-(m - length):]` in line 4: it counts from the front then" in advice, advice

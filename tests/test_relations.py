@@ -340,3 +340,94 @@ def window_kept(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
 
 def test_a_result_of_another_shape_is_not_called_right():
     assert "cached keys and the cached values: right" not in told("decode_step", window_kept).advice
+
+
+# -------------------------------------------------------------------------------------------- what other cases refute
+
+
+def adamw_step__corrects_early_alone(w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01):
+    m, v = beta1 * m + (1 - beta1) * grad, beta2 * v + (1 - beta2) * grad**2
+    early = step <= 1000
+    mean, square = (m / (1 - beta1**step), v / (1 - beta2**step)) if early else (m, v)
+    return w - lr * (mean / (square.sqrt() + eps) + weight_decay * w), m, v
+
+
+def padding_mask__empty_where_full(lengths, m):
+    return np.array([[j < length % m for j in range(m)] for length in np.asarray(lengths).tolist()])
+
+
+def test_as_if_an_input_were_another_is_not_said_where_a_right_case_refutes_it():
+    """With step squared there is no correction left; but then smaller steps would be wrong as well."""
+    for answer in (adamw_step__corrects_early_alone, padding_mask__empty_where_full):
+        for seed in SEEDS:
+            advice = told(answer.__name__.partition("__")[0], answer, seed).advice
+            assert "as if step" not in advice and "sign of lengths" not in advice, advice
+
+
+def cross_attention__hidden_made_zero(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    Y = Y if source_mask is None else Y * source_mask[..., None]
+    Q, K, V = ((A @ W).unflatten(-1, (n_heads, -1)).transpose(1, 2) for A, W in ((X, W_Q), (Y, W_K), (Y, W_V)))
+    weights = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), -1)
+    if source_mask is not None:
+        weights = weights * source_mask.any(-1)[:, None, None, None]
+    return (weights @ V).transpose(1, 2).flatten(2) @ W_O, weights
+
+
+def test_weight_on_what_is_hidden_is_no_matter_of_scale():
+    for seed in SEEDS:
+        advice = told("cross_attention", cross_attention__hidden_made_zero, seed).advice
+        assert "too flat" not in advice and "too sharp" not in advice, advice
+
+
+# ------------------------------------------------------------------------------------------------------------ chance
+
+
+def dot_product_moments__tossed(d, var_q=1.0, var_k=1.0):
+    signs = np.random.choice([-1.0, 1.0], (4, d))
+    return 0.0, float((signs * signs * var_q * var_k).sum(-1).mean())
+
+
+def score_statistics__values_too(d, n_samples, rng, scaled):
+    q, k, _ = (rng.standard_normal((n_samples, d)) for _ in range(3))
+    scores = (q * k).sum(-1) / (math.sqrt(d) if scaled else 1)
+    return float(scores.mean()), float(scores.var())
+
+
+def score_statistics__by_hand(d, n_samples, rng, scaled):
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    scores = [float(one @ other) / (d**0.5 if scaled else 1) for one, other in zip(q, k, strict=True)]
+    mean = sum(scores) / n_samples
+    return mean, sum((score - mean) ** 2 for score in scores) / n_samples
+
+
+def test_nothing_is_drawn_where_nothing_is_left_to_chance_and_no_more_than_is_needed():
+    found = told("dot_product_moments", dot_product_moments__tossed)
+    assert (found.verdict, found.mistake) == ("wrong", "shared-generator-moved"), found.message
+    found = told("score_statistics", score_statistics__values_too)
+    assert (found.verdict, found.mistake) == ("wrong", "draws-more"), found.message
+    assert told("score_statistics", score_statistics__by_hand).verdict == "right"
+
+
+# ------------------------------------------------------------------------------- numbers that may come as tensors
+
+
+def score_of(made):
+    def in_context_learning_score(losses, early, late):
+        return made(losses[:, late] - losses[:, early])
+
+    return in_context_learning_score
+
+
+@pytest.mark.parametrize(
+    ("made", "verdict"),
+    [
+        (lambda falls: falls.mean(), "right"),
+        (lambda falls: falls.mean().item(), "right"),
+        (lambda falls: falls.detach().mean(), "wrong"),
+        (lambda falls: falls.double().mean(), "wrong"),
+    ],
+    ids=["a tensor", "a number", "a tensor that is cut off", "a tensor of another dtype"],
+)
+def test_a_number_may_come_back_and_a_tensor_keeps_gradients_and_dtype(made, verdict):
+    assert told("in_context_learning_score", score_of(made)).verdict == verdict

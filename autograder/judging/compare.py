@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..exercises.kit.records import Case, Leaf
+from ..exercises.kit.records import OF_INPUTS, Case, Leaf
 from ..worker.values import Foreign, Tensor, leaves
 
 RTOL_FLOAT64 = 1e-8
@@ -87,6 +87,8 @@ def _form(returns: Leaf | tuple[Any, ...]) -> str:
 
 def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
     """The first thing that is wrong with the gradients of all floating inputs, which `names` names in order."""
+    if value == ():
+        return Problem("detached", "no gradient flows from the result to any input")
     if not isinstance(value, tuple) or len(value) != len(expected):
         return Problem("gradient", "no gradient could be worked out")
     pairs = [(n, v, e) for n, v, e in zip(names, value, expected, strict=True) if e is not None and np.any(e)]
@@ -168,6 +170,9 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
         if value.shape != ():
             text = f"the shape of {name} is {value.shape} where a single number was asked for"
             return Problem("shape", text, index)
+        if leaf.exactly == OF_INPUTS and value.dtype.kind == "f" and value.dtype != _common_dtype(case):
+            text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"
+            return Problem("precision", text, index)
         value = value[()].item()
     if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
         return Problem("type", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..data import Call, Finding
 from ..exercises.kit.arguments import Rng
+from ..worker.randomness import mark_of
 from .compare import same
 from .posed import Posed
 
@@ -18,8 +19,9 @@ GLOBAL = {"NumPy": "NumPy's global generator", "torch": "torch's global generato
 def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     """Is a generator drawn from that should not be, or not moved that should be?"""
     if generator_of(posed):
-        return _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _moves_others(posed, calls)
-    return _moves_others(posed, calls) if posed.exercise.own_draws else None
+        found = _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _draws_more(posed, calls)
+        return found or _moves_others(posed, calls)
+    return _moves_others(posed, calls) if posed.exercise.own_draws else _draws_at_all(posed, calls)
 
 
 def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -31,6 +33,15 @@ def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     due = f"`{generator}` is handed in for that" if generator else "a generator of its own is asked for"
     text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get: {due}."
     return Finding("shared-generator-moved", text)
+
+
+def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is anything left to chance where nothing is? A layer of PyTorch's draws as it is made, even if nobody asks."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness if name != "torch"), None)
+    if shared is None or _hands_over(posed):
+        return None
+    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get. Nothing is left to "
+    return Finding("shared-generator-moved", f"{text}chance here.")
 
 
 def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -55,6 +66,23 @@ def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     return Finding("generator-not-moved", text)
 
 
+def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """All that comes back is right, and the generator is never left as the reference leaves it."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    if len(drawn) < 2 or any(calls[index].left in (None, _left_by_ours(posed, index)) for index in drawn):
+        return None
+    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
+        return None
+    name = generator_of(posed)
+    text = f"It draws more from `{name}` than the result needs: whoever draws next gets other numbers."
+    return Finding("draws-more", text)
+
+
+def _left_by_ours(posed: Posed, index: int) -> str:
+    _is_drawn_from(posed, index)
+    return posed.notes["left", index]
+
+
 def _is_drawn_from(posed: Posed, index: int) -> bool:
     """Whether the reference draws from a generator that a case hands over."""
     key = ("draws", index)
@@ -70,6 +98,7 @@ def _is_drawn_from(posed: Posed, index: int) -> bool:
             before = [_state(each) for each in sources]
             value = posed.exercise.reference(*args, **kwargs)
             moved.append([_state(each) for each in sources] != before)
+            posed.notes["left", index] = mark_of(sources)
             return value
 
         posed.ask(reference, posed.cases[index])

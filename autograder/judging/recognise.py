@@ -286,5 +286,7 @@ def _of_gradients(problem: Problem) -> Finding:
     if problem.kind == "raised":
         return Finding("gradient-raises", "The values are right, but it fails where an input asks for a gradient.")
     return Finding(
-        "gradient-wrong", "The values are right, the gradients are not: is a part of the way out of the graph?"
+        "gradient-wrong",
+        "The values are right where they are compared, the gradients are not: is a part of the way out of the graph, "
+        "or is another way taken there?",
     )

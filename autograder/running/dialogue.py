@@ -326,6 +326,7 @@ def _read_call(header: Mapping[str, Any], payload: bytes) -> Call:
         lines=header["lines"] if type(header.get("lines")) is int else 0,
         randomness=tuple(name for name in RANDOMNESS if name in told),
         drew=header["drew"] if type(header.get("drew")) is bool else None,
+        left=header["left"] if type(header.get("left")) is str else None,
         noted=_read_noted(header.get("noted"), payload, budget),
     )
     if header.get("outcome") == "returned":

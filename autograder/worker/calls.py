@@ -70,7 +70,7 @@ def _perform(
         made = build()
         with lookout.over(closely=True):
             header, encoder, result = one_call(function, call, payload, made)
-        header["drew"] = made["rng"].drew
+        header["drew"], header["left"] = made["rng"].drew, made["rng"].left
         if index == len(calls) - 1:
             with lookout.resting():
                 header["randomness"] = moved(before)

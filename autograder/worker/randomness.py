@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import random
 import sys
 from collections.abc import Callable
@@ -43,6 +44,16 @@ class Handed:
     def drew(self) -> bool | None:
         """None where none was handed over."""
         return any(_state(generator) != before for generator, before in self._made) if self._made else None
+
+    @property
+    def left(self) -> str | None:
+        """A mark of the states in which they were left; None where none was handed over."""
+        return mark_of([generator for generator, _ in self._made]) if self._made else None
+
+
+def mark_of(generators: list[Any]) -> str:
+    """The same for generators that have the same numbers to come."""
+    return hashlib.sha256(repr([_state(generator) for generator in generators]).encode()).hexdigest()[:16]
 
 
 def _state(generator: Any) -> Any:

@@ -38,13 +38,16 @@ def is_floating(leaf: Any) -> bool:
 def gradients(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> tuple[Any, ...]:
     """The gradient of a fixed weighted sum of all floating results, for every floating input in order.
 
-    The inputs must ask for gradients. An input that the sum does not reach has None.
+    The inputs must ask for gradients. An input that the sum does not reach has None; where no tensor comes
+    back, there are none at all.
     """
     import torch
 
     inputs = [leaf for leaf in leaves((*args, *kwargs.values())) if is_floating(leaf)]
     result = function(*args, **kwargs)
     reached = [leaf for leaf in leaves(result) if is_floating(leaf) and leaf.requires_grad]
+    if not any(is_floating(leaf) for leaf in leaves(result)):  # numbers carry no gradient
+        return ()
     if not reached:
         return (None,) * len(inputs)
     total = sum((leaf * _weights(leaf, index)).sum() for index, leaf in enumerate(reached))

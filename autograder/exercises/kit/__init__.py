@@ -115,7 +115,7 @@ from .inputs import (
 )
 from .made import profile
 from .mistakes import Row, slips
-from .records import CONDUCT_SHARE, GRADIENTS, Case, Exercise, Leaf, Mistake, Raises, Sent, Symptom
+from .records import CONDUCT_SHARE, GRADIENTS, OF_INPUTS, Case, Exercise, Leaf, Mistake, Raises, Sent, Symptom
 from .sizes import distinct, length
 
 __all__ = [
@@ -124,6 +124,7 @@ __all__ = [
     "KERNELS",
     "NOT_IN_NUMPY_UNITS",
     "NOT_IN_TORCH_UNITS",
+    "OF_INPUTS",
     "Activation",
     "Case",
     "Cases",

@@ -12,6 +12,8 @@ import numpy as np
 CONDUCT_SHARE = 0.1
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
 GRADIENTS = "gradients"
+#: Of a number that may come as a tensor: it is of the dtype of the floating inputs then.
+OF_INPUTS = "as the inputs"
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,8 @@ class Leaf:
         "bool" or "text"; in torch units an array is a tensor. "dict" where the exercise examines what it gets.
     name: the word for it in messages, such as "weights".
     rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
-    exactly: the dtype, such as "int64", where no other of its kind will do.
+    exactly: the dtype, such as "int64", where no other of its kind will do; OF_INPUTS for a number that is of the dtype
+        of the floating inputs where it comes as a tensor.
     """
 
     kind: str

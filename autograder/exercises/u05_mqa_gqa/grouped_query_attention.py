@@ -8,6 +8,7 @@ from ..kit import Leaf, Raises, exercise, normal, size, weights
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .parts import (
+    CAUSAL,
     LAYER,
     LAYER_SLIPS,
     TILED,
@@ -57,6 +58,7 @@ def plain(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
 def cases(case):
     yield from layer_cases(case, groups(case.rng), "{h} heads, {g} key/value heads")
     yield case("edge cases", "as many key/value heads as heads (g = h)", h=4, g=4)
+    yield case("masks", "a causal mask, and as many key/value heads as heads", mask=CAUSAL, h=4, g=4)
     yield case("edge cases", "one key/value head (g = 1)", h=4, g=1)
     for h, g in ((6, 4), (8, 3)):
         yield case("errors", "{g} key/value heads for {h} heads", h=h, g=g, raises=Raises("ValueError"))

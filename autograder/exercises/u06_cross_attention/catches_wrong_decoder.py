@@ -142,8 +142,8 @@ def cases(case):
 
 
 ACCUSED = (
-    "Right decoders are accused. Two right programs agree to rounding, not to the last digit, on valid inputs alone. "
-    "And a box that is asked too often refuses, whatever it holds."
+    "Right decoders are accused. What they are held against must be right itself. Two right programs agree to rounding,"
+    " not to the last digit, on valid inputs alone. And a box that is asked too often refuses, whatever it holds."
 )
 MISTAKES = (
     ("accuses-all", says(True), ACCUSED),
@@ -183,6 +183,7 @@ EXERCISE = exercise(
     },
     core="plain",
     slipped=suite,
+    own_draws=True,
     experiment=told_by(many_kinds, decoder_layer),
     library="torch",
 )

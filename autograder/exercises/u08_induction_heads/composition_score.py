@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.linalg import norm
 
-from ..kit import Drawn, Leaf, exercise, normal, strided
+from ..kit import OF_INPUTS, Drawn, Leaf, exercise, normal, strided
 
 
 def circuit(rank, scale=1.0):
@@ -16,7 +16,7 @@ def circuit(rank, scale=1.0):
     return Drawn("d_model d_model", make)
 
 
-def composition_score(W_QK: circuit(2), W_OV: circuit(3)) -> Leaf("float", "the score"):
+def composition_score(W_QK: circuit(2), W_OV: circuit(3)) -> Leaf("float", "the score", exactly=OF_INPUTS):
     norms = W_QK.square().sum().sqrt() * W_OV.square().sum().sqrt()
     together = torch.einsum("qk,mk->qm", W_QK, W_OV)
     return together.square().sum().sqrt() / norms if norms > 0 else torch.zeros((), dtype=W_QK.dtype)

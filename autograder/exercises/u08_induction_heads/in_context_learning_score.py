@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kit import Drawn, Leaf, by_columns, exercise, strided
+from ..kit import OF_INPUTS, Drawn, Leaf, by_columns, exercise, strided
 
 
 def falling(shape):
@@ -10,7 +10,9 @@ def falling(shape):
     return Drawn(shape, lambda rng, shape, sizes: np.abs(rng.standard_normal(shape)) + np.linspace(3, 0.5, shape[-1]))
 
 
-def in_context_learning_score(losses: falling("B n"), early: int, late: int) -> Leaf("float", "the score"):
+def in_context_learning_score(losses: falling("B n"), early: int, late: int) -> Leaf(
+    "float", "the score", exactly=OF_INPUTS
+):
     return (losses[:, late] - losses[:, early]).sum() / len(losses)
 
 

@@ -16,7 +16,7 @@ from ..symptoms import ON_ORDINARY, WEAK
 from ..variants.programs import tree_of
 from ..variants.scope import names_in
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, RAISES, STOPS, TRIED, TWO_THINGS
+from .traced import GOES_IN, MISPRECISE, MISSHAPES, RAISES, STOPS, TRIED, TWO_THINGS
 from .way import as_array
 
 #: How the names of findings begin, beside `WEAK`, that tell where an answer is wrong, and not why; where several
@@ -41,6 +41,8 @@ SCALED = re.compile(r"were (doubled|halved)")
 OF_INPUTS = "The result is what comes out as if"
 #: What was found at one size alone may be chance.
 AT_ONE_SIZE = "(Seen where sizes are equal.)"
+#: Where the wrong form of a result is seen first -> how the names begin of findings that tell of this form.
+SEEN_FIRST = {MISSHAPES: "wrong-shape", MISPRECISE: "dtype-"}
 
 
 def asks_for(posed: Posed, own: OwnProgram, slug: str | None, text: str) -> tuple[bool, bool]:
@@ -155,8 +157,8 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
     slug, text = found.slug, found.text
     if found.slug == RAISES:
         return replace(verdict, mistake=found.slug, advice=found.text, message=f"{found.text} {verdict.message}")
-    if found.slug == MISSHAPES:
-        if not verdict.mistake or not verdict.mistake.startswith("wrong-shape"):
+    if found.slug in SEEN_FIRST:
+        if not verdict.mistake or not verdict.mistake.startswith(SEEN_FIRST[found.slug]):
             return verdict
         advice = f"{before} {found.text}"
         return replace(verdict, advice=advice, message=verdict.message.replace(before, advice, 1))

@@ -12,7 +12,10 @@ from .flow import assigned, only_compared
 from .mend import Mend, Parents, mend, text_of, together
 
 #: Changes that say plainly what is meant, to be tried before others that come to the same.
-PLAIN = ("marks-too-few", "marks-too-many", "one-choice-too-many", "not-kept-apart")
+PLAIN = (
+    *("falsy-for-none", "decided-by-sizes", "marks-too-few", "marks-too-many", "one-choice-too-many"),
+    "not-kept-apart",
+)
 #: What random numbers are drawn from.
 SEEDS = ("manual_seed", "default_rng", "seed", "Random", "RandomState")
 
@@ -68,7 +71,7 @@ def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], p
         elif isinstance(node, ast.Return):
             yield from in_statements.of_return(node, names, parents)
         if isinstance(node, (ast.Assign, ast.AugAssign)):
-            yield from in_statements.of_assignment(node, writes)
+            yield from in_statements.of_assignment(node, parents, writes)
         if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
             yield from in_statements.of_block(node, parents)
         if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):

@@ -22,7 +22,7 @@ from .chance import drawing
 from .halves import find_halves
 from .in_expressions import OF_SIZE
 from .indices import wrapping
-from .located import making, misshaping, stopping, traced, traced_further
+from .located import making, misprecise, misshaping, stopping, traced, traced_further
 from .named import misnamed
 from .one_by_one import find_one_by_one
 from .overflow import first_nan, lost_rows
@@ -160,7 +160,7 @@ def explain_by_own(
         sure = look.settled(found)
         return sure.finding if sure.vouched else told_of(mend)
     if not steps:
-        return None
+        return misprecise(posed, look.first, calls, own) if look.kind() == "precision" else None
     return _seen(look, found) or _by_two_or_by_steps(look, found, tried) or misshaping(posed, look.first, calls, own)
 
 

@@ -102,6 +102,11 @@ def of_logic(node: ast.BoolOp) -> Iterator[Mend]:
     here = text_of(node)
     other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield mend(node, ast.BoolOp(other, node.values), "or-for-and", f"`and` and `or` in {here}")
+    if isinstance(node.op, ast.Or) and len(node.values) == 2 and isinstance(node.values[0], ast.Name):
+        first, default = node.values
+        given = ast.Compare(first, [ast.IsNot()], [ast.Constant(None)])
+        words = f"{here}: a 0 is taken for nothing there"
+        yield mend(node, ast.IfExp(given, first, default), "falsy-for-none", words, kind="default")
     for index, value in enumerate(node.values):
         rest = node.values[:index] + node.values[index + 1 :]
         new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)

@@ -23,7 +23,11 @@ def of_condition(node: ast.IfExp | ast.If) -> Iterator[Mend]:
     ):
         new = deepcopy(node)
         new.test = test
-        yield mend(node, new, "condition", words)
+        if isinstance(test, ast.Constant) and asks_for_sizes(node.test):
+            words = f"the condition {here}: it goes by sizes, and sizes may be alike by chance"
+            yield mend(node, new, "decided-by-sizes", words, kind=f"sizes-{test.value}")
+        else:
+            yield mend(node, new, "condition", words)
 
 
 def of_return(node: ast.Return, names: list[str], parents: Parents) -> Iterator[Mend]:
@@ -43,7 +47,16 @@ def of_return(node: ast.Return, names: list[str], parents: Parents) -> Iterator[
                 yield mend(node.value, ast.Name(name, ast.Load()), "returned", words, line=node.lineno)
 
 
-def of_assignment(node: ast.Assign | ast.AugAssign, writes: bool = False) -> Iterator[Mend]:
+def asks_for_sizes(test: ast.expr) -> bool:
+    """Is it a comparison of the sizes of arrays with one another?"""
+    sides = (test.left, *test.comparators) if isinstance(test, ast.Compare) else ()
+    asked = (node for side in sides for node in ast.walk(side) if isinstance(node, ast.Attribute))
+    return any(node.attr in ("shape", "ndim") for node in asked) and not any(
+        isinstance(side, ast.Constant) for side in sides
+    )
+
+
+def of_assignment(node: ast.Assign | ast.AugAssign, parents: Parents, writes: bool = False) -> Iterator[Mend]:
     """writes: whether the program writes into arrays: what is kept may have to be kept apart then."""
     here = text_of(node)
     if writes and isinstance(node, ast.Assign) and isinstance(node.value, (ast.Name, ast.Subscript, ast.Call)):
@@ -71,7 +84,19 @@ def of_assignment(node: ast.Assign | ast.AugAssign, writes: bool = False) -> Ite
     elif isinstance(node.targets[0], (ast.Name, ast.Subscript)) and len(node.targets) == 1:
         for other in (ast.Add, ast.Mult):
             new = ast.AugAssign(node.targets[0], other(), node.value)
-            yield mend(node, new, "adds", f"{here}: what stood there before is overwritten", POSSIBLE)
+            rank = LIKELY if _is_overwritten(node, parents) else POSSIBLE
+            yield mend(node, new, "adds", f"{here}: what stood there before is overwritten", rank)
+
+
+def _is_overwritten(node: ast.Assign, parents: Parents) -> bool:
+    """Does each turn of the loop around it write into the same place?"""
+    above = parents.get(node)
+    while above is not None and not isinstance(above, (ast.For, ast.FunctionDef)):
+        above = parents.get(above)
+    if not isinstance(above, ast.For) or not isinstance(node.targets[0], ast.Subscript):
+        return False
+    turns = {each.id for each in ast.walk(above.target) if isinstance(each, ast.Name)}
+    return not any(isinstance(each, ast.Name) and each.id in turns for each in ast.walk(node.targets[0]))
 
 
 def of_what_stays(tree: ast.FunctionDef) -> Iterator[Mend]:

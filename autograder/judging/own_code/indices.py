@@ -15,6 +15,8 @@ from .way import as_array
 CASES = 3
 #: No axis is so long: a number without a sign has gone below 0.
 WRAPPED = 2**31
+#: Nobody means that; where a loop is long, it may not be seen in every case.
+FROM_THE_FRONT = "it counts from the front then"
 
 
 def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnProgram) -> Finding | None:
@@ -23,7 +25,7 @@ def wrapping(posed: Posed, wrong: Sequence[int], right: Sequence[int], own: OwnP
     seen = [(index, dict(_places(posed, index, own))) for index in wrong[:CASES]]
     for index, places in seen:
         for place, words in places.items():
-            if place not in fine and all(place in each for _, each in seen):
+            if place not in fine and (FROM_THE_FRONT in words or all(place in each for _, each in seen)):
                 return Finding("own-index-wraps", f"In the case “{posed.cases[index].label}” {words}.")
     return None
 
@@ -48,7 +50,7 @@ def _places(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[int, st
                     continue
                 if isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub):
                     if high == 0 and isinstance(part, ast.Slice):
-                        yield end.number, f"{text_of(end)} is 0 in the index {where}: it counts from the front then"
+                        yield end.number, f"{text_of(end)} is 0 in the index {where}: {FROM_THE_FRONT}"
                 elif high >= WRAPPED:
                     yield end.number, f"{text_of(end)} has gone below 0 in the index {where}, where there is no sign"
                 elif low < 0:

@@ -20,7 +20,7 @@ from ..variants.edit import called
 from .flow import Flow, assigned, chooses, inputs_of, keeps, shown_of
 from .mend import text_of
 from .program import OwnProgram
-from .traced import GOES_IN, MISSHAPES, STOPS, Traced
+from .traced import GOES_IN, MISPRECISE, MISSHAPES, STOPS, Traced
 from .way import Way, as_array, way_of
 
 #: What may be taken off before an exponential, whatever it is.
@@ -176,6 +176,25 @@ def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram)
             begun = node if isinstance(node, STEPS) else _given_at(own.tree, node)
             if begun is not None:
                 return Finding(MISSHAPES, f"The first of this shape is {text_of(begun)} in line {begun.lineno}.")
+    return None
+
+
+def misprecise(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:
+    """The first step that makes floating numbers of the dtype in which a result comes back, where another is due."""
+    count, call = len(posed.exercise.leaves), calls[index]
+    if call.failure is not None or posed.expected[index].failure is not None:
+        return None
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    found, due = (listed(each.value, count) for each in (call, posed.expected[index]))
+    for one, other in zip(found, due, strict=False):
+        array, wanted = as_array(one), as_array(other)
+        if array is None or wanted is None or array.dtype.kind != "f" or array.dtype == wanted.dtype:
+            continue
+        for number, value in own.values(posed, index):
+            node, made = nodes.get(number), as_array(value)
+            is_step = isinstance(node, STEPS) and not isinstance(node, ast.Name)
+            if is_step and made is not None and made.dtype == array.dtype:
+                return Finding(MISPRECISE, f"The first of this dtype is {text_of(node)} in line {node.lineno}.")
     return None
 
 

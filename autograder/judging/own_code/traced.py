@@ -9,6 +9,7 @@ from ...data import Finding
 
 STOPS = "stops-there"
 MISSHAPES = "own-shape"
+MISPRECISE = "own-dtype"
 RAISES = "own-raise"
 #: What is told of two changes that may both be due.
 TWO_THINGS = "Two things"

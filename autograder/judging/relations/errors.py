@@ -97,7 +97,10 @@ def past_the_end(raised: Raised) -> Finding | None:
         text = text or f"An index goes past the end of {of}"
         return Finding("index-out-of-range", f"{text}: what is counted there, and what is that axis?")
     if all(failure.type_name == "IndexError" and _PAST_THE_END.search(failure.message) for _, failure in raised):
-        text = f"{begun(_in(raised) + 'an index goes past the end')}: is one size taken for another?"
+        of_list = all("list" in failure.message or "tuple" in failure.message for _, failure in raised)
+        where = "an index goes past the end of a list" if of_list else "an index goes past the end"
+        asked = "can it be empty, or shorter than is counted on" if of_list else "is one size taken for another"
+        text = f"{begun(_in(raised) + where)}: {asked}?"
         return Finding("index-out-of-range", text)
     return None
 

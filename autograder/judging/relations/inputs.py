@@ -98,7 +98,7 @@ def changed_inputs(evidence: Evidence) -> Finding | None:
     if len(core) == 1 and not any(isinstance(leaf, np.ndarray) for leaf in leaves(evidence.calls[core[0]].value)):
         return None  # a single number is like much else
     for slug, text, change in _changes(names, [cases[index] for index in core]):
-        if all(_explains(evidence, index, change) for index in core):
+        if all(_explains(evidence, index, change) for index in core) and not _is_refuted(evidence, change):
             return Finding(slug, text)
     return _fixed_count(evidence, names)
 
@@ -201,6 +201,25 @@ def _explains(evidence: Evidence, index: int, change: Callable[[Case], Case | No
         return False
     value = evidence.calls[index].value
     return same(value, found.value, max(slack(case, 10), 1e-7))
+
+
+def _is_refuted(evidence: Evidence, change: Callable[[Case], Case | None]) -> bool:
+    """Is there a case that is right, and would not be if this change were made everywhere?"""
+    for index, problem in enumerate(evidence.problems):
+        case = evidence.posed.cases[index]
+        asks = problem is None and case.raises is None and not case.gradient and evidence.calls[index].failure is None
+        if asks and _makes_a_difference(evidence, case, change) and not _explains(evidence, index, change):
+            return True
+    return False
+
+
+def _makes_a_difference(evidence: Evidence, case: Case, change: Callable[[Case], Case | None]) -> bool:
+    """Can the change be made there, so that the function has a result?"""
+    try:
+        changed = change(case)
+    except (ValueError, IndexError, TypeError, ArithmeticError):
+        return False
+    return changed is not None and evidence.posed.reference_on(changed).failure is None
 
 
 def applied_twice(evidence: Evidence) -> Finding | None:

@@ -220,7 +220,7 @@ def varying_factor(evidence: Evidence) -> Finding | None:
         factor = float((value * expected).sum()) / norm
         if factor == 0 or not close(value, factor * expected, slack(case, 100)):
             return None
-    text = "In each case the result is right up to a factor, and the factor changes: what is it divided by?"
+    text = "In each case the result is right up to a factor, and the factor changes: what multiplies or divides it?"
     return Finding("off-by-factor", text)
 
 
@@ -240,7 +240,8 @@ def rows_related(evidence: Evidence) -> Finding | None:
     if shifted:
         return Finding("rows-shifted", "Each row is right up to one number added to all of its entries.")
     if scaled:
-        return Finding("rows-off-by-factor", "Each row is right up to a factor of its own: what are rows divided by?")
+        text = "Each row is right up to a factor of its own: by what are rows multiplied or divided?"
+        return Finding("rows-off-by-factor", text)
     return None
 
 
@@ -252,6 +253,8 @@ def wrong_temperature(evidence: Evidence) -> Finding | None:
             continue
         sums = np.concatenate([value.sum(axis=-1).ravel(), expected.sum(axis=-1).ravel()])
         there = expected > 1e-9
+        if (value[~there] > 1e-6).any():
+            return None  # no scale gives weight to what is hidden
         if not (np.isclose(sums, 1, atol=1e-4) | (sums == 0)).all() or (value[there] < 1e-300).any():
             continue
         one, other = (_centred_logs(weights, there) for weights in (value, expected))

@@ -167,8 +167,7 @@ def _said(evidence: Evidence) -> str:
     calls = [evidence.calls[index] for index in evidence.failing()]
     ends = {_end(evidence.posed.exercise.name, call) for call in calls}
     if len(ends) == 1 and None not in ends:
-        name, line = ends.pop()
-        return f"It raises a {name} there, in line {line}." if line else f"It raises a {name} there."
+        return f"It raises {calls[0].failure.described(evidence.posed.exercise.name)} there."
     words = {
         call.value if call.failure is None else None for call in calls if isinstance(call.value, (bool, type(None)))
     }

@@ -27,6 +27,8 @@ def of_operation(node: ast.BinOp, parents: dict[ast.AST, ast.AST]) -> Iterator[E
 
     def become(to: ast.operator, words: str, what: str, rank: int = LIKELY) -> Edit:
         new = ast.BinOp(left, to, right)
+        if _is_a_divisor(node, parents):  # by what is divided there, the whole is multiplied
+            words = instead(new, node, words)
         return change(node, new, f"{what}-{shown(right)}", said(new, words), rank)
 
     if op in (ast.Div, ast.FloorDiv):
@@ -259,6 +261,11 @@ def _around(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> ast.AST:
     ):
         around = parents[around]
     return around if isinstance(around, ast.expr) else node
+
+
+def _is_a_divisor(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    above = parents.get(node)
+    return isinstance(above, ast.BinOp) and isinstance(above.op, (ast.Div, ast.FloorDiv)) and above.right is node
 
 
 def _is_a_place(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
