@@ -87,7 +87,7 @@ def _form(returns: Leaf | tuple[Any, ...]) -> str:
 
 def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
     """The first thing that is wrong with the gradients of all floating inputs, which `names` names in order."""
-    if value == ():
+    if isinstance(value, tuple) and not value:
         return Problem("detached", "no gradient flows from the result to any input")
     if not isinstance(value, tuple) or len(value) != len(expected):
         return Problem("gradient", "no gradient could be worked out")

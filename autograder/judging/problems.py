@@ -88,7 +88,7 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
 
 
 def _has_no_gradients(value: Any) -> bool:
-    return value == ()
+    return isinstance(value, tuple) and not value
 
 
 def _names(posed: Posed, case: Case) -> list[str]:
