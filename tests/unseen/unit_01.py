@@ -1,776 +1,744 @@
-"""Answers to the exercises of unit 1, wrong ones and right ones, as students would write them."""
+import math
 
 import numpy as np
 
-
-def _softmax_rows(table):
-    """The softmax of every row."""
-    powers = np.exp(table - table.max(axis=1, keepdims=True))
-    return powers / powers.sum(axis=1, keepdims=True)
+# 1.1 embed
 
 
-# ------- 1.1 embed
+def embed__wrong_fifteenth_columns_left_as_columns(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Picks the columns and leaves them as columns, (d_model, n); due is one row per token."""
+    picked = E[:, tokens]
+    return picked
 
 
-def embed__wrong_fourteenth_rows_of_the_table(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Takes row t of E as the embedding of word t, as in nn.Embedding; due is column t."""
-    sentence = []
-    for t in tokens:
-        sentence.append(E[t])
-    return np.array(sentence)
+def embed__wrong_fifteenth_each_word_once(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """One row per different word, in order of first appearance; due is one row per token, repeats too."""
+    seen = []
+    for t in tokens.tolist():
+        if t not in seen:
+            seen.append(t)
+    return E.T[seen]
 
 
-def embed__wrong_fourteenth_every_word_once(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Gives one row per different word, sorted by number; due is one row per token, in the order of the sentence."""
-    different_words = np.unique(tokens)
-    return E[:, different_words].T.copy()
+def embed__wrong_fifteenth_reshape_for_transpose(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Reshapes (d_model, n) to (n, d_model), which mixes words; due is the transpose."""
+    n = len(tokens)
+    d_model = E.shape[0]
+    return E[:, tokens].reshape(n, d_model)
 
 
-def embed__wrong_fourteenth_number_as_entry(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Puts the number t itself at place t of the one-hot vector, so that rows come t times too long; due is a 1."""
-    vocab = E.shape[1]
-    one_hot = np.zeros((len(tokens), vocab))
-    for i in range(len(tokens)):
-        t = tokens[i]
-        one_hot[i, t] = t
+def embed__wrong_fifteenth_one_hot_fills_whole_columns(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Sets the ones of all words in every row, so each row is a sum; due is one 1 per row, at [arange(n), tokens]."""
+    one_hot = np.zeros((len(tokens), E.shape[1]))
+    one_hot[:, tokens] = 1
     return one_hot @ E.T
 
 
-def embed__wrong_fourteenth_tokens_stay_columns(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Picks the right columns and forgets to turn them into rows; due is shape (n, d_model)."""
-    return np.take(E, tokens, axis=1)
+def embed__wrong_fifteenth_rows_pile_up(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Adds each embedding to all later rows as well (a slice for an index); due is row i alone."""
+    X = np.zeros((len(tokens), E.shape[0]), dtype=E.dtype)
+    for i, t in enumerate(tokens):
+        X[i:] += E[:, t]
+    return X
 
 
-def embed__wrong_fourteenth_reshape_for_transpose(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Makes (d_model, n) into (n, d_model) by reshape, which mixes the entries; due is the transpose."""
-    d_model, n = E.shape[0], tokens.shape[0]
-    picked = E[:, tokens]  # (d_model, n)
-    return picked.reshape(n, d_model)
+def embed__wrong_fifteenth_list_of_vectors(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Returns a list of n vectors; due is one array of shape (n, d_model)."""
+    return [E[:, t].copy() for t in tokens]
 
 
-def embed__wrong_fourteenth_words_from_one(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Reads the word numbers as counted from 1, so every token gets the column before its own; due is from 0."""
-    identity = np.eye(E.shape[1])
-    return identity[np.asarray(tokens) - 1] @ E.T
+def embed__wrong_fifteenth_id_four_is_always_padding(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Sets rows of word 4 to zero, as <pad> is 4 in the example; due is column 4 of whatever E comes in."""
+    PAD = 4
+    X = E.T[tokens]
+    X[tokens == PAD] = 0.0
+    return X
 
 
-def embed__wrong_fourteenth_word_four_silenced(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Sets the rows of word 4 to zero, as it is the padding of the example; due is column 4 of whatever E it is."""
-    pad = 4
-    result = E.T[tokens]
-    result[np.asarray(tokens) == pad] = 0.0
-    return result
+def embed__wrong_fifteenth_sorts_the_sentence(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Right rows, but the tokens of the caller are sorted on the way; due is that inputs stay as they are."""
+    order = np.argsort(tokens, kind="stable")
+    tokens.sort()
+    X = np.empty((tokens.size, E.shape[0]), dtype=E.dtype)
+    X[order] = E.T[tokens]
+    return X
 
 
-def embed__wrong_fourteenth_single_precision_rows(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Collects the right rows in a float32 array; due is float64 where E is float64."""
-    out = np.empty((len(tokens), E.shape[0]), dtype=np.float32)
-    for row, t in zip(out, tokens, strict=True):
-        row[:] = E[:, t]
-    return out
+def embed__right_fifteenth_feature_by_feature(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
+    """Reads each feature of all words along the sentence, then transposes; right."""
+    return np.apply_along_axis(lambda feature: feature[tokens], 1, E).T
 
 
-def embed__right_fourteenth_flat_positions(tokens: np.ndarray, E: np.ndarray) -> np.ndarray:
-    """Computes where each number stands in the flattened table, and takes them all at once."""
-    d_model, vocab = E.shape
-    where = np.add.outer(np.asarray(tokens).astype(np.intp), vocab * np.arange(d_model))
-    return E.ravel().take(where)
+# 1.2 soft_lookup
 
 
-# ------- 1.2 soft_lookup
+def soft_lookup__wrong_fifteenth_cosine_scores(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Scores by the direction alone, keys cut to length 1; due are plain dot products, longer keys count more."""
+    lengths = np.sqrt((keys**2).sum(axis=1))
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    s = keys @ query / lengths
+    a = np.exp(s - s.max())
+    return (a / a.sum()) @ values
 
 
-def soft_lookup__wrong_fourteenth_best_key_only(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Returns the value of the key with the largest score, a hard lookup; due is the sum of all, by softmax."""
-    best = np.argmax(keys @ query)
-    return values[best].copy()
-
-
-def soft_lookup__wrong_fourteenth_shares_of_scores(
+def soft_lookup__wrong_fifteenth_one_softmax_per_feature(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Lifts the scores until none is negative and takes their shares as weights; due are shares of exponentials."""
-    n = len(keys)
-    lifted = keys @ query
-    lifted = lifted - lifted.min()
-    total = lifted.sum()
-    weights = lifted / total if total > 0 else np.full(n, 1 / n)
-    mixture = np.zeros(values.shape[1])
-    for j in range(n):
-        mixture += weights[j] * values[j]
-    return mixture
+    """A softmax for every feature, averaged over features; due is one softmax of the summed products."""
+    products = keys * query
+    e = np.exp(products - products.max(axis=0))
+    weights_per_feature = e / e.sum(axis=0)
+    weights = weights_per_feature.mean(axis=1)
+    return weights @ values
 
 
-def soft_lookup__wrong_fourteenth_cosine_of_directions(
+def soft_lookup__wrong_fifteenth_shift_by_the_mean(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Compares directions only, by the cosine; due are plain dot products, in which length counts."""
-    length_q = np.linalg.norm(query)
-    lengths = np.linalg.norm(keys, axis=1)
-    product = length_q * lengths
-    product[product == 0] = 1.0
-    cosines = np.einsum("jd,d->j", keys, query) / product
-    e = np.exp(cosines)
-    return np.einsum("j,jv->v", e / e.sum(), values)
+    """Shifts by the mean score, which overflows for far apart scores; due is a shift by the largest."""
+    scores = np.dot(keys, query)
+    scores = scores - scores.mean()
+    e = np.exp(scores)
+    weights = e / np.sum(e)
+    return np.dot(weights, values)
 
 
-def soft_lookup__wrong_fourteenth_sorted_scores(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sorts the scores to have the largest last, and leaves the values unsorted; each weight belongs to its value."""
-    scores = np.sort(keys @ query)
-    largest = scores[-1]
-    powers = np.exp(scores - largest)
+def soft_lookup__wrong_fifteenth_shift_by_largest_size(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Shifts by the largest absolute score, 0/0 where all are very negative; due is the largest score itself."""
+    scores = keys @ query
+    biggest = np.abs(scores).max()
+    powers = np.exp(scores - biggest)
     return powers @ values / powers.sum()
 
 
-def soft_lookup__wrong_fourteenth_query_is_shifted(
+def soft_lookup__wrong_fifteenth_running_mix_not_rescaled(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Subtracts the maximum from the query in place of the scores, which changes the weights; due is scores.max()."""
-    shifted = query - query.max()
-    weights = np.exp(keys @ shifted)
+    """Reads pair by pair with a running maximum and rescales the sum alone; due is to rescale the mixture, too."""
+    top = -np.inf
+    total = 0.0
+    mixed = np.zeros(values.shape[1])
+    for k, v in zip(keys, values):
+        s = k @ query
+        new_top = max(top, s)
+        total = total * np.exp(top - new_top) + np.exp(s - new_top)
+        mixed = mixed + np.exp(s - new_top) * v
+        top = new_top
+    return mixed / total
+
+
+def soft_lookup__wrong_fifteenth_weighted_values_not_summed(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Returns every value times its weight, (n, d_v); due is their sum, (d_v,)."""
+    scores = keys @ query
+    weights = np.exp(scores - np.max(scores))
+    weights = weights / weights.sum()
+    return weights[:, None] * values
+
+
+def soft_lookup__wrong_fifteenth_far_scores_take_first_best(
+    query: np.ndarray, keys: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Far apart scores: the best key takes all, though rivals may be close to it; due is the softmax there, too."""
+    scores = keys @ query
+    if scores.max() - scores.min() > 700:
+        return values[scores.argmax()].copy()
+    weights = np.exp(scores - scores.max())
     weights /= weights.sum()
     return weights @ values
 
 
-def soft_lookup__wrong_fourteenth_divided_by_root(
+def soft_lookup__wrong_fifteenth_rounded_to_float32(
     query: np.ndarray, keys: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """Divides the scores by the root of d_k, as unit 2 will; here they are plain dot products."""
-    d_k = keys.shape[1]
-    s = keys.dot(query) / d_k**0.5
-    s = s - np.max(s)
-    a = np.exp(s) / np.sum(np.exp(s))
-    return np.sum(a[:, np.newaxis] * values, axis=0)
-
-
-def soft_lookup__wrong_fourteenth_scores_clipped(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Clips scores at 300 in size against overflow, so that larger ones are all alike; due is a shift."""
-    scores = np.clip(keys @ query, -300.0, 300.0)
-    powers = np.exp(scores)
-    attention = powers / powers.sum()
-    return attention @ values
-
-
-def soft_lookup__wrong_fourteenth_keys_overwritten(
-    query: np.ndarray, keys: np.ndarray, values: np.ndarray
-) -> np.ndarray:
-    """Multiplies the query into the keys in place: the result is right, but the input keys should stay as they are."""
-    keys *= query  # each entry times its partner; the rows now add up to the scores
-    scores = keys.sum(axis=1)
-    scores -= scores.max()
-    np.exp(scores, out=scores)
-    scores /= scores.sum()
-    return scores @ values
-
-
-def soft_lookup__right_fourteenth_differences_of_pairs(
-    query: np.ndarray, keys: np.ndarray, values: np.ndarray
-) -> np.ndarray:
-    """Writes each weight as one over the sum of e to the differences of all scores to its own; infinity gives 0."""
+    """Right, but the result is rounded to float32; due is that float64 stays float64."""
     scores = keys @ query
-    ahead = scores[None, :] - scores[:, None]  # entry j, l: how far l is ahead of j
+    shifted = scores - scores.max()
+    weights = np.exp(shifted) / np.exp(shifted).sum()
+    result = np.einsum("n,nd->d", weights, values)
+    return result.astype(np.float32)
+
+
+def soft_lookup__right_fifteenth_ratios_of_pairs(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Weight j as 1 over the sum of exp(s_l - s_j), no shift by a maximum; right."""
+    s = keys @ query
     with np.errstate(over="ignore"):
-        weights = 1.0 / np.exp(ahead).sum(axis=1)
-    return weights @ values
+        ratios = np.exp(s[None, :] - s[:, None])  # entry j, l: how much more l weighs than j
+        a = 1.0 / ratios.sum(axis=1)
+    return (a[:, None] * values).sum(axis=0)
 
 
-# ------- 1.3 project_qkv
+# 1.3 project_qkv
 
 
-def project_qkv__wrong_fourteenth_lookup_already_done(
+def project_qkv__wrong_fifteenth_turns_weights_that_also_fit_turned(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns the outputs of the attention, A V, as the third part; due is V itself, before any lookup."""
+    """Takes weights as (out, in) whenever that fits, so square ones are transposed; due is X @ W always."""
+
+    def linear(W):
+        if W.shape[1] == X.shape[1]:
+            return X @ W.T
+        return X @ W
+
+    return linear(W_Q), linear(W_K), linear(W_V)
+
+
+def project_qkv__wrong_fifteenth_queries_divided_by_root(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Divides the queries by the root of d_k, a later unit's step; due are the plain products."""
+    d_k = W_K.shape[1]
+    Q = X @ W_Q / np.sqrt(d_k)
+    K = X @ W_K
+    V = X @ W_V
+    return Q, K, V
+
+
+def project_qkv__wrong_fifteenth_table_has_every_key_once(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Keys and values for different tokens only, like a dictionary; due is one row of each for every token."""
+    _, first = np.unique(X, axis=0, return_index=True)
+    entries = X[np.sort(first)]
+    return X @ W_Q, entries @ W_K, entries @ W_V
+
+
+def project_qkv__wrong_fifteenth_cut_in_three_even_parts(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """One product, cut into three even parts; due are cuts after d_k and 2 d_k, as d_v may differ."""
+    together = X @ np.concatenate([W_Q, W_K, W_V], axis=1)
+    Q, K, V = np.array_split(together, 3, axis=1)
+    return Q, K, V
+
+
+def project_qkv__wrong_fifteenth_einsum_letter_differs(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """The einsum of K has two letters for d_model and sums both apart; due is one shared letter."""
+    Q = np.einsum("nd,dk->nk", X, W_Q)
+    K = np.einsum("nd,mk->nk", X, W_K)
+    V = np.einsum("nd,dv->nv", X, W_V)
+    return Q, K, V
+
+
+def project_qkv__wrong_fifteenth_tokens_come_out_as_columns(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns (d_k, n), (d_k, n), (d_v, n), tokens as columns; due are tokens as rows."""
+    return tuple(W.T @ X.T for W in (W_Q, W_K, W_V))
+
+
+def project_qkv__wrong_fifteenth_values_of_width_one_lose_axis(
+    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """With d_v = 1 the values come as plain numbers, (n,); due is (n, 1)."""
     Q = X @ W_Q
     K = X @ W_K
-    A = _softmax_rows(Q @ K.T)
-    V = A @ (X @ W_V)
+    if W_V.shape[1] == 1:
+        V = X @ W_V[:, 0]
+    else:
+        V = X @ W_V
     return Q, K, V
 
 
-def project_qkv__wrong_fourteenth_keys_of_neighbours(
+_qkv_buffers = {}
+
+
+def project_qkv__wrong_fifteenth_writes_into_kept_buffers(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Makes key and value from the next token, as a token should look at others; due are all three from the same."""
-    neighbours = np.roll(X, -1, axis=0)
-    return X @ W_Q, neighbours @ W_K, neighbours @ W_V
-
-
-def project_qkv__wrong_fourteenth_queries_of_length_one(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Brings queries and keys to length 1, as if only directions counted; due are the plain products."""
-
-    def direction(rows):
-        lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-        return rows / np.where(lengths > 0, lengths, 1)
-
-    return direction(X @ W_Q), direction(X @ W_K), X @ W_V
-
-
-def project_qkv__wrong_fourteenth_keys_come_first(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lists the weights in the order K, Q, V and unpacks them as Q, K, V: queries and keys are swapped."""
-    Q, K, V = (X @ W for W in (W_K, W_Q, W_V))
-    return Q, K, V
-
-
-def project_qkv__wrong_fourteenth_first_feature_skipped(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Starts the sum over the features at 1 and so leaves out feature 0; due is the sum over all of d_model."""
-    n, d_model = X.shape
+    """Right, but in buffers that the next call overwrites; due is that returned results stay."""
     results = []
-    for W in (W_Q, W_K, W_V):
-        out = np.zeros((n, W.shape[1]))
-        for i in range(n):
-            for c in range(W.shape[1]):
-                for feature in range(1, d_model):
-                    out[i, c] += X[i, feature] * W[feature, c]
-        results.append(out)
+    for name, W in (("Q", W_Q), ("K", W_K), ("V", W_V)):
+        kind = (name, X.shape[0], W.shape[1], np.result_type(X, W))
+        if kind not in _qkv_buffers:
+            _qkv_buffers[kind] = np.empty(kind[1:3], dtype=kind[3])
+        results.append(np.matmul(X, W, out=_qkv_buffers[kind]))
     return tuple(results)
 
 
-def project_qkv__wrong_fourteenth_tokens_as_columns(
+def project_qkv__right_fifteenth_sum_of_outer_products(
     X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Returns one column per token, (d_k, n) and (d_v, n), the convention of papers; due is one row per token."""
-    x = X.T
-    q = W_Q.T @ x
-    k = W_K.T @ x
-    v = W_V.T @ x
+    """Adds up one outer product per feature of the model; right."""
+
+    def project(W):
+        layers = [np.outer(column, row) for column, row in zip(X.T, W)]
+        return np.sum(layers, axis=0)
+
+    return project(W_Q), project(W_K), project(W_V)
+
+
+# 1.4 project_token
+
+
+def project_token__wrong_fifteenth_from_the_right_where_it_fits(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Multiplies from the right where the shapes allow, so for square weights; due is W @ x always."""
+    out = []
+    for W in (W_Q, W_K, W_V):
+        if W.shape[0] == x.shape[0]:
+            out.append(x @ W)
+        else:
+            out.append(x @ W.T)
+    return tuple(out)
+
+
+def project_token__wrong_fifteenth_sums_down_the_columns(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Sums over d_head, which leaves (d_model,); due is the sum over d_model."""
+    q = (W_Q * x).sum(axis=0)
+    k = (W_K * x).sum(axis=0)
+    v = (W_V * x).sum(axis=0)
     return q, k, v
 
 
-def project_qkv__wrong_fourteenth_values_cut_off(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+def project_token__wrong_fifteenth_picks_a_column(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Cuts one large product into pieces of d_k columns, so that wider values lose some; d_v may be larger."""
-    d = W_Q.shape[1]
-    everything = X @ np.concatenate([W_Q, W_K, W_V], axis=1)
-    return everything[:, :d], everything[:, d : 2 * d], everything[:, 2 * d : 3 * d]
+    """Picks the column of the largest entry as if x were one-hot; due is the whole product."""
+    place = int(np.argmax(x))
+    return W_Q[:, place].copy(), W_K[:, place].copy(), W_V[:, place].copy()
 
 
-_room = {}
-
-
-def project_qkv__wrong_fourteenth_arrays_used_again(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+def project_token__wrong_fifteenth_inner_loop_too_short(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Writes into arrays kept from the last call of these sizes: a returned result changes with the next call."""
-    parts = []
-    for letter, W in zip("QKV", (W_Q, W_K, W_V), strict=True):
-        place = letter, len(X), W.shape[1]
-        if place not in _room:
-            _room[place] = np.empty((len(X), W.shape[1]))
-        parts.append(np.matmul(X, W, out=_room[place]))
-    return tuple(parts)
-
-
-def project_qkv__right_fourteenth_sum_of_outer_products(
-    X: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Adds up, feature by feature, the outer product of a column of X with a row of the weights."""
+    """The loop over features stops at d_head where that is less than d_model; due are all d_model features."""
 
     def times(W):
-        total = np.zeros((X.shape[0], W.shape[1]), dtype=np.result_type(X, W))
-        for column, row in zip(X.T, W, strict=True):
-            total += np.outer(column, row)
-        return total
+        rows, columns = W.shape
+        y = np.zeros(rows)
+        for i in range(rows):
+            for j in range(min(rows, columns)):
+                y[i] += W[i, j] * x[j]
+        return y
 
     return times(W_Q), times(W_K), times(W_V)
 
 
-# ------- 1.4 project_token
-
-
-def project_token__wrong_fourteenth_weights_from_right(
+def project_token__wrong_fifteenth_total_never_reset(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lets the weights act from the right, as on rows; due is W @ x (with square weights both can be computed)."""
-    return x @ W_Q, x @ W_K, x @ W_V
+    """The running total goes on from row to row; due is a total that starts at 0 for every row."""
 
-
-def project_token__wrong_fourteenth_products_not_summed(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Multiplies every row of the weights by the token entry by entry and adds nothing up; due is one sum per row."""
-    q, k, v = W_Q * x, W_K * x, W_V * x
-    return q, k, v
-
-
-def project_token__wrong_fourteenth_value_times_score(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Makes the value as loud as the key fits the query, v times q . k; due is the plain v: no lookup happens here."""
-    q = np.dot(W_Q, x)
-    k = np.dot(W_K, x)
-    loudness = np.dot(q, k)
-    return q, k, loudness * np.dot(W_V, x)
-
-
-def project_token__wrong_fourteenth_last_feature_missing(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Lets the sum over the features end one too early, so that the last feature of the token counts for nothing."""
-    d_model = len(x)
-
-    def act(W):
-        y = np.zeros(W.shape[0])
-        for d in range(d_model - 1):
-            y += W[:, d] * x[d]
-        return y
-
-    return act(W_Q), act(W_K), act(W_V)
-
-
-def project_token__wrong_fourteenth_total_runs_on(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Does not set the total back to 0 for the next row, so that entry i holds the sum of entries 0 to i."""
-    answer = []
-    for W in [W_Q, W_K, W_V]:
-        vector = []
+    def times(W):
+        entries = []
         total = 0.0
         for row in W:
-            for weight, entry in zip(row, x, strict=True):
-                total += weight * entry
-            vector.append(total)
-        answer.append(np.array(vector))
-    return tuple(answer)
+            for w, xi in zip(row, x):
+                total += w * xi
+            entries.append(total)
+        return np.array(entries)
+
+    return times(W_Q), times(W_K), times(W_V)
 
 
-def project_token__wrong_fourteenth_results_as_columns(
+def project_token__wrong_fifteenth_results_as_column_matrices(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Reads 'a column' as an array of shape (d_model, 1) and returns such columns; due is one axis, (d_head,)."""
+    """Returns columns of shape (d_head, 1) and (d_v, 1); due is one axis."""
     column = x.reshape(-1, 1)
     return W_Q @ column, W_K @ column, W_V @ column
 
 
-def project_token__wrong_fourteenth_single_number_loses_axis(
+def project_token__wrong_fifteenth_model_of_width_one_only_scales(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Takes all axes of size 1 away, so that with d_head = 1 (or d_v = 1) no axis is left; due is shape (1,)."""
-    x_column = x[:, None]
-    q = np.squeeze(W_Q @ x_column)
-    k = np.squeeze(W_K @ x_column)
-    v = np.squeeze(W_V @ x_column)
+    """With d_model = 1 it scales the weights and keeps their second axis; due is (d_head,) there, too."""
+    weights = (W_Q, W_K, W_V)
+    if x.size == 1:
+        return tuple(W * x[0] for W in weights)
+    return tuple(np.matmul(W, x) for W in weights)
+
+
+def project_token__wrong_fifteenth_float32_results(
+    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right, but kept in float32 arrays; due is that float64 stays float64."""
+    q = np.zeros(W_Q.shape[0], dtype="float32")
+    k = np.zeros(W_K.shape[0], dtype="float32")
+    v = np.zeros(W_V.shape[0], dtype="float32")
+    q[:] = W_Q @ x
+    k[:] = W_K @ x
+    v[:] = W_V @ x
     return q, k, v
 
 
-def project_token__wrong_fourteenth_token_gets_reshaped(
+def project_token__right_fifteenth_one_tall_matrix(
     x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Makes the caller's token itself into a column, (d_model, 1): results are right, but the input is changed."""
-    x.shape = (x.size, 1)
-    return (W_Q @ x)[:, 0], (W_K @ x)[:, 0], (W_V @ x)[:, 0]
+    """One product with all weights on top of each other, cut after d_head and 2 d_head; right."""
+    tall = np.concatenate((W_Q, W_K, W_V))
+    return tuple(np.split(tall @ x, np.cumsum([len(W_Q), len(W_K)])))
 
 
-def project_token__right_fourteenth_one_tall_matrix(
-    x: np.ndarray, W_Q: np.ndarray, W_K: np.ndarray, W_V: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Puts the three matrices on top of each other, multiplies once and cuts the long vector in three."""
-    tall = np.vstack((W_Q, W_K, W_V))
-    cuts = np.cumsum([len(W_Q), len(W_K)])
-    q, k, v = np.split(tall @ x, cuts)
-    return q, k, v
+# 1.5 low_rank_value
 
 
-# ------- 1.5 low_rank_value
-
-
-def low_rank_value__wrong_fourteenth_relu_in_between(
+def low_rank_value__wrong_fifteenth_up_by_the_transpose_of_down(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Sets negative numbers to 0 between the factors, as in a feed-forward layer; nothing stands between them."""
-    hidden = X @ W_V_down
-    hidden = np.maximum(hidden, 0)
-    return hidden @ W_V_up
+    """Goes up with the transpose of the down matrix; due is W_V_up."""
+    small = X @ W_V_down
+    return small @ W_V_down.T
 
 
-def low_rank_value__wrong_fourteenth_token_added(
+def low_rank_value__wrong_fifteenth_message_added_to_token(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Adds the message to the token's vector already; due is the message alone."""
-    message = X @ (W_V_down @ W_V_up)
+    """Adds the message to the token already; due is the message alone."""
+    message = X @ W_V_down @ W_V_up
     return X + message
 
 
-def low_rank_value__wrong_fourteenth_down_undone(
+def low_rank_value__wrong_fifteenth_product_turned_over(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Goes up by the transpose of the down matrix, to come back to where the token was; due is W_V_up."""
-    width = W_V_up.shape[1]
-    narrow = np.einsum("nm,mh->nh", X, W_V_down)
-    wide = np.einsum("nh,mh->nm", narrow, W_V_down)
-    assert wide.shape[1] == width
-    return wide
+    """Applies the transpose of the square map, as for columns; due is X @ (down @ up)."""
+    W = W_V_down @ W_V_up
+    columns = W @ X.T
+    return columns.T
 
 
-def low_rank_value__wrong_fourteenth_head_feature_missing(
+def low_rank_value__wrong_fifteenth_repeated_letter_in_einsum(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Begins the loop over the head's features at 1, so that feature 0 of the head is lost; due is from 0."""
-    n, d_model = X.shape
-    d_head = W_V_down.shape[1]
-    result = np.zeros((n, d_model))
-    for h in range(1, d_head):
-        feature = X @ W_V_down[:, h]  # (n,)
-        result = result + feature[:, None] * W_V_up[h][None, :]
+    """One letter for both ends of the map leaves its diagonal only; due is a letter of its own for the result."""
+    return np.einsum("nd,dh,hd->nd", X, W_V_down, W_V_up)
+
+
+def low_rank_value__wrong_fifteenth_last_head_feature_missing(
+    X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
+) -> np.ndarray:
+    """The loop over the head's features ends one early; due are all d_head."""
+    d_head = W_V_up.shape[0]
+    result = np.zeros(X.shape)
+    for h in range(0, d_head - 1):
+        result += np.outer(X @ W_V_down[:, h], W_V_up[h])
     return result
 
 
-def low_rank_value__wrong_fourteenth_two_letters_for_head(
+def low_rank_value__wrong_fifteenth_the_map_itself(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Gives the axis of the head two letters, so both factors are summed on their own; due is the same letter."""
-    return np.einsum("nd,dh,km->nm", X, W_V_down, W_V_up)
+    """Returns the square map (d_model, d_model); due are the tokens mapped by it, (n, d_model)."""
+    value_map = np.matmul(W_V_down, W_V_up)
+    return value_map
 
 
-def low_rank_value__wrong_fourteenth_up_comes_first(
+def low_rank_value__wrong_fifteenth_head_of_width_one_lies_down(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Reads the factors as made for columns and transposes both, so W_V_up acts first; due is X @ down @ up."""
-    up, down = W_V_up.T, W_V_down.T
-    return (X @ up) @ down
+    """With d_head = 1 the outer product is taken in the wrong order, (d_model, n); due is (n, d_model)."""
+    if W_V_down.shape[1] == 1:
+        amounts = X @ W_V_down[:, 0]
+        return np.outer(W_V_up[0], amounts)
+    return (X @ W_V_down) @ W_V_up
 
 
-def low_rank_value__wrong_fourteenth_head_not_wider_than_token(
+def low_rank_value__wrong_fifteenth_result_put_into_x(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Uses at most d_model features of the head, as the rank is no larger; with d_head > d_model all are due."""
-    rank = min(W_V_down.shape)
-    thin_down, thin_up = W_V_down[:, :rank], W_V_up[:rank, :]
-    return X @ thin_down @ thin_up
-
-
-def low_rank_value__wrong_fourteenth_written_over_tokens(
-    X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
-) -> np.ndarray:
-    """Writes the messages, which are right, into X and returns that; the input X should stay as it is."""
-    for i in range(X.shape[0]):
-        X[i] = (X[i] @ W_V_down) @ W_V_up
+    """Right numbers, written over X since they have its shape; due is that inputs stay as they are."""
+    narrow = X @ W_V_down
+    np.matmul(narrow, W_V_up, out=X)
     return X
 
 
-def low_rank_value__right_fourteenth_third_power_of_blocks(
+def low_rank_value__right_fifteenth_two_steps_of_a_block_matrix(
     X: np.ndarray, W_V_down: np.ndarray, W_V_up: np.ndarray
 ) -> np.ndarray:
-    """Sets the three matrices as blocks above the diagonal of a large one: its third power holds their product."""
-    n, d_model = X.shape
-    d_head = W_V_down.shape[1]
-    a, b, c = n, n + d_model, n + d_model + d_head
-    blocks = np.zeros((c + d_model, c + d_model), dtype=np.result_type(X, W_V_down, W_V_up))
-    blocks[:a, a:b] = X
-    blocks[a:b, b:c] = W_V_down
-    blocks[b:c, c:] = W_V_up
-    return np.linalg.matrix_power(blocks, 3)[:a, c:].copy()
+    """Both factors as blocks of one matrix, applied twice to (X, 0); right."""
+    d_model, d_head = W_V_down.shape
+    M = np.block([[np.zeros((d_model, d_model)), W_V_down], [W_V_up, np.zeros((d_head, d_head))]])
+    state = np.pad(X, ((0, 0), (0, d_head)))
+    for _ in range(2):
+        state = state @ M
+    return state[:, :d_model]
 
 
-# ------- 1.6 attention_parameters
+# 1.6 attention_parameters
 
 
-def attention_parameters__wrong_fourteenth_value_up_forgotten(
+def attention_parameters__wrong_fifteenth_value_map_is_square(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Counts one matrix each for query, key and value; the value map is made of two, down and up."""
+    """Counts the value map as one square matrix; due are two thin ones."""
     query = d_model * d_head
     key = d_model * d_head
-    value = d_model * d_head
+    value = d_model * d_model
     return (query + key + value) * n_heads * n_layers
 
 
-def attention_parameters__wrong_fourteenth_value_map_square(
+def attention_parameters__wrong_fifteenth_heads_share_the_model_width(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Counts the value map as the square matrix that the product is; stored are its two thin factors."""
-    thin = 2 * d_model * d_head
-    square = d_model**2
-    return n_layers * n_heads * (thin + square)
-
-
-def attention_parameters__wrong_fourteenth_heads_share_questions(
-    d_model: int, d_head: int, n_heads: int, n_layers: int
-) -> int:
-    """Lets all heads of a layer share one query and one key matrix; every head has its own four."""
-    one_matrix = d_model * d_head
-    shared = 2 * one_matrix
-    own = n_heads * (one_matrix + one_matrix)
-    return n_layers * (shared + own)
-
-
-def attention_parameters__wrong_fourteenth_heads_counted_twice(
-    d_model: int, d_head: int, n_heads: int, n_layers: int
-) -> int:
-    """Takes the width of all heads together and multiplies by the number of heads once more."""
-    width = d_head * n_heads
-    matrices = {"query": d_model * width, "key": d_model * width}
-    matrices |= {"down": d_model * width, "up": width * d_model}
-    per_layer = n_heads * sum(matrices.values())
+    """Counts four d_model squares per layer, as if d_head * n_heads were d_model; due is to count the heads."""
+    per_layer = 4 * d_model**2
     return per_layer * n_layers
 
 
-def attention_parameters__wrong_fourteenth_up_once_a_layer(
+def attention_parameters__wrong_fifteenth_one_way_up_per_layer(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Adds the value-up matrix once per layer, outside of the count of the heads; every head has one."""
-    head = 0
-    for shape in [(d_model, d_head)] * 3:
-        head += shape[0] * shape[1]
-    layer = n_heads * head
-    layer += d_head * d_model
-    return layer * n_layers
+    """Counts one up matrix for all heads of a layer, as their messages are added; due is one per head."""
+    down_like = 3 * d_model * d_head
+    up = d_head * d_model
+    layer = n_heads * down_like + up
+    return n_layers * layer
 
 
-def attention_parameters__wrong_fourteenth_heads_of_whole_model(
+def attention_parameters__wrong_fifteenth_heads_twice_layers_never(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Reads n_heads as the heads of the whole model, so the layers do not count; it is the heads per layer."""
-    per_head = 4 * d_model * d_head
-    return per_head * n_heads
+    """Multiplies by the number of heads twice, which GPT-3 doesn't show; due is heads times layers."""
+    matrix = d_model * d_head
+    head = 4 * matrix
+    layer = head * n_heads
+    model = layer * n_heads
+    return model
 
 
-def attention_parameters__wrong_fourteenth_output_map_square(
+def attention_parameters__wrong_fifteenth_missing_parentheses(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Counts the up halves of a layer as one d_model x d_model matrix: right only if d_head * n_heads = d_model."""
-    w_q = w_k = w_v = d_model * d_head * n_heads
-    w_o = d_model * d_model
-    return n_layers * (w_q + w_k + w_v + w_o)
+    """Without parentheses only the value part is multiplied by heads and layers; due is the whole sum."""
+    query_key = 2 * d_model * d_head
+    down_up = d_model * d_head + d_head * d_model
+    return query_key + down_up * n_heads * n_layers
 
 
-def attention_parameters__wrong_fourteenth_count_in_64_bits(
+def attention_parameters__wrong_fifteenth_counted_in_millions(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Multiplies in NumPy's 64 bits, which run over from 2**63 on; due is a count exact at any size."""
-    return int(np.prod([4, d_model, d_head, n_heads, n_layers]))
+    """Gives whole millions of weights; due is the exact number."""
+    total = 4 * d_model * d_head * n_heads * n_layers
+    return total // 10**6
 
 
-def attention_parameters__right_fourteenth_doubling_and_adding(
+def attention_parameters__wrong_fifteenth_sixty_four_bits(
     d_model: int, d_head: int, n_heads: int, n_layers: int
 ) -> int:
-    """Multiplies Python's whole numbers as Russian peasants do, by doubling, halving and adding."""
-
-    def times(a, b):
-        total = 0
-        while b:
-            if b & 1:
-                total += a
-            a, b = a << 1, b >> 1
-        return total
-
-    matrix = times(int(d_model), int(d_head))
-    head = matrix << 2
-    return times(times(head, int(n_heads)), int(n_layers))
+    """Multiplies in 64 bits, which wraps from 2**63 on; due is an exact count at any size."""
+    sizes = np.array([4, d_model, d_head, n_heads, n_layers], dtype=np.int64)
+    return int(np.prod(sizes))
 
 
-# ------- 1.7 pointing_weights
+_count = np.zeros((), dtype=np.int64)
 
 
-def pointing_weights__wrong_fourteenth_keys_on_a_line(
+def attention_parameters__wrong_fifteenth_one_counter_for_all_calls(
+    d_model: int, d_head: int, n_heads: int, n_layers: int
+) -> int:
+    """Right number, in a counter array that the next call changes; due is an int that stays."""
+    _count[...] = 0
+    for kind in ("query", "key", "value down", "value up"):
+        _count[...] += d_model * d_head * n_heads * n_layers
+    return _count
+
+
+def attention_parameters__right_fifteenth_difference_of_squares(
+    d_model: int, d_head: int, n_heads: int, n_layers: int
+) -> int:
+    """Four times the product of two widths as a difference of two squares; right."""
+    head = (d_model + d_head) ** 2 - (d_model - d_head) ** 2
+    return math.prod((head, n_heads, n_layers))
+
+
+# 1.7 pointing_weights
+
+
+def pointing_weights__wrong_fifteenth_keys_on_a_line(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Sets keys on a line and asks for the place of the target, as if the nearest won; the outermost keys win."""
-    n = len(X)
-    places = np.arange(n) - (n - 1) / 2
-    keys = np.stack([places, np.ones(n)], axis=1)
-    queries = 60 * keys[target]
+    """Puts the keys on a line (position, 1), where only its ends can win; due are keys that all are corners."""
+    n = X.shape[0]
+    place = np.arange(n) - (n - 1) / 2
+    keys = np.stack([place, np.ones(n)], axis=1)
+    queries = 50 * keys[target]
     back = np.linalg.pinv(X)
     return back @ queries, back @ keys
 
 
-def pointing_weights__wrong_fourteenth_target_looks_back(
+def pointing_weights__wrong_fifteenth_target_looks_at_token(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Gives the target's direction to the key and its own to the query, so the target looks at the token."""
-    n = X.shape[0]
-    phi = 2 * np.pi * np.arange(n) / n
-    circle = np.c_[np.cos(phi), np.sin(phi)]
-    Q, K = 150 * circle, circle[target]
+    """Gives the keys the target's direction and the queries their own; due is the other way round."""
+    n = len(X)
+    angle = 2 * np.pi * np.arange(n) / n
+    circle = np.column_stack([np.cos(angle), np.sin(angle)])
+    Q = 200 * circle
+    K = circle[target]
     W_Q = np.linalg.lstsq(X, Q, rcond=None)[0]
     W_K = np.linalg.lstsq(X, K, rcond=None)[0]
     return W_Q, W_K
 
 
-def pointing_weights__wrong_fourteenth_best_table_of_rank_two(
+def pointing_weights__wrong_fifteenth_transpose_for_inverse(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Cuts a table of scores with 40 at the targets down to rank 2 by SVD, which loses most targets from n = 3 on."""
-    n = len(target)
-    wanted = 40.0 * np.eye(n)[target]
-    u, s, vt = np.linalg.svd(wanted)
-    queries, keys = np.zeros((n, 2)), np.zeros((n, 2))
-    r = min(2, n)
-    queries[:, :r] = u[:, :r] * s[:r]
-    keys[:, :r] = vt[:r].T
-    inverse = np.linalg.pinv(X)
-    return inverse @ queries, inverse @ keys
-
-
-def pointing_weights__wrong_fourteenth_not_sharpened(
-    X: np.ndarray, target: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Puts keys on the circle and forgets to make the queries long: the best key wins, but by far too little."""
+    """Carries the design over by X.T as if the rows were orthonormal; due is the (pseudo)inverse."""
     n = X.shape[0]
-    angle = np.linspace(0, 2 * np.pi, n, endpoint=False)
-    unit = np.exp(1j * angle)
-    K = np.stack([unit.real, unit.imag], axis=-1)
-    Q = K[target]
-    both = np.linalg.pinv(X) @ np.hstack([Q, K])
-    return both[:, :2], both[:, 2:]
+    z = np.exp(2j * np.pi * np.arange(n) / n)
+    K = np.stack([z.real, z.imag], axis=1)
+    Q = 100 * K[target]
+    return X.T @ Q, X.T @ K
 
 
-def pointing_weights__wrong_fourteenth_circle_closed_twice(
+def pointing_weights__wrong_fifteenth_circle_closes_on_itself(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Takes linspace with its end, so that first and last key are the same point and share the weight."""
+    """linspace up to and with 2 pi lays the last key on the first; due is endpoint=False."""
     n, _ = X.shape
-    turn = np.linspace(0.0, 2.0 * np.pi, n)
-    K = np.array([[np.cos(t), np.sin(t)] for t in turn])
-    Q = np.array([200.0 * K[j] for j in target])
-    solve = X.T @ np.linalg.inv(X @ X.T)
-    return solve @ Q, solve @ K
+    angles = np.linspace(0, 2 * np.pi, n)
+    K = np.array([np.cos(angles), np.sin(angles)]).T
+    Q = 300 * K[target]
+    X_inverse = np.linalg.pinv(X)
+    return X_inverse @ Q, X_inverse @ K
 
 
-def pointing_weights__wrong_fourteenth_rows_read_as_orthonormal(
+def pointing_weights__wrong_fifteenth_length_grows_too_slowly(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Reads 'linearly independent' as 'orthonormal' and takes X.T for the inverse; due is the pseudo-inverse."""
-    n = len(X)
-    steps = np.arange(n) * (2 * np.pi / n)
-    ring = np.column_stack((np.sin(steps), np.cos(steps)))
-    W_K = X.T @ ring
-    W_Q = X.T @ (180 * ring[target])
-    return W_Q, W_K
+    """The scale grows with n where the lead shrinks with its square, too soft for many; due is n squared."""
+    n = len(target)
+    phi = 2 * np.pi / n * np.arange(n)
+    directions = np.vstack((np.cos(phi), np.sin(phi))).T
+    scale = 8 * n / (2 * np.pi)
+    wanted = np.hstack((scale * directions[target], directions))
+    W = np.linalg.lstsq(X, wanted, rcond=None)[0]
+    return W[:, :2], W[:, 2:]
 
 
-def pointing_weights__wrong_fourteenth_ridge_for_small_tokens(
+def pointing_weights__wrong_fifteenth_queries_and_keys_themselves(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Adds 0.001 to the diagonal of X X.T, which is not small beside tokens whose entries are small: they blur."""
+    """Returns the queries and keys, (n, 2) each; due are weights (d_model, 2) that make them from X."""
     n = X.shape[0]
-    a = 2 * np.pi * np.arange(n) / n
-    keys = np.vstack([np.cos(a), np.sin(a)]).T
-    gram = X @ X.T + 1e-3 * np.eye(n)
-    W_K = X.T @ np.linalg.solve(gram, keys)
-    W_Q = X.T @ np.linalg.solve(gram, 300 * keys[target])
-    return W_Q, W_K
+    angle = np.arange(n) * (2 * np.pi / n)
+    K = 15 * np.stack((np.cos(angle), np.sin(angle)), axis=-1)
+    Q = K[target]
+    return Q, K
 
 
-def pointing_weights__wrong_fourteenth_turned_by_chance(
+def pointing_weights__wrong_fifteenth_weak_directions_dropped(
     X: np.ndarray, target: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Begins the circle at a random angle, so that every call gives other weights; they should be the same."""
+    """The pseudoinverse drops directions below a 40th of the strongest; due is a design for condition up to 100."""
     n = len(X)
+    turn = 2 * np.pi * np.arange(n) / n
+    K = np.c_[np.cos(turn), np.sin(turn)]
+    solve = np.linalg.pinv(X, 1 / 40)
+    return solve @ (150 * K[target]), solve @ K
+
+
+def pointing_weights__wrong_fifteenth_another_start_each_time(
+    X: np.ndarray, target: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points right, but the circle starts at a chance angle at every call; due are the same weights at every call."""
+    n = X.shape[0]
     start = np.random.default_rng().uniform(0, 2 * np.pi)
-    angles = start + np.arange(n) / n * 2 * np.pi
-    points = np.array([np.cos(angles), np.sin(angles)]).T
-    inv = np.linalg.pinv(X)
-    return inv @ (200 * points[target]), inv @ points
+    angle = start + 2 * np.pi * np.arange(n) / n
+    K = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    P = np.linalg.pinv(X)
+    return P @ (200 * K[target]), P @ K
 
 
-def pointing_weights__right_fourteenth_keys_on_a_parabola(
-    X: np.ndarray, target: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Keys (p, p squared), queries (2 p, -1) of the target: scores fall with the squared distance of the places."""
-    n = len(X)
-    place = np.arange(n) - (n - 1) / 2
-    keys = np.stack([place, place**2], axis=1)
-    queries = 10 * np.stack([2 * place[target], -np.ones(n)], axis=1)
+def pointing_weights__right_fifteenth_parabola(X: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Keys on a parabola, the score is less by half the squared distance to the target, through QR of X.T; right."""
+    n = X.shape[0]
+    t = np.arange(n) - (n - 1) / 2
+    K = np.column_stack((t, -(t**2) / 2))
+    Q = 12 * np.column_stack((t[target], np.ones(n)))
     basis, R = np.linalg.qr(X.T)  # X = R.T @ basis.T
-    return basis @ np.linalg.solve(R.T, queries), basis @ np.linalg.solve(R.T, keys)
+    return basis @ np.linalg.solve(R.T, Q), basis @ np.linalg.solve(R.T, K)
 
 
-# ------- 1.8 linear_memory
+# 1.8 linear_memory
 
 
-def linear_memory__wrong_fourteenth_plain_sum(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Adds up the products of keys and values as in section 2; keys not at right angles disturb each other."""
-    d_k, d_v = keys.shape[1], values.shape[1]
-    S = np.zeros((d_k, d_v))
-    for k, v in zip(keys, values, strict=True):
-        S += np.outer(k, v)
-    return S
+def linear_memory__wrong_fifteenth_each_pair_by_itself(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Adds the best memory of each pair alone, keys over squared lengths; due is the best for all together."""
+    squares = (keys**2).sum(axis=1, keepdims=True)
+    scaled = np.divide(keys, squares, out=np.zeros_like(keys), where=squares > 0)
+    return scaled.T @ values
 
 
-def linear_memory__wrong_fourteenth_corrected_one_by_one(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Corrects the memory once for each pair in turn, which spoils earlier answers; due is the best for all at once."""
-    memory = np.zeros((keys.shape[1], values.shape[1]))
-    for key, value in zip(keys, values, strict=True):
-        squared_length = key @ key
-        if squared_length == 0:
-            continue
-        error = value - key @ memory
-        memory = memory + key[:, None] * error[None, :] / squared_length
-    return memory
-
-
-def linear_memory__wrong_fourteenth_only_what_fits(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Keeps the first d_k pairs only, as a matrix can be exact for no more; all pairs count in the sum of squares."""
-    n, d_k = keys.shape
-    fits = min(n, d_k)
-    kept_keys, kept_values = keys[:fits], values[:fits]
-    largest = np.abs(keys).max()
-    rounding = 1e-8 * largest * np.sqrt(n * d_k)
-    u, s, vt = np.linalg.svd(kept_keys, full_matrices=False)
-    good = s > rounding
-    return vt[good].T @ ((u[:, good].T @ kept_values) / s[good, None])
-
-
-def linear_memory__wrong_fourteenth_rounding_believed(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Leaves the cut-off of pinv at its default, near 1e-15, and so takes rounding for an independent direction."""
-    return np.linalg.pinv(keys) @ values
-
-
-def linear_memory__wrong_fourteenth_cut_off_not_scaled(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Cuts singular values at 1e-8 times the root of the size, and forgets to multiply by the largest entry."""
-    U, sigma, Vh = np.linalg.svd(keys, full_matrices=False)
-    small = 1e-8 * np.sqrt(keys.size)
-    inverse = np.array([1 / s if s > small else 0.0 for s in sigma])
-    return Vh.T @ np.diag(inverse) @ U.T @ values
-
-
-def linear_memory__wrong_fourteenth_both_sums_together(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Makes the sum of errors plus squared entries least, as one goal; the entries only decide between equals."""
-    n, d_k = keys.shape
-    stacked_keys = np.concatenate([keys, np.eye(d_k)])
-    stacked_values = np.concatenate([values, np.zeros((d_k, values.shape[1]))])
-    solution, *_ = np.linalg.lstsq(stacked_keys, stacked_values, rcond=None)
-    return solution
-
-
-def linear_memory__wrong_fourteenth_rounding_of_many_keys(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Cuts at the rounding of one entry; that of many keys adds up to a larger singular value, which stays in."""
-    left, strength, right = np.linalg.svd(keys, full_matrices=False)
-    noise = 1e-8 * np.abs(keys).max()
-    rank = int((strength > noise).sum())
+def linear_memory__wrong_fifteenth_one_correction_per_pair(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """One pass of corrections (delta rule), later pairs spoil earlier ones; due is the best for all at once."""
     S = np.zeros((keys.shape[1], values.shape[1]))
-    for r in range(rank):
-        S += np.outer(right[r], left[:, r] @ values) / strength[r]
+    for k, v in zip(keys, values):
+        size = k @ k
+        if size > 0:
+            missing = v - k @ S
+            S += np.outer(k, missing) / size
     return S
 
 
-def linear_memory__wrong_fourteenth_keys_tidied_up(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Sets tiny entries of the caller's keys to 0 before it finds the right memory; the input should stay as it is."""
-    rounding = 1e-8 * np.max(np.abs(keys))
-    keys[np.abs(keys) < rounding] = 0.0
-    longest = np.linalg.norm(keys, 2)
-    if longest == 0:
+def linear_memory__wrong_fifteenth_rounding_cut_at_single_entry(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Cuts below 1e-8 of the largest singular value, but the rounding of many entries adds up; due is a larger cut."""
+    S, *_ = np.linalg.lstsq(keys, values, rcond=1e-8)
+    return S
+
+
+def linear_memory__wrong_fifteenth_cut_not_relative(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Cuts singular values below a fixed 1e-7; due is a cut relative to the largest entry of the keys."""
+    U, sizes, Vt = np.linalg.svd(keys, full_matrices=False)
+    inverse = np.zeros_like(sizes)
+    kept = sizes > 1e-7
+    inverse[kept] = 1 / sizes[kept]
+    return Vt.T @ (inverse[:, None] * (U.T @ values))
+
+
+def linear_memory__wrong_fifteenth_cut_on_squares(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Cuts keys.T @ keys at about 1e-8, which is 1e-4 for the keys, so short keys are lost; due is the cut for keys."""
+    gram = keys.T @ keys
+    right_side = keys.T @ values
+    return np.linalg.pinv(gram, rcond=3e-8, hermitian=True) @ right_side
+
+
+def linear_memory__wrong_fifteenth_asked_from_the_left(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Returns the matrix for S @ query, (d_v, d_k); due is (d_k, d_v) for query @ S."""
+    noise = 1e-8 * np.sqrt(keys.size)
+    return values.T @ np.linalg.pinv(keys, rcond=noise).T
+
+
+def linear_memory__wrong_fifteenth_nothing_but_zero_keys(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Divides by the largest entry, NaN or an error where all keys are zero; due is a memory of zeros."""
+    largest = np.abs(keys).max()
+    unit = keys / largest
+    U, s, Vt = np.linalg.svd(unit, full_matrices=False)
+    r = int((s > 1e-8 * np.sqrt(keys.size)).sum())
+    return Vt[:r].T @ ((U[:, :r].T @ values) / s[:r, None]) / largest
+
+
+def linear_memory__wrong_fifteenth_scales_keys_in_place(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Right, but scales the keys in place and back, which leaves other last digits; due is that inputs stay."""
+    top = np.abs(keys).max()
+    if top == 0:
         return np.zeros((keys.shape[1], values.shape[1]))
-    relative = rounding * keys.size**0.5 / longest
-    return np.linalg.lstsq(keys, values, rcond=relative)[0]
+    keys /= top
+    S = np.linalg.pinv(keys, rcond=1e-8 * keys.size**0.5) @ values / top
+    keys *= top
+    return S
 
 
-def linear_memory__right_fourteenth_eigenvectors_of_blocks(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Inverts the symmetric matrix with the keys and their transpose as blocks, where eigenvalues exceed rounding."""
+def linear_memory__right_fifteenth_eigenvectors_of_keys_both_ways(keys: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Singular pairs as eigenvectors of [[0, keys], [keys.T, 0]], those above the rounding kept; right."""
     n, d_k = keys.shape
-    blocks = np.zeros((n + d_k, n + d_k))
-    blocks[:n, n:] = keys
-    blocks[n:, :n] = keys.T
-    eigenvalues, vectors = np.linalg.eigh(blocks)  # plus and minus the singular values, and zeros
-    rounding = 1e-8 * np.abs(keys).max() * np.sqrt(n * d_k)
-    seen = np.abs(eigenvalues) > rounding
-    some = vectors[:, seen]
-    return (some[n:] / eigenvalues[seen]) @ (some[:n].T @ values)
+    both = np.zeros((n + d_k, n + d_k))
+    both[:n, n:] = keys
+    both[n:, :n] = keys.T
+    sizes, vectors = np.linalg.eigh(both)
+    rounding = 1e-8 * np.abs(keys).max() * math.sqrt(n * d_k)
+    kept = sizes > 1.01 * rounding
+    asks, feels = vectors[:n, kept], vectors[n:, kept]
+    return 2 * feels @ ((asks.T @ values) / sizes[kept, None])

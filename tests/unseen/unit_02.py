@@ -1,803 +1,821 @@
-"""Answers to the exercises of unit 2, wrong ones and right ones, as students would write them."""
-
+import copy
 import math
 
 import numpy as np
 
-_TABLES = {}  # only for the one wrong answer that keeps its result
+_scores_kept = {}
+
+
+def _attention_scores(Q, K):
+    return Q @ K.T
 
 
 def _softmax(z, axis=-1):
-    """A right softmax, from exercise 2.2."""
     powers = np.exp(z - z.max(axis=axis, keepdims=True))
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def _attention_scores(Q, K):
-    """Right plain scores, from exercise 2.1."""
-    return Q @ K.T
-
-
 def _scaled_scores(Q, K):
-    """Right scaled scores, from exercise 2.5."""
     return Q @ K.T / Q.shape[1] ** 0.5
 
 
-def _softmax_jacobian(p):
-    """A right Jacobian of the softmax, from exercise 2.8."""
-    return np.diag(p) - np.outer(p, p)
+def _attention(Q, K, V):
+    weights = _softmax(_scaled_scores(Q, K))
+    return weights @ V, weights
 
 
-# ------- 2.1 attention_scores
+# 2.1 attention_scores
 
 
-def attention_scores__wrong_fourteenth_cosine_of_the_angle(Q, K):
-    """Takes the cosine between query and key, rows brought to length 1; the plain dot product is due."""
-    length_q = np.sqrt((Q**2).sum(axis=1, keepdims=True))
-    length_k = np.sqrt((K**2).sum(axis=1, keepdims=True))
-    length_q = np.where(length_q == 0, 1.0, length_q)
-    length_k = np.where(length_k == 0, 1.0, length_k)
-    return (Q / length_q) @ (K / length_k).T
+def attention_scores__wrong_fifteenth_cosine_of_the_angle(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Brings all queries and keys to length 1 first; the plain dot products are due."""
+    q_len = np.linalg.norm(Q, axis=1, keepdims=True)
+    k_len = np.linalg.norm(K, axis=1, keepdims=True)
+    q_unit = Q / np.where(q_len > 0, q_len, 1)
+    k_unit = K / np.where(k_len > 0, k_len, 1)
+    return q_unit @ k_unit.T
 
 
-def attention_scores__wrong_fourteenth_misfits_count_as_zero(Q, K):
-    """Believes that a fit cannot be negative and lifts negative scores to 0; they should stay negative."""
-    return np.maximum(np.matmul(Q, np.transpose(K)), 0.0)
-
-
-def attention_scores__wrong_fourteenth_average_over_features(Q, K):
-    """Takes the mean agreement per feature, so the dot product divided by d_k; the sum is due."""
-    agreement = Q[:, np.newaxis, :] * K[np.newaxis, :, :]  # (n, m, d_k)
-    return agreement.mean(axis=2)
-
-
-def attention_scores__wrong_fourteenth_overwrites_the_sum(Q, K):
-    """Writes = for += in the loop over features, so that only the last feature is left; their sum is due."""
-    n, d_k = Q.shape
+def attention_scores__wrong_fifteenth_keys_reshaped(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Makes K fit with reshape, which reads its rows on; its axes must be swapped."""
+    n, width = Q.shape
     m = K.shape[0]
-    S = np.zeros((n, m))
-    for i in range(n):
-        for j in range(m):
-            for c in range(d_k):
-                S[i, j] = Q[i, c] * K[j, c]
-    return S
-
-
-def attention_scores__wrong_fourteenth_first_feature_left_out(Q, K):
-    """The loop over features starts at 1, so feature 0 is missing from every score."""
-    scores = np.zeros((len(Q), len(K)))
-    for feature in range(1, Q.shape[1]):
-        scores += np.outer(Q[:, feature], K[:, feature])
+    keys_as_columns = K.reshape(width, m)
+    scores = Q @ keys_as_columns
+    assert scores.shape == (n, m)
     return scores
 
 
-def attention_scores__wrong_fourteenth_keys_in_the_rows(Q, K):
-    """Reads row = key, column = query and returns (m, n); (n, m) is due."""
-    return np.einsum("jc,ic->ji", K, Q)
+def attention_scores__wrong_fifteenth_nearness_for_fit(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Takes the negative squared distance as the fit of query and key; the dot product is due."""
+    apart = Q[:, np.newaxis, :] - K[np.newaxis, :, :]
+    return -np.square(apart).sum(axis=-1)
 
 
-def attention_scores__wrong_fourteenth_single_row_squeezed(Q, K):
-    """Drops axes of length 1, so one query or one key gives a vector; the shape should stay (n, m)."""
-    table = [[np.dot(query, key) for key in K] for query in Q]
-    return np.array(table).squeeze()
+def attention_scores__wrong_fifteenth_last_feature_left_out(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Adds up the features from 0 to d_k - 2; the sum goes to d_k - 1."""
+    n, d_k = Q.shape
+    S = np.zeros((n, len(K)))
+    for c in range(d_k - 1):
+        S += np.outer(Q[:, c], K[:, c])
+    return S
 
 
-def attention_scores__wrong_fourteenth_one_table_kept(Q, K):
-    """Keeps one table per shape and writes into it again in the next call; each call should make a new one."""
-    shape = (Q.shape[0], K.shape[0])
-    if shape not in _TABLES:
-        _TABLES[shape] = np.empty(shape)
-    np.matmul(Q, K.T, out=_TABLES[shape])
-    return _TABLES[shape]
+def attention_scores__wrong_fifteenth_summed_over_the_keys(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """All products (n, m, d_k) are there, and the keys are summed; the features, the last axis, should be."""
+    products = Q[:, None] * K[None]
+    return products.sum(axis=1)
 
 
-def attention_scores__right_fourteenth_one_column_per_key(Q, K):
-    """Multiplies the table of queries with one key after the other and puts the columns side by side."""
-    columns = []
-    for key in K:
-        columns.append(Q @ key)  # (n,)
-    return np.stack(columns, axis=1)
+def attention_scores__wrong_fifteenth_a_row_per_key(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Returns a table with one row per key and one column per query; (n, m) is due."""
+    return np.einsum("ic,jc->ji", Q, K)
 
 
-# ------- 2.2 softmax
+def attention_scores__wrong_fifteenth_first_product_that_fits(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Transposes K only if Q @ K fails, so not when m equals d_k; K.T is due always."""
+    try:
+        return Q @ K
+    except ValueError:
+        return Q @ K.T
 
 
-def softmax__wrong_fourteenth_one_shift_for_all(z, axis=-1):
-    """Thinks one shift may serve the whole array and takes its largest entry; each row needs its own."""
-    powers = np.exp(z - np.max(z))
-    return powers / np.sum(powers, axis=axis, keepdims=True)
+def attention_scores__wrong_fifteenth_table_kept_between_calls(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Writes into a table kept for each size, so a later call changes older results; a new array is due."""
+    size = len(Q), len(K)
+    if size not in _scores_kept:
+        _scores_kept[size] = np.empty(size)
+    table = _scores_kept[size]
+    for i, query in enumerate(Q):
+        table[i] = K @ query
+    return table
 
 
-def softmax__wrong_fourteenth_shift_by_the_mean(z, axis=-1):
-    """Takes any shift for safe and subtracts the mean; exponents stay positive and overflow, the maximum is due."""
-    centred = z - z.mean(axis=axis, keepdims=True)
-    e = np.exp(centred)
-    return e / e.sum(axis=axis, keepdims=True)
+def attention_scores__right_fifteenth_corner_of_a_gram_table(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """All vectors with all vectors in one symmetric table, and from it the corner of queries by keys."""
+    everybody = np.vstack((Q, K))
+    gram = everybody @ everybody.T
+    n = Q.shape[0]
+    return gram[:n, n:].copy()
 
 
-def softmax__wrong_fourteenth_large_scores_clipped(z, axis=-1):
-    """Clips scores to +-700 against the overflow, so larger ones become equal; they should stay different."""
-    safe = np.clip(z, -700.0, 700.0)
-    top = safe.max(axis=axis, keepdims=True)
-    weights = np.exp(safe - top)
-    total = weights.sum(axis=axis, keepdims=True)
-    return weights / total
+# 2.2 softmax
 
 
-def softmax__wrong_fourteenth_sum_along_last_axis(z, axis=-1):
-    """The maximum runs along axis, the sum always along the last one; both should run along axis."""
-    shifted = z - np.max(z, axis=axis, keepdims=True)
-    exponentials = np.exp(shifted)
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
+def softmax__wrong_fifteenth_clipped_in_place_of_shifted(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Clips the scores to where exp is finite, so large ones look alike; a shift of each row is due."""
+    tame = np.clip(z, -700.0, 700.0)
+    powers = np.exp(tame)
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_fourteenth_sign_of_the_exponent(z, axis=-1):
-    """Turns the difference round and shifts by the minimum: the smallest score gets the largest weight."""
-    lowest = np.amin(z, axis=axis, keepdims=True)
-    p = np.exp(lowest - z)
-    p = p / p.sum(axis=axis, keepdims=True)
-    return p
+def softmax__wrong_fifteenth_no_exponential(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shifts the scores above 0 and shares them out in proportion; their exponentials should be shared out."""
+    above = z - z.min(axis=axis, keepdims=True) + 1.0
+    return above / above.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_fourteenth_axis_that_is_kept(z, axis=-1):
-    """Reads axis as the one that is kept and sums over all the others; the sum should run along axis itself."""
-    keep = axis % z.ndim
-    others = tuple(a for a in range(z.ndim) if a != keep)
+def softmax__wrong_fifteenth_one_shift_for_the_array(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shifts everything by the largest entry of the whole array; each row needs the shift of its own largest."""
+    shifted = z - np.max(z)
+    total = np.exp(shifted).sum(axis=axis, keepdims=True)
+    return np.exp(shifted) / total
+
+
+def softmax__wrong_fifteenth_swapped_there_moved_back(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Swaps the axis to the end and moves it back, which differs with three axes; swap it back."""
+    last = np.swapaxes(z, axis, -1)
+    powers = np.exp(last - last.max(axis=-1, keepdims=True))
+    weights = powers / powers.sum(axis=-1, keepdims=True)
+    return np.moveaxis(weights, -1, axis)
+
+
+def softmax__wrong_fifteenth_sum_ignores_the_axis(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The maximum runs along axis, the sum along the last one; both should run along axis."""
+    c = z.max(axis=axis, keepdims=True)
+    e = np.exp(z - c)
+    return e / e.sum(-1, keepdims=True)
+
+
+def softmax__wrong_fifteenth_axis_is_what_stays(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Reads axis as the one that is kept and sums over all others; the sum along axis itself is due."""
+    kept = axis % z.ndim
+    others = tuple(a for a in range(z.ndim) if a != kept)
     powers = np.exp(z - z.max(axis=others, keepdims=True))
     return powers / powers.sum(axis=others, keepdims=True)
 
 
-def softmax__wrong_fourteenth_negative_axis_means_last(z, axis=-1):
-    """Takes each negative axis for the last one; -2 should be the last but one, and so on."""
-    if axis < 0:
-        axis = z.ndim - 1
-    moved = np.moveaxis(z, axis, 0)
-    result = np.exp(moved - moved.max(axis=0))
-    result = result / result.sum(axis=0)
-    return np.moveaxis(result, 0, axis)
+def softmax__wrong_fifteenth_plain_formula_up_to_709(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Shifts only if some entry is beyond 709, but sums (and float32) overflow sooner; shift always."""
+    if np.abs(z).max() < 709:
+        powers = np.exp(z)
+    else:
+        powers = np.exp(z - z.max(axis=axis, keepdims=True))
+    return powers / powers.sum(axis=axis, keepdims=True)
 
 
-def softmax__wrong_fourteenth_repairs_after_the_overflow(z, axis=-1):
-    """Tries the plain formula and repairs rows that overflowed: right numbers, but NumPy warns; it should not."""
-
-    def one_row(row):
-        powers = np.exp(row)
-        total = powers.sum()
-        if not np.isfinite(total) or total < 1e-200:
-            powers = np.exp(row - row.max())
-            total = powers.sum()
-        return powers / total
-
-    return np.apply_along_axis(one_row, axis, z)
+def softmax__wrong_fifteenth_asarray_taken_for_a_copy(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Works in place on np.asarray(z), which is the caller's own array; a copy is due."""
+    work = np.asarray(z, dtype=np.float64)
+    work -= work.max(axis=axis, keepdims=True)
+    np.exp(work, out=work)
+    work /= work.sum(axis=axis, keepdims=True)
+    return work
 
 
-def softmax__right_fourteenth_logarithm_of_the_sum(z, axis=-1):
-    """Subtracts the logarithm of the sum of exponentials, which np.logaddexp collects without overflow."""
-    log_total = np.logaddexp.reduce(z, axis=axis, keepdims=True)
-    return np.exp(z - log_total)
+def softmax__right_fifteenth_powers_of_two_and_a_norm(z: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The top of each row by sorting, powers of 2 in place of e, divided by the 1-norm."""
+    top = np.take(np.sort(z, axis=axis), [-1], axis=axis)
+    powers = np.exp2((z - top) / math.log(2))
+    return powers / np.linalg.norm(powers, ord=1, axis=axis, keepdims=True)
 
 
-# ------- 2.3 derivation_terms
+# 2.3 derivation_terms
 
 
-def derivation_terms__wrong_fourteenth_products_of_average_terms(q, k):
-    """Averages the terms over the samples before they are multiplied; in each sample multiply first, average last."""
-    terms = q * k
-    diagonal = (terms**2).sum(axis=1).mean()
-    average = terms.mean(axis=0)  # (d,)
-    cross = average.sum() ** 2 - (average**2).sum()
+def derivation_terms__wrong_fifteenth_each_pair_once(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Counts the pairs above the diagonal alone; ordered pairs are due, each counts twice."""
+    t = q * k
+    d = t.shape[1]
+    diagonal = np.mean(np.sum(t**2, axis=1))
+    above = [t[:, i] * t[:, j] for i in range(d) for j in range(i + 1, d)]
+    cross = float(np.mean(np.sum(above, axis=0)))
+    return float(diagonal), cross
+
+
+def derivation_terms__wrong_fifteenth_expectations_split(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Splits the means of products into products of means as step 3 does; they must be measured unsplit."""
+    diagonal = (q**2).mean(axis=0) @ (k**2).mean(axis=0)
+    single = q.mean(axis=0) * k.mean(axis=0)
+    table = np.outer(single, single)
+    cross = table.sum() - np.trace(table)
     return diagonal, cross
 
 
-def derivation_terms__wrong_fourteenth_diagonal_split_in_factors(q, k):
-    """Splits E[q_i^2 k_i^2] into E[q_i^2] E[k_i^2] although q and k may depend; the product is to be averaged."""
-    size_q = np.mean(q**2, axis=0)
-    size_k = np.mean(k**2, axis=0)
-    diagonal = np.dot(size_q, size_k)
-    s = np.sum(q * k, axis=1)
-    return diagonal, np.mean(s**2) - diagonal
-
-
-def derivation_terms__wrong_fourteenth_variances_of_the_terms(q, k):
-    """Takes variances, so the means are subtracted before squaring; plain means of squares are due."""
+def derivation_terms__wrong_fifteenth_covariance_table(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Takes trace and rest of the covariances of the terms; plain means of products, nothing subtracted, are due."""
     t = q * k
-    diagonal = t.var(axis=0).sum()
-    everything = t.sum(axis=1).var()
-    return diagonal, everything - diagonal
+    centred = t - t.mean(axis=0)
+    table = centred.T @ centred / len(t)
+    on = np.trace(table)
+    return on, table.sum() - on
 
 
-def derivation_terms__wrong_fourteenth_each_pair_once(q, k):
-    """Counts each pair once, with j above i; ordered pairs are due, so each counts twice."""
-    n, d = q.shape
-    diagonal = 0.0
-    cross = 0.0
-    for r in range(n):
-        for i in range(d):
-            diagonal += (q[r, i] * k[r, i]) ** 2
-            for j in range(i + 1, d):
-                cross += q[r, i] * k[r, i] * q[r, j] * k[r, j]
-    return diagonal / n, cross / n
-
-
-def derivation_terms__wrong_fourteenth_table_of_the_samples(q, k):
-    """Multiplies t @ t.T, so sample meets sample off the diagonal; t.T @ t, feature with feature, is due."""
+def derivation_terms__wrong_fifteenth_divided_by_features(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Divides the table of products by the number of features; by that of the samples is due."""
     t = q * k
-    table = t @ t.T / len(t)
+    table = t.T @ t / t.shape[1]
     diagonal = np.trace(table)
     cross = table.sum() - diagonal
     return diagonal, cross
 
 
-def derivation_terms__wrong_fourteenth_mean_over_the_pairs(q, k):
-    """Reads the cross part as the mean over samples and pairs; over the pairs the sum is due."""
-    terms = np.multiply(q, k)
-    width = terms.shape[1]
-    squares = np.einsum("ri,ri->r", terms, terms)
-    pairs = np.einsum("ri,rj->r", terms, terms) - squares
-    number = max(width * (width - 1), 1)
-    return squares.mean(), (pairs / number).mean()
-
-
-def derivation_terms__wrong_fourteenth_width_one_squeezed(q, k):
-    """Squeezes the terms, so with d = 1 the sum runs over the samples; it should run over the one feature."""
-    terms = (q * k).squeeze()
-    squares_first = (terms**2).sum(axis=-1)
-    square_last = terms.sum(axis=-1) ** 2
-    diagonal = np.mean(squares_first)
-    return diagonal, np.mean(square_last) - diagonal
-
-
-def derivation_terms__wrong_fourteenth_reckons_in_float32(q, k):
-    """Reckons in float32 to save memory and returns float32 numbers; float64 in, float64 out is the rule."""
-    small = q.astype(np.float32) * k.astype(np.float32)
-    sum_of_squares = np.square(small).sum(axis=1)
-    square_of_sum = np.square(small.sum(axis=1))
-    return sum_of_squares.mean(), (square_of_sum - sum_of_squares).mean()
-
-
-def derivation_terms__right_fourteenth_each_term_meets_rest(q, k):
-    """Lets each term meet the sum of all others in its sample, feature by feature."""
+def derivation_terms__wrong_fifteenth_key_index_mixed_up(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """In the cross terms k_i stands twice; q_i k_i q_j k_j is due."""
     samples, d = q.shape
-    t = q * k
-    diagonal, cross = 0.0, 0.0
+    diagonal = cross = 0.0
     for i in range(d):
-        others = np.delete(t, i, axis=1).sum(axis=1)  # (samples,)
-        diagonal += float(t[:, i] @ t[:, i]) / samples
-        cross += float(t[:, i] @ others) / samples
+        for j in range(d):
+            if i == j:
+                diagonal += ((q[:, i] * k[:, i]) ** 2).sum() / samples
+            else:
+                cross += (q[:, i] * k[:, i] * q[:, j] * k[:, i]).sum() / samples
     return diagonal, cross
 
 
-# ------- 2.4 dot_product_moments
+def derivation_terms__wrong_fifteenth_second_is_the_total(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Returns the diagonal and the whole mean of s²; the cross part alone is due."""
+    terms = np.einsum("ri,ri->ri", q, k)
+    diagonal = np.einsum("ri,ri->", terms, terms) / len(terms)
+    both = np.einsum("ri,rj->", terms, terms) / len(terms)
+    return diagonal, both
 
 
-def dot_product_moments__wrong_fourteenth_mean_grows_with_width(d, var_q=1.0, var_k=1.0):
-    """Believes claim 1, that each term has the mean of a square, so the mean is d; it is 0."""
-    mean = d * math.sqrt(var_q * var_k)
-    return mean, d * var_q * var_k
+def derivation_terms__wrong_fifteenth_longer_axis_is_samples(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Takes the longer axis for the samples, wrong with fewer samples than features; rows are samples always."""
+    t = q * k
+    if t.shape[0] < t.shape[1]:
+        t = t.T
+    squares = (t * t).sum(axis=1)
+    scores = t.sum(axis=1)
+    return squares.mean(), (scores**2 - squares).mean()
 
 
-def dot_product_moments__wrong_fourteenth_cross_terms_count_too(d, var_q=1.0, var_k=1.0):
-    """Lets all d^2 products of the table count alike; the cross terms vanish and d squares are left."""
-    one_product = var_q * var_k
-    number_of_products = d + d * (d - 1)
-    return 0.0, number_of_products * one_product
+def derivation_terms__wrong_fifteenth_terms_written_into_q(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Right numbers, but the terms are written over the caller's q; a new array is due."""
+    terms = q
+    terms *= k
+    diagonal = np.sum(terms * terms, axis=1).mean()
+    cross = np.square(terms.sum(axis=1)).mean() - diagonal
+    return diagonal, cross
 
 
-def dot_product_moments__wrong_fourteenth_variances_added_up(d, var_q=1.0, var_k=1.0):
-    """Adds the variances of q_i and k_i as if the term were a sum; for a product they are multiplied."""
-    variance = 0.0
-    for _ in range(d):
-        variance += var_q + var_k
-    return 0.0, variance
+def derivation_terms__right_fifteenth_terms_rolled_past_themselves(q: np.ndarray, k: np.ndarray) -> tuple[float, float]:
+    """Rolls the terms along the features: shift 0 gives the diagonal, all other shifts the ordered pairs."""
+    t = np.multiply(q, k)
+    samples, d = t.shape
+    by_shift = [np.vdot(t, np.roll(t, r, axis=1)) / samples for r in range(d)]
+    return float(by_shift[0]), float(math.fsum(by_shift[1:]))
 
 
-def dot_product_moments__wrong_fourteenth_var_q_taken_twice(d, var_q=1.0, var_k=1.0):
-    """Types var_q twice; var_q * var_k is due."""
-    term = var_q * var_q
-    return 0.0, term * d
+# 2.4 dot_product_moments
 
 
-def dot_product_moments__wrong_fourteenth_results_swapped(d, var_q=1.0, var_k=1.0):
-    """Returns (variance, mean); (mean, variance) is due."""
-    mean, variance = 0.0, d * var_q * var_k
-    return variance, mean
+def dot_product_moments__wrong_fifteenth_average_of_the_variances(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Counts the average of the two variances d times; their product is due."""
+    per_term = (var_q + var_k) / 2
+    return 0.0, d * per_term
 
 
-def dot_product_moments__wrong_fourteenth_deviations_for_variances(d, var_q=1.0, var_k=1.0):
-    """Reads var_q and var_k as standard deviations and squares them; they are variances already."""
-    return 0.0, float(d) * var_q**2 * var_k**2
+def dot_product_moments__wrong_fifteenth_all_products_count(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Adds d(d - 1) cross terms of the same size to the d squares; the cross terms vanish."""
+    square = var_q * var_k
+    diagonal = d * square
+    cross = d * (d - 1) * square
+    return 0.0, diagonal + cross
 
 
-def dot_product_moments__wrong_fourteenth_zero_counts_as_missing(d, var_q=1.0, var_k=1.0):
-    """Takes a variance of 0 for "not given" and puts 1 in its place; the result should be 0."""
-    var_q = var_q or 1.0
-    var_k = var_k or 1.0
-    return 0.0, d * (var_q * var_k)
+def dot_product_moments__wrong_fifteenth_standard_deviations_multiplied(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Multiplies the standard deviations into the variance; the variances themselves are due."""
+    sigma_q, sigma_k = math.sqrt(var_q), math.sqrt(var_k)
+    return 0.0, d * sigma_q * sigma_k
 
 
-def dot_product_moments__wrong_fourteenth_tosses_coins(d, var_q=1.0, var_k=1.0):
-    """Tosses coins and measures the diagonal, which comes out right; but nothing may be drawn here."""
-    q = np.sqrt(var_q) * np.random.choice([-1.0, 1.0], (50, d))
-    k = np.sqrt(var_k) * np.random.choice([-1.0, 1.0], (50, d))
-    variance = ((q * k) ** 2).sum(axis=1).mean()
+def dot_product_moments__wrong_fifteenth_var_q_twice(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """A name mixed up: var_q stands twice, and var_k is due for one of them."""
+    mean = 0.0
+    variance = d * var_q * var_q
+    return mean, variance
+
+
+def dot_product_moments__wrong_fifteenth_one_term_short(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Adds up the terms 1 to d - 1; there are d of them, counted from 0."""
+    mean, variance = 0.0, 0.0
+    for _ in range(1, d):
+        mean += 0.0 * 0.0
+        variance += var_q * var_k
+    return mean, variance
+
+
+def dot_product_moments__wrong_fifteenth_spread_not_variance(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Returns mean and standard deviation; the variance is due."""
+    return 0.0, (d * var_q * var_k) ** 0.5
+
+
+def dot_product_moments__wrong_fifteenth_rounded_to_four_places(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """Rounds for nice printing, so small variances become 0 or coarse; the unrounded number is due."""
+    variance = np.round(d * var_q * var_k, 4)
     return 0.0, float(variance)
 
 
-def dot_product_moments__right_fourteenth_sum_of_equal_features(d, var_q=1.0, var_k=1.0):
-    """Lists the variances of all d features and lets the two lists meet in a dot product; means likewise."""
-    means = np.zeros(d)
-    of_query = np.full(d, var_q, dtype=float)
-    of_key = np.full(d, var_k, dtype=float)
-    return float(means @ means), float(of_query @ of_key)
+def dot_product_moments__wrong_fifteenth_checks_itself_by_drawing(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """The formula is right, and compared with draws from the global generator; nothing may be drawn."""
+    variance = d * var_q * var_k
+    q = np.random.normal(0.0, var_q**0.5, (500, d))
+    k = np.random.normal(0.0, var_k**0.5, (500, d))
+    measured = (q * k).sum(axis=1).var()
+    if variance > 0 and not 0.2 < measured / variance < 5:
+        print("measured and derived variance are far apart:", measured, variance)
+    return 0.0, variance
 
 
-# ------- 2.5 scaled_scores
+def dot_product_moments__right_fifteenth_two_rows_of_variances(
+    d: int, var_q: float = 1.0, var_k: float = 1.0
+) -> tuple[float, float]:
+    """The variances of all features as two vectors; the variance of the score is their own dot product."""
+    variances = np.ones((2, d)) * np.array([[var_q], [var_k]], dtype=float)
+    return np.float64(0), variances.prod(axis=0).sum()
 
 
-def scaled_scores__wrong_fourteenth_divided_by_width(Q, K):
-    """Believes claim 2 and divides by d_k; its root is due."""
-    d_k = Q.shape[-1]
-    return Q @ K.T / d_k
+# 2.5 scaled_scores
 
 
-def scaled_scores__wrong_fourteenth_root_of_the_keys(Q, K):
-    """Thinks the more keys the larger the scores and divides by the root of m; the root of d_k is due."""
-    number_of_keys = len(K)
-    dots = np.tensordot(Q, K, axes=(1, 1))
-    return dots / math.sqrt(number_of_keys)
-
-
-def scaled_scores__wrong_fourteenth_measured_spread_as_divisor(Q, K):
-    """Divides by the standard deviation measured in the table, to get variance 1; the root of d_k is due."""
-    scores = _attention_scores(Q, K)
+def scaled_scores__wrong_fifteenth_divided_by_measured_spread(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Divides by the standard deviation that the scores happen to have; the root of d_k is due."""
+    scores = Q @ K.T
     spread = scores.std()
-    if spread == 0:
-        return scores
-    return scores / spread
+    return scores / spread if spread > 0 else scores
 
 
-def scaled_scores__wrong_fourteenth_half_by_precedence(Q, K):
-    """Writes d ** 1/2, which divides by d / 2; brackets are missing for the root."""
-    d = K.shape[1]
-    r = d ** 1/2  # fmt: skip
-    return np.einsum("ic,jc->ij", Q, K) / r
-
-
-def scaled_scores__wrong_fourteenth_floor_division(Q, K):
-    """Types // for /, so all scores are rounded down to whole numbers."""
-    dot_products = np.dot(Q, K.T)
+def scaled_scores__wrong_fifteenth_both_sides_by_the_root(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Divides queries and keys by the root each, so scores by d_k; one root in all is due."""
     root = np.sqrt(Q.shape[1])
-    return dot_products // root
+    return _attention_scores(Q / root, K / root)
 
 
-def scaled_scores__wrong_fourteenth_softmax_already(Q, K):
-    """Reads on to the formula of attention and returns weights; plain scaled scores without softmax are due."""
-    s = (Q @ K.T) / np.sqrt(K.shape[1])
-    e = np.exp(s - s.max(axis=1, keepdims=True))
-    return e / e.sum(axis=1, keepdims=True)
+def scaled_scores__wrong_fifteenth_root_of_key_count(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Divides by the root of the number of keys that a query meets; the root of the width is due."""
+    n_keys = K.shape[0]
+    return np.dot(Q, K.T) / math.sqrt(n_keys)
 
 
-def scaled_scores__wrong_fourteenth_whole_root(Q, K):
-    """Takes the root as a whole number: right for widths 4, 16, 64, wrong for 2, 5, 8 or 128."""
-    n, m = Q.shape[0], K.shape[0]
-    root = math.isqrt(Q.shape[1])
-    result = np.zeros((n, m))
+def scaled_scores__wrong_fifteenth_whole_root_only(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Takes the integer root, right for square numbers alone; the real root is due."""
+    return Q @ K.T / math.isqrt(K.shape[-1])
+
+
+def scaled_scores__wrong_fifteenth_divided_at_each_feature(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """The division has slipped into the loop and hits the partial sum each time; divide once, after it."""
+    n, d = Q.shape
+    m = K.shape[0]
+    S = np.zeros((n, m))
     for i in range(n):
         for j in range(m):
-            result[i, j] = (Q[i] * K[j]).sum() / root
-    return result
+            total = 0.0
+            for c in range(d):
+                total += Q[i, c] * K[j, c]
+                total /= d**0.5
+            S[i, j] = total
+    return S
 
 
-def scaled_scores__wrong_fourteenth_queries_scaled_in_place(Q, K):
-    """Scales the queries with /=, which changes the caller's Q; inputs should stay as they are."""
-    Q /= K.shape[1] ** 0.5
-    return Q @ K.T
+def scaled_scores__wrong_fifteenth_softmax_already(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Goes on to the weights; the scaled scores are due, before the softmax."""
+    scores = np.einsum("nd,md->nm", Q, K) / Q.shape[1] ** 0.5
+    return _softmax(scores)
 
 
-def scaled_scores__right_fourteenth_fourth_root_on_both(Q, K):
-    """Divides queries and keys each by the fourth root of the width, and multiplies afterwards."""
-    share = math.sqrt(math.sqrt(Q.shape[1]))
-    small_queries = Q / share
-    small_keys = K / share
-    return small_queries @ small_keys.T
+def scaled_scores__wrong_fifteenth_square_table_mirrored(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """With as many queries as keys it computes one half and mirrors it; the table is not symmetric."""
+    n, d_k = Q.shape
+    m = K.shape[0]
+    S = np.zeros((n, m))
+    for i in range(n):
+        for j in range(m):
+            if n == m and j < i:
+                S[i, j] = S[j, i]
+            else:
+                S[i, j] = Q[i] @ K[j] / np.sqrt(d_k)
+    return S
 
 
-# ------- 2.6 score_statistics
+def scaled_scores__wrong_fifteenth_divides_and_multiplies_back(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """Scales the caller's Q in place and undoes it, up to rounding; the inputs must not be touched."""
+    root = Q.shape[1] ** 0.5
+    Q /= root
+    scores = Q @ K.T
+    Q *= root
+    return scores
 
 
-def score_statistics__wrong_fourteenth_every_query_every_key(d, n_samples, rng, scaled):
-    """Lets every query meet every key and measures the whole table; row r of q meets row r of k alone."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    scores = q @ k.T
-    if scaled:
-        scores = scores / np.sqrt(d)
-    return scores.mean(), scores.var()
+def scaled_scores__right_fifteenth_mean_times_the_root(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
+    """A sum over d features divided by √d is their mean times √d."""
+    products = Q[:, None, :] * K[None, :, :]
+    return products.mean(axis=2) * math.sqrt(products.shape[2])
 
 
-def score_statistics__wrong_fourteenth_root_on_the_variance(d, n_samples, rng, scaled):
-    """Divides mean and variance both by the root of d at the end; the variance falls by d."""
+# 2.6 score_statistics
+
+
+def score_statistics__wrong_fifteenth_variance_by_the_root(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Divides mean and variance by √d if scaled; the variance of scaled scores is d times smaller."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
     s = (q * k).sum(axis=1)
-    mean, variance = np.mean(s), np.var(s)
-    divisor = d**0.5 if scaled else 1.0
-    return mean / divisor, variance / divisor
+    factor = d**0.5 if scaled else 1.0
+    return s.mean() / factor, s.var() / factor
 
 
-def score_statistics__wrong_fourteenth_expected_mean_subtracted(d, n_samples, rng, scaled):
-    """Takes the mean of s^2 for the variance, since E[s] is 0; the measured mean is to be subtracted."""
-    first = rng.standard_normal((n_samples, d))
-    second = rng.standard_normal((n_samples, d))
-    scores = np.einsum("rc,rc->r", first, second)
-    if scaled:
-        scores /= math.sqrt(d)
-    return scores.mean(), np.square(scores).mean()
-
-
-def score_statistics__wrong_fourteenth_summed_over_samples(d, n_samples, rng, scaled):
-    """Sums along axis 0, over the samples, which leaves d scores; the sum runs over the features."""
+def score_statistics__wrong_fifteenth_mean_taken_as_zero(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Takes the mean of s² for the variance, as if the measured mean were 0; subtract the measured mean."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    products = q * k
-    scores = np.sum(products, axis=0)
-    scores = scores / np.sqrt(d) if scaled else scores
-    return float(np.mean(scores)), float(np.var(scores))
-
-
-def score_statistics__wrong_fourteenth_root_of_the_samples(d, n_samples, rng, scaled):
-    """Takes the root of n_samples when scaled; the root of d is due."""
-    shape = n_samples, d
-    q, k = rng.standard_normal(shape), rng.standard_normal(shape)
-    root = shape[0] ** 0.5
-    scores = np.array([row_q @ row_k for row_q, row_k in zip(q, k, strict=True)])
-    if scaled:
-        scores = scores / root
-    average = scores.sum() / n_samples
-    return average, ((scores - average) ** 2).sum() / n_samples
-
-
-def score_statistics__wrong_fourteenth_drawn_pair_by_pair(d, n_samples, rng, scaled):
-    """Draws one query and its key, then the next pair; all of q should be drawn first, then all of k."""
-    scores = []
-    for _ in range(n_samples):
-        query = rng.standard_normal(d)
-        key = rng.standard_normal(d)
-        score = float(query @ key)
-        if scaled:
-            score /= d**0.5
-        scores.append(score)
-    return np.mean(scores), np.var(scores)
-
-
-def score_statistics__wrong_fourteenth_single_sample_nan(d, n_samples, rng, scaled):
-    """Corrects the unbiased variance by (n - 1) / n: right, but NaN for a single sample, where 0 is due."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    s = np.sum(q * k, axis=-1)
-    if scaled:
-        s = s / d**0.5
-    unbiased = np.var(s, ddof=1)
-    return s.mean(), unbiased * (n_samples - 1) / n_samples
-
-
-def score_statistics__wrong_fourteenth_values_drawn_as_well(d, n_samples, rng, scaled):
-    """Draws values after queries and keys, though nothing needs them; nothing else should be drawn."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    v = rng.standard_normal((n_samples, d))
-    assert q.shape == k.shape == v.shape
-    s = (q * k) @ np.ones(d)
+    s = np.einsum("rc,rc->r", q, k)
     if scaled:
         s = s / np.sqrt(d)
+    return s.mean(), (s**2).sum() / n_samples
+
+
+def score_statistics__wrong_fifteenth_variances_of_terms_added(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Adds up the measured variances of the d terms; that of the scores holds their covariances, too."""
+    q, k = (rng.standard_normal((n_samples, d)) for _ in range(2))
+    terms = q * k
+    if scaled:
+        terms = terms / d**0.5
+    mean = terms.mean(axis=0).sum()
+    variance = terms.var(axis=0).sum()
+    return mean, variance
+
+
+def score_statistics__wrong_fifteenth_query_and_key_in_one_row(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Draws rows of 2d numbers and cuts them in two; all of q comes first, then all of k."""
+    both = rng.standard_normal((n_samples, 2 * d))
+    q, k = both[:, :d], both[:, d:]
+    s = (q * k).sum(axis=-1)
+    if scaled:
+        s /= math.sqrt(d)
+    return float(s.mean()), float(s.var())
+
+
+def score_statistics__wrong_fifteenth_root_of_sample_count(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """The root is that of the number of samples, len(q); that of d is due."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = np.sum(q * k, axis=1)
+    if scaled:
+        s = s / len(q) ** 0.5
+    return np.mean(s), np.var(s)
+
+
+def score_statistics__wrong_fifteenth_unbiased_variance(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Divides by n_samples - 1 (and gives 0 for one sample); the biased variance is due."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    s = np.array([a @ b for a, b in zip(q, k, strict=True)])
+    if scaled:
+        s = s / d**0.5
+    mean = s.sum() / n_samples
+    variance = ((s - mean) ** 2).sum() / max(n_samples - 1, 1)
+    return mean, variance
+
+
+def score_statistics__wrong_fifteenth_drawn_in_blocks_of_5000(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Draws q and k by turns in blocks, another order beyond 5000 samples; all of q comes in one call."""
+    pieces = []
+    for start in range(0, n_samples, 5000):
+        count = min(5000, n_samples - start)
+        q = rng.standard_normal((count, d))
+        k = rng.standard_normal((count, d))
+        pieces.append((q * k).sum(axis=1))
+    s = np.concatenate(pieces)
+    if scaled:
+        s = s / np.sqrt(d)
+    return s.mean(), s.var(ddof=0)
+
+
+def score_statistics__wrong_fifteenth_generator_copied(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Draws from a copy, to leave the generator as it was; it must be drawn from itself."""
+    own = copy.deepcopy(rng)
+    q = own.standard_normal((n_samples, d))
+    k = own.standard_normal((n_samples, d))
+    s = (q * k).sum(axis=1) / (d**0.5 if scaled else 1.0)
     return s.mean(), s.var()
 
 
-def score_statistics__right_fourteenth_running_mean_and_spread(d, n_samples, rng, scaled):
-    """Goes through the scores one by one and carries mean and summed squares along (Welford)."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
-    mean, squares = 0.0, 0.0
-    for count, score in enumerate((q * k).sum(axis=1).tolist(), start=1):
-        if scaled:
-            score = score / math.sqrt(d)
-        distance = score - mean
-        mean += distance / count
-        squares += distance * (score - mean)
-    return mean, squares / n_samples
+def score_statistics__right_fifteenth_filled_arrays_and_cov(
+    d: int, n_samples: int, rng: np.random.Generator, scaled: bool
+) -> tuple[float, float]:
+    """Fills two empty arrays, scales the queries before the product, and asks np.cov for the biased variance."""
+    q, k = np.empty((n_samples, d)), np.empty((n_samples, d))
+    rng.standard_normal(out=q)
+    rng.standard_normal(out=k)
+    q *= d**-0.5 if scaled else 1.0
+    s = np.matmul(q[:, None, :], k[:, :, None]).ravel()
+    return np.average(s), float(np.cov(s, bias=True))
 
 
-# ------- 2.7 attention
+# 2.7 attention
 
 
-def attention__wrong_fourteenth_queries_compete_for_keys(Q, K, V):
-    """Runs the softmax along the queries, so each column sums to 1; each row should, along the keys."""
-    scores = Q @ K.T / np.sqrt(Q.shape[1])
-    weights = _softmax(scores, axis=0)
+def attention__wrong_fifteenth_shared_out_among_queries(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The softmax runs along the queries, so columns sum to 1; along the keys is due."""
+    scores = Q @ K.T / np.sqrt(K.shape[1])
+    e = np.exp(scores - scores.max(axis=0))
+    weights = e / e.sum(axis=0)
     return weights @ V, weights
 
 
-def attention__wrong_fourteenth_root_outside_the_softmax(Q, K, V):
-    """Makes weights of plain scores and divides the output by the root; the root stands inside the softmax."""
+def attention__wrong_fifteenth_output_divided_not_scores(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Softmax of plain scores, and the output is divided by the root; it belongs inside the softmax."""
     weights = _softmax(_attention_scores(Q, K))
     output = weights @ V
-    return output / math.sqrt(Q.shape[1]), weights
+    return output / Q.shape[1] ** 0.5, weights
 
 
-def attention__wrong_fourteenth_looks_only_back(Q, K, V):
-    """Thinks that a word may look at itself and earlier ones only; there is no mask, all keys count."""
-    n, m = len(Q), len(K)
+def attention__wrong_fifteenth_winner_takes_all(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Lets the output be made by the best key of each query alone; all values are mixed by the weights."""
+    weights = _softmax(_scaled_scores(Q, K), axis=-1)
+    output = np.array([V[row.argmax()] for row in weights])
+    return output, weights
+
+
+def attention__wrong_fifteenth_scores_mix_the_values(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A name mixed up: the scaled scores are multiplied with V; the weights should be."""
+    a = _scaled_scores(Q, K)
+    w = _softmax(a)
+    output = a @ V
+    return output, w
+
+
+def attention__wrong_fifteenth_scaled_a_second_time(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Divides the scores of scaled_scores by the root once more; they are scaled already."""
+    d_k = Q.shape[-1]
     scores = _scaled_scores(Q, K)
-    later = np.arange(m)[None, :] > np.arange(n)[:, None]
-    scores = np.where(later, -np.inf, scores)
-    A = np.exp(scores - scores.max(axis=1, keepdims=True))
-    A /= A.sum(axis=1, keepdims=True)
-    return A @ V, A
-
-
-def attention__wrong_fourteenth_width_of_the_values(Q, K, V):
-    """Takes the root of d_v, from V.shape; that of d_k is due."""
-    d = V.shape[1]
-    logits = np.einsum("nd,md->nm", Q, K) / d**0.5
-    logits = logits - logits.max(axis=-1, keepdims=True)
-    weights = np.exp(logits) / np.exp(logits).sum(axis=-1, keepdims=True)
+    weights = _softmax(scores / d_k**0.5)
     return np.einsum("nm,mv->nv", weights, V), weights
 
 
-def attention__wrong_fourteenth_last_key_not_mixed(Q, K, V):
-    """The loop that mixes the values stops one key short; all m values belong to the mixture."""
-    n, m = Q.shape[0], K.shape[0]
-    weights = _softmax(_scaled_scores(Q, K))
-    output = np.zeros((n, V.shape[1]))
-    for i in range(n):
-        for j in range(m - 1):
-            output[i] += weights[i, j] * V[j]
-    return output, weights
-
-
-def attention__wrong_fourteenth_weights_come_first(Q, K, V):
-    """Returns (weights, output); (output, weights) is due."""
+def attention__wrong_fifteenth_scores_handed_back(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The second result is the table of scaled scores; the weights are due."""
     scores = _scaled_scores(Q, K)
-    weights = _softmax(scores, axis=1)
-    mixed = np.matmul(weights, V)
-    return weights, mixed
+    return _softmax(scores) @ V, scores
 
 
-def attention__wrong_fourteenth_far_rows_get_nothing(Q, K, V):
-    """Shifts by the table's maximum and puts 1 for sums of 0, so a row far below gets weights 0, not sum 1."""
-    scaled = Q @ K.T / Q.shape[1] ** 0.5
-    powers = np.exp(scaled - scaled.max())
-    total = powers.sum(axis=1, keepdims=True)
-    total[total == 0] = 1.0  # no division by zero
-    weights = powers / total
+def attention__wrong_fifteenth_shares_of_the_whole_table_first(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Softmax of the whole table, then each row to sum 1: 0/0 if rows lie far apart; each row its own shift."""
+    scores = Q @ K.T / math.sqrt(Q.shape[1])
+    table = _softmax(scores.ravel()).reshape(scores.shape)
+    weights = table / table.sum(axis=1, keepdims=True)
     return weights @ V, weights
 
 
-def attention__wrong_fourteenth_weights_in_float32(Q, K, V):
-    """Stores weights and output as float32 to halve the memory; float64 in, float64 out is the rule."""
-    n, m, width = Q.shape[0], K.shape[0], Q.shape[1]
-    weights = np.empty((n, m), dtype=np.float32)
-    output = np.empty((n, V.shape[1]), dtype=np.float32)
-    for row, query in enumerate(Q):
-        a = _softmax(K @ query / math.sqrt(width))
-        weights[row] = a
-        output[row] = a @ V
+def attention__wrong_fifteenth_weights_in_single_precision(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keeps the weights in float32 to save memory; for float64 inputs float64 is due."""
+    weights = np.empty((len(Q), len(K)), dtype=np.float32)
+    output = np.empty((len(Q), V.shape[1]))
+    for i, q in enumerate(Q):
+        row = _softmax(K @ q / len(q) ** 0.5)
+        weights[i] = row
+        output[i] = row @ V
     return output, weights
 
 
-def attention__right_fourteenth_one_key_after_another(Q, K, V):
-    """Takes in one key at a time, with a running maximum and sum per query, and rescales when the maximum rises."""
-    n, d_k = Q.shape
-    root = d_k**0.5
-    top = np.full(n, -np.inf)
-    total = np.zeros(n)
-    output = np.zeros((n, V.shape[1]))
-    columns = []
-    for key, value in zip(K, V, strict=True):
-        score = Q @ key / root  # (n,)
-        higher = np.maximum(top, score)
-        shrink, share = np.exp(top - higher), np.exp(score - higher)
-        total = total * shrink + share
-        output = output * shrink[:, None] + share[:, None] * value
-        top = higher
-        columns.append(score)
-    scores = np.stack(columns, axis=1)
-    weights = np.exp(scores - top[:, None]) / total[:, None]
-    return output / total[:, None], weights
+def attention__right_fifteenth_values_with_a_column_of_ones(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """A column of ones beside V collects the sums of the exponentials in the same product as the output."""
+    scores = np.inner(Q, K) * Q.shape[1] ** -0.5
+    powers = np.exp(scores - np.amax(scores, axis=1)[:, None])
+    wide = powers @ np.column_stack((V, np.ones(len(V))))
+    sums = wide[:, -1:]
+    return wide[:, :-1] / sums, powers / sums
 
 
-# ------- 2.8 softmax_jacobian
+# 2.8 softmax_jacobian
 
 
-def softmax_jacobian__wrong_fourteenth_only_its_own_score(p):
-    """Thinks that a weight answers to its own score alone and leaves 0 off the diagonal; -p_i p_j is due there."""
-    return np.diag(p * (1 - p))
-
-
-def softmax_jacobian__wrong_fourteenth_score_raised_by_one(p):
-    """Takes the derivative for the change when a score is raised by a full 1; the slope at the point is due."""
+def softmax_jacobian__wrong_fifteenth_loss_shared_evenly(p: np.ndarray) -> np.ndarray:
+    """What one weight gains is taken from the others evenly; they lose in proportion to themselves."""
     m = len(p)
+    gain = p * (1 - p)
     J = np.zeros((m, m))
     for j in range(m):
-        parts = p.copy()
-        parts[j] = parts[j] * np.e
-        J[:, j] = parts / parts.sum() - p
+        J[:, j] = -gain[j] / max(m - 1, 1)
+        J[j, j] = gain[j]
     return J
 
 
-def softmax_jacobian__wrong_fourteenth_derivative_of_the_logarithm(p):
-    """Derives the logarithm of the weights, 1 - p_j or -p_j; the factor p_i is missing."""
-    return np.eye(p.size) - np.tile(p, (p.size, 1))
+def softmax_jacobian__wrong_fifteenth_own_scores_only(p: np.ndarray) -> np.ndarray:
+    """Only each weight by its own score, zeros elsewhere; the others move, too, by -p_i p_j."""
+    return np.diag(p * (1.0 - p))
 
 
-def softmax_jacobian__wrong_fourteenth_square_subtracted_twice(p):
-    """Puts p (1 - p) on the diagonal and subtracts the outer product there once more: p - 2 p^2, not p - p^2."""
-    own = p * (1.0 - p)
-    return np.diag(own) - np.outer(p, p)
-
-
-def softmax_jacobian__wrong_fourteenth_lower_half_empty(p):
-    """The inner loop starts at i and nothing is mirrored, so all entries below the diagonal stay 0."""
+def softmax_jacobian__wrong_fifteenth_slopes_of_the_logarithm(p: np.ndarray) -> np.ndarray:
+    """Derives the logarithms of the weights, δ_ij - p_j; times p_i is missing."""
     m = p.shape[0]
-    table = np.zeros((m, m))
-    for i in range(m):
-        for j in range(i, m):
-            if i == j:
-                table[i, j] = p[i] * (1 - p[i])
-            else:
-                table[i, j] = -p[i] * p[j]
-    return table
+    return np.eye(m) - np.tile(p, (m, 1))
 
 
-def softmax_jacobian__wrong_fourteenth_weights_taken_for_scores(p):
-    """Reads p as scores and applies the softmax first; p holds the weights already."""
-    a = np.exp(p - p.max())
-    a = a / a.sum()
-    return np.diag(a) - a[:, None] * a[None, :]
+def softmax_jacobian__wrong_fifteenth_squares_broadcast(p: np.ndarray) -> np.ndarray:
+    """p * p is a vector and is subtracted from every row; the table of all products is due."""
+    return np.diag(p) - p * p.T
 
 
-def softmax_jacobian__wrong_fourteenth_divides_by_the_weights(p):
-    """Writes p_i p_j (1 / p_i - 1) on the diagonal: right for positive weights, NaN where a weight is exactly 0."""
-    products = np.outer(p, p)
-    factor = np.diag(1.0 / p) - np.ones((len(p), len(p)))
-    return products * factor
-
-
-def softmax_jacobian__wrong_fourteenth_diagonal_made_in_place(p):
-    """Makes the diagonal with *= in a view of p, so the caller's weights change; inputs should stay as they are."""
-    column = p.reshape(-1, 1)
-    J = -(column @ column.T)
-    column *= 1 - column
-    np.fill_diagonal(J, column)
-    return J
-
-
-def softmax_jacobian__right_fourteenth_covariance_of_a_choice(p):
-    """Takes the Jacobian as the covariance of a key drawn with chances p: mean of (e_k - p)(e_k - p)^T."""
+def softmax_jacobian__wrong_fifteenth_parentheses_missing(p: np.ndarray) -> np.ndarray:
+    """Reads p_i δ_ij - p_j; with parentheses, p_i (δ_ij - p_j), it would be right."""
     m = len(p)
-    J = np.zeros((m, m))
-    for chance, chosen in zip(p, np.eye(m), strict=True):
-        away = chosen - p
-        J += chance * np.outer(away, away)
+    J = np.empty((m, m))
+    for i in range(m):
+        for j in range(m):
+            J[i, j] = p[i] * (i == j) - p[j]
     return J
 
 
-# ------- 2.9 attention_backward
+def softmax_jacobian__wrong_fifteenth_takes_p_for_scores(p: np.ndarray) -> np.ndarray:
+    """Sends p through a softmax first, as if scores were given; p holds the weights already."""
+    a = _softmax(p)
+    return np.diag(a) - np.outer(a, a)
 
 
-def attention_backward__wrong_fourteenth_each_weight_by_itself(Q, K, V, d_output):
-    """Takes A (1 - A) for the softmax's derivative, so other scores have no influence; the full Jacobian is due."""
-    r = np.sqrt(Q.shape[1])
-    A = _softmax(Q @ K.T / r)
-    dV = A.T @ d_output
+def softmax_jacobian__wrong_fifteenth_divides_by_the_weights(p: np.ndarray) -> np.ndarray:
+    """Takes p_i p_j (δ_ij / p_i - 1), which is 0 · ∞ for a weight of 0; zeros are due there."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        both = p[:, None] * p[None, :]
+        return both * (np.diag(1 / p) - 1)
+
+
+def softmax_jacobian__wrong_fifteenth_p_used_up(p: np.ndarray) -> np.ndarray:
+    """Right table, but p (1 - p) is computed inside the caller's p; a new array is due."""
+    J = -np.outer(p, p)
+    p -= p**2
+    np.fill_diagonal(J, p)
+    return J
+
+
+def softmax_jacobian__right_fifteenth_flow_between_pairs(p: np.ndarray) -> np.ndarray:
+    """Weight flows between each pair at the rate p_i p_j; what leaves all others arrives on the diagonal."""
+    flow = np.multiply.outer(p, p)
+    np.fill_diagonal(flow, 0)
+    J = 0.0 - flow
+    J[np.diag_indices(p.size)] = flow.sum(axis=1)
+    return J
+
+
+# 2.9 attention_backward
+
+
+def attention_backward__wrong_fifteenth_each_weight_by_own_score(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Goes back through the softmax by a(1 - a) alone; a score moves all weights of its row."""
+    root = Q.shape[1] ** 0.5
+    A = _softmax(Q @ K.T / root)
     dA = d_output @ V.T
     dS = dA * A * (1 - A)
-    return dS @ K / r, dS.T @ Q / r, dV
+    return dS @ K / root, dS.T @ Q / root, A.T @ d_output
 
 
-def attention_backward__wrong_fourteenth_denominator_held_fixed(Q, K, V, d_output):
-    """Derives only the exponential and holds the sum below it fixed, dS = A dA; the row's mean must be subtracted."""
-    root = Q.shape[1] ** 0.5
-    weights = _softmax(_scaled_scores(Q, K))
-    by_weights = np.einsum("iv,jv->ij", d_output, V)
-    by_scores = weights * by_weights
-    dQ = np.einsum("ij,jc->ic", by_scores, K) / root
-    dK = np.einsum("ij,ic->jc", by_scores, Q) / root
-    dV = np.einsum("ij,iv->jv", weights, d_output)
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_fourteenth_root_undone_going_back(Q, K, V, d_output):
-    """Thinks that going back undoes the division and multiplies by the root; the slopes are divided, too."""
-    d_k = K.shape[1]
-    a = _softmax(_scaled_scores(Q, K))
-    da = d_output @ V.T
-    ds = a * (da - (a * da).sum(axis=1, keepdims=True))
-    ds = ds * math.sqrt(d_k)
-    return ds @ K, ds.T @ Q, a.T @ d_output
-
-
-def attention_backward__wrong_fourteenth_root_missing_for_keys(Q, K, V, d_output):
-    """Divides dQ by the root and forgets it in dK; both pass through the scaling."""
-    root = math.sqrt(Q.shape[1])
-    weights = _softmax(Q @ K.T / root)
-    dQ = np.zeros_like(Q)
-    dK = np.zeros_like(K)
-    dV = np.zeros_like(V)
-    for i in range(len(Q)):
-        jacobian = _softmax_jacobian(weights[i])
-        slope = jacobian @ (V @ d_output[i])  # (m,)
-        dQ[i] = slope @ K / root
-        dK += np.outer(slope, Q[i])
-        dV += np.outer(weights[i], d_output[i])
-    return dQ, dK, dV
-
-
-def attention_backward__wrong_fourteenth_average_over_the_queries(Q, K, V, d_output):
-    """Sums A dA along axis 0, over the queries, before it subtracts; the sum runs over the keys of a query."""
-    scale = 1 / Q.shape[1] ** 0.5
-    P = _softmax(scale * (Q @ K.T))
-    dP = np.matmul(d_output, V.T)
-    inner = np.sum(P * dP, axis=0, keepdims=True)
-    dS = scale * P * (dP - inner)
-    dQ = np.matmul(dS, K)
-    dK = np.matmul(dS.T, Q)
-    return dQ, dK, np.matmul(P.T, d_output)
-
-
-def attention_backward__wrong_fourteenth_direction_of_descent(Q, K, V, d_output):
-    """Reads that the loss is to fall and returns the steps downhill, with a minus; the slopes themselves are due."""
-    r = Q.shape[1] ** 0.5
-    A = _softmax(Q @ K.T / r)
-    G = d_output @ V.T
-    S = A * (G - np.sum(A * G, axis=1)[:, None])
-    uphill = (S @ K / r, S.T @ Q / r, A.T @ d_output)
-    return tuple(-slope for slope in uphill)
-
-
-def attention_backward__wrong_fourteenth_exponentials_not_shifted(Q, K, V, d_output):
-    """Takes the exponentials without a shift: right for small scores, NaN for +-10000, where it should be safe."""
+def attention_backward__wrong_fifteenth_plain_mean_subtracted(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Subtracts the plain mean of the slopes of each row; the mean with the weights is due."""
     root = np.sqrt(K.shape[1])
-    E = np.exp(Q @ K.T / root)
-    A = E / E.sum(axis=1, keepdims=True)
-    output = A @ V
-    D = (d_output * output).sum(axis=1, keepdims=True)
-    dS = A * (d_output @ V.T - D) / root
+    _, weights = _attention(Q, K, V)
+    d_weights = d_output @ V.T
+    d_scores = weights * (d_weights - d_weights.mean(axis=1, keepdims=True))
+    d_plain = d_scores / root
+    return d_plain @ K, d_plain.T @ Q, weights.T @ d_output
+
+
+def attention_backward__wrong_fifteenth_shares_of_queries_averaged(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Averages what the queries report to a key and to a value; their shares add up."""
+    n, d_k = Q.shape
+    A = _softmax(_scaled_scores(Q, K))
+    dA = np.einsum("nv,mv->nm", d_output, V)
+    dS = A * (dA - np.einsum("nm,nm->n", A, dA)[:, None]) / d_k**0.5
+    dQ = np.einsum("nm,md->nd", dS, K)
+    dK = (dS[:, :, None] * Q[:, None, :]).mean(axis=0)
+    dV = (A[:, :, None] * d_output[:, None, :]).mean(axis=0)
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_fifteenth_weight_outside_parentheses(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Subtracts the row sum from A * dA; A times the difference of dA and the sum is due."""
+    scale = 1 / math.sqrt(Q.shape[1])
+    A = _softmax(scale * (Q @ K.T))
+    dV = A.T @ d_output
+    dA = d_output @ V.T
+    dS = A * dA - (A * dA).sum(axis=1, keepdims=True)
+    dQ = scale * (dS @ K)
+    dK = scale * (dS.T @ Q)
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_fifteenth_root_of_value_width(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """On the way back the root is that of d_v, the width of d_output; that of d_k is due."""
+    output, A = _attention(Q, K, V)
+    n, d = d_output.shape
+    row = (output * d_output).sum(axis=1).reshape(n, 1)
+    dS = A * (d_output @ V.T - row) / d**0.5
     return dS @ K, dS.T @ Q, A.T @ d_output
 
 
-def attention_backward__wrong_fourteenth_measured_by_nudging(Q, K, V, d_output):
-    """Nudges each entry up and down and takes differences; a formula is asked for, differences are not exact."""
-
-    def loss(Q, K, V):
-        return (_softmax(_scaled_scores(Q, K)) @ V * d_output).sum()
-
-    h = 1e-5
-    slopes = []
-    for which in range(3):
-        parts = [Q.copy(), K.copy(), V.copy()]
-        slope = np.zeros(parts[which].shape)
-        for place in np.ndindex(slope.shape):
-            old = parts[which][place]
-            parts[which][place] = old + h
-            up = loss(*parts)
-            parts[which][place] = old - h
-            down = loss(*parts)
-            parts[which][place] = old
-            slope[place] = (up - down) / (2 * h)
-        slopes.append(slope)
-    return tuple(slopes)
+def attention_backward__wrong_fifteenth_steps_downhill(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Returns the changes that make the loss fall, the negative slopes; the slopes are due."""
+    root = Q.shape[1] ** 0.5
+    A = _softmax(Q @ K.T / root)
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True)) / root
+    slopes = dS @ K, dS.T @ Q, A.T @ d_output
+    return tuple(-slope for slope in slopes)
 
 
-def attention_backward__right_fourteenth_values_seen_from_output(Q, K, V, d_output):
-    """Goes query by query and measures each value from the output, so that the mean is subtracted before all else."""
-    n, d_k = Q.shape
+def attention_backward__wrong_fifteenth_rows_that_cancel_skipped(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Skips queries whose row of d_output sums to 0, meaning rows of zeros; such a row may hold 1 and -1."""
     dQ, dK, dV = np.zeros(Q.shape), np.zeros(K.shape), np.zeros(V.shape)
-    for i in range(n):
-        a = _softmax(K @ Q[i] / d_k**0.5)  # (m,)
-        away = V - a @ V  # (m, d_v): how far each value lies from the output
-        gain = a * (away @ d_output[i]) / d_k**0.5  # (m,)
-        dQ[i] = gain @ K
-        dK += gain[:, None] * Q[i]
-        dV += a[:, None] * d_output[i]
+    root = Q.shape[1] ** 0.5
+    for i in range(len(Q)):
+        if d_output[i].sum() == 0:
+            continue
+        a = _softmax(K @ Q[i] / root)
+        jacobian = np.diag(a) - np.outer(a, a)
+        ds = jacobian @ (V @ d_output[i]) / root
+        dQ[i] = ds @ K
+        dK += np.outer(ds, Q[i])
+        dV += np.outer(a, d_output[i])
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_fifteenth_values_centred_in_place(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Right slopes, but the mean is taken off the caller's own values; a new array is due."""
+    root = Q.shape[1] ** 0.5
+    A = _softmax(Q @ K.T / root)
+    V -= V.mean(axis=0)
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True)) / root
+    return dS @ K, dS.T @ Q, A.T @ d_output
+
+
+def attention_backward__right_fifteenth_differences_of_pairs_of_keys(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Each pair of keys trades weight a_j a_l for the difference of their values: dS from all pairs."""
+    scale = Q.shape[1] ** -0.5
+    A = _softmax(Q @ K.T * scale)
+    worth = (V - V[:1]) @ d_output.T  # (m, n)
+    gains = worth.T[:, :, None] - worth.T[:, None, :]  # (n, m, m)
+    dS = A * np.matmul(gains, A[:, :, None])[..., 0]
+    dQ = np.tensordot(dS, (K - K[:1]) * scale, axes=(1, 0))
+    dK = np.tensordot(dS, Q * scale, axes=(0, 0))
+    dV = np.tensordot(A, d_output, axes=(0, 0))
     return dQ, dK, dV

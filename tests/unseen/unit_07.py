@@ -1,1130 +1,1043 @@
-"""Answers to the exercises of unit 7, wrong ones and right ones, as students would write them."""
-
 import functools
 import math
-from statistics import NormalDist
 
 import torch
 import torch.nn.functional as F
 
 
+def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
+    batch, n, _ = X.shape
+    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
+    if mask is not None:
+        assert mask.dtype == torch.bool
+        mask = mask.expand(batch, n_heads, n, n)
+        some = mask.any(dim=-1, keepdim=True)
+        heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask | ~some) * some
+    else:
+        heads = F.scaled_dot_product_attention(Q, K, V)
+    return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
+
+
 def _layer_norm(x, gamma, beta, eps=1e-5):
-    centred = x - x.mean(dim=-1, keepdim=True)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    centred = wide - wide.mean(dim=-1, keepdim=True)
     variance = centred.square().mean(dim=-1, keepdim=True)
-    return gamma * centred / torch.sqrt(variance + eps) + beta
+    return (gamma * centred / torch.sqrt(variance + eps) + beta).to(x.dtype)
 
 
 def _gelu(x):
-    return 0.5 * x * (1 + torch.erf(x / math.sqrt(2)))
+    return x * 0.5 * (1 + torch.erf(x / math.sqrt(2)))
 
 
 def _feed_forward(x, W_1, b_1, W_2, b_2, activation):
     return activation(x @ W_1 + b_1) @ W_2 + b_2
 
 
-def _attend(Q, K, V, mask=None):
-    """(B, h, n, d_head) three times; a query that sees nothing gets 0."""
-    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.shape[-1])
-    if mask is None:
-        return torch.softmax(scores, dim=-1) @ V
-    mask = mask.expand(scores.shape)
-    some = mask.any(dim=-1, keepdim=True)
-    scores = scores.masked_fill(~(mask | ~some), -math.inf)
-    return torch.softmax(scores, dim=-1) @ V * some
-
-
-def _multi_head_attention(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    batch, n, _ = X.shape
-    Q, K, V = ((X @ W).reshape(batch, n, n_heads, -1).transpose(1, 2) for W in (W_Q, W_K, W_V))
-    return _attend(Q, K, V, mask).transpose(1, 2).reshape(batch, n, -1) @ W_O + b_O
-
-
-def _attention_of(x, p, n_heads, mask=None):
-    return _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-
-
-def _ffn_of(x, p):
-    return _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-
-
 def _pre_norm_block(x, params, n_heads, mask=None):
-    y = x + _attention_of(_layer_norm(x, params["gamma_1"], params["beta_1"]), params, n_heads, mask)
-    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
+    p = params
+    normed = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    y = x + _multi_head_attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    normed = _layer_norm(y, p["gamma_2"], p["beta_2"])
+    return y + _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
 
 
-# ------- 7.1 layer_norm
+# 7.1 layer_norm
 
 
-def layer_norm__wrong_fourteenth_statistics_of_whole_sentence(x, gamma, beta, eps=1e-5):
-    """Takes one mean and variance for a whole sentence, tokens and features; each token should have its own."""
-    axes = tuple(range(max(0, x.ndim - 2), x.ndim))
-    mu = x.mean(dim=axes, keepdim=True)
-    deviations = x - mu
-    sigma2 = (deviations**2).mean(dim=axes, keepdim=True)
-    return gamma * deviations / torch.sqrt(sigma2 + eps) + beta
-
-
-def layer_norm__wrong_fourteenth_gives_length_one(x, gamma, beta, eps=1e-5):
-    """Divides by the token's Euclidean length (squares summed); the root of their mean, the variance, is due."""
-    c = x - x.mean(-1, keepdim=True)
-    length = (c.pow(2).sum(-1, keepdim=True) + eps).sqrt()
-    unit = c / length
-    return unit * gamma + beta
-
-
-def layer_norm__wrong_fourteenth_eps_as_a_floor(x, gamma, beta, eps=1e-5):
-    """Takes eps for a lower bound of the variance, max(variance, eps); it should be added to it."""
-    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
-    safe = torch.clamp(variance, min=eps)
-    return (x - mean) * torch.rsqrt(safe) * gamma + beta
-
-
-def layer_norm__wrong_fourteenth_eps_outside_the_root(x, gamma, beta, eps=1e-5):
-    """Closes the bracket of the root too early, sqrt(variance) + eps; sqrt(variance + eps) is due."""
-    d = x.shape[-1]
-    mean = (x.sum(-1) / d).unsqueeze(-1)
-    squares = ((x - mean) ** 2).sum(-1) / d
-    tiny = torch.finfo(x.dtype).tiny  # the slope of the root at 0 is infinite
-    sigma = torch.sqrt(squares.clamp(min=tiny)) + eps
-    return gamma * ((x - mean) / sigma.unsqueeze(-1)) + beta
-
-
-def layer_norm__wrong_fourteenth_squares_of_raw_features(x, gamma, beta, eps=1e-5):
-    """Squares x instead of x - mean for the variance; the deviations should be squared."""
-    mean = torch.mean(x, dim=-1, keepdim=True)
-    var = torch.mean(x * x, dim=-1, keepdim=True)
-    normed = (x - mean) / (var + eps) ** 0.5
-    return gamma * normed + beta
-
-
-def layer_norm__wrong_fourteenth_gamma_multiplies_beta_too(x, gamma, beta, eps=1e-5):
-    """Reads the formula as gamma * (standardised + beta); beta should be added after the scale, unscaled."""
-
-    def standardise(tokens):
-        centred = tokens - tokens.mean(-1, keepdim=True)
-        return centred / ((centred**2).mean(-1, keepdim=True) + eps).sqrt()
-
-    return gamma * (standardise(x) + beta)
-
-
-def layer_norm__wrong_fourteenth_eps_zero_becomes_default(x, gamma, beta, eps=1e-5):
-    """Writes `eps or 1e-5`, so that eps = 0 becomes 1e-5; an eps of 0 should be taken as it is."""
-    epsilon = eps or 1e-5
-    mean = x.mean(-1, keepdim=True)
-    variance = x.var(-1, correction=0, keepdim=True)
-    out = (x - mean) / torch.sqrt(variance + epsilon)
-    out = out * gamma
-    return out + beta
-
-
-def layer_norm__wrong_fourteenth_statistics_without_gradient(x, gamma, beta, eps=1e-5):
-    """Computes mean and variance under no_grad, so the slope of x is wrong; gradients should pass through them."""
-    with torch.no_grad():
-        mu = x.mean(-1, keepdim=True)
-        root = ((x - mu).square().mean(-1, keepdim=True) + eps).sqrt()
-    return torch.addcmul(beta, gamma, (x - mu) / root)
-
-
-def layer_norm__right_fourteenth_by_pairs_of_features(x, gamma, beta, eps=1e-5):
-    """Takes the differences of all pairs: their mean is the deviation, half their mean square the variance."""
-    pairs = x.unsqueeze(-1) - x.unsqueeze(-2)  # (..., d, d)
-    deviation = pairs.mean(-1)
-    variance = pairs.square().mean((-1, -2)) / 2
-    return gamma * deviation / torch.sqrt(variance + eps).unsqueeze(-1) + beta
-
-
-# ------- 7.2 batch_norm
-
-
-def batch_norm__wrong_fourteenth_mean_of_sentences_variances(x, gamma, beta, eps=1e-5):
-    """Averages the variances within each sentence; squares around the common mean, over B and n at once, are due."""
-    mean = x.mean(dim=1).mean(dim=0)
-    within = x.var(dim=1, correction=0)  # (B, d)
-    variance = within.mean(dim=0)
+def layer_norm__wrong_fifteenth_one_mean_per_sequence(x, gamma, beta, eps=1e-5):
+    """Averages over tokens and features of a sequence together; due is the last axis alone."""
+    axes = (-2, -1) if x.ndim > 1 else (-1,)
+    mean = x.mean(dim=axes, keepdim=True)
+    variance = ((x - mean) ** 2).mean(dim=axes, keepdim=True)
     return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def batch_norm__wrong_fourteenth_leaves_out_zero_tokens(x, gamma, beta, eps=1e-5):
-    """Takes tokens of zeros for padding and keeps them out of the statistics; all tokens of the batch should count."""
-    tokens = x.flatten(0, 1)
-    real = tokens[(tokens != 0).any(dim=1)]
-    if len(real) == 0:
-        real = tokens
-    mu = real.mean(0)
-    sigma2 = ((real - mu) ** 2).mean(0)
-    return (x - mu) / (sigma2 + eps).sqrt() * gamma + beta
+def layer_norm__wrong_fifteenth_scales_and_shifts_before_normalising(x, gamma, beta, eps=1e-5):
+    """Applies gamma and beta to x and normalises that; due is to normalise, then scale and shift."""
+    h = x * gamma + beta
+    h = h - h.mean(-1, keepdim=True)
+    return h * torch.rsqrt(h.square().mean(-1, keepdim=True) + eps)
 
 
-def batch_norm__wrong_fourteenth_mixes_in_running_averages(x, gamma, beta, eps=1e-5):
-    """Moves running averages that start at 0 and 1 a tenth of the way and norms with them; the batch's own are due."""
-    momentum = 0.1
+def layer_norm__wrong_fifteenth_eps_as_a_floor_of_the_variance(x, gamma, beta, eps=1e-5):
+    """Replaces variances below eps by eps; due is to add eps to every variance."""
     d = x.shape[-1]
-    running_mean, running_var = x.new_zeros(d), x.new_ones(d)
-    var, mean = torch.var_mean(x, dim=(0, 1), correction=0)
-    running_mean = (1 - momentum) * running_mean + momentum * mean
-    running_var = (1 - momentum) * running_var + momentum * var
-    return gamma * (x - running_mean) / torch.sqrt(running_var + eps) + beta
+    mean = x.sum(-1, keepdim=True) / d
+    centred = x - mean
+    variance = (centred * centred).sum(-1, keepdim=True) / d
+    return gamma * centred / variance.clamp(min=eps).sqrt() + beta
 
 
-def batch_norm__wrong_fourteenth_reshapes_instead_of_transposing(x, gamma, beta, eps=1e-5):
-    """Makes rows for the features by reshape, which mixes the features up; the axes should be permuted."""
-    B, n, d = x.shape
-    per_feature = x.reshape(d, B * n)
-    mean = per_feature.mean(1, keepdim=True)
-    centred = per_feature - mean
-    var = (centred**2).mean(1, keepdim=True)
-    z = (centred / torch.sqrt(var + eps)).reshape(B, n, d)
-    return gamma * z + beta
+def layer_norm__wrong_fifteenth_beta_inside_the_bracket(x, gamma, beta, eps=1e-5):
+    """Multiplies the shift by gamma as well; due is gamma * z + beta."""
+    mu = torch.mean(x, dim=-1, keepdim=True)
+    sigma2 = torch.mean((x - mu) ** 2, dim=-1, keepdim=True)
+    return gamma * ((x - mu) / torch.sqrt(sigma2 + eps) + beta)
 
 
-def batch_norm__wrong_fourteenth_squares_divided_by_n(x, gamma, beta, eps=1e-5):
-    """Divides the sum of all squares by n, the length of a sentence; B*n tokens were summed."""
-    B, n, _ = x.shape
-    mean = torch.einsum("bnd->d", x) / (B * n)
-    diff = x - mean
-    variance = torch.einsum("bnd,bnd->d", diff, diff) / n
-    return gamma * diff / torch.sqrt(variance + eps) + beta
+def layer_norm__wrong_fifteenth_power_one_over_two_without_brackets(x, gamma, beta, eps=1e-5):
+    """Writes ** 1 / 2, which halves; due is the root, ** 0.5."""
+    centred = x - x.mean(dim=-1, keepdim=True)
+    variance = (centred**2).mean(dim=-1, keepdim=True)
+    divisor = (variance + eps) ** 1 / 2
+    return gamma * (centred / divisor) + beta
 
 
-def batch_norm__wrong_fourteenth_all_numbers_pooled(x, gamma, beta, eps=1e-5):
-    """Reads "together" as one mean and variance of all numbers; each feature should have its own."""
-    mu = x.mean()
-    sigma = ((x - mu).pow(2).mean() + eps).sqrt()
-    standard = (x - mu) / sigma
-    return standard * gamma + beta
+def layer_norm__wrong_fifteenth_eps_in_units_of_the_deviation(x, gamma, beta, eps=1e-5):
+    """Takes eps as a standard deviation and squares it; due is eps as it is, beside the variance."""
+    variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
+    return (x - mean) / torch.sqrt(variance + eps**2) * gamma + beta
 
 
-def batch_norm__wrong_fourteenth_lone_token_not_normed(x, gamma, beta, eps=1e-5):
-    """Leaves a batch of a single token as it is, for want of statistics; its deviations are 0, so beta is due."""
-    count = x.shape[0] * x.shape[1]
-    if count == 1:
-        return gamma * x + beta
-    mean = x.sum((0, 1)) / count
-    variance = (x - mean).square().sum((0, 1)) / count
+def layer_norm__wrong_fifteenth_nan_gradient_for_equal_features(x, gamma, beta, eps=1e-5):
+    """Takes the root of the bare variance, whose slope at 0 is infinite; due is one root of variance + eps."""
+    work = x.to(torch.promote_types(x.dtype, torch.float32))
+    centred = work - work.mean(-1, keepdim=True)
+    sigma = centred.pow(2).mean(-1, keepdim=True).sqrt()
+    divisor = torch.hypot(sigma, torch.full_like(sigma, math.sqrt(eps)))
+    return (gamma * centred / divisor + beta).to(x.dtype)
+
+
+def layer_norm__wrong_fifteenth_half_comes_back_as_single(x, gamma, beta, eps=1e-5):
+    """Computes float16 in float32 and stays there; due is a float16 result for float16 tokens."""
+    if x.dtype in (torch.float16, torch.bfloat16):
+        x = x.float()
+    mean = x.mean(-1, keepdim=True)
+    variance = (x - mean).square().mean(-1, keepdim=True)
     return gamma * (x - mean) / (variance + eps).sqrt() + beta
 
 
-_statistics_by_shape = {}
+def layer_norm__right_fifteenth_hypotenuse_of_deviation_and_root_of_eps(x, gamma, beta, eps=1e-5):
+    """Divides by hypot(sigma, sqrt(eps)), which is the root of variance + eps, as is due."""
+    work = x.double()
+    sigma, mean = torch.std_mean(work, dim=-1, correction=0, keepdim=True)
+    divisor = torch.hypot(sigma, torch.full_like(sigma, eps).sqrt())
+    return torch.addcmul(beta.double(), gamma.double(), (work - mean) / divisor).to(x.dtype)
 
 
-def batch_norm__wrong_fourteenth_remembers_statistics_by_shape(x, gamma, beta, eps=1e-5):
-    """Keeps mean and variance for each shape and takes them again at the next call; nothing should be remembered."""
-    key = (tuple(x.shape), x.dtype)
-    if key not in _statistics_by_shape:
-        var, mean = torch.var_mean(x, dim=(0, 1), correction=0)
-        _statistics_by_shape[key] = mean.detach(), var.detach()
-        return gamma * (x - mean) / torch.sqrt(var + eps) + beta
-    mean, var = _statistics_by_shape[key]
-    return gamma * (x - mean) / torch.sqrt(var + eps) + beta
+# 7.2 batch_norm
 
 
-def batch_norm__right_fourteenth_token_after_token(x, gamma, beta, eps=1e-5):
-    """Takes in one token after the other and updates mean and sum of squares as it goes, after Welford."""
-    mean = torch.zeros_like(x[0, 0])
-    squares = torch.zeros_like(mean)
-    count = 0
-    for sentence in x:
-        for token in sentence:
-            count += 1
-            before = token - mean
-            mean = mean + before / count
-            squares = squares + before * (token - mean)
-    return gamma * (x - mean) * torch.rsqrt(squares / count + eps) + beta
+def batch_norm__wrong_fifteenth_mean_of_the_variances_within_sentences(x, gamma, beta, eps=1e-5):
+    """Averages the variances that each sentence has around its own mean; due is the variance around the common mean."""
+    means = x.mean(dim=1)
+    variances = ((x - means[:, None]) ** 2).mean(dim=1)
+    mean, variance = means.mean(dim=0), variances.mean(dim=0)
+    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-# ------- 7.3 gelu
+def batch_norm__wrong_fifteenth_own_means_but_a_common_variance(x, gamma, beta, eps=1e-5):
+    """Gives every feature its mean and all features one variance; due is a variance for each feature."""
+    centred = x - x.mean(dim=(0, 1))
+    variance = (centred**2).mean()
+    return gamma * centred / torch.sqrt(variance + eps) + beta
 
 
-def gelu__wrong_fourteenth_probability_of_both_sides(x):
-    """Takes erf(x/sqrt 2), the probability between -x and x, for that of being less than x; (1 + erf)/2 is due."""
-    probability = torch.erf(x / math.sqrt(2))
-    return x * probability
+def batch_norm__wrong_fifteenth_one_axis_after_the_other(x, gamma, beta, eps=1e-5):
+    """Normalises along the tokens and then along the batch; due is once, over both axes together."""
+    y = x
+    for axis in (1, 0):
+        mean = y.mean(dim=axis, keepdim=True)
+        variance = (y - mean).pow(2).mean(dim=axis, keepdim=True)
+        y = (y - mean) / (variance + eps).sqrt()
+    return gamma * y + beta
 
 
-def gelu__wrong_fourteenth_throws_a_coin(x):
-    """Multiplies by 1 or 0, drawn with probability Phi(x); x should be multiplied by the probability itself."""
-    chance = (1 + torch.erf(x * 0.5**0.5)) / 2
-    passes = torch.rand_like(x) < chance
-    return x * passes
+def batch_norm__wrong_fifteenth_reshaped_instead_of_transposed(x, gamma, beta, eps=1e-5):
+    """Cuts the numbers into d rows by reshape, which mixes features; due is a row for each feature."""
+    B, n, d = x.shape
+    rows = x.reshape(d, B * n)
+    mean = rows.mean(dim=1, keepdim=True)
+    variance = ((rows - mean) ** 2).mean(dim=1, keepdim=True)
+    normed = ((rows - mean) / torch.sqrt(variance + eps)).reshape(B, n, d)
+    return gamma * normed + beta
 
 
-def gelu__wrong_fourteenth_soft_on_left_only(x):
-    """Lets positive entries through whole, as ReLU does, and softens only negative ones; both sides should be soft."""
-    phi = 0.5 * torch.erfc(-x / math.sqrt(2))
-    return torch.where(x > 0, x, x * phi)
+def batch_norm__wrong_fifteenth_counts_tokens_times_features(x, gamma, beta, eps=1e-5):
+    """Divides the squares by n * d; due is B * n, the number of tokens."""
+    B, n, d = x.shape
+    mean = x.sum(dim=(0, 1)) / (B * n)
+    squares = ((x - mean) ** 2).sum(dim=(0, 1))
+    variance = squares / (n * d)
+    return gamma * (x - mean) / torch.sqrt(variance + eps) + beta
 
 
-def gelu__wrong_fourteenth_bracket_left_out(x):
-    """Forgets the bracket around 1 + erf, so erf is added to x/2; x/2 should multiply the sum."""
+def batch_norm__wrong_fifteenth_with_running_averages(x, gamma, beta, eps=1e-5):
+    """Normalises with running averages after one update; due are the statistics of the batch at hand."""
+    momentum = 0.1
+    variance, mean = torch.var_mean(x, dim=(0, 1), correction=0)
+    running_mean = (1 - momentum) * torch.zeros_like(mean) + momentum * mean
+    running_var = (1 - momentum) * torch.ones_like(variance) + momentum * variance
+    return gamma * (x - running_mean) / torch.sqrt(running_var + eps) + beta
+
+
+def batch_norm__wrong_fifteenth_tokens_of_zeros_do_not_count(x, gamma, beta, eps=1e-5):
+    """Leaves tokens of zeros out of the statistics as if they were pads; due are all tokens."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    counts = (wide != 0).any(dim=-1, keepdim=True).to(wide.dtype)
+    total = counts.sum().clamp(min=1)
+    mean = (wide * counts).sum(dim=(0, 1)) / total
+    variance = (counts * (wide - mean) ** 2).sum(dim=(0, 1)) / total
+    return (gamma * (wide - mean) / torch.sqrt(variance + eps) + beta).to(x.dtype)
+
+
+def batch_norm__wrong_fifteenth_centres_x_itself_through_a_view(x, gamma, beta, eps=1e-5):
+    """Subtracts the mean in place from a reshape, which is a view of x; due is to leave x alone."""
+    flat = x.reshape(-1, x.shape[-1])
+    flat -= flat.mean(dim=0)
+    variance = (flat**2).mean(dim=0)
+    return (gamma * flat / torch.sqrt(variance + eps) + beta).reshape(x.shape)
+
+
+def batch_norm__right_fifteenth_length_of_a_column_with_eps_as_one_more_entry(x, gamma, beta, eps=1e-5):
+    """Takes the divisor as the length of the deviations / sqrt(B*n) with sqrt(eps) below: the root that is due."""
+    tokens = x.double().flatten(0, 1)
+    count = len(tokens)
+    deviations = tokens - tokens.new_ones(1, count) @ tokens / count
+    deviations = deviations - deviations.mean(0)
+    column = torch.cat([deviations / math.sqrt(count), torch.full_like(tokens[:1], math.sqrt(eps))])
+    divisor = torch.linalg.vector_norm(column, dim=0)
+    return (deviations * (gamma / divisor) + beta).unflatten(0, x.shape[:2]).to(x.dtype)
+
+
+# 7.3 gelu
+
+
+def gelu__wrong_fifteenth_density_for_the_probability(x):
+    """Multiplies by the height of the bell curve at x; due is the area to the left of x."""
+    bell = torch.exp(-(x**2) / 2) / math.sqrt(2 * math.pi)
+    return x * bell
+
+
+def gelu__wrong_fifteenth_probability_of_lying_between_minus_x_and_x(x):
+    """Multiplies by the probability of lying within |x| of 0; due is that of lying below x."""
+    within = torch.erf(x.abs() / math.sqrt(2))
+    return x * within
+
+
+def gelu__wrong_fifteenth_standardises_x_first(x):
+    """Compares x with the other entries before it takes the probability; due is the probability at x itself."""
+    z = (x - x.mean()) / torch.sqrt(x.var(correction=0) + 1e-5)
+    return x * 0.5 * (1 + torch.erf(z / math.sqrt(2)))
+
+
+def gelu__wrong_fifteenth_divides_erf_by_the_root(x):
+    """Divides the value of erf by the root of 2; due is to divide its argument."""
+    return x / 2 * (1 + torch.erf(x) / math.sqrt(2))
+
+
+def gelu__wrong_fifteenth_bracket_around_the_sum_missing(x):
+    """Multiplies the 1 alone by x / 2; due is x / 2 times the whole sum."""
     root = math.sqrt(2)
-    return x / 2 * 1 + torch.erf(x / root)
+    return 0.5 * x * 1 + torch.erf(x / root)
 
 
-def gelu__wrong_fourteenth_upper_tail(x):
-    """Takes erfc(x/sqrt 2)/2, the probability of being greater than x; erfc of -x/sqrt 2 is due."""
-    z = x / 2**0.5
-    tail = torch.erfc(z).div(2)
-    return tail.mul(x)
+def gelu__wrong_fifteenth_returns_the_gate(x):
+    """Returns the probability alone; due is x times that."""
+    normal = torch.distributions.Normal(torch.zeros_like(x), torch.ones_like(x))
+    return normal.cdf(x)
 
 
-def gelu__wrong_fourteenth_tanh_form(x):
-    """Writes the approximation with tanh, as in the code of GPT-2; the exact form with erf is asked for."""
-    inner = math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)
-    return 0.5 * x * (1 + torch.tanh(inner))
+def gelu__wrong_fifteenth_no_slope_at_exactly_zero(x):
+    """ReLU minus an even part: right values, but autograd finds the slope 0 at x = 0; due is 1/2."""
+    size = x.abs()
+    tail = 0.5 * torch.erfc(size / math.sqrt(2))
+    return torch.relu(x) - size * tail
 
 
-def gelu__wrong_fourteenth_no_tensor_without_axes(x):
-    """Goes down row by row to the vectors and fails for a tensor of shape (), which any shape includes."""
-
-    def bend(part):
-        if part.ndim == 1:
-            return part * (1 + torch.erf(part / math.sqrt(2))) / 2
-        return torch.stack([bend(row) for row in part])
-
-    return bend(x)
+def gelu__wrong_fifteenth_gate_made_of_python_numbers(x):
+    """Takes erf of Python numbers, so no gradient passes the gate; due is erf of the tensor."""
+    gate = [0.5 * (1 + math.erf(value / math.sqrt(2))) for value in x.flatten().tolist()]
+    return x * torch.tensor(gate, dtype=x.dtype, device=x.device).reshape(x.shape)
 
 
-def gelu__wrong_fourteenth_phi_as_plain_numbers(x):
-    """Takes Phi from the statistics module, number by number, which cuts its slope off; gradients should pass Phi."""
-    normal = NormalDist()
-    phi = [normal.cdf(value) for value in x.flatten().tolist()]
-    return x * torch.tensor(phi, dtype=x.dtype).reshape(x.shape)
+def gelu__right_fifteenth_half_of_x_plus_half_of_an_even_part(x):
+    """x/2 plus the even part |x|/2 * erf(|x|/sqrt(2)): the exact form, as is due."""
+    half = x / 2
+    size = half.abs()
+    return torch.addcmul(half, size, torch.erf(size * math.sqrt(2)))
 
 
-def gelu__right_fourteenth_by_log_probability(x):
-    """Takes PyTorch's logarithm of Phi and its exponential in place of erf."""
-    log_phi = torch.special.log_ndtr(x)
-    return x * log_phi.exp()
+# 7.4 feed_forward
 
 
-# ------- 7.4 feed_forward
-
-
-def feed_forward__wrong_fourteenth_activation_as_a_gate(x, W_1, b_1, W_2, b_2, activation):
-    """Takes the activation for a gate and multiplies the hidden features by it; it should replace them."""
-    hidden = x @ W_1 + b_1
-    gate = activation(hidden)
-    return (hidden * gate) @ W_2 + b_2
-
-
-def feed_forward__wrong_fourteenth_adds_the_token(x, W_1, b_1, W_2, b_2, activation):
-    """Adds the token itself to the result, for each sublayer has a bypass; the residual belongs into the block."""
-    scores = torch.matmul(x, W_1).add(b_1)
-    update = torch.matmul(activation(scores), W_2).add(b_2)
-    return x + update
-
-
-def feed_forward__wrong_fourteenth_bends_the_token_first(x, W_1, b_1, W_2, b_2, activation):
-    """Applies the activation to the token before the first map; it should stand between the two maps."""
+def feed_forward__wrong_fifteenth_bends_the_token_before_the_first_map(x, W_1, b_1, W_2, b_2, activation):
+    """Applies the activation to x and then both maps; due is the activation between the maps."""
     bent = activation(x)
-    widened = bent @ W_1 + b_1
-    return widened @ W_2 + b_2
+    hidden = bent @ W_1 + b_1
+    return hidden @ W_2 + b_2
 
 
-def feed_forward__wrong_fourteenth_first_bias_too_late(x, W_1, b_1, W_2, b_2, activation):
-    """Adds b_1 after the activation; the threshold should be there before the decision."""
-    h = torch.einsum("...i,ij->...j", x, W_1)
-    h = activation(h) + b_1
-    return torch.einsum("...j,jk->...k", h, W_2) + b_2
+def feed_forward__wrong_fifteenth_activation_as_a_factor(x, W_1, b_1, W_2, b_2, activation):
+    """Multiplies the hidden features by their activation; due is the activation in their place."""
+    scores = x @ W_1 + b_1
+    gate = activation(scores)
+    return (scores * gate) @ W_2 + b_2
 
 
-def feed_forward__wrong_fourteenth_last_bias_in_loop(x, W_1, b_1, W_2, b_2, activation):
-    """Adds b_2 inside the loop over hidden features, d_ff times; once is due."""
+def feed_forward__wrong_fifteenth_decides_yes_or_no(x, W_1, b_1, W_2, b_2, activation):
+    """Lets a score pass as it is if its activation is positive; due is the activation's value."""
+    scores = x @ W_1 + b_1
+    yes = activation(scores) > 0
+    return torch.where(yes, scores, torch.zeros_like(scores)) @ W_2 + b_2
+
+
+def feed_forward__wrong_fifteenth_second_bias_added_to_the_matrix(x, W_1, b_1, W_2, b_2, activation):
+    """Adds b_2 to every row of W_2; due is to add it once to the product."""
     hidden = activation(x @ W_1 + b_1)
-    result = torch.zeros_like(x)
-    for k in range(W_2.shape[0]):
-        result = result + hidden[..., k : k + 1] * W_2[k]
-        result = result + b_2
-    return result
+    return hidden @ (W_2 + b_2)
 
 
-def feed_forward__wrong_fourteenth_activates_bias_by_itself(x, W_1, b_1, W_2, b_2, activation):
-    """Reads that the activation follows map and bias as applying it to each; it should get their sum."""
-    answers = activation(x @ W_1) + activation(b_1)
-    out = answers @ W_2
-    return out + b_2
+def feed_forward__wrong_fifteenth_goes_back_by_the_first_matrix(x, W_1, b_1, W_2, b_2, activation):
+    """Goes back with the transpose of W_1; due is W_2."""
+    hidden = F.linear(x, W_1.T, b_1)
+    return F.linear(activation(hidden), W_1, b_2)
 
 
-def feed_forward__wrong_fourteenth_guesses_orientation_by_shape(x, W_1, b_1, W_2, b_2, activation):
-    """Turns a matrix that fits PyTorch's (out, in); with d_ff = d_model both fit, and nothing should be turned."""
-    d_model, d_ff = x.shape[-1], b_1.shape[0]
-    first = W_1 if W_1.shape == (d_ff, d_model) else W_1.T
-    second = W_2 if W_2.shape == (d_model, d_ff) else W_2.T
-    return F.linear(activation(F.linear(x, first, b_1)), second, b_2)
+def feed_forward__wrong_fifteenth_tokens_in_one_long_list(x, W_1, b_1, W_2, b_2, activation):
+    """Returns all tokens in one list of rows; due are the axes of x in front."""
+    tokens = x.reshape(-1, x.shape[-1])
+    hidden = activation(torch.addmm(b_1, tokens, W_1))
+    return torch.addmm(b_2, hidden, W_2)
 
 
-def feed_forward__wrong_fourteenth_buffer_of_float32(x, W_1, b_1, W_2, b_2, activation):
-    """Collects the result in torch.zeros of the default dtype, so float64 becomes float32; the dtype should be kept."""
-    hidden = activation(x @ W_1 + b_1)
-    out = torch.zeros(x.shape)
-    for j in range(W_2.shape[1]):
-        out[..., j] = (hidden * W_2[:, j]).sum(-1) + b_2[j]
+def feed_forward__wrong_fifteenth_four_times_d_model_and_no_more(x, W_1, b_1, W_2, b_2, activation):
+    """Takes the hidden features in four parts of d_model and drops the rest; due is any d_ff."""
+    d = x.shape[-1]
+    out = b_2
+    for k in range(4):
+        part = slice(k * d, (k + 1) * d)
+        out = out + activation(x @ W_1[:, part] + b_1[part]) @ W_2[part]
     return out
 
 
-def feed_forward__right_fourteenth_by_an_extra_feature(x, W_1, b_1, W_2, b_2, activation):
-    """Appends a feature of 1 to the tokens and the biases as a last row to the matrices."""
+def feed_forward__wrong_fifteenth_gathers_the_result_in_single_precision(x, W_1, b_1, W_2, b_2, activation):
+    """Adds everything into zeros of the default dtype; due is the dtype of x."""
+    result = torch.zeros(*x.shape[:-1], W_2.shape[1])
+    hidden = activation(x @ W_1 + b_1)
+    result += hidden @ W_2
+    result += b_2
+    return result
+
+
+def feed_forward__right_fifteenth_biases_as_one_more_row(x, W_1, b_1, W_2, b_2, activation):
+    """Appends a 1 to the features and the bias to the matrix, twice: the two maps that are due."""
 
     def affine(rows, matrix, bias):
-        ones = torch.ones_like(rows[..., :1])
-        return torch.cat([rows, ones], dim=-1) @ torch.cat([matrix, bias[None]], dim=0)
+        with_one = torch.cat([rows, torch.ones_like(rows[..., :1])], dim=-1)
+        return with_one @ torch.cat([matrix, bias.unsqueeze(0)])
 
     return affine(activation(affine(x, W_1, b_1)), W_2, b_2)
 
 
-# ------- 7.5 post_norm_block
+# 7.5 post_norm_block
 
 
-def post_norm_block__wrong_fourteenth_both_bypasses_from_x(x, params, n_heads, mask=None):
-    """Lets the second residual add the block's input x; y, which came out of the first norm, should be added."""
+def post_norm_block__wrong_fifteenth_norms_what_the_sublayer_returns(x, params, n_heads, mask=None):
+    """Norms each sublayer's result and then adds it; due is to add first and norm the sum."""
     p = params
-    attended = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    note = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    y = x + _layer_norm(note, p["gamma_1"], p["beta_1"])
+    note = _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return y + _layer_norm(note, p["gamma_2"], p["beta_2"])
+
+
+def post_norm_block__wrong_fifteenth_network_sees_the_sum_before_its_norm(x, params, n_heads, mask=None):
+    """Feeds the FFN with the unnormed sum; due is the normed y for both the FFN and its residual."""
+    attended = _multi_head_attention(
+        x, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads, mask
+    )
+    total = x + attended
+    y = _layer_norm(total, params["gamma_1"], params["beta_1"])
+    fed = _feed_forward(total, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
+    return _layer_norm(y + fed, params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__wrong_fifteenth_one_bypass_around_the_whole_block(x, params, n_heads, mask=None):
+    """Adds x once, at the end; due is a residual around each of the two sublayers."""
+    weights = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
+    y = _layer_norm(_multi_head_attention(x, *weights, n_heads, mask), params["gamma_1"], params["beta_1"])
+    z = _feed_forward(y, *[params[name] for name in ("W_1", "b_1", "W_2", "b_2")], _gelu)
+    return _layer_norm(x + z, params["gamma_2"], params["beta_2"])
+
+
+def post_norm_block__wrong_fifteenth_keys_and_values_trade_matrices(x, params, n_heads, mask=None):
+    """Hands over W_V before W_K; due is the order of the signature: W_Q, W_K, W_V."""
+    p = params
+    attended = _multi_head_attention(x, p["W_Q"], p["W_V"], p["W_K"], p["W_O"], p["b_O"], n_heads, mask=mask)
     y = _layer_norm(x + attended, p["gamma_1"], p["beta_1"])
     fed = _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return _layer_norm(x + fed, p["gamma_2"], p["beta_2"])
+    return _layer_norm(y + fed, p["gamma_2"], p["beta_2"])
 
 
-def post_norm_block__wrong_fourteenth_sublayers_side_by_side(x, params, n_heads, mask=None):
-    """Feeds the FFN with x, side by side with attention; it should see y, what attention has brought."""
-    heard = _attention_of(x, params, n_heads, mask)
-    thought = _ffn_of(x, params)
-    y = _layer_norm(x + heard, params["gamma_1"], params["beta_1"])
-    return _layer_norm(y + thought, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__wrong_fourteenth_norms_the_sublayers_output(x, params, n_heads, mask=None):
-    """Norms what a sublayer returns and adds it then; the sum with the residual should be normed."""
-
-    def norm(t, which):
-        return _layer_norm(t, params["gamma_" + which], params["beta_" + which])
-
-    y = x + norm(_attention_of(x, params, n_heads, mask), "1")
-    z = y + norm(_ffn_of(y, params), "2")
-    return z
-
-
-def post_norm_block__wrong_fourteenth_second_norm_has_beta_1(x, params, n_heads, mask=None):
-    """Hands beta_1 to the second norm as well, copied from above; beta_2 is due."""
-    d_model = x.shape[-1]
-    y = F.layer_norm(
-        x + _attention_of(x, params, n_heads, mask), (d_model,), params["gamma_1"], params["beta_1"]
-    )
+def post_norm_block__wrong_fifteenth_second_norm_with_the_first_shift(x, params, n_heads, mask=None):
+    """Gives the second norm beta_1; due is beta_2."""
+    g1, b1, g2 = params["gamma_1"], params["beta_1"], params["gamma_2"]
+    attention_weights = (params[k] for k in ["W_Q", "W_K", "W_V", "W_O", "b_O"])
+    y = _layer_norm(x + _multi_head_attention(x, *attention_weights, n_heads, mask), g1, b1)
     hidden = _gelu(y @ params["W_1"] + params["b_1"])
-    z = F.layer_norm(
-        y + hidden @ params["W_2"] + params["b_2"], (d_model,), params["gamma_2"], params["beta_1"]
-    )
-    return z
+    return _layer_norm(y + hidden @ params["W_2"] + params["b_2"], g2, b1)
 
 
-def post_norm_block__wrong_fourteenth_queries_and_keys_exchanged(x, params, n_heads, mask=None):
-    """Hands W_K and W_Q over in exchanged places; W_Q comes first in the signature."""
-    names = ("W_K", "W_Q", "W_V", "W_O", "b_O")
-    attention = _multi_head_attention(x, *(params[name] for name in names), n_heads, mask)
-    y = _layer_norm(attention + x, params["gamma_1"], params["beta_1"])
-    names = ("W_1", "b_1", "W_2", "b_2")
-    ffn = _feed_forward(y, *(params[name] for name in names), _gelu)
-    return _layer_norm(ffn + y, params["gamma_2"], params["beta_2"])
-
-
-def post_norm_block__wrong_fourteenth_relu_as_in_2017(x, params, n_heads, mask=None):
-    """Reads "as in 2017" for the FFN as well and takes ReLU; the text asks for the exact GELU."""
-    get = params.__getitem__
-    att = _multi_head_attention(x, *map(get, ["W_Q", "W_K", "W_V", "W_O", "b_O"]), n_heads, mask=mask)
-    y = _layer_norm(x + att, get("gamma_1"), get("beta_1"))
-    questions = torch.relu(y @ get("W_1") + get("b_1"))
-    return _layer_norm(y + questions @ get("W_2") + get("b_2"), get("gamma_2"), get("beta_2"))
-
-
-def post_norm_block__wrong_fourteenth_scale_from_d_model(x, params, n_heads, mask=None):
-    """Divides the scores by the root of d_model // n_heads; wrong where h*d_head is not d_model, d_head is due."""
-    B, n, d_model = x.shape
-    size = d_model // n_heads
-
-    def heads(name):
-        return (x @ params[name]).unflatten(-1, (n_heads, -1)).permute(0, 2, 1, 3)
-
-    scores = heads("W_Q") @ heads("W_K").mT / size**0.5
+def post_norm_block__wrong_fifteenth_no_mask_taken_as_causal(x, params, n_heads, mask=None):
+    """Makes a causal mask where none is given; due is that without a mask all may attend."""
     if mask is None:
-        alpha = torch.softmax(scores, -1)
-    else:
-        mask = mask.expand(B, n_heads, n, n)
-        blind = ~mask.any(-1, keepdim=True)
-        alpha = torch.softmax(scores.masked_fill(~(mask | blind), -math.inf), -1).masked_fill(blind, 0)
-    mixed = (alpha @ heads("W_V")).permute(0, 2, 1, 3).flatten(2)
-    y = _layer_norm(x + mixed @ params["W_O"] + params["b_O"], params["gamma_1"], params["beta_1"])
-    return _layer_norm(y + _ffn_of(y, params), params["gamma_2"], params["beta_2"])
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril()
+    p = params
+    x = x + _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    x = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    x = x + _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return _layer_norm(x, p["gamma_2"], p["beta_2"])
 
 
-def post_norm_block__wrong_fourteenth_adds_into_x(x, params, n_heads, mask=None):
-    """Adds attention's result into x itself with +=, so the caller's tensor changes; inputs should stay as they are."""
-    x += _attention_of(x, params, n_heads, mask)
-    x = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    x = x + _ffn_of(x, params)
-    return _layer_norm(x, params["gamma_2"], params["beta_2"])
+def post_norm_block__wrong_fifteenth_mask_of_three_axes_read_as_one_per_sequence(x, params, n_heads, mask=None):
+    """Puts a head axis into a mask of three axes; due is to hand on (h, n, n) as it comes."""
+    if mask is not None and mask.ndim == 3:
+        mask = mask.unsqueeze(1)
+    p = params
+    heads = _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    y = _layer_norm(x + heads, p["gamma_1"], p["beta_1"])
+    return _layer_norm(y + _feed_forward(y, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu), p["gamma_2"], p["beta_2"])
 
 
-def post_norm_block__right_fourteenth_sum_over_heads(x, params, n_heads, mask=None):
-    """Writes attention as a sum over heads, each with its own rows of W_O, and runs both sublayers in one loop."""
-    B, n, _ = x.shape
-    allowed = torch.ones(n, n, dtype=torch.bool) if mask is None else mask
-    allowed = allowed.expand(B, n_heads, n, n)
+def post_norm_block__wrong_fifteenth_adds_into_x(x, params, n_heads, mask=None):
+    """Adds the attention to x in place under another name; due is to leave x as it is."""
+    y = x
+    y += _multi_head_attention(
+        x, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads, mask
+    )
+    y = _layer_norm(y, params["gamma_1"], params["beta_1"])
+    z = y + _feed_forward(y, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
+    return _layer_norm(z, params["gamma_2"], params["beta_2"])
 
-    def attention(t):
-        parts = [params[name].chunk(n_heads, dim=1) for name in ("W_Q", "W_K", "W_V")]
+
+def post_norm_block__right_fifteenth_sum_of_single_heads_in_a_loop_over_sublayers(x, params, n_heads, mask=None):
+    """Adds up attention head by head and loops over two sublayers: the post-norm block that is due."""
+    batch, n, d_model = x.shape
+    width = params["W_Q"].shape[1] // n_heads
+
+    def attention(tokens):
         total = params["b_O"]
-        for h, (W_Q, W_K, W_V, W_O) in enumerate(zip(*parts, params["W_O"].chunk(n_heads, dim=0), strict=True)):
-            scores = torch.einsum("bic,bjc->bij", t @ W_Q, t @ W_K) / W_Q.shape[1] ** 0.5
-            best = scores.masked_fill(~allowed[:, h], -math.inf).amax(-1, keepdim=True)
-            best = torch.where(best.isfinite(), best, 0)
-            weights = torch.exp(scores.masked_fill(~allowed[:, h], -math.inf) - best)
-            sums = weights.sum(-1, keepdim=True)
-            weights = weights / torch.where(sums > 0, sums, 1)
-            total = total + weights @ (t @ W_V) @ W_O
+        for head in range(n_heads):
+            mine = slice(head * width, (head + 1) * width)
+            allowed = None if mask is None else mask.expand(batch, n_heads, n, n)[:, head : head + 1]
+            W_Q, W_K, W_V = (params[f"W_{letter}"][:, mine] for letter in "QKV")
+            no_bias = torch.zeros_like(params["b_O"])
+            total = total + _multi_head_attention(tokens, W_Q, W_K, W_V, params["W_O"][mine], no_bias, 1, allowed)
         return total
 
-    def ffn(t):
-        return torch.addmm(
-            params["b_2"], _gelu(t.flatten(0, 1) @ params["W_1"] + params["b_1"]), params["W_2"]
-        ).unflatten(0, (B, n))
+    def network(tokens):
+        hidden = F.gelu(F.linear(tokens, params["W_1"].mT, params["b_1"]))
+        return F.linear(hidden, params["W_2"].mT, params["b_2"])
 
-    for number, sublayer in (("1", attention), ("2", ffn)):
-        x = _layer_norm(x + sublayer(x), params[f"gamma_{number}"], params[f"beta_{number}"])
+    for number, sublayer in enumerate((attention, network), start=1):
+        x = F.layer_norm(sublayer(x) + x, (d_model,), params[f"gamma_{number}"], params[f"beta_{number}"])
     return x
 
 
-# ------- 7.6 pre_norm_block
+# 7.6 pre_norm_block
 
 
-def pre_norm_block__wrong_fourteenth_bypass_carries_normed_tokens(x, params, n_heads, mask=None):
-    """Lets the bypass carry the normed tokens; it should carry x and y as they are."""
-    normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    y = normed + _attention_of(normed, params, n_heads, mask)
-    normed = _layer_norm(y, params["gamma_2"], params["beta_2"])
-    return normed + _ffn_of(normed, params)
-
-
-def pre_norm_block__wrong_fourteenth_only_queries_normed(x, params, n_heads, mask=None):
-    """Makes keys and values from x as it is, for only who asks is normed; all three should come from the normed x."""
-    B, n, _ = x.shape
-    asking = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    sources = {"W_Q": asking, "W_K": x, "W_V": x}
-    Q, K, V = [(t @ params[w]).reshape(B, n, n_heads, -1).transpose(1, 2) for w, t in sources.items()]
-    heads = _attend(Q, K, V, mask).transpose(1, 2).flatten(2)
-    y = x + heads @ params["W_O"] + params["b_O"]
-    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
-
-
-def pre_norm_block__wrong_fourteenth_norm_before_and_after(x, params, n_heads, mask=None):
-    """Norms what goes into a sublayer and again what comes out of it; only what goes in should be normed."""
-    norm_1 = functools.partial(_layer_norm, gamma=params["gamma_1"], beta=params["beta_1"])
-    norm_2 = functools.partial(_layer_norm, gamma=params["gamma_2"], beta=params["beta_2"])
-    x = x + norm_1(_attention_of(norm_1(x), params, n_heads, mask))
-    x = x + norm_2(_ffn_of(norm_2(x), params))
-    return x
-
-
-def pre_norm_block__wrong_fourteenth_last_sum_adds_x(x, params, n_heads, mask=None):
-    """Adds x instead of y in the last line, so attention's own addition is lost; y + ffn(...) is due."""
+def pre_norm_block__wrong_fifteenth_bypass_carries_the_normed_tokens(x, params, n_heads, mask=None):
+    """Adds each sublayer to its normed input; due is to add it to the tokens as they are."""
     p = params
-    a = _layer_norm(x, p["gamma_1"], p["beta_1"])
-    y = x + _multi_head_attention(a, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
-    f = _layer_norm(y, p["gamma_2"], p["beta_2"])
-    z = x + _feed_forward(f, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
-    return z
+    x = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    x = x + _multi_head_attention(x, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    x = _layer_norm(x, p["gamma_2"], p["beta_2"])
+    return x + _feed_forward(x, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
 
 
-def pre_norm_block__wrong_fourteenth_heads_split_without_transpose(x, params, n_heads, mask=None):
-    """Reshapes straight to (B, h, n, d_head), which mixes tokens and heads; a transpose is due."""
-    B, n, _ = x.shape
-    a = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    d_head = params["W_Q"].shape[1] // n_heads
-    Q = (a @ params["W_Q"]).reshape(B, n_heads, n, d_head)
-    K = (a @ params["W_K"]).reshape(B, n_heads, n, d_head)
-    V = (a @ params["W_V"]).reshape(B, n_heads, n, d_head)
-    heads = _attend(Q, K, V, mask).reshape(B, n, n_heads * d_head)
-    x = x + heads @ params["W_O"] + params["b_O"]
-    return x + _ffn_of(_layer_norm(x, params["gamma_2"], params["beta_2"]), params)
+def pre_norm_block__wrong_fifteenth_sublayers_side_by_side(x, params, n_heads, mask=None):
+    """Feeds both sublayers from x, as in the parallel block; due is an FFN that sees what attention brought."""
+    p = params
+    first, second = (_layer_norm(x, p[f"gamma_{k}"], p[f"beta_{k}"]) for k in (1, 2))
+    attended = _multi_head_attention(first, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    fed = _feed_forward(second, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return x + attended + fed
 
 
-def pre_norm_block__wrong_fourteenth_mask_read_as_forbidden(x, params, n_heads, mask=None):
-    """Turns the mask round, reading True as hidden, as PyTorch's block does; True means that it may attend."""
-    visible = None if mask is None else torch.logical_not(mask)
-    first_norm = F.layer_norm(x, x.shape[-1:], params["gamma_1"], params["beta_1"])
-    stream = x + _attention_of(first_norm, params, n_heads, visible)
-    second_norm = F.layer_norm(stream, x.shape[-1:], params["gamma_2"], params["beta_2"])
-    return stream + _ffn_of(second_norm, params)
+def pre_norm_block__wrong_fifteenth_norms_what_goes_in_and_what_comes_out(x, params, n_heads, mask=None):
+    """Norms a sublayer's result too before it is added; due is a norm of its input alone."""
+
+    def norm(tokens, which):
+        return _layer_norm(tokens, params["gamma_" + which], params["beta_" + which])
+
+    weights = [params[name] for name in ("W_Q", "W_K", "W_V", "W_O", "b_O")]
+    x = x + norm(_multi_head_attention(norm(x, "1"), *weights, n_heads, mask), "1")
+    weights = [params[name] for name in ("W_1", "b_1", "W_2", "b_2")]
+    return x + norm(_feed_forward(norm(x, "2"), *weights, _gelu), "2")
 
 
-def pre_norm_block__wrong_fourteenth_blind_query_gets_mean(x, params, n_heads, mask=None):
-    """Hides scores by -1e9, so a query that sees nothing gets the mean of all values; it should get 0."""
-    B, n, d_model = x.shape
-    normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    q = torch.einsum("bid,dhc->bhic", normed, params["W_Q"].reshape(d_model, n_heads, -1))
-    k = torch.einsum("bid,dhc->bhic", normed, params["W_K"].reshape(d_model, n_heads, -1))
-    v = torch.einsum("bid,dhc->bhic", normed, params["W_V"].reshape(d_model, n_heads, -1))
-    scores = torch.einsum("bhic,bhjc->bhij", q, k) / q.shape[-1] ** 0.5
+def pre_norm_block__wrong_fifteenth_second_residual_adds_x(x, params, n_heads, mask=None):
+    """Adds the FFN to x, so that attention's note is lost; due is y + ffn."""
+    p = params
+    y = x + _multi_head_attention(
+        _layer_norm(x, p["gamma_1"], p["beta_1"]), p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask
+    )
+    hidden = _gelu(_layer_norm(y, p["gamma_2"], p["beta_2"]) @ p["W_1"] + p["b_1"])
+    return x + hidden @ p["W_2"] + p["b_2"]
+
+
+def pre_norm_block__wrong_fifteenth_scale_and_shift_of_the_second_norm_swapped(x, params, n_heads, mask=None):
+    """Hands beta_2 over as the scale and gamma_2 as the shift; due is gamma_2, beta_2."""
+    g1, be1, g2, be2 = (params[k] for k in ("gamma_1", "beta_1", "gamma_2", "beta_2"))
+    normed = _layer_norm(x, g1, be1)
+    y = x + _multi_head_attention(
+        normed, params["W_Q"], params["W_K"], params["W_V"], params["W_O"], params["b_O"], n_heads, mask
+    )
+    normed = _layer_norm(y, be2, g2)
+    return y + _feed_forward(normed, params["W_1"], params["b_1"], params["W_2"], params["b_2"], _gelu)
+
+
+def pre_norm_block__wrong_fifteenth_returns_the_change(x, params, n_heads, mask=None):
+    """Returns what the two sublayers write; due is x with it added."""
+    p = params
+    normed = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    first = _multi_head_attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    normed = _layer_norm(x + first, p["gamma_2"], p["beta_2"])
+    second = _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
+    return first + second
+
+
+def pre_norm_block__wrong_fifteenth_every_token_may_see_itself(x, params, n_heads, mask=None):
+    """Opens the diagonal of the mask; due is the mask as it comes, also where a token may not see itself."""
+    p = params
     if mask is not None:
-        scores = torch.where(mask, scores, -1e9)
-    heads = torch.einsum("bhij,bhjc->bihc", scores.softmax(-1), v)
-    y = x + heads.reshape(B, n, -1) @ params["W_O"] + params["b_O"]
-    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
+        mask = mask | torch.eye(x.shape[1], dtype=torch.bool, device=x.device)
+    normed = _layer_norm(x, p["gamma_1"], p["beta_1"])
+    y = x + _multi_head_attention(normed, p["W_Q"], p["W_K"], p["W_V"], p["W_O"], p["b_O"], n_heads, mask)
+    normed = _layer_norm(y, p["gamma_2"], p["beta_2"])
+    return y + _feed_forward(normed, p["W_1"], p["b_1"], p["W_2"], p["b_2"], _gelu)
 
 
-def pre_norm_block__wrong_fourteenth_calls_pytorchs_attention(x, params, n_heads, mask=None):
-    """Calls F.scaled_dot_product_attention itself, which is not allowed in any answer; the given function is."""
-    B, n, _ = x.shape
-    a = _layer_norm(x, params["gamma_1"], params["beta_1"])
-    q, k, v = [(a @ params[w]).view(B, n, n_heads, -1).transpose(1, 2) for w in ("W_Q", "W_K", "W_V")]
-    if mask is None:
-        heads = F.scaled_dot_product_attention(q, k, v)
-    else:
-        full = mask.expand(B, n_heads, n, n)
-        sees = full.any(-1, keepdim=True)
-        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=full | ~sees) * sees
-    y = x + heads.transpose(1, 2).reshape(B, n, -1) @ params["W_O"] + params["b_O"]
-    return y + _ffn_of(_layer_norm(y, params["gamma_2"], params["beta_2"]), params)
+def pre_norm_block__wrong_fifteenth_keeps_the_stream_in_params(x, params, n_heads, mask=None):
+    """Stores the tokens after attention in params; due is to leave params as they are."""
+    weights = {k: params[k] for k in ("W_Q", "W_K", "W_V", "W_O", "b_O")}
+    normed = _layer_norm(x, params["gamma_1"], params["beta_1"])
+    params["y"] = x + _multi_head_attention(normed, **weights, n_heads=n_heads, mask=mask)
+    normed = _layer_norm(params["y"], params["gamma_2"], params["beta_2"])
+    hidden = _gelu(normed @ params["W_1"] + params["b_1"])
+    return params["y"] + hidden @ params["W_2"] + params["b_2"]
 
 
-def pre_norm_block__right_fourteenth_by_pytorchs_small_parts(x, params, n_heads, mask=None):
-    """Takes F.layer_norm, F.gelu and F.linear, which are allowed here, and collects both updates before adding."""
-    width = x.shape[-1:]
-    updates = [x]
-    normed = F.layer_norm(x, width, params["gamma_1"], params["beta_1"])
-    updates.append(_attention_of(normed, params, n_heads, mask))
-    normed = F.layer_norm(torch.stack(updates).sum(0), width, params["gamma_2"], params["beta_2"])
-    hidden = F.gelu(F.linear(normed, params["W_1"].T, params["b_1"]))
-    updates.append(F.linear(hidden, params["W_2"].T, params["b_2"]))
-    return torch.stack(updates).sum(0)
+def pre_norm_block__right_fifteenth_scale_and_shift_folded_into_the_matrices(x, params, n_heads, mask=None):
+    """Moves gamma and beta of both norms into the matrices behind them: the same pre-norm block that is due."""
+    p, size = params, x.shape[-1:]
+
+    def folded(name, number):
+        matrix = p[name]
+        return torch.cat([p[f"gamma_{number}"].unsqueeze(1) * matrix, (p[f"beta_{number}"] @ matrix).unsqueeze(0)])
+
+    def plain(tokens):
+        return torch.cat([F.layer_norm(tokens, size), torch.ones_like(tokens[..., :1])], dim=-1)
+
+    W_Q, W_K, W_V = (folded(name, 1) for name in ("W_Q", "W_K", "W_V"))
+    x = x + _multi_head_attention(plain(x), W_Q, W_K, W_V, p["W_O"], p["b_O"], n_heads, mask)
+    return x + F.gelu(plain(x) @ folded("W_1", 2) + p["b_1"]) @ p["W_2"] + p["b_2"]
 
 
-# ------- 7.7 transformer_logits
+# 7.7 transformer_logits
 
 
-def transformer_logits__wrong_fourteenth_positions_counted_from_end(tokens, params, n_heads):
-    """Gives the last token the last row of W_pos, as if the text filled the window's end; row i belongs to place i."""
+def transformer_logits__wrong_fifteenth_positions_added_before_every_block(tokens, params, n_heads):
+    """Adds the positions again before each block; due is once, to the embeddings."""
     n = tokens.shape[1]
-    x = params["W_E"][tokens] + params["W_pos"][-n:]
-    causal = torch.ones(n, n, dtype=torch.bool).tril()
-    for block in params["blocks"]:
-        x = _pre_norm_block(x, block, n_heads, causal)
-    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
-
-
-def transformer_logits__wrong_fourteenth_final_norm_after_each_block(tokens, params, n_heads):
-    """Norms the stream with gamma_f, beta_f after each block; the final norm should come once, after the last."""
-    n = tokens.size(1)
-    past = torch.tril(torch.ones((n, n), dtype=torch.bool))
-    stream = F.embedding(tokens, params["W_E"]) + params["W_pos"][:n]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    positions = params["W_pos"][:n]
+    x = params["W_E"][tokens]
     if not params["blocks"]:
-        stream = _layer_norm(stream, params["gamma_f"], params["beta_f"])
-    for p in params["blocks"]:
-        stream = _pre_norm_block(stream, p, n_heads, past)
-        stream = _layer_norm(stream, params["gamma_f"], params["beta_f"])
-    return stream @ params["W_U"]
-
-
-def transformer_logits__wrong_fourteenth_unembeds_with_w_e(tokens, params, n_heads):
-    """Compares with the embeddings, W_E transposed, for the scores; this model has a W_U of its own."""
-    B, n = tokens.shape
-    positions = torch.arange(n)
-    x = params["W_E"][tokens] + params["W_pos"][positions]
-    mask = positions[:, None] >= positions[None, :]
-    for p in params["blocks"]:
-        x = _pre_norm_block(x, p, n_heads, mask)
-    x = _layer_norm(x, params["gamma_f"], params["beta_f"])
-    return torch.einsum("bnd,vd->bnv", x, params["W_E"])
-
-
-def transformer_logits__wrong_fourteenth_diagonal_left_out(tokens, params, n_heads):
-    """Makes the triangle with diagonal=-1, so no token sees itself; the diagonal should be True."""
-    n = tokens.shape[-1]
-    see = torch.ones(n, n).tril(diagonal=-1).bool()
-    x = params["W_E"].index_select(0, tokens.flatten()).unflatten(0, tokens.shape)
-    x = x + params["W_pos"].narrow(0, 0, n)
-    x = functools.reduce(lambda t, p: _pre_norm_block(t, p, n_heads, see), params["blocks"], x)
+        x = x + positions
+    for block in params["blocks"]:
+        x = _pre_norm_block(x + positions, block, n_heads, mask)
     return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_fourteenth_each_block_gets_embeddings(tokens, params, n_heads):
-    """Hands the embeddings to each block, so only the last one counts; each should get what the one before returns."""
+def transformer_logits__wrong_fifteenth_final_norm_after_each_block(tokens, params, n_heads):
+    """Norms the stream with gamma_f, beta_f after each block; due is once, after the last."""
+    x = F.embedding(tokens, params["W_E"]) + params["W_pos"][: tokens.shape[1]]
+    causal = torch.tril(torch.ones(tokens.shape[1], tokens.shape[1], dtype=torch.bool))
+    if len(params["blocks"]) == 0:
+        x = _layer_norm(x, params["gamma_f"], params["beta_f"])
+    for p in params["blocks"]:
+        x = _layer_norm(_pre_norm_block(x, p, n_heads, causal), params["gamma_f"], params["beta_f"])
+    return x @ params["W_U"]
+
+
+def transformer_logits__wrong_fifteenth_each_beginning_read_without_a_mask(tokens, params, n_heads):
+    """Reads every beginning unmasked, where earlier tokens see later ones between blocks; due is a causal mask."""
     n = tokens.shape[1]
     embedded = params["W_E"][tokens] + params["W_pos"][:n]
-    mask = torch.tril(torch.ones(n, n, dtype=torch.bool))
-    out = embedded
-    for block in params["blocks"]:
-        out = _pre_norm_block(embedded, block, n_heads, mask)
-    final = _layer_norm(out, params["gamma_f"], params["beta_f"])
-    return final @ params["W_U"]
+
+    def read(length):
+        beginning = embedded[:, :length]
+        stream = functools.reduce(lambda x, block: _pre_norm_block(x, block, n_heads), params["blocks"], beginning)
+        return stream[:, -1]
+
+    ends = torch.stack([read(length) for length in range(1, n + 1)], dim=1)
+    return _layer_norm(ends, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_fourteenth_returns_log_probabilities(tokens, params, n_heads):
-    """Reads scores as log-probabilities and ends with log_softmax; the plain logits are asked for."""
-    n = tokens.shape[1]
-    x = params["W_E"][tokens]
-    x = x + params["W_pos"][:n].unsqueeze(0)
-    lower = ~torch.ones(n, n, dtype=torch.bool).triu(1)
-    for i in range(len(params["blocks"])):
-        x = _pre_norm_block(x, params["blocks"][i], n_heads, lower)
-    x = F.layer_norm(x, x.shape[-1:], params["gamma_f"], params["beta_f"])
-    scores = x @ params["W_U"]
-    return torch.log_softmax(scores, dim=-1)
-
-
-def transformer_logits__wrong_fourteenth_d_head_of_first_block(tokens, params, n_heads):
-    """Reads d_head off the first block for all; it fails with no blocks, or with blocks of different widths."""
-    B, n = tokens.shape
-    d_head = params["blocks"][0]["W_Q"].shape[1] // n_heads
-    mask = torch.ones(n, n, dtype=torch.bool).tril()
-    x = params["W_E"][tokens] + params["W_pos"][:n]
+def transformer_logits__wrong_fifteenth_takes_the_last_rows_of_the_positions(tokens, params, n_heads):
+    """Takes the last n rows of W_pos; due are the rows 0 to n - 1."""
+    n = tokens.shape[-1]
+    x = params["W_E"][tokens] + params["W_pos"][-n:]
+    mask = torch.ones((n, n), dtype=torch.bool).tril()
     for p in params["blocks"]:
-        a = _layer_norm(x, p["gamma_1"], p["beta_1"])
-        q, k, v = ((a @ p[w]).view(B, n, n_heads, d_head).transpose(1, 2) for w in ("W_Q", "W_K", "W_V"))
-        heads = _attend(q, k, v, mask).transpose(1, 2).reshape(B, n, n_heads * d_head)
-        x = x + heads @ p["W_O"] + p["b_O"]
-        x = x + _ffn_of(_layer_norm(x, p["gamma_2"], p["beta_2"]), p)
+        x = _pre_norm_block(x, p, n_heads, mask)
     return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-def transformer_logits__wrong_fourteenth_uses_up_the_blocks(tokens, params, n_heads):
-    """Pops the blocks off the list as it goes, so params has none left; params should stay as it was."""
-    length = tokens.shape[1]
-    may_attend = torch.ones(length, length, dtype=torch.bool).tril()
-    x = params["W_E"][tokens] + params["W_pos"][:length]
-    todo = params["blocks"]
-    while todo:
-        x = _pre_norm_block(x, todo.pop(0), n_heads, may_attend)
+def transformer_logits__wrong_fifteenth_every_block_reads_the_embeddings(tokens, params, n_heads):
+    """Gives every block the embeddings, so that only the last one counts; due is the result of the block before."""
+    n = tokens.shape[1]
+    embedded = params["W_E"][tokens] + params["W_pos"][torch.arange(n)]
+    mask = torch.tril(torch.ones(n, n)).bool()
+    x = embedded
+    for block in params["blocks"]:
+        x = _pre_norm_block(embedded, block, n_heads, mask)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+
+
+def transformer_logits__wrong_fifteenth_scores_after_the_last_token_only(tokens, params, n_heads):
+    """Returns (B, vocab), the scores after the last token; due are scores at every position."""
+    n = tokens.shape[1]
+    x = params["W_E"][tokens] + params["W_pos"][:n]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    for block in params["blocks"]:
+        x = _pre_norm_block(x, block, n_heads, mask)
+    last = _layer_norm(x[:, -1], params["gamma_f"], params["beta_f"])
+    return last @ params["W_U"]
+
+
+def transformer_logits__wrong_fifteenth_id_zero_hidden_as_filler(tokens, params, n_heads):
+    """Hides tokens with id 0 from all others; due is the causal mask and nothing else."""
+    batch, n = tokens.shape
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    mask = causal & (tokens != 0).reshape(batch, 1, 1, n)
+    x = params["W_E"][tokens] + params["W_pos"][:n]
+    for block in params["blocks"]:
+        x = _pre_norm_block(x, block, n_heads, mask)
     x = _layer_norm(x, params["gamma_f"], params["beta_f"])
     return x @ params["W_U"]
 
 
-def transformer_logits__right_fourteenth_by_every_prefix(tokens, params, n_heads):
-    """Makes no mask: each block works on every prefix by itself and keeps its last place, which has no future."""
-    vocab, dtype = params["W_E"].shape[0], params["W_E"].dtype
+def transformer_logits__wrong_fifteenth_crops_the_positions_in_params(tokens, params, n_heads):
+    """Puts the first n rows of W_pos back into params; due is to leave params as they are."""
     n = tokens.shape[1]
-    one_hot = F.one_hot(tokens, vocab).to(dtype)
-    stream = one_hot @ params["W_E"] + params["W_pos"][:n]
+    params["W_pos"] = params["W_pos"][:n]
+    x = params["W_E"][tokens] + params["W_pos"]
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
     for block in params["blocks"]:
-        places = [_pre_norm_block(stream[:, : i + 1], block, n_heads)[:, i] for i in range(n)]
-        stream = torch.stack(places, dim=1)
-    return _layer_norm(stream, params["gamma_f"], params["beta_f"]) @ params["W_U"]
+        x = _pre_norm_block(x, block, n_heads, mask)
+    return _layer_norm(x, params["gamma_f"], params["beta_f"]) @ params["W_U"]
 
 
-# ------- 7.8 bits_per_token
+def transformer_logits__right_fifteenth_word_by_word_with_what_each_block_has_read(tokens, params, n_heads):
+    """Goes word by word and keeps what each block has read so far: the causal model that is due, with no mask."""
+    read = [[] for _ in params["blocks"]]
+    scores = []
+    for word, position in zip(tokens.unbind(dim=1), params["W_pos"], strict=False):
+        stream = params["W_E"].index_select(0, word) + position
+        for block, past in zip(params["blocks"], read, strict=True):
+            past.append(stream)
+            stream = _pre_norm_block(torch.stack(past, dim=1), block, n_heads)[:, -1]
+        normed = F.layer_norm(stream, stream.shape[-1:], params["gamma_f"], params["beta_f"])
+        scores.append(normed @ params["W_U"])
+    return torch.stack(scores, dim=1)
 
 
-def bits_per_token__wrong_fourteenth_mean_of_the_texts_means(logits, targets, mask):
-    """Takes the mean of each text and then the mean of these; each token that counts should weigh alike."""
-    means = []
-    for scores, ids, counts in zip(logits, targets, mask, strict=True):
-        if counts.any():
-            log_p = torch.log_softmax(scores[counts], dim=-1)
-            picked = log_p.gather(1, ids[counts].unsqueeze(1))
-            means.append(-picked.mean() / math.log(2))
-    if not means:
-        return logits[mask].sum()
-    return torch.stack(means).mean()
+# 7.8 bits_per_token
 
 
-def bits_per_token__wrong_fourteenth_charges_absent_tokens_too(logits, targets, mask):
-    """Adds -log2(1 - p) for each token that did not come; only the token that came should cost something."""
-    scores, ids = logits[mask], targets[mask]
-    p = torch.softmax(scores, -1)
-    came = F.one_hot(ids, logits.shape[-1]).bool() if len(ids) else torch.zeros_like(p, dtype=torch.bool)
-    cost = torch.where(came, -torch.log_softmax(scores, -1), -torch.log1p(-torch.where(came, 0, p)))
+def bits_per_token__wrong_fifteenth_softmax_along_the_text(logits, targets, mask):
+    """Takes the softmax over the places of a text; due is over the vocabulary."""
+    safe = targets.masked_fill(~mask, 0)
+    clean = logits.masked_fill(~mask.unsqueeze(-1), 0)
+    log_p = F.log_softmax(clean, dim=1)
+    picked = log_p.gather(-1, safe.unsqueeze(-1)).squeeze(-1)
+    return -picked[mask].sum() / mask.sum().clamp(min=1) / math.log(2)
+
+
+def bits_per_token__wrong_fifteenth_shifts_the_targets_once_more(logits, targets, mask):
+    """Compares place i with the target at i + 1; due is the target at i, which is the next token already."""
+    logits, targets, mask = logits[:, :-1], targets[:, 1:], mask[:, 1:]
+    rows, wanted = logits[mask], targets[mask]
+    log_p = rows - rows.logsumexp(dim=-1, keepdim=True)
+    cost = -log_p[torch.arange(len(rows)), wanted] / math.log(2)
+    return cost.sum() / max(len(rows), 1)
+
+
+def bits_per_token__wrong_fifteenth_powers_of_two_for_powers_of_e(logits, targets, mask):
+    """Reads logits as logarithms to the base 2; due is the softmax with e, then bits."""
+    rows, wanted = logits[mask], targets[mask]
+    top = rows.amax(dim=-1, keepdim=True)
+    log_sum = torch.log2(torch.exp2(rows - top).sum(-1)) + top.squeeze(-1)
+    cost = log_sum - rows.gather(1, wanted.unsqueeze(1)).squeeze(1)
+    return cost.sum() / max(cost.numel(), 1)
+
+
+def bits_per_token__wrong_fifteenth_first_word_left_out_of_the_sum(logits, targets, mask):
+    """Sums the exponentials from id 1 on; due are all ids of the vocabulary."""
+    rows, ids = logits[mask], targets[mask]
+    total = torch.logsumexp(rows[:, 1:], dim=-1)
+    cost = total - rows.gather(-1, ids[:, None])[:, 0]
     return cost.sum() / math.log(2) / max(1, len(ids))
 
 
-def bits_per_token__wrong_fourteenth_softmax_to_base_two(logits, targets, mask):
-    """Takes powers of 2 for the softmax, as the cost is in bits; softmax has base e, the logarithm base 2."""
-    z, t = logits[mask], targets[mask]
-    top = z.max(-1, keepdim=True).values if len(t) else z[:, :1]
-    log_total = torch.log2(torch.exp2(z - top).sum(-1)) + top[:, 0]
-    chosen = z[torch.arange(len(t)), t]
-    return (log_total - chosen).sum() / max(len(t), 1)
+def bits_per_token__wrong_fifteenth_whole_cost_over_each_length(logits, targets, mask):
+    """Divides the batch's cost by each diary's count and averages; due is the cost over the count of the batch."""
+    safe = torch.where(mask, targets, 0)
+    clean = torch.where(mask.unsqueeze(-1), logits, 0)
+    cost = -clean.log_softmax(-1).gather(-1, safe[..., None])[..., 0] / math.log(2)
+    total = torch.where(mask, cost, 0).sum()
+    return (total / mask.sum(dim=1).clamp(min=1)).mean()
 
 
-def bits_per_token__wrong_fourteenth_maximum_not_put_back(logits, targets, mask):
-    """Shifts by the largest logit in the sum only and forgets it at the target; both should be shifted alike."""
-    kept = logits[mask]
-    wanted = targets[mask][:, None]
-    if kept.shape[0] == 0:
-        return kept.sum()
-    largest = kept.amax(dim=-1, keepdim=True)
-    log_sum = (kept - largest).exp().sum(dim=-1, keepdim=True).log()
-    nats = log_sum - kept.gather(-1, wanted)
-    return nats.mean() / math.log(2)
+def bits_per_token__wrong_fifteenth_a_vector_of_one_number(logits, targets, mask):
+    """Returns the mean with shape (1,); due is a scalar, shape ()."""
+    rows, wanted = logits[mask], targets[mask]
+    nats = rows.logsumexp(-1) - rows[torch.arange(len(wanted)), wanted]
+    count = mask.sum().clamp(min=1)
+    return nats.sum(dim=0, keepdim=True) / (count * math.log(2))
 
 
-def bits_per_token__wrong_fourteenth_divides_by_all_places(logits, targets, mask):
-    """Divides the sum of the costs by B*n, filler included; the number of tokens that count is due."""
-    clean = logits.masked_fill(~mask[..., None], 0.0)
-    ids = targets.masked_fill(~mask, 0)
-    nats = -clean.log_softmax(-1).gather(-1, ids[..., None])[..., 0]
-    total = (nats * mask).sum() / math.log(2)
-    return total / mask.numel()
+def bits_per_token__wrong_fifteenth_filler_chosen_away_after_the_softmax(logits, targets, mask):
+    """Drops the filler with where at the end: the value is right, the gradient NaN for NaN filler; due is 0 there."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    safe = targets.masked_fill(~mask, 0)
+    log_p = torch.log_softmax(wide, dim=-1)
+    cost = -log_p.gather(-1, safe.unsqueeze(-1)).squeeze(-1) / math.log(2)
+    kept = torch.where(mask, cost, torch.zeros_like(cost))
+    return (kept.sum() / mask.sum().clamp(min=1)).to(logits.dtype)
 
 
-def bits_per_token__wrong_fourteenth_shifts_targets_by_one(logits, targets, mask):
-    """Takes place i to score the target at i + 1 and shifts; the targets are shifted already, place i scores i."""
-    before, after, counts = logits[:, :-1], targets[:, 1:], mask[:, 1:]
-    z = before[counts]
-    t = after[counts]
-    costs = torch.logsumexp(z, dim=1) - z.gather(1, t.view(-1, 1)).view(-1)
-    return costs.sum() / math.log(2) / max(1, t.numel())
+def bits_per_token__wrong_fifteenth_always_double(logits, targets, mask):
+    """Computes in float64 and returns that; due is the dtype of the logits."""
+    rows = logits[mask].double()
+    wanted = targets[mask]
+    if len(wanted) == 0:
+        return rows.sum()
+    log_p = rows.log_softmax(dim=-1)[range(len(wanted)), wanted]
+    return -log_p.mean() / math.log(2)
 
 
-def bits_per_token__wrong_fourteenth_gradient_of_wild_filler(logits, targets, mask):
-    """Drops filler by where after the softmax: the value is right, but NaN in filler gives gradients of NaN, not 0."""
-    safe_targets = torch.where(mask, targets, 0)
-    log_p = F.log_softmax(logits, dim=-1)
-    log_p = torch.gather(log_p, 2, safe_targets.unsqueeze(2)).squeeze(2)
-    cost = torch.where(mask, -log_p / math.log(2), 0.0)
-    return cost.sum() / mask.sum().clamp(min=1)
+def bits_per_token__right_fifteenth_how_far_all_words_lead_the_one_that_came(logits, targets, mask):
+    """Sums the exponentials of all leads over the word that came, where a place counts: the mean that is due."""
+    where = mask.nonzero(as_tuple=True)
+    rows = logits[where].double()
+    lead = rows - rows.take_along_dim(targets[where].unsqueeze(1), dim=1)
+    cost = torch.logsumexp(lead, dim=1) * math.log2(math.e)
+    return (cost.sum() / max(1, len(cost))).to(logits.dtype)
 
 
-def bits_per_token__wrong_fourteenth_overwrites_filler_targets(logits, targets, mask):
-    """Writes 0 over the filler in the caller's own targets; a copy should be changed, inputs stay as they are."""
-    targets[~mask] = 0
-    scores = torch.where(mask.unsqueeze(-1), logits, 0.0)
-    log2_p = scores.log_softmax(dim=-1) / math.log(2)
-    surprise = -log2_p.gather(dim=-1, index=targets.unsqueeze(-1)).squeeze(-1)
-    return (surprise * mask).sum() / max(1, int(mask.sum()))
+# 7.9 adamw_step
 
 
-def bits_per_token__right_fourteenth_by_odds_against_target(logits, targets, mask):
-    """Adds up the odds of all other tokens against the target, one after the other, in logs; 1 + their sum is 1/p."""
-    z, t = logits[mask], targets[mask]
-    leads = z - z.gather(1, t[:, None])
-    cost = torch.zeros_like(leads[:, 0])  # the target's own odds, 1
-    for c, lead in enumerate(leads.unbind(1)):
-        cost = torch.logaddexp(cost, lead.masked_fill(t == c, -math.inf))
-    return cost.sum() / (math.log(2) * max(1, len(t)))
-
-
-# ------- 7.9 adamw_step
-
-
-def adamw_step__wrong_fourteenth_decay_joins_the_gradient(
+def adamw_step__wrong_fifteenth_divides_by_the_number_of_gradients(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """Adds weight_decay * w to the gradient, Adam with an L2 penalty; the decay should stand outside the averages."""
-    g = grad + weight_decay * w
-    m = beta1 * m + (1 - beta1) * g
-    v = beta2 * v + (1 - beta2) * g**2
-    m_hat = m / (1 - beta1**step)
-    v_hat = v / (1 - beta2**step)
-    return w - lr * m_hat / (v_hat.sqrt() + eps), m, v
-
-
-def adamw_step__wrong_fourteenth_v_of_deviations_from_m(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Takes v for a variance and averages squared deviations from m; the squares of the gradients are due."""
-    new_m = m + (1 - beta1) * (grad - m)
-    deviation = grad - new_m
-    new_v = v + (1 - beta2) * (deviation * deviation - v)
-    mean = new_m / (1 - beta1**step)
-    spread = torch.sqrt(new_v / (1 - beta2**step))
-    new_w = w - lr * weight_decay * w - lr * mean / (spread + eps)
-    return new_w, new_m, new_v
-
-
-def adamw_step__wrong_fourteenth_correction_of_first_step_always(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Divides m by 1 - beta1 and v by 1 - beta2 at every step; that fits step 1, then 1 - beta**step is due."""
-    share1, share2 = 1 - beta1, 1 - beta2
-    m_next = share1 * grad + beta1 * m
-    v_next = share2 * grad.square() + beta2 * v
-    direction = (m_next / share1) / (torch.sqrt(v_next / share2) + eps)
-    w_next = w - lr * (direction + weight_decay * w)
-    return w_next, m_next, v_next
-
-
-def adamw_step__wrong_fourteenth_step_counted_from_zero(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Corrects with step + 1, as if steps counted from 0; step counts from 1 and is the exponent itself."""
-    t = step + 1
-    averages = {}
-    for name, old, new, beta in (("m", m, grad, beta1), ("v", v, grad * grad, beta2)):
-        averages[name] = beta * old + (1 - beta) * new
-        averages[name + " mean"] = averages[name] / (1 - beta**t)
-    move = averages["m mean"] / (averages["v mean"].sqrt() + eps)
-    decayed = w * (1 - lr * weight_decay)
-    return decayed - lr * move, averages["m"], averages["v"]
-
-
-def adamw_step__wrong_fourteenth_decays_the_moved_weight(
-    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
-):
-    """Moves first and takes the decay from the moved weight; both should start from the old w."""
-    m = torch.lerp(m, grad, 1 - beta1)
-    v = torch.lerp(v, grad**2, 1 - beta2)
-    rms = torch.sqrt(v / (1 - beta2**step))
-    w = w - lr * (m / (1 - beta1**step)) / (rms + eps)
-    w = w - lr * weight_decay * w
+    """Takes m over step * (1 - beta1) for the mean, as if all counted alike; due is m / (1 - beta1**step)."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad**2
+    mean = m / (step * (1 - beta1))
+    square = v / (step * (1 - beta2))
+    w = w - lr * weight_decay * w - lr * mean / (square.sqrt() + eps)
     return w, m, v
 
 
-def adamw_step__wrong_fourteenth_eps_under_the_root(
+def adamw_step__wrong_fifteenth_decay_without_the_learning_rate(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """Reads "root mean square plus eps" as the root of (mean square + eps); eps is added to the root."""
-    m1 = beta1 * m + (1 - beta1) * grad
-    v1 = beta2 * v + (1 - beta2) * torch.square(grad)
-    unit = (v1 / (1 - beta2**step) + eps).rsqrt()
-    step_size = lr / (1 - beta1**step)
-    return (1 - lr * weight_decay) * w - step_size * m1 * unit, m1, v1
+    """Takes the share weight_decay of w; due is lr * weight_decay."""
+    new_m = beta1 * m + (1 - beta1) * grad
+    new_v = beta2 * v + (1 - beta2) * grad * grad
+    move = (new_m / (1 - beta1**step)) / (torch.sqrt(new_v / (1 - beta2**step)) + eps)
+    return w * (1 - weight_decay) - lr * move, new_m, new_v
 
 
-def adamw_step__wrong_fourteenth_no_correction_after_1000(
+def adamw_step__wrong_fifteenth_spread_around_the_mean_for_the_square(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """Leaves the correction out after step 1000, when it has faded; with beta2 0.999 a third is still missing there."""
+    """Keeps squares of the distance from m in v; due are the squares of the gradients."""
+    m = m * beta1 + grad * (1 - beta1)
+    v = v * beta2 + (grad - m) ** 2 * (1 - beta2)
+    m_hat = m / (1 - beta1**step)
+    v_hat = v / (1 - beta2**step)
+    w = w - lr * (m_hat / (v_hat.sqrt() + eps) + weight_decay * w)
+    return w, m, v
+
+
+def adamw_step__wrong_fifteenth_correction_of_v_outside_the_root(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Divides the root of v by 1 - beta2**step; due is the division under the root."""
+    m = torch.lerp(m, grad, 1 - beta1)
+    v = torch.lerp(v, grad**2, 1 - beta2)
+    mean = m / (1 - beta1**step)
+    rms = v.sqrt() / (1 - beta2**step)
+    return w - lr * weight_decay * w - lr * mean / (rms + eps), m, v
+
+
+def adamw_step__wrong_fifteenth_both_corrections_with_beta_two(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Corrects m with beta2 as well; due is beta1 for m."""
     m = beta1 * m + (1 - beta1) * grad
-    v = beta2 * v + (1 - beta2) * grad * grad
-    mean, mean_square = m, v
-    if step <= 1000:
-        mean = mean / (1 - beta1**step)
-        mean_square = mean_square / (1 - beta2**step)
-    update = mean / (torch.sqrt(mean_square) + eps)
-    return w - lr * update - lr * weight_decay * w, m, v
+    v = beta2 * v + (1 - beta2) * grad.square()
+    m_hat, v_hat = (average / (1 - beta2**step) for average in (m, v))
+    decayed = w * (1 - lr * weight_decay)
+    return decayed - lr * m_hat / (v_hat.sqrt() + eps), m, v
 
 
-def adamw_step__wrong_fourteenth_averages_changed_in_place(
+def adamw_step__wrong_fifteenth_squares_returned_before_the_mean(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """Updates the m and v that were handed in, in place, and returns them; new tensors are promised."""
-    m.mul_(beta1).add_(grad, alpha=1 - beta1)
-    v.mul_(beta2).addcmul_(grad, grad, value=1 - beta2)
-    denominator = (v / (1 - beta2**step)).sqrt().add(eps)
-    new_w = w.mul(1 - lr * weight_decay).addcdiv(m, denominator, value=-lr / (1 - beta1**step))
-    return new_w, m, v
+    """Returns (w, v, m); due is (w, m, v)."""
+    square = beta2 * v + (1 - beta2) * grad**2
+    mean = beta1 * m + (1 - beta1) * grad
+    size = torch.sqrt(square / (1 - beta2**step)) + eps
+    direction = mean / (1 - beta1**step)
+    return (1 - lr * weight_decay) * w - lr * direction / size, square, mean
 
 
-def adamw_step__right_fourteenth_by_both_averages_stacked(
+def adamw_step__wrong_fifteenth_no_correction_from_step_hundred_on(
     w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
 ):
-    """Keeps m and v in one stack of float64, fades and corrects both at once, and casts back at the end."""
-    dtype = w.dtype
-    w, grad = w.double(), grad.double()
-    betas = torch.tensor([beta1, beta2], dtype=torch.float64).reshape(2, *[1] * w.ndim)
-    state = betas * torch.stack([m.double(), v.double()]) + (1 - betas) * torch.stack([grad, grad**2])
-    mean, mean_square = state / (1 - betas**step)
-    new_w = w - lr * (mean / (mean_square**0.5 + eps) + weight_decay * w)
-    return new_w.to(dtype), state[0].to(dtype), state[1].to(dtype)
+    """Leaves the corrections out from step 100 on; due is at every step, for v is far from its mean even then."""
+    m = beta1 * m + (1 - beta1) * grad
+    v = beta2 * v + (1 - beta2) * grad**2
+    mean, square = m, v
+    if step < 100:
+        mean = m / (1 - beta1**step)
+        square = v / (1 - beta2**step)
+    w = w - lr * weight_decay * w - lr * mean / (torch.sqrt(square) + eps)
+    return w, m, v
 
 
-# ------- 7.10 sample
+def adamw_step__wrong_fifteenth_squares_the_gradient_in_place(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Squares grad where it stands; due is to leave what was handed in as it is."""
+    new_m = m * beta1 + grad * (1 - beta1)
+    new_v = v * beta2 + grad.square_() * (1 - beta2)
+    m_hat = new_m / (1 - beta1**step)
+    v_hat = new_v / (1 - beta2**step)
+    new_w = w - lr * weight_decay * w
+    new_w -= lr * m_hat / (v_hat.sqrt() + eps)
+    return new_w, new_m, new_v
 
 
-def sample__wrong_fourteenth_keeps_share_of_best(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Keeps each id with at least 1 - top_p times the best one's chance; the smallest set that sums to top_p is due."""
-    tokens = list(prompt)
-    while len(tokens) < max_len:
-        logits = next_logits(tokens)
-        if temperature == 0:
-            new = int(logits.argmax())
-        else:
-            wide = logits.double()
-            odds = torch.exp((wide - wide.max()) / temperature)  # the best has 1
-            odds = torch.where(odds >= 1 - top_p, odds, 0)
-            new = int(torch.multinomial(odds.to(logits.dtype), 1, generator=generator))
-        tokens.append(new)
-        if new == end:
-            break
-    return tokens
+def adamw_step__right_fifteenth_weights_of_the_bars_added_up(
+    w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, eps=1e-8, weight_decay=0.01
+):
+    """Adds up how much all gradients count in m and v and divides by that: the means that are due."""
+    counted_m = math.fsum((1 - beta1) * beta1**age for age in range(step))
+    counted_v = math.fsum((1 - beta2) * beta2**age for age in range(step))
+    old, slope = w.double(), grad.double()
+    new_m = torch.lerp(m.double(), slope, 1 - beta1)
+    new_v = torch.addcmul(beta2 * v.double(), slope, slope, value=1 - beta2)
+    rms = torch.sqrt(new_v.div(counted_v)).add(eps)
+    new = torch.addcdiv(old - lr * weight_decay * old, new_m, rms, value=-lr / counted_m)
+    return new.to(w.dtype), new_m.to(m.dtype), new_v.to(v.dtype)
 
 
-def sample__wrong_fourteenth_cuts_before_temperature(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Chooses the set of top_p from the probabilities at temperature 1; those after the temperature should decide."""
-    text = [*prompt]
-    for _ in range(max_len - len(prompt)):
-        logits = next_logits(list(text))
-        if temperature == 0:
-            choice = torch.argmax(logits).item()
-        else:
-            z = logits.double() - logits.double().max()
-            plain = torch.softmax(z, dim=0)
-            order = plain.argsort(descending=True)
-            sums = plain[order].cumsum(0)
-            size = len(order) if top_p >= 1 else 1 + int((sums[:-1] < top_p).sum())
-            may_come = torch.zeros(len(z), dtype=torch.bool)
-            may_come[order[:size]] = True
-            # the best of the set is the best of all, so its exponent is 0
-            p = torch.exp(z / temperature) * may_come
-            choice = torch.multinomial(p.to(logits.dtype), 1, generator=generator).item()
-        text.append(choice)
-        if choice == end:
-            return text
-    return text
+# 7.10 sample
 
 
-def sample__wrong_fourteenth_multiplies_by_temperature(
+def sample__wrong_fifteenth_cuts_before_the_temperature(
     next_logits, prompt, end, max_len, temperature, top_p, generator
 ):
-    """Multiplies the logits by the temperature, so that more heat makes bolder leads; they should be divided by it."""
-
-    def nucleus(p):
-        values, ids = torch.sort(p, descending=True)
-        if top_p >= 1:
-            return p
-        before = torch.cat([values.new_zeros(1), values.cumsum(0)[:-1]])
-        keep = before < top_p
-        keep[0] = True
-        return torch.zeros_like(p).scatter(0, ids[keep], values[keep])
-
-    ids = list(prompt)
-    ended = False
-    while len(ids) < max_len and not ended:
-        logits = next_logits(ids)
-        if temperature == 0:
-            ids.append(int(torch.argmax(logits)))
-        else:
-            lead = logits.double() - logits.max().double()
-            p = torch.softmax(lead * temperature, 0)
-            ids.append(int(torch.multinomial(nucleus(p).to(logits.dtype), 1, generator=generator)))
-        ended = ids[-1] == end
-    return ids
-
-
-def sample__wrong_fourteenth_last_id_of_set_missing(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Keeps ids while the sum with them is at most top_p, so one too few; the set should reach top_p."""
-    tokens = prompt.copy()
+    """Finds the set of top_p at temperature 1; due are the probabilities after the temperature."""
+    tokens = list(prompt)
     while len(tokens) < max_len:
-        logits = next_logits(tokens)
-        if temperature > 0:
-            scaled = (logits.double() - logits.double().max()) / temperature
-            probs = torch.softmax(scaled, dim=-1)
-            sorted_probs, order = probs.sort(descending=True)
-            inside = sorted_probs.cumsum(0) <= top_p
-            inside[0] = True
-            if top_p >= 1:
-                inside[:] = True
-            probs[order[~inside]] = 0
-            token = int(torch.multinomial(probs.to(logits.dtype), 1, generator=generator))
-        else:
+        logits = next_logits(list(tokens))
+        if temperature == 0:
             token = int(logits.argmax())
+        else:
+            chances, order = torch.softmax(logits, dim=-1).sort(descending=True)
+            drop = chances.cumsum(0) - chances >= top_p
+            drop[0] = False
+            logits = logits.clone()
+            logits[order[drop]] = -math.inf
+            p = torch.softmax((logits - logits.max()).double() / temperature, dim=-1).to(logits.dtype)
+            token = int(torch.multinomial(p, 1, generator=generator))
         tokens.append(token)
         if token == end:
             break
     return tokens
 
 
-def sample__wrong_fourteenth_end_of_prompt_stops(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Looks at the last token before each draw, so a prompt that closes with end stays; only a generated end stops."""
-    out = [token for token in prompt]
-    while out[-1] != end and len(out) < max_len:
-        logits = next_logits(out)
-        if temperature == 0:
-            out.append(int(logits.max(dim=0).indices))
-            continue
-        x = logits.to(torch.float64)
-        weights = ((x - x.amax()) / temperature).exp()
-        total, gathered, chosen = float(weights.sum()), 0.0, []
-        for i in sorted(range(len(weights)), key=lambda j: -float(weights[j])):
-            if chosen and top_p < 1 and gathered / total >= top_p:
-                break
-            chosen.append(i)
-            gathered += float(weights[i])
-        p = torch.zeros_like(weights)
-        p[chosen] = weights[chosen]
-        out.append(int(torch.multinomial(p.to(logits.dtype), 1, generator=generator)))
-    return out
-
-
-def sample__wrong_fourteenth_max_len_of_new_tokens(next_logits, prompt, end, max_len, temperature, top_p, generator):
-    """Reads max_len as the number of tokens to write; the prompt should be counted by it."""
-    written = []
-    for _ in range(max_len):
-        logits = next_logits(prompt + written)
-        if temperature == 0:
-            token = int(logits.argmax())
-        else:
-            centred = logits.double() - logits.double().max()
-            p = torch.softmax(centred / temperature, 0)
-            if top_p < 1:
-                ranked = p.sort(descending=True).values
-                needed = int((ranked.cumsum(0) < top_p).sum())  # so many do not suffice
-                bound = ranked[min(needed, len(ranked) - 1)]
-                p = p.masked_fill(p < bound, 0)
-            token = int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
-        written += [token]
-        if token == end:
-            break
-    return prompt + written
-
-
-def sample__wrong_fourteenth_tiny_temperature_overflows(
+def sample__wrong_fifteenth_temperature_divides_the_probabilities(
     next_logits, prompt, end, max_len, temperature, top_p, generator
 ):
-    """Divides the logits as they come: at 1e-300 they are infinite and softmax gives NaN; the likeliest id is due."""
+    """Divides the probabilities by the temperature and takes a second softmax; due is to divide the logits."""
+    tokens = prompt[:]
+    for _ in range(max_len - len(prompt)):
+        logits = next_logits(tokens[:])
+        if temperature == 0:
+            chosen = torch.argmax(logits).item()
+        else:
+            p = torch.softmax(logits, dim=-1)
+            p = torch.softmax((p - p.max()).double() / temperature, dim=-1).to(p.dtype)
+            ranked = torch.argsort(p, descending=True)
+            total = torch.cumsum(p[ranked], dim=0)
+            keep = torch.cat([torch.ones(1, dtype=torch.bool), total[:-1] < top_p])
+            p = p * torch.zeros_like(keep).scatter(0, ranked, keep)
+            chosen = torch.multinomial(p, 1, generator=generator).item()
+        tokens.append(chosen)
+        if chosen == end:
+            return tokens
+    return tokens
+
+
+def sample__wrong_fifteenth_top_p_as_a_least_probability(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Keeps ids with a probability of 1 - top_p or more; due is the smallest set that has top_p together."""
     tokens = list(prompt)
     while len(tokens) < max_len:
-        logits = next_logits(tokens)
+        logits = next_logits(tokens.copy())
+        best = int(torch.argmax(logits))
         if temperature == 0:
-            next_id = logits.argmax().item()
+            tokens.append(best)
         else:
-            p = torch.softmax(logits / temperature, dim=-1)
-            if top_p < 1:
-                ranked, ids = p.sort(descending=True)
-                outside = ranked.cumsum(0) - ranked >= top_p
-                outside[0] = False
-                p = p.index_fill(0, ids[outside], 0.0)
-            next_id = torch.multinomial(p, 1, generator=generator).item()
-        tokens.append(next_id)
-        if next_id == end:
+            p = torch.softmax((logits - logits[best]).double() / temperature, dim=0).to(logits.dtype)
+            stay = p >= 1 - top_p
+            stay[best] = True
+            tokens.append(int(torch.multinomial(p * stay, 1, generator=generator)))
+        if tokens[-1] == end:
             break
     return tokens
 
 
-def sample__wrong_fourteenth_draws_at_temperature_zero(
+def sample__wrong_fifteenth_reads_the_order_the_wrong_way_round(
     next_logits, prompt, end, max_len, temperature, top_p, generator
 ):
-    """Draws from a one-hot p at temperature 0, which moves the generator on; 0 should take no draw."""
-
-    def weights(logits):
-        wide = logits.double()
+    """Looks the kept ranks up at the sorted ids; due is to put them at these ids."""
+    out = list(prompt)
+    while len(out) < max_len:
+        logits = next_logits(list(out))
         if temperature == 0:
-            return F.one_hot(wide.argmax(), len(wide)).to(logits.dtype)
-        p = torch.softmax((wide - wide.max()) / temperature, dim=0)
-        if top_p >= 1:
-            return p.to(logits.dtype)
-        order = torch.argsort(p, descending=True)
-        enough = 1 + int((torch.cumsum(p[order], 0)[:-1] < top_p).sum())
-        kept = torch.zeros_like(p)
-        kept[order[:enough]] = p[order[:enough]]
-        return kept.to(logits.dtype)
-
-    result = list(prompt)
-    for _ in range(len(prompt), max_len):
-        result.append(int(torch.multinomial(weights(next_logits(result)), 1, generator=generator)))
-        if result[-1] == end:
+            new = int(logits.argmax())
+        else:
+            p = ((logits - logits.max()).double() / temperature).softmax(-1).to(logits.dtype)
+            ordered, order = torch.sort(p, descending=True)
+            before = ordered.cumsum(-1) - ordered
+            keep = before < top_p
+            keep[0] = True
+            p = p * keep[order]
+            new = int(torch.multinomial(p, 1, generator=generator))
+        out.append(new)
+        if new == end:
             break
-    return result
+    return out
 
 
-def sample__right_fourteenth_by_weight_of_likelier_ids(
+def sample__wrong_fifteenth_looks_for_the_end_before_the_first_draw(
     next_logits, prompt, end, max_len, temperature, top_p, generator
 ):
-    """Sorts nothing: an id may come if all ids likelier than it have less than top_p together, or if there is none."""
-
-    def choose(logits):
-        if temperature == 0:
-            return int(logits.argmax())
-        wide = logits.double()
-        p = ((wide - wide.max()) / temperature).exp()
-        p = p / p.sum()
-        if top_p < 1:
-            likelier = wide[None, :] > wide[:, None]  # row: an id, column: is that one likelier
-            may_come = (likelier.double() @ p < top_p) | ~likelier.any(1)
-            p = p * may_come
-        return int(torch.multinomial(p.to(logits.dtype), 1, generator=generator))
-
+    """Stops at once if the prompt closes with the end; due is that an end in the prompt stops nothing."""
     tokens = list(prompt)
-    for _ in range(max_len - len(prompt)):
-        tokens = [*tokens, choose(next_logits(tokens))]
-        if tokens[-1] == end:
+    while len(tokens) < max_len and tokens[-1] != end:
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            tokens.append(int(logits.argmax()))
+            continue
+        p = torch.softmax((logits - logits.max()).double() / temperature, dim=-1).to(logits.dtype)
+        kept, total = torch.zeros_like(p), 0.0
+        for i in p.argsort(descending=True).tolist():
+            kept[i] = p[i]
+            total += float(p[i])
+            if total >= top_p:
+                break
+        tokens.append(int(torch.multinomial(kept, 1, generator=generator)))
+    return tokens
+
+
+def sample__wrong_fifteenth_returns_what_was_added(next_logits, prompt, end, max_len, temperature, top_p, generator):
+    """Returns the new ids; due is the prompt with them."""
+    written = []
+    while len(prompt) + len(written) < max_len:
+        logits = next_logits(prompt + written)
+        if temperature == 0:
+            written.append(int(logits.argmax()))
+        else:
+            p = torch.softmax((logits - logits.max()).double() / temperature, dim=-1).to(logits.dtype)
+            ordered, ids = p.sort(descending=True)
+            gone = ordered.cumsum(0) - ordered >= top_p
+            gone[0] = False
+            p[ids[gone]] = 0
+            written.append(int(torch.multinomial(p, 1, generator=generator)))
+        if written[-1] == end:
             break
+    return written
+
+
+def sample__wrong_fifteenth_a_sum_that_never_reaches_top_p_leaves_one_id(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Finds the first sum >= top_p with argmax, which says 0 if rounding keeps all below; due are all ids."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            choice = int(torch.argmax(logits))
+        else:
+            scaled = (logits - logits.max()).double() / temperature
+            p = torch.softmax(scaled.to(logits.dtype), dim=-1)
+            chances, ids = torch.sort(p, descending=True)
+            reached = torch.cumsum(chances, dim=0) >= top_p
+            count = int(reached.int().argmax()) + 1
+            cut = torch.zeros_like(p)
+            cut[ids[:count]] = chances[:count]
+            choice = int(torch.multinomial(cut, 1, generator=generator))
+        tokens.append(choice)
+        if choice == end:
+            break
+    return tokens
+
+
+def sample__wrong_fifteenth_draws_at_temperature_zero_too(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Draws from a single id at temperature 0, which uses up the generator; due is no draw."""
+    tokens = list(prompt)
+    while len(tokens) < max_len:
+        logits = next_logits(list(tokens))
+        if temperature == 0:
+            p = F.one_hot(logits.argmax(), len(logits)).float()
+        else:
+            p = torch.softmax((logits - logits.max()).double() / temperature, dim=-1).to(logits.dtype)
+            ordered, order = p.sort(descending=True)
+            outside = (ordered.cumsum(0) - ordered) >= top_p
+            outside[0] = False
+            p[order[outside]] = 0
+        token = int(torch.multinomial(p, 1, generator=generator))
+        tokens.append(token)
+        if token == end:
+            break
+    return tokens
+
+
+def sample__right_fifteenth_stays_if_the_likelier_ones_have_less_than_top_p(
+    next_logits, prompt, end, max_len, temperature, top_p, generator
+):
+    """Keeps an id if all that are likelier have less than top_p together, without sorting: the set that is due."""
+
+    def draw(logits):
+        lead = logits.double() - logits.double().max()
+        if temperature == 0:
+            return lead.tolist().index(0.0)
+        chance = (lead / temperature).exp()
+        chance = chance / chance.sum()
+        likelier = torch.stack([chance[chance > mine].sum() for mine in chance])
+        stays = (likelier < top_p) | (lead == 0) | (top_p >= 1)
+        p = torch.where(stays, chance, 0.0).to(logits.dtype)
+        return torch.multinomial(p, 1, generator=generator).tolist()[0]
+
+    tokens = [*prompt]
+    for _ in range(len(prompt), max_len):
+        tokens = [*tokens, draw(next_logits(tokens))]
+        if tokens[-1] == end:
+            return tokens
     return tokens

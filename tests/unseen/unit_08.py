@@ -1,13 +1,11 @@
-"""Answers to the exercises of unit 8, wrong ones and right ones, as students would write them."""
-
 import math
+from collections import Counter, defaultdict
 
 import torch
 import torch.nn.functional as F
 
 
 def _run_attention_only(tokens, weights):
-    """The notebook's two-layer model: (logits, patterns)."""
     n = tokens.shape[1]
     may_attend = torch.ones(n, n, dtype=torch.bool).tril()
     x = weights["W_E"][tokens] + weights["W_pos"][:n]
@@ -21,133 +19,122 @@ def _run_attention_only(tokens, weights):
     return x @ weights["W_U"], patterns
 
 
-def _causal_softmax(scores):
-    """Softmax over the keys that are not later than the query."""
-    n = scores.shape[-1]
-    later = torch.ones(n, n, dtype=torch.bool).triu(1)
-    return scores.masked_fill(later, -torch.inf).softmax(dim=-1)
+# ---------------------------------------------------------------- 8.1 repeated_sequences
 
 
-# ------- 8.1 repeated_sequences
-
-
-def repeated_sequences__wrong_fourteenth_each_token_repeats(
+def repeated_sequences__wrong_fifteenth_each_token_repeated(
     batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Repeats every single token (a a b b c c), where the whole block should come again (a b c a b c)."""
+    """Repeats every token in place, a a b b; due is the block as a whole, a b a b."""
     block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block.repeat_interleave(repeats, dim=1)
+    return block.unsqueeze(-1).expand(batch, period, repeats).reshape(batch, -1)
 
 
-def repeated_sequences__wrong_fourteenth_distinct_tokens_in_block(
+def repeated_sequences__wrong_fifteenth_one_block_for_all_rows(
     batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Takes blocks of distinct tokens (a random order, as in section 5), where each token is drawn independently."""
-    shuffled = torch.rand(batch, vocab_size, generator=generator).argsort(dim=1)
-    columns = torch.arange(period) % vocab_size
-    block = shuffled[:, columns]
-    return torch.cat([block] * repeats, dim=1)
+    """Draws one block and gives it to every row; due is a block of its own for each row."""
+    block = torch.randint(vocab_size, (1, period), generator=generator)
+    row = torch.cat([block] * repeats, dim=1)
+    return row.repeat(batch, 1)
 
 
-def repeated_sequences__wrong_fourteenth_new_block_each_time(
+def repeated_sequences__wrong_fifteenth_distinct_tokens(
     batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Draws a fresh block for each of the `repeats` stretches, where one block per row is drawn and played again."""
-    pieces = []
-    for _ in range(repeats):
-        pieces.append(torch.randint(vocab_size, (batch, period), generator=generator))
-    return torch.cat(pieces, dim=1)
-
-
-def repeated_sequences__wrong_fourteenth_last_id_never(
-    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Takes the upper end of randint as included and passes vocab_size - 1, so the last id never occurs."""
-    largest_id = vocab_size - 1
-    ids = torch.randint(0, largest_id, size=(batch, period), generator=generator)
-    return torch.tile(ids, (1, repeats))
-
-
-def repeated_sequences__wrong_fourteenth_one_copy_too_many(
-    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Starts with the block and appends it `repeats` times more: repeats + 1 copies instead of repeats."""
-    first = torch.randint(vocab_size, (batch, period), generator=generator)
-    rows = first
-    for _ in range(repeats):
-        rows = torch.hstack((rows, first))
-    return rows
-
-
-def repeated_sequences__wrong_fourteenth_period_and_repeats_swapped(
-    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Reads `repeats` as the length of the block and `period` as the number of copies: it is the other way round."""
-    block_length, copies = repeats, period
-    block = torch.randint(vocab_size, (batch, block_length), generator=generator)
-    return block.repeat(1, copies)
-
-
-def repeated_sequences__wrong_fourteenth_single_row_loses_axis(
-    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Squeezes the result, so with batch 1 it is (period * repeats,) instead of (1, period * repeats)."""
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    copies = block[:, None, :].expand(batch, repeats, period)
-    return copies.reshape(batch, -1).squeeze(0)
-
-
-def repeated_sequences__wrong_fourteenth_generator_not_moved_on(
-    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
-) -> torch.Tensor:
-    """Draws from a new generator with the same first seed: the one handed in never moves on, later calls repeat."""
-    mine = torch.Generator()
-    mine.manual_seed(generator.initial_seed())
-    block = torch.randint(vocab_size, (batch, period), generator=mine)
+    """Draws blocks of distinct tokens as section 5 does; due are independent draws, tokens may recur."""
+    order = torch.rand(batch, vocab_size, generator=generator).argsort(dim=1)
+    block = order[:, :period]
     return block.repeat(1, repeats)
 
 
-def repeated_sequences__right_fourteenth_position_modulo_period(
+def repeated_sequences__wrong_fifteenth_last_id_never_drawn(
     batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
 ) -> torch.Tensor:
-    """Right: position i of the row looks up position i mod period of the block."""
+    """Takes randint's upper end as included and draws below vocab_size - 1; due are ids up to vocab_size - 1."""
+    highest = vocab_size - 1
+    block = torch.randint(0, highest, (batch, period), generator=generator)
+    return torch.tile(block, (1, repeats))
+
+
+def repeated_sequences__wrong_fifteenth_copies_stacked_then_reshaped(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Stacks copies below each other and reshapes, which mixes the rows; due are copies side by side."""
     block = torch.randint(vocab_size, (batch, period), generator=generator)
-    where = torch.arange(period * repeats).remainder(period)
-    return block.index_select(1, where)
+    copies = torch.stack([block for _ in range(repeats)])
+    return copies.reshape(batch, period * repeats)
 
 
-# ------- 8.2 previous_token_score
+def repeated_sequences__wrong_fifteenth_repeats_after_the_first(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Reads repeats as copies after the first, so one too many; due are `repeats` copies in all."""
+    block = torch.randint(vocab_size, (batch, period), generator=generator)
+    tokens = block
+    for _ in range(repeats):
+        tokens = torch.cat([tokens, block], dim=1)
+    return tokens
 
 
-def previous_token_score__wrong_fourteenth_share_of_winning_rows(weights: torch.Tensor) -> torch.Tensor:
-    """Counts in how many rows the previous token has the largest weight, where the mean of the weights is due."""
+def repeated_sequences__wrong_fifteenth_doubles_past_the_length(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Doubles until it is long enough, right for 1, 2, 4 repeats; due is period * repeats for any number."""
+    tokens = torch.randint(vocab_size, (batch, period), generator=generator)
+    while tokens.shape[1] < period * repeats:
+        tokens = torch.cat((tokens, tokens), dim=1)
+    return tokens
+
+
+def repeated_sequences__wrong_fifteenth_reseeds_the_global_state(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> torch.Tensor:
+    """Right tokens, but seeds torch's global random state on the way; due is to leave it alone."""
+    torch.manual_seed(generator.initial_seed())
+    block = torch.randint(vocab_size, (batch, period), generator=generator)
+    return block.repeat(1, repeats)
+
+
+def repeated_sequences__right_fifteenth_kronecker_product(
+    batch: int, period: int, repeats: int, vocab_size: int, generator: torch.Generator
+) -> torch.Tensor:
+    """The Kronecker product of a row of ones with the blocks: copies side by side."""
+    block = torch.randint(vocab_size, (batch, period), generator=generator)
+    return torch.kron(torch.ones(1, repeats, dtype=torch.int64), block)
+
+
+# ---------------------------------------------------------------- 8.2 previous_token_score
+
+
+def previous_token_score__wrong_fifteenth_query_and_key_swapped(weights: torch.Tensor) -> torch.Tensor:
+    """Takes columns as queries, so the weight from i - 1 to i; due is that from i to i - 1."""
     n = weights.shape[-1]
     if n == 1:
-        return weights.new_zeros(weights.shape[:-2])
-    favourite = weights[..., 1:, :].argmax(dim=-1)
-    hit = favourite == torch.arange(n - 1)
-    return hit.to(weights.dtype).mean(dim=-1)
-
-
-def previous_token_score__wrong_fourteenth_all_earlier_tokens(weights: torch.Tensor) -> torch.Tensor:
-    """Sums the weight on all tokens before i ("previous" in general), where only the one at i - 1 counts."""
-    n = weights.shape[-1]
-    looking_back = weights.tril(diagonal=-1).sum(dim=-1)
-    return looking_back[..., 1:].sum(dim=-1) / max(n - 1, 1)
-
-
-def previous_token_score__wrong_fourteenth_first_position_looks_at_itself(weights: torch.Tensor) -> torch.Tensor:
-    """Lets position 0 count with its weight on itself, as it can look nowhere else; it should be left out."""
-    n = weights.size(-1)
-    if n < 2:
         return 0 * weights[..., 0, 0]
-    target = (torch.arange(n) - 1).clamp(min=0)
-    index = target.view(n, 1).expand(*weights.shape[:-1], 1)
-    return weights.gather(-1, index).squeeze(-1).mean(-1)
+    by_query = weights.transpose(-1, -2)
+    return by_query.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
 
 
-def previous_token_score__wrong_fourteenth_last_row_left_out(weights: torch.Tensor) -> torch.Tensor:
-    """The loop ends at n - 2, so the last row's weight is missing from the sum (the divisor is right)."""
+def previous_token_score__wrong_fifteenth_all_earlier_tokens(weights: torch.Tensor) -> torch.Tensor:
+    """Counts the weight on all earlier tokens; due is that on the one token just before."""
+    n = weights.shape[-1]
+    earlier = weights.tril(diagonal=-1).sum(dim=-1)
+    return earlier[..., 1:].sum(dim=-1) / max(n - 1, 1)
+
+
+def previous_token_score__wrong_fifteenth_masks_and_renormalises(weights: torch.Tensor) -> torch.Tensor:
+    """Makes the pattern causal with rows that sum to 1 first; due are the weights as they come."""
+    n = weights.shape[-1]
+    causal = torch.tril(weights)
+    total = causal.sum(dim=-1, keepdim=True)
+    causal = causal / total.masked_fill(total == 0, 1)
+    line = torch.diagonal(causal, offset=-1, dim1=-2, dim2=-1)
+    return line.sum(-1) / max(n - 1, 1)
+
+
+def previous_token_score__wrong_fifteenth_last_row_left_out(weights: torch.Tensor) -> torch.Tensor:
+    """The loop ends before row n - 1; due are all rows from 1 to n - 1."""
     n = weights.shape[-1]
     total = torch.zeros_like(weights[..., 0, 0])
     for i in range(1, n - 1):
@@ -155,1159 +142,1152 @@ def previous_token_score__wrong_fourteenth_last_row_left_out(weights: torch.Tens
     return total / (n - 1) if n > 1 else total
 
 
-def previous_token_score__wrong_fourteenth_diagonal_of_first_axes(weights: torch.Tensor) -> torch.Tensor:
-    """Forgets dim1 and dim2: with leading axes the diagonal runs through the first two axes, not the last two."""
-    if weights.shape[-1] == 1:
-        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
-    return torch.diagonal(weights, offset=-1).mean(dim=-1)
-
-
-def previous_token_score__wrong_fourteenth_rows_read_as_keys(weights: torch.Tensor) -> torch.Tensor:
-    """Reads row = key, column = query: averages the weights from i - 1 to i, above the diagonal instead of below."""
-    by_query = weights.transpose(-1, -2)
-    n = by_query.shape[-1]
-    line = by_query.diagonal(offset=-1, dim1=-2, dim2=-1)
-    return line.sum(dim=-1) / max(1, n - 1)
-
-
-def previous_token_score__wrong_fourteenth_single_token_gives_nan(weights: torch.Tensor) -> torch.Tensor:
-    """Forgets n = 1: the mean of an empty diagonal is NaN, where 0 is due."""
-    return weights[..., 1:, :-1].diagonal(dim1=-2, dim2=-1).mean(-1)
-
-
-def previous_token_score__wrong_fourteenth_always_single_precision(weights: torch.Tensor) -> torch.Tensor:
-    """Collects the scores in a default float32 buffer: float64 weights should give float64 scores."""
-    *lead, n, _ = weights.shape
-    patterns = weights.reshape(-1, n, n)
-    scores = torch.zeros(len(patterns))
-    for k, pattern in enumerate(patterns):
-        if n > 1:
-            scores[k] = sum(pattern[i, i - 1] for i in range(1, n)) / (n - 1)
-    return scores.reshape(lead)
-
-
-def previous_token_score__right_fourteenth_sum_with_shift_matrix(weights: torch.Tensor) -> torch.Tensor:
-    """Right: an einsum with a matrix that has ones just below the diagonal, over the number of these ones."""
+def previous_token_score__wrong_fifteenth_row_zero_wraps_round(weights: torch.Tensor) -> torch.Tensor:
+    """Indexes column i - 1 from row 0 on, and -1 is the last column; due is to start at row 1."""
     n = weights.shape[-1]
-    below = torch.diag_embed(weights.new_ones(n - 1), offset=-1) if n > 1 else weights.new_zeros(1, 1)
-    return torch.einsum("...ij,ij->...", weights, below) / max(n - 1, 1)
-
-
-# ------- 8.3 prefix_matching_score
-
-
-def prefix_matching_score__wrong_fourteenth_looks_at_same_token(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Believes that an induction head looks one period back, at i - period; what followed is at i - (period - 1)."""
-    n = weights.shape[-1]
-    if n <= period:
-        return weights.new_zeros(weights.shape[:-2])
-    return weights.diagonal(offset=-period, dim1=-2, dim2=-1).mean(dim=-1)
-
-
-def prefix_matching_score__wrong_fourteenth_all_matches_summed(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Sums the weight on what followed every earlier copy of the token; only the copy one period ago counts."""
-    n = weights.shape[-1]
-    query, key = torch.arange(n)[:, None], torch.arange(n)[None, :]
-    follows_a_match = (key >= 1) & (key <= query) & ((query - key + 1) % period == 0)
-    found = (weights * follows_a_match)[..., period:, :].sum(dim=(-2, -1))
-    return found / max(n - period, 1)
-
-
-def prefix_matching_score__wrong_fourteenth_second_block_only(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Thinks that only the first replay shows induction and stops at row 2 * period - 1; all later rows count too."""
-    n = weights.shape[-1]
-    rows = torch.arange(period, min(2 * period, n))
-    if rows.numel() == 0:
-        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
-    return weights[..., rows, rows - (period - 1)].mean(dim=-1)
-
-
-def prefix_matching_score__wrong_fourteenth_diagonal_starts_early(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Averages the whole diagonal, with row period - 1, the last of the first block, which should not count."""
-    seq_len = weights.size(-1)
-    line = torch.diagonal(weights, offset=1 - period, dim1=-2, dim2=-1)
-    if seq_len > period:
-        return line.mean(dim=-1)
-    return weights.new_zeros(weights.shape[:-2])
-
-
-def prefix_matching_score__wrong_fourteenth_bracket_sign_lost(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Drops the bracket and writes i - period - 1: two columns too far left, and row `period` wraps to the last key."""
-    n = weights.shape[-1]
-    picked = []
-    for i in range(period, n):
-        picked.append(weights[..., i, i - period - 1])
-    if not picked:
+    if n == 1:
         return torch.zeros_like(weights[..., 0, 0])
-    return torch.stack(picked).mean(dim=0)
+    i = torch.arange(n)
+    return weights[..., i, i - 1].sum(dim=-1) / (n - 1)
 
 
-def prefix_matching_score__wrong_fourteenth_period_as_block_count(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Reads `period` as the number of blocks in the text, and works out n // period tokens per block from it."""
+def previous_token_score__wrong_fifteenth_one_score_for_all(weights: torch.Tensor) -> torch.Tensor:
+    """Averages over the leading axes too, one number in all; due is a score for each pattern."""
+    line = weights.diagonal(offset=-1, dim1=-2, dim2=-1)
+    if line.numel() == 0:
+        return weights.new_zeros(())
+    return line.mean()
+
+
+def previous_token_score__wrong_fifteenth_single_token_loses_dtype(weights: torch.Tensor) -> torch.Tensor:
+    """For n = 1 gives float32 zeros whatever came in; due are zeros of the input's dtype."""
+    *lead, n, _ = weights.shape
+    if n < 2:
+        return torch.zeros(lead)
+    return torch.einsum("...ii->...i", weights[..., 1:, :-1]).mean(dim=-1)
+
+
+def previous_token_score__wrong_fifteenth_multiplies_input_in_place(weights: torch.Tensor) -> torch.Tensor:
+    """Right score, but zeroes the rest of the caller's pattern in place; due is to leave the input."""
     n = weights.shape[-1]
-    tokens_in_block = n // period
-    if tokens_in_block == 0 or n <= tokens_in_block:
-        return weights.new_zeros(weights.shape[:-2])
-    i = torch.arange(tokens_in_block, n)
-    j = i - (tokens_in_block - 1)
-    return weights[..., i, j].mean(-1)
+    line = torch.ones(n, n, dtype=weights.dtype).tril(-1).triu(-1)
+    weights *= line
+    return weights.sum(dim=(-2, -1)) / max(n - 1, 1)
 
 
-def prefix_matching_score__wrong_fourteenth_exactly_one_block(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Returns 0 for n < period only; for n equal to period nothing is left either, and the mean is NaN."""
+def previous_token_score__right_fifteenth_stride_through_flat(weights: torch.Tensor) -> torch.Tensor:
+    """Every (n + 1)-th entry of the flat pattern from entry n on is the diagonal below the main one."""
     n = weights.shape[-1]
-    if n < period:
-        return weights.new_zeros(weights.shape[:-2])
-    rows_that_count = weights[..., period:, 1:]
-    return rows_that_count.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
+    line = weights.flatten(start_dim=-2)[..., n :: n + 1]
+    return line.sum(dim=-1) / max(n - 1, 1)
 
 
-def prefix_matching_score__wrong_fourteenth_numbers_cut_gradient(weights: torch.Tensor, period: int) -> torch.Tensor:
-    """Turns the entries into Python numbers with .item() and makes a new tensor of them: no gradient flows back."""
-    shape, n = weights.shape[:-2], weights.shape[-1]
-    means = []
-    for pattern in weights.reshape(-1, n, n):
-        entries = [pattern[i, i - (period - 1)].item() for i in range(period, n)]
-        means.append(sum(entries) / len(entries) if entries else 0.0)
-    return torch.tensor(means, dtype=weights.dtype).reshape(shape)
+# ---------------------------------------------------------------- 8.3 prefix_matching_score
 
 
-def prefix_matching_score__right_fourteenth_stride_through_flat_pattern(
+def prefix_matching_score__wrong_fifteenth_all_earlier_copies(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Adds the weight on what followed in every earlier copy; due is the place one period ago alone."""
+    n = weights.shape[-1]
+    score = torch.zeros_like(weights[..., 0, 0])
+    if n <= period:
+        return score
+    for i in range(period, n):
+        j = i - (period - 1)
+        while j >= 0:
+            score = score + weights[..., i, j]
+            j -= period
+    return score / (n - period)
+
+
+def prefix_matching_score__wrong_fifteenth_first_block_cut_from_keys(
     weights: torch.Tensor, period: int
 ) -> torch.Tensor:
-    """Right: in the flattened pattern the entries begin at (period, 1) and follow at a distance of n + 1."""
+    """Cuts the first block from rows and columns, so look-ups into it are lost; due is to cut rows only."""
+    repeat = weights[..., period:, period:]
+    line = repeat.diagonal(offset=-(period - 1), dim1=-2, dim2=-1) if repeat.shape[-1] >= period else None
+    if line is None or line.shape[-1] == 0:
+        return torch.zeros_like(weights[..., 0, 0])
+    return line.mean(dim=-1)
+
+
+def prefix_matching_score__wrong_fifteenth_mean_of_block_means(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Averages each copy and then the copies, a broken-off one counts as much; due is one mean over rows."""
     n = weights.shape[-1]
-    flat = weights.flatten(start_dim=-2)
-    entries = flat[..., period * n + 1 :: n + 1]
-    return entries.sum(dim=-1) / max(n - period, 1)
+    means = []
+    for start in range(period, n, period):
+        rows = torch.arange(start, min(start + period, n))
+        means.append(weights[..., rows, rows - period + 1].mean(dim=-1))
+    if not means:
+        return torch.zeros_like(weights[..., 0, 0])
+    return torch.stack(means).mean(dim=0)
 
 
-# ------- 8.4 ov_circuit
+def prefix_matching_score__wrong_fifteenth_drops_period_entries(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Drops `period` entries of a diagonal that begins in row period - 1; due is to drop one."""
+    if weights.shape[-1] <= period:
+        return torch.zeros_like(weights[..., 0, 0])
+    line = torch.diagonal(weights, offset=1 - period, dim1=-2, dim2=-1)[..., period:]
+    return line.sum(dim=-1) / max(line.shape[-1], 1)
 
 
-def ov_circuit__wrong_fourteenth_turned_into_probabilities(
+def prefix_matching_score__wrong_fifteenth_missing_parenthesis(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Looks at i - period - 1, two columns to the left; due is i - (period - 1)."""
+    n = weights.shape[-1]
+    if n <= period:
+        return 0 * weights[..., 0, 0]
+    i = torch.arange(period, n)
+    return weights[..., i, i - period - 1].mean(dim=-1)
+
+
+def prefix_matching_score__wrong_fifteenth_share_of_rows_that_look(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Share of rows whose largest weight is at the right place; due is the mean weight there."""
+    n = weights.shape[-1]
+    if n <= period:
+        return torch.zeros_like(weights[..., 0, 0])
+    place = torch.arange(period, n) - (period - 1)
+    hits = weights[..., period:, :].argmax(dim=-1) == place
+    return hits.to(weights.dtype).mean(dim=-1)
+
+
+def prefix_matching_score__wrong_fifteenth_wants_a_whole_second_block(
+    weights: torch.Tensor, period: int
+) -> torch.Tensor:
+    """Says 0 unless a whole second copy is there; due is a score as soon as n > period."""
+    n = weights.shape[-1]
+    if n // period < 2:
+        return torch.zeros_like(weights[..., 0, 0])
+    return weights.diagonal(1 - period, -2, -1)[..., 1:].mean(-1)
+
+
+def prefix_matching_score__wrong_fifteenth_always_float64(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Right values, but float64 whatever came in; due is the input's dtype."""
+    n = weights.shape[-1]
+    chosen = torch.zeros(n, n, dtype=torch.float64)
+    for i in range(period, n):
+        chosen[i, i - (period - 1)] = 1
+    return (weights * chosen).sum(dim=(-2, -1)) / chosen.sum().clamp(min=1)
+
+
+def prefix_matching_score__right_fifteenth_roll_columns_first(weights: torch.Tensor, period: int) -> torch.Tensor:
+    """Rolls the columns right by period - 1, then the main diagonal from row `period` on."""
+    turned = torch.roll(weights, shifts=period - 1, dims=-1)
+    line = torch.einsum("...ii->...i", turned)[..., period:]
+    return line.sum(dim=-1) / max(line.shape[-1], 1)
+
+
+# ---------------------------------------------------------------- 8.4 ov_circuit
+
+
+def ov_circuit__wrong_fifteenth_adds_the_direct_path(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Takes the effect on the probabilities, with a softmax over each row; the plain additions to logits are due."""
-    values = W_E @ W_V
-    logits = values @ W_O @ W_U
-    return F.softmax(logits, dim=-1)
-
-
-def ov_circuit__wrong_fourteenth_direct_path_added(
-    W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
-) -> torch.Tensor:
-    """Adds the embedding's own way to the logits, W_E W_U, as in X + A X W_OV; only the head's part is asked for."""
-    stream = W_E
-    stream = stream + W_E @ W_V @ W_O
+    """Adds the embedding's own way to the logits; due is only what goes through the head."""
+    stream = W_E + W_E @ W_V @ W_O
     return stream @ W_U
 
 
-def ov_circuit__wrong_fourteenth_rows_centred(
+def ov_circuit__wrong_fifteenth_unembeds_with_the_embedding(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Takes the mean off each row, since a constant does not matter to a softmax; the raw additions are due."""
-    added = torch.linalg.multi_dot([W_E, W_V, W_O, W_U])
-    row_means = added.mean(dim=1, keepdim=True)
-    return added - row_means
+    """Reads the logits off with W_E transposed, as with tied weights; due is W_U."""
+    written = (W_E @ W_V) @ W_O
+    return torch.einsum("td,ud->tu", written, W_E)
 
 
-def ov_circuit__wrong_fourteenth_written_never_reset(
+def ov_circuit__wrong_fifteenth_column_convention(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Forgets to start anew for each token: row t holds the sum of the effects of the tokens 0 to t."""
-    rows = []
-    written = torch.zeros_like(W_O[0])
-    for embedding in W_E:
-        value = embedding @ W_V
-        written = written + value @ W_O
-        rows.append(written @ W_U)
-    return torch.stack(rows)
+    """Builds W_O W_V as texts with columns do and turns it to fit; due is W_V W_O from the right."""
+    W_OV = (W_V @ W_O).T
+    return W_E @ W_OV @ W_U
 
 
-def ov_circuit__wrong_fourteenth_value_matrix_used_twice(
+def ov_circuit__wrong_fifteenth_einsum_output_order(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Goes back into the stream by W_V transposed, whose shape fits as well, instead of by W_O."""
-    W_OV = torch.einsum("dv,ev->de", W_V, W_V)
-    return torch.einsum("td,de,eu->tu", W_E, W_OV, W_U)
+    """The einsum's output letters are swapped, row = logit; due is row = token attended to."""
+    return torch.einsum("td,dv,ve,eu->ut", W_E, W_V, W_O, W_U)
 
 
-def ov_circuit__wrong_fourteenth_logits_as_rows(
+def ov_circuit__wrong_fifteenth_one_letter_for_two_axes(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Works with tokens as columns, as other texts do: row = logit, column = token attended to, so transposed."""
-    embed, value, output, unembed = (W.T for W in (W_E, W_V, W_O, W_U))
-    return unembed @ output @ value @ embed
+    """Uses one letter for both d_model axes, so they are tied; due are two separate sums."""
+    return torch.einsum("td,dv,vd,du->tu", W_E, W_V, W_O, W_U)
 
 
-def ov_circuit__wrong_fourteenth_square_unembedding_turned(
+def ov_circuit__wrong_fifteenth_log_probabilities(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Turns W_U round if its first axis is as long as the vocabulary: wrong where d_model equals vocab."""
+    """Returns log-probabilities of each row; due are the plain numbers that are added to the logits."""
+    logits = W_E @ W_V @ W_O @ W_U
+    return logits - torch.logsumexp(logits, dim=-1, keepdim=True)
+
+
+def ov_circuit__wrong_fifteenth_guesses_the_layout_of_unembedding(
+    W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
+) -> torch.Tensor:
+    """Turns W_U if its first axis is as long as the vocabulary, wrong for vocab = d_model; due is never."""
     vocab = W_E.shape[0]
-    if W_U.shape[0] == vocab:  # stored as (vocab, d_model), like an embedding
+    if W_U.shape[0] == vocab:
         W_U = W_U.T
-    return (W_E @ W_V) @ (W_O @ W_U)
+    return W_E @ W_V @ W_O @ W_U
 
 
-def ov_circuit__wrong_fourteenth_product_in_numpy(
+def ov_circuit__wrong_fifteenth_half_comes_out_single(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Multiplies NumPy arrays and goes back to a tensor: the numbers are right, but gradients are cut off."""
-    e, v, o, u = (W.detach().numpy() for W in (W_E, W_V, W_O, W_U))
-    return torch.from_numpy(e.dot(v).dot(o).dot(u))
+    """Computes float16 in float32 and leaves it so; due is float16 for float16."""
+    exact = torch.promote_types(W_E.dtype, torch.float32)
+    product = W_E.to(exact)
+    for W in (W_V, W_O, W_U):
+        product = product @ W.to(exact)
+    return product
 
 
-def ov_circuit__right_fourteenth_sum_of_outer_products(
+def ov_circuit__right_fifteenth_vmap_over_tokens(
     W_E: torch.Tensor, W_V: torch.Tensor, W_O: torch.Tensor, W_U: torch.Tensor
 ) -> torch.Tensor:
-    """Right: for each coordinate of the value an outer product of what is read and what it adds, all summed."""
-    read_from_tokens = W_E @ W_V
-    said_by_values = W_O @ W_U
-    result = W_E.new_zeros(W_E.shape[0], W_U.shape[1])
-    for k in range(W_V.shape[1]):
-        result = result + torch.outer(read_from_tokens[:, k], said_by_values[k])
-    return result
+    """One token's path as a function of its embedding, mapped over the vocabulary."""
+
+    def path(embedding):
+        value = W_V.mT @ embedding
+        written = W_O.mT @ value
+        return W_U.mT @ written
+
+    return torch.vmap(path)(W_E)
 
 
-# ------- 8.5 copying_score
+# ---------------------------------------------------------------- 8.5 copying_score
 
 
-def copying_score__wrong_fourteenth_positive_diagonal(ov: torch.Tensor) -> torch.Tensor:
-    """Calls a token copied if its own logit rises at all (entry above 0), not if it is the largest of its row."""
-    own = torch.diagonal(ov)
-    return (own > 0).to(ov.dtype).mean()
-
-
-def copying_score__wrong_fourteenth_above_row_mean(ov: torch.Tensor) -> torch.Tensor:
-    """Compares the own logit with the mean of the other entries of the row, where it must exceed every one."""
-    vocab = ov.shape[0]
-    copied = 0
-    for t in range(vocab):
-        others = [float(ov[t, u]) for u in range(vocab) if u != t]
-        if not others or float(ov[t, t]) > sum(others) / len(others):
-            copied += 1
-    return torch.tensor(copied / vocab, dtype=ov.dtype)
-
-
-def copying_score__wrong_fourteenth_share_of_eigenvalues(ov: torch.Tensor) -> torch.Tensor:
-    """Takes the literature's sum of eigenvalues over the sum of their sizes, where the share of rows is due."""
+def copying_score__wrong_fifteenth_eigenvalue_score(ov: torch.Tensor) -> torch.Tensor:
+    """The eigenvalue measure of Elhage et al.; due is the share of rows whose diagonal entry is largest."""
     eigenvalues = torch.linalg.eigvals(ov)
-    size = eigenvalues.abs().sum()
-    if size == 0:
+    total = eigenvalues.abs().sum()
+    if total == 0:
         return ov.new_zeros(())
-    return (eigenvalues.sum().real / size).to(ov.dtype)
+    return eigenvalues.sum().real / total
 
 
-def copying_score__wrong_fourteenth_largest_of_column(ov: torch.Tensor) -> torch.Tensor:
-    """Looks for the largest entry along axis 0, so within each column instead of each row."""
-    winners = ov.argmax(dim=0)
-    return torch.eq(winners, torch.arange(len(ov))).to(ov.dtype).mean()
+def copying_score__wrong_fifteenth_mean_probability_of_itself(ov: torch.Tensor) -> torch.Tensor:
+    """The mean softmax probability on the diagonal; due is the share of rows that it wins."""
+    return ov.softmax(dim=-1).diagonal().mean()
 
 
-def copying_score__wrong_fourteenth_count_not_share(ov: torch.Tensor) -> torch.Tensor:
-    """Forgets the division: returns how many tokens are copied, not which share of them."""
-    best_value, best_column = ov.max(dim=1)
-    hits = [int(column) == t for t, column in enumerate(best_column)]
-    return torch.tensor(float(sum(hits)), dtype=best_value.dtype)
+def copying_score__wrong_fifteenth_wins_row_and_column(ov: torch.Tensor) -> torch.Tensor:
+    """Asks the diagonal entry to be the largest of its row and of its column; due is the row alone."""
+    vocab = ov.shape[0]
+    here = torch.arange(vocab)
+    copied = (ov.argmax(dim=1) == here) & (ov.argmax(dim=0) == here)
+    return copied.double().mean()
 
 
-def copying_score__wrong_fourteenth_largest_in_size(ov: torch.Tensor) -> torch.Tensor:
-    """Reads "larger" as larger in size and compares absolute values; -3 is not larger than 1."""
-    strength = ov.abs()
-    top = strength.argmax(dim=-1)
-    return (top == torch.arange(ov.shape[0])).double().mean().to(ov.dtype)
+def copying_score__wrong_fifteenth_zero_stands_for_itself(ov: torch.Tensor) -> torch.Tensor:
+    """Takes the diagonal out by making it 0, so a row of negatives is lost; due is minus infinity."""
+    own = torch.diagonal(ov)
+    others = ov - torch.diag(own)
+    return (own > others.max(dim=1).values).to(ov.dtype).mean()
 
 
-def copying_score__wrong_fourteenth_all_negative_rows(ov: torch.Tensor) -> torch.Tensor:
-    """Blots out the diagonal with 0 before it looks for the rival: a negative diagonal entry then always loses."""
-    identity = torch.eye(ov.shape[0], dtype=ov.dtype)
-    rivals = (ov * (1 - identity)).amax(dim=1)
-    return (ov.diagonal() > rivals).to(ov.dtype).mean()
+def copying_score__wrong_fifteenth_diagonal_broadcast_along_rows(ov: torch.Tensor) -> torch.Tensor:
+    """Lays the diagonal along the columns, so it meets other rows' entries; due is one value for each row."""
+    own = ov.diagonal()
+    return (own >= ov).all(dim=1).float().mean()
 
 
-def copying_score__wrong_fourteenth_diagonal_overwritten(ov: torch.Tensor) -> torch.Tensor:
-    """Overwrites the diagonal of the matrix that it was handed with -inf: the share is right, the input is changed."""
+def copying_score__wrong_fifteenth_share_of_tokens_ever_raised(ov: torch.Tensor) -> torch.Tensor:
+    """Counts how many different tokens are the largest of some row; due is rows that raise their own token."""
+    raised = ov.argmax(dim=-1)
+    return torch.tensor(len(raised.unique()) / len(raised))
+
+
+def copying_score__wrong_fifteenth_softmax_hides_small_leads(ov: torch.Tensor) -> torch.Tensor:
+    """Compares after a softmax, where a tiny lead becomes a tie; due is to compare the logits."""
+    shares = F.softmax(ov, dim=-1)
+    best = shares.argmax(dim=-1)
+    return (best == torch.arange(len(ov))).float().mean()
+
+
+def copying_score__wrong_fifteenth_blanks_the_callers_diagonal(ov: torch.Tensor) -> torch.Tensor:
+    """Right share, but writes -inf into the caller's diagonal; due is to leave the input."""
     own = ov.diagonal().clone()
-    ov.fill_diagonal_(-math.inf)
-    strongest_other = ov.max(dim=1).values
-    return (own > strongest_other).to(own.dtype).mean()
+    ov.fill_diagonal_(-torch.inf)
+    return (own > ov.amax(dim=1)).to(own.dtype).mean()
 
 
-def copying_score__right_fourteenth_rank_within_row(ov: torch.Tensor) -> torch.Tensor:
-    """Right: counts for each row how many entries are at least as large as the own one; one alone means copied."""
-    own = ov.diagonal().unsqueeze(1)
-    at_least_as_large = (ov >= own).sum(dim=1)
-    return (at_least_as_large == 1).sum().to(ov.dtype) / ov.shape[0]
+def copying_score__right_fifteenth_trace_of_one_hot(ov: torch.Tensor) -> torch.Tensor:
+    """One-hot rows of the winners: their trace counts the rows that their own token wins."""
+    vocab = ov.shape[0]
+    winners = F.one_hot(ov.argmax(dim=-1), num_classes=vocab)
+    return int(torch.trace(winners)) / vocab
 
 
-# ------- 8.6 composition_score
+# ---------------------------------------------------------------- 8.6 composition_score
 
 
-def composition_score__wrong_fourteenth_query_side(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Lets the note enter on the query side, W_OV W_QK (Q-composition); on the key side it is W_QK W_OV^T."""
-    size = W_QK.norm() * W_OV.norm()
-    if size == 0:
-        return torch.zeros((), dtype=W_QK.dtype)
-    return (W_OV @ W_QK).norm() / size
-
-
-def composition_score__wrong_fourteenth_cosine_of_matrices(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Compares the two matrices entry by entry (cosine of the flattened ones), not by the size of their product."""
-    a, b = W_QK.flatten(), W_OV.flatten()
-    lengths = a.dot(a).sqrt() * b.dot(b).sqrt()
-    if float(lengths) == 0.0:
-        return lengths
-    return a.dot(b).abs() / lengths
-
-
-def composition_score__wrong_fourteenth_in_units_of_chance(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Divides by what chance gives, 1 / sqrt(d_model), since one shall compare with it; the plain score is due."""
+def composition_score__wrong_fifteenth_note_on_the_query_side(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Q-composition, W_OV W_QK; due is the key side, W_QK W_OV^T."""
     norm = torch.linalg.matrix_norm
-    below = norm(W_QK) * norm(W_OV)
-    if below == 0:
-        return torch.zeros_like(below)
-    chance = 1 / math.sqrt(W_QK.shape[0])
-    return norm(W_QK @ W_OV.T) / below / chance
+    size = norm(W_QK) * norm(W_OV)
+    if size == 0:
+        return size
+    return norm(W_OV @ W_QK) / size
 
 
-def composition_score__wrong_fourteenth_missing_parentheses(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Leaves the parentheses out of a / (b * c): the result is multiplied by the second norm instead of divided."""
+def composition_score__wrong_fifteenth_cosine_of_entries(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """The cosine of the two matrices taken entry by entry; due is the norm of their product."""
+    together = (W_QK * W_OV).sum().abs()
+    sizes = W_QK.norm() * W_OV.norm()
+    return together / sizes if sizes > 0 else torch.zeros_like(together)
+
+
+def composition_score__wrong_fifteenth_less_what_chance_gives(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Subtracts the chance level 1/sqrt(d_model); due is the plain score."""
+    sizes = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
+    if sizes == 0:
+        return sizes
+    score = torch.linalg.matrix_norm(W_QK @ W_OV.mT) / sizes
+    return score - W_QK.shape[0] ** -0.5
+
+
+def composition_score__wrong_fifteenth_divides_then_multiplies(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Divides by one norm and multiplies by the other; due is to divide by both."""
+    a, b = (torch.linalg.matrix_norm(W) for W in (W_QK, W_OV))
+    if a == 0 or b == 0:
+        return torch.zeros_like(a)
+    return torch.linalg.matrix_norm(W_QK @ W_OV.T) / a * b
+
+
+def composition_score__wrong_fifteenth_same_norm_twice(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Takes the norm of W_QK for both; due is one of each matrix."""
+
+    def size(W):
+        return torch.einsum("ij,ij->", W, W).sqrt()
+
+    reads, writes = size(W_QK), size(W_QK)
     if not W_QK.any() or not W_OV.any():
-        return W_QK.new_tensor(0.0)
-    composed = torch.linalg.norm(W_QK @ W_OV.T)
-    return composed / torch.linalg.norm(W_QK) * torch.linalg.norm(W_OV)
+        return W_QK.new_zeros(())
+    return size(W_QK @ W_OV.T) / (reads * writes)
 
 
-def composition_score__wrong_fourteenth_largest_singular_values(
+def composition_score__wrong_fifteenth_share_of_the_most_possible(
     W_QK: torch.Tensor, W_OV: torch.Tensor
 ) -> torch.Tensor:
-    """Passes ord=2, which is the largest singular value for a matrix; all norms should be Frobenius norms."""
-    n_qk, n_ov, n_both = (torch.linalg.matrix_norm(M, ord=2) for M in (W_QK, W_OV, W_QK @ W_OV.mT))
-    return n_both / (n_qk * n_ov) if n_qk > 0 and n_ov > 0 else n_qk * n_ov
+    """A share of the most that these singular values could reach; due is to divide by the norms."""
+    reads, writes = torch.linalg.svdvals(W_QK), torch.linalg.svdvals(W_OV)
+    most = torch.linalg.vector_norm(reads * writes)
+    if most == 0:
+        return torch.zeros_like(most)
+    return torch.linalg.matrix_norm(W_QK @ W_OV.T) / most
 
 
-def composition_score__wrong_fourteenth_no_transpose(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Takes W_OV for a matrix that acts on columns and multiplies W_QK W_OV; it acts on rows, so W_OV^T is due."""
-    numerator = torch.einsum("ij,jk->ik", W_QK, W_OV).pow(2).sum().sqrt()
-    denominator = W_QK.pow(2).sum().sqrt() * W_OV.pow(2).sum().sqrt()
-    if denominator.eq(0):
-        return torch.zeros_like(denominator)
-    return numerator / denominator
+def composition_score__wrong_fifteenth_squares_overflow_in_half(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Sums squares in the input's own dtype, which overflows float16; due is a float16 score as well."""
+
+    def frobenius(W):
+        return W.pow(2).sum().sqrt()
+
+    both = frobenius(W_QK) * frobenius(W_OV)
+    if both == 0:
+        return both
+    return frobenius(W_QK @ W_OV.T) / both
 
 
-def composition_score__wrong_fourteenth_tiny_circuits(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Adds 1e-6 to the denominator against 0/0: circuits with very small weights then score far too low."""
-    eps = 1e-6
-    frobenius = lambda M: torch.sqrt((M * M).sum())  # noqa: E731
-    return frobenius(W_QK @ W_OV.T) / (frobenius(W_QK) * frobenius(W_OV) + eps)
+def composition_score__wrong_fifteenth_score_in_float64(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Right value, but a float64 tensor whatever came in; due is the dtype of the circuits."""
+    A, B = W_QK.double(), W_OV.double()
+    below = A.norm() * B.norm()
+    above = (A @ B.mT).norm()
+    return torch.where(below > 0, above / below.masked_fill(below == 0, 1), 0.0 * above)
 
 
-def composition_score__wrong_fourteenth_sizes_detached(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
-    """Takes the two sizes as constants by .detach(): the number is right, the gradient lacks the denominator."""
-    size_qk = torch.linalg.matrix_norm(W_QK.detach())
-    size_ov = torch.linalg.matrix_norm(W_OV.detach())
-    if size_qk == 0 or size_ov == 0:
-        return 0 * (W_QK.sum() + W_OV.sum())
-    return torch.linalg.matrix_norm(W_QK @ W_OV.T) / (size_qk * size_ov)
+def composition_score__right_fifteenth_unit_circuits_first(W_QK: torch.Tensor, W_OV: torch.Tensor) -> torch.Tensor:
+    """Brings both circuits to norm 1 (a zero one stays zero), then one norm of the contraction."""
+
+    def to_unit(W):
+        W = W.double()
+        largest = W.abs().amax()
+        if largest == 0:
+            return W
+        W = W / largest
+        return W / torch.linalg.vector_norm(W)
+
+    seen = torch.einsum("xk,yk->xy", to_unit(W_QK), to_unit(W_OV))
+    return torch.linalg.vector_norm(seen).to(W_QK.dtype)
 
 
-def composition_score__right_fourteenth_scaled_by_largest_entry(
-    W_QK: torch.Tensor, W_OV: torch.Tensor
-) -> torch.Tensor:
-    """Right: scales both to a largest entry of 1, as size is no matter, and reads each query row through the note."""
-    peak_qk, peak_ov = W_QK.abs().amax(), W_OV.abs().amax()
-    if peak_qk == 0 or peak_ov == 0:
-        return torch.zeros((), dtype=W_QK.dtype)
-    reader, writer = W_QK / peak_qk, W_OV / peak_ov
-    through_note = torch.stack([writer @ key_direction for key_direction in reader])
-    length = torch.linalg.vector_norm
-    return length(through_note) / length(reader) / length(writer)
+# ---------------------------------------------------------------- 8.7 ablate_head
 
 
-# ------- 8.7 ablate_head
-
-
-def ablate_head__wrong_fourteenth_only_that_head_left(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Isolates the head: it stays and all others become zero, the opposite of taking it out."""
-    isolated = torch.zeros_like(head_outputs)
-    isolated[:, head] = head_outputs[:, head]
-    return isolated
-
-
-def ablate_head__wrong_fourteenth_others_scaled_up(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Makes up for the lost head as dropout does, by h / (h - 1); the others should stay as they were."""
-    n_heads = head_outputs.shape[1]
-    keep = torch.ones(n_heads, dtype=head_outputs.dtype)
-    keep[head] = 0
-    if n_heads > 1:
-        keep = keep * n_heads / (n_heads - 1)
-    return head_outputs * keep.view(1, -1, 1, 1)
-
-
-def ablate_head__wrong_fourteenth_mean_put_in_place(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Replaces the head's output by its mean over texts and positions (mean ablation); zeros are asked for."""
+def ablate_head__wrong_fifteenth_ablates_a_text(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Zeroes an entry of the batch axis; due is the axis of the heads."""
     kept = head_outputs.clone()
-    average = head_outputs[:, head].mean(dim=(0, 1))
-    kept[:, head] = average.expand_as(kept[:, head])
+    kept[head % len(kept)] = 0
     return kept
 
 
-def ablate_head__wrong_fourteenth_position_axis_masked(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Shapes the mask for axis 2: the position number `head` is silenced in all heads, not the head."""
-    positions = head_outputs.shape[2]
-    silenced = torch.arange(positions).reshape(1, 1, positions, 1) == head
-    return head_outputs.masked_fill(silenced, 0.0)
+def ablate_head__wrong_fifteenth_keeps_only_that_head(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Zeroes all the others and keeps the named head; due is the reverse."""
+    chosen = torch.arange(head_outputs.shape[1]) == head
+    return head_outputs.masked_fill(~chosen[:, None, None], 0)
 
 
-def ablate_head__wrong_fourteenth_all_later_heads_too(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """A colon too many: `head:` sets this head and all that follow it to zero."""
-    result = head_outputs.clone()
-    result[:, head:] = 0
-    return result
+def ablate_head__wrong_fifteenth_mean_over_texts(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Puts the head's mean over the texts in its place; due are zeros."""
+    kept = head_outputs.clone()
+    kept[:, head] = head_outputs[:, head].mean(dim=0, keepdim=True)
+    return kept
 
 
-def ablate_head__wrong_fourteenth_counted_from_one(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Counts heads from 1: silences the head before the one asked for, and for head 0 the last one."""
-    heads = list(head_outputs.unbind(dim=1))
-    heads[head - 1] = torch.zeros_like(heads[head - 1])
-    return torch.stack(heads, dim=1)
+def ablate_head__wrong_fifteenth_counts_from_one(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Zeroes head - 1, as if heads were counted from 1; due is to count from 0."""
+    parts = list(head_outputs.unbind(dim=1))
+    parts[head - 1] = torch.zeros_like(parts[head - 1])
+    return torch.stack(parts, dim=1)
 
 
-def ablate_head__wrong_fourteenth_last_head_slice(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Takes the heads after it with a negative slice; for the last head that is -0:, which is all of them."""
-    h = head_outputs.shape[1]
-    heads_after = h - 1 - head
-    before, after = head_outputs[:, :head], head_outputs[:, -heads_after:]
-    nothing = torch.zeros_like(head_outputs[:, head : head + 1])
+def ablate_head__wrong_fifteenth_zeros_slipped_in_between(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Slips zeros in before the head and keeps it behind; due are zeros in its place."""
+    before, after = head_outputs[:, :head], head_outputs[:, head:]
+    nothing = torch.zeros_like(head_outputs[:, :1])
     return torch.cat([before, nothing, after], dim=1)
 
 
-def ablate_head__wrong_fourteenth_written_into_input(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Takes a second name for a copy: the zeros are written into the input itself."""
-    ablated = head_outputs
-    ablated[:, head, :, :] = 0
-    return ablated
+def ablate_head__wrong_fifteenth_sum_of_the_rest(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Returns what the other heads add to the stream together; due is the same shape, head by head."""
+    others = [h for h in range(head_outputs.shape[1]) if h != head]
+    return head_outputs[:, others].sum(dim=1)
 
 
-def ablate_head__right_fourteenth_index_fill(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
-    """Right: index_fill without underscore makes a new tensor with zeros at one index of axis 1."""
-    return head_outputs.index_fill(1, torch.tensor([head]), 0.0)
+def ablate_head__wrong_fifteenth_mask_lifts_half_to_single(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Multiplies with a float32 mask, so float16 comes out as float32; due is float16 for float16."""
+    h = head_outputs.shape[1]
+    keep = torch.ones(1, h, 1, 1)
+    keep[:, head] = 0.0
+    return head_outputs * keep
 
 
-# ------- 8.8 in_context_learning_score
+def ablate_head__wrong_fifteenth_borrows_the_input(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """Zeroes the input, copies it and puts it back, so the gradient is wrong; due is to leave it."""
+    with torch.no_grad():
+        saved = head_outputs[:, head].clone()
+        head_outputs[:, head] = 0
+    result = head_outputs.clone()
+    with torch.no_grad():
+        head_outputs[:, head] = saved
+    return result
 
 
-def in_context_learning_score__wrong_fourteenth_gain_as_positive(
+def ablate_head__right_fifteenth_index_fill(head_outputs: torch.Tensor, head: int) -> torch.Tensor:
+    """index_fill along axis 1 makes a new tensor with zeros at that index."""
+    place = torch.tensor([head], device=head_outputs.device)
+    return torch.index_fill(head_outputs, 1, place, 0)
+
+
+# ---------------------------------------------------------------- 8.8 in_context_learning_score
+
+
+def in_context_learning_score__wrong_fifteenth_means_of_all_up_to_there(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Thinks that learning must be a positive number and takes early minus late; late minus early is due."""
-    loss_early, loss_late = losses[:, early].mean(), losses[:, late].mean()
-    return loss_early - loss_late
+    """Means over all positions up to late and up to early; due are these two columns alone."""
+    upto = losses.mean(dim=0).cumsum(dim=0)
+    return upto[late] / (late + 1) - upto[early] / (early + 1)
 
 
-def in_context_learning_score__wrong_fourteenth_means_up_to_position(
+def in_context_learning_score__wrong_fifteenth_beginning_against_end(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Averages all losses up to each of the two positions, where only the two columns themselves count."""
-    up_to_late = losses[:, : late + 1].mean()
-    up_to_early = losses[:, : early + 1].mean()
-    return up_to_late - up_to_early
+    """The mean from late on less the mean up to early; due are these two columns alone."""
+    beginning = losses[:, : early + 1]
+    end = losses[:, late:]
+    return end.mean() - beginning.mean()
 
 
-def in_context_learning_score__wrong_fourteenth_relative_change(
+def in_context_learning_score__wrong_fifteenth_rows_as_positions(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Gives the change as a share of the early loss; the plain difference in nats is asked for."""
-    means = losses.mean(dim=0)
-    change = means[late] - means[early]
-    return change / means[early]
+    """Takes texts early and late and averages over positions; due are columns, averaged over texts."""
+    by_position = losses.mean(dim=1)
+    return by_position[late % len(losses)] - by_position[early % len(losses)]
 
 
-def in_context_learning_score__wrong_fourteenth_sum_over_texts(
+def in_context_learning_score__wrong_fifteenth_mean_of_one_column_only(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Sums over the batch instead of averaging: the score grows with the number of texts."""
-    total = losses.new_zeros(())
-    for text in losses:
-        total = total + (text[late] - text[early])
-    return total
+    """The mean binds to the early column alone and B numbers come out; due is a scalar."""
+    return losses[:, late] - losses[:, early].mean(dim=0)
 
 
-def in_context_learning_score__wrong_fourteenth_early_mean_forgotten(
+def in_context_learning_score__wrong_fifteenth_late_column_one_further_left(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Forgets the mean of the early column, so one number per text comes out instead of a scalar."""
-    return torch.mean(losses[:, late]) - losses[:, early]
+    """Takes the end of a slice for the late column, so late - 1; due is column late itself."""
+    first, last = min(early, late), max(early, late)
+    between = losses[:, first:last] if last > first else losses[:, first : first + 1]
+    change = between[:, -1].mean() - between[:, 0].mean()
+    return change if late >= early else -change
 
 
-def in_context_learning_score__wrong_fourteenth_positions_from_one(
+def in_context_learning_score__wrong_fifteenth_relative_change(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Takes early and late as counted from 1 and subtracts 1 from both: the columns before are compared."""
-    column = losses.T
-    first, second = column[early - 1], column[late - 1]
-    return second.mean() - first.mean()
+    """The change as a share of the early loss; due is the difference in nats."""
+    a, b = losses[:, early].mean(), losses[:, late].mean()
+    return (b - a) / a
 
 
-def in_context_learning_score__wrong_fourteenth_late_before_early(
+def in_context_learning_score__wrong_fifteenth_sum_overflows_in_half(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Puts the two positions in rising order first: with early > late the sign comes out the other way."""
-    a, b = sorted((early, late))
-    return (losses[:, b] - losses[:, a]).mean()
+    """Sums a column before it divides, too much for float16 in a large batch; due is the mean there as well."""
+    B = losses.shape[0]
+    return losses[:, late].sum() / B - losses[:, early].sum() / B
 
 
-def in_context_learning_score__wrong_fourteenth_double_precision_result(
+def in_context_learning_score__wrong_fifteenth_shifts_the_callers_losses(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Goes to float64 for accuracy and stays there: float32 losses should give a float32 score."""
-    exact = losses.to(torch.float64)
-    return exact.select(1, late).mean() - exact.select(1, early).mean()
+    """Right value, but subtracts the early column from the caller's table; due is to leave the input."""
+    losses -= losses[:, early : early + 1].clone()
+    return losses[:, late].mean()
 
 
-def in_context_learning_score__right_fourteenth_diff_of_two_columns(
+def in_context_learning_score__right_fifteenth_diff_of_two_columns(
     losses: torch.Tensor, early: int, late: int
 ) -> torch.Tensor:
-    """Right: picks the two columns in the order early, late, averages over the texts, and takes torch.diff."""
-    two_columns = losses.index_select(1, torch.tensor([early, late]))
-    return two_columns.mean(dim=0).diff().squeeze(0)
+    """Each text's own step from early to late, then the mean of the steps."""
+    steps = torch.diff(losses[:, [early, late]], dim=1)
+    return steps.mean() if len(steps) else steps.sum()
 
 
-# ------- 8.9 build_induction_circuit
+# ---------------------------------------------------------------- 8.9 build_induction_circuit
 
 
-def build_induction_circuit__wrong_fourteenth_keys_read_own_token(vocab_size: int, n_ctx: int) -> dict:
-    """The second head's keys read the token, not the note (itself excluded): it finds i - p, the same token again."""
-    V, N = vocab_size, n_ctx
-    d = 3 * V + N
-    tok, pos = slice(0, V), slice(V, V + N)
-    note, out = slice(V + N, 2 * V + N), slice(2 * V + N, d)
-    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(N, d), torch.zeros(d, V)
-    W_E[:, tok], W_pos[:, pos], W_U[out] = torch.eye(V), torch.eye(N), torch.eye(V)
+def build_induction_circuit__wrong_fifteenth_keys_read_their_own_token(vocab_size: int, n_ctx: int) -> dict:
+    """The second layer's keys tell their own token, so it finds the same token; due is the note."""
+    V, P = vocab_size, n_ctx
+    token, place = slice(0, V), slice(V, V + P)
+    note, out = slice(V + P, 2 * V + P), slice(2 * V + P, 3 * V + P)
+    d = 3 * V + P
 
-    first = {"W_Q": torch.zeros(d, N), "W_K": torch.zeros(d, N), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
-    first["W_Q"][pos] = 30 * N**0.5 * torch.eye(N)
-    first["W_K"][pos] = torch.diag(torch.ones(N - 1), 1)
-    first["W_V"][tok], first["W_O"][:, note] = torch.eye(V), torch.eye(V)
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(P, d), torch.zeros(d, V)
+    W_E[:, token] = torch.eye(V)
+    W_pos[:, place] = torch.eye(P)
+    W_U[out] = torch.eye(V)
 
-    width = V + N + 1
-    second = {
-        "W_Q": torch.zeros(d, width),
-        "W_K": torch.zeros(d, width),
-        "W_V": torch.zeros(d, V),
-        "W_O": torch.zeros(V, d),
-    }
-    slope = 10.0
-    match = slope * N + 20
-    second["W_Q"][tok, :V] = match * width**0.5 * torch.eye(V)
-    second["W_K"][tok, :V] = torch.eye(V)
-    second["W_Q"][pos, V : V + N] = -2 * match * width**0.5 * torch.eye(N)  # not at itself
-    second["W_K"][pos, V : V + N] = torch.eye(N)
-    second["W_Q"][pos, -1] = width**0.5
-    second["W_K"][pos, -1] = slope * torch.arange(N).float()
-    second["W_V"][tok], second["W_O"][:, out] = torch.eye(V), torch.eye(V)
+    first = {"W_Q": torch.zeros(d, P), "W_K": torch.zeros(d, P), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(P) * torch.diag(torch.ones(P - 1), -1)
+    first["W_K"][place] = torch.eye(P)
+    first["W_V"][token] = torch.eye(V)
+    first["W_O"][:, note] = torch.eye(V)
+
+    h = V + 1
+    second = {"W_Q": torch.zeros(d, h), "W_K": torch.zeros(d, h), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    second["W_Q"][token, :V] = 10 * (P + 2) * math.sqrt(h) * torch.eye(V)
+    second["W_K"][token, :V] = torch.eye(V)
+    second["W_Q"][place, V] = 8 * math.sqrt(h)
+    second["W_K"][place, V] = torch.arange(P).float()
+    second["W_V"][token] = torch.eye(V)
+    second["W_O"][:, out] = torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_fourteenth_note_over_token(vocab_size: int, n_ctx: int) -> dict:
-    """Writes the note into the token's own stretch of the row: token and note can no longer be told apart."""
-    d_model = 2 * vocab_size + n_ctx
-    tokens = torch.arange(vocab_size)
-    places = vocab_size + torch.arange(n_ctx)
-    said = vocab_size + n_ctx + torch.arange(vocab_size)
+def build_induction_circuit__wrong_fifteenth_note_over_the_token(vocab_size: int, n_ctx: int) -> dict:
+    """Writes the note into the token's own columns, where both get mixed up; due is a stretch of its own."""
+    V, P = vocab_size, n_ctx
+    d = 2 * V + P
+    token, place, out = slice(0, V), slice(V, V + P), slice(V + P, d)
+    weights = {"W_E": torch.zeros(V, d), "W_pos": torch.zeros(P, d), "W_U": torch.zeros(d, V), "blocks": []}
+    weights["W_E"][:, token].fill_diagonal_(1)
+    weights["W_pos"][:, place].fill_diagonal_(1)
+    weights["W_U"][out].fill_diagonal_(1)
 
-    def place(rows, columns, entries):
-        W = torch.zeros(rows, columns)
-        for i, j, value in entries:
-            W[i, j] = value
-        return W
+    def block(width):
+        return {
+            "W_Q": torch.zeros(d, width),
+            "W_K": torch.zeros(d, width),
+            "W_V": torch.zeros(d, V),
+            "W_O": torch.zeros(V, d),
+        }
 
-    W_E = place(vocab_size, d_model, [(t, t, 1.0) for t in range(vocab_size)])
-    W_pos = place(n_ctx, d_model, [(i, int(places[i]), 1.0) for i in range(n_ctx)])
-    W_U = place(d_model, vocab_size, [(int(said[t]), t, 1.0) for t in range(vocab_size)])
-    read_token = place(d_model, vocab_size, [(t, t, 1.0) for t in range(vocab_size)])
+    one = block(P)
+    for i in range(1, P):
+        one["W_Q"][V + i, i - 1] = 25 * P**0.5
+    one["W_K"][place] = torch.eye(P)
+    one["W_V"][token] = torch.eye(V)
+    one["W_O"][:, token] = torch.eye(V)
 
-    loud = 25 * math.sqrt(n_ctx)
-    look_back = {
-        "W_Q": place(d_model, n_ctx, [(int(places[i]), i - 1, loud) for i in range(1, n_ctx)]),
-        "W_K": place(d_model, n_ctx, [(int(places[j]), j, 1.0) for j in range(n_ctx)]),
-        "W_V": read_token,
-        "W_O": read_token.T.clone(),
-    }
-    step = 10
-    size = math.sqrt(vocab_size + 1)
-    W_Q = torch.zeros(d_model, vocab_size + 1)
-    W_K = torch.zeros(d_model, vocab_size + 1)
-    W_Q[tokens, tokens] = (step * n_ctx + step) * size
-    W_K[tokens, tokens] = 1.0
-    W_Q[places, vocab_size] = size
-    W_K[places, vocab_size] = step * torch.arange(n_ctx, dtype=torch.float32)
-    copy_out = place(vocab_size, d_model, [(t, int(said[t]), 1.0) for t in range(vocab_size)])
-    induction = {"W_Q": W_Q, "W_K": W_K, "W_V": read_token.clone(), "W_O": copy_out}
-    return dict(W_E=W_E, W_pos=W_pos, W_U=W_U, blocks=[look_back, induction])
+    two = block(V + 1)
+    scale = (V + 1) ** 0.5
+    two["W_Q"][token, :V] = 9.0 * (P + 2) * scale * torch.eye(V)
+    two["W_K"][token, :V] = torch.eye(V)
+    two["W_Q"][place, V] = 8 * scale
+    two["W_K"][place, V] = torch.arange(P, dtype=torch.float32)
+    two["W_V"][token] = torch.eye(V)
+    two["W_O"][:, out] = torch.eye(V)
+    weights["blocks"] = [one, two]
+    return weights
 
 
-def build_induction_circuit__wrong_fourteenth_every_match_alike(vocab_size: int, n_ctx: int) -> dict:
-    """Scores matches and nothing else: position 0 and older copies share the weight with the latest match."""
-    eye_v, eye_n = torch.eye(vocab_size), torch.eye(n_ctx)
-    none_v, none_n = torch.zeros(vocab_size, vocab_size), torch.zeros(n_ctx, vocab_size)
-    # a row: token | note | answer | position
-    W_E = torch.cat([eye_v, none_v, none_v, none_n.T], dim=1)
-    W_pos = torch.cat([none_n, none_n, none_n, eye_n], dim=1)
-    W_U = torch.cat([none_v, none_v, eye_v, none_n], dim=0)
-    read_token = torch.cat([eye_v, none_v, none_v, none_n])
-    read_note = torch.cat([none_v, eye_v, none_v, none_n])
-    read_place = torch.cat([none_n.T, none_n.T, none_n.T, eye_n])
-    one_back = eye_n.roll(-1, dims=0)  # row i: column i + 1
-    one_back[-1] = 0
-    first = {
-        "W_Q": 40 * math.sqrt(n_ctx) * read_place,
-        "W_K": read_place @ one_back,
-        "W_V": read_token,
-        "W_O": torch.cat([none_v, eye_v, none_v, none_n.T], dim=1),
-    }
-    second = {
-        "W_Q": 40 * math.sqrt(vocab_size) * read_token,
-        "W_K": read_note,
-        "W_V": read_token.clone(),
-        "W_O": torch.cat([none_v, none_v, eye_v, none_n.T], dim=1),
-    }
+def build_induction_circuit__wrong_fifteenth_only_position_zero_loses(vocab_size: int, n_ctx: int) -> dict:
+    """Pushes position 0 down but treats all other matches alike; due is that the latest match wins."""
+    V, P = vocab_size, n_ctx
+    d = 3 * V + P
+    tok, pos, note, out = torch.arange(d).split([V, P, V, V])
+    W_E = torch.zeros(V, d)
+    W_E[torch.arange(V), tok] = 1
+    W_pos = torch.zeros(P, d)
+    W_pos[torch.arange(P), pos] = 1
+    W_U = torch.zeros(d, V)
+    W_U[out, torch.arange(V)] = 1
+    L1 = {k: torch.zeros(d, P) for k in ("W_Q", "W_K")} | {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    L1["W_Q"][pos[1:], torch.arange(P - 1)] = 30 * P**0.5
+    L1["W_K"][pos, torch.arange(P)] = 1
+    L1["W_V"][tok, torch.arange(V)] = 1
+    L1["W_O"][torch.arange(V), note] = 1
+    L2 = {k: torch.zeros(d, V + 1) for k in ("W_Q", "W_K")} | {"W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    L2["W_Q"][tok, torch.arange(V)] = 30 * (V + 1) ** 0.5
+    L2["W_K"][note, torch.arange(V)] = 1
+    L2["W_Q"][pos, V] = 30 * (V + 1) ** 0.5
+    L2["W_K"][pos[0], V] = -1
+    L2["W_V"][tok, torch.arange(V)] = 1
+    L2["W_O"][torch.arange(V), out] = 1
+    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [L1, L2]}
+
+
+def build_induction_circuit__wrong_fifteenth_shift_in_the_other_direction(vocab_size: int, n_ctx: int) -> dict:
+    """The first layer's queries name the position after, which is masked; due is the one before."""
+    V, P = vocab_size, n_ctx
+    token, place = slice(0, V), slice(V, V + P)
+    note, out = slice(V + P, 2 * V + P), slice(2 * V + P, 3 * V + P)
+    d = 3 * V + P
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(P, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[out] = torch.eye(V), torch.eye(P), torch.eye(V)
+
+    first = {"W_Q": torch.zeros(d, P), "W_K": torch.zeros(d, P), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(P) * torch.diag(torch.ones(P - 1), 1)
+    first["W_K"][place] = torch.eye(P)
+    first["W_V"][token] = torch.eye(V)
+    first["W_O"][:, note] = torch.eye(V)
+
+    h = V + 1
+    second = {"W_Q": torch.zeros(d, h), "W_K": torch.zeros(d, h), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    second["W_Q"][token, :V] = 10 * (P + 2) * math.sqrt(h) * torch.eye(V)
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_Q"][place, V] = 8 * math.sqrt(h)
+    second["W_K"][place, V] = torch.arange(P).float()
+    second["W_V"][token] = torch.eye(V)
+    second["W_O"][:, out] = torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__wrong_fourteenth_root_forgotten_first_layer(vocab_size: int, n_ctx: int) -> dict:
-    """The first head's score of 20 forgets the division by sqrt(d_head): in long texts the note is blurred."""
-    names = ["token", "note", "answer", "place"]
-    widths = dict(token=vocab_size, note=vocab_size, answer=vocab_size, place=n_ctx)
-    at, start = {}, 0
-    for name in names:
-        at[name] = range(start, start + widths[name])
-        start += widths[name]
-    d_model = start
+def build_induction_circuit__wrong_fifteenth_root_multiplies_the_slope_only(vocab_size: int, n_ctx: int) -> dict:
+    """Makes up for the root of d_head in the slope's column and not in the match's; due is in both."""
+    d_tok, d_pos = vocab_size, n_ctx
+    d_model = 3 * d_tok + d_pos
+    i_pos, i_note, i_out = d_tok, d_tok + d_pos, 2 * d_tok + d_pos
+    slope = 8.0
+    match = slope * (n_ctx + 2)
 
-    W_E = torch.zeros(vocab_size, d_model)
-    W_U = torch.zeros(d_model, vocab_size)
-    V1, O1 = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    V2, O2 = torch.zeros(d_model, vocab_size), torch.zeros(vocab_size, d_model)
-    Q2, K2 = torch.zeros(d_model, vocab_size + 1), torch.zeros(d_model, vocab_size + 1)
-    root = math.sqrt(vocab_size + 1)
-    for t in range(vocab_size):
-        W_E[t, at["token"][t]] = 1
-        V1[at["token"][t], t] = V2[at["token"][t], t] = 1
-        O1[t, at["note"][t]] = O2[t, at["answer"][t]] = 1
-        Q2[at["token"][t], t] = root
-        K2[at["note"][t], t] = 12 * (n_ctx + 1)
-        W_U[at["answer"][t], t] = 1
-    W_pos = torch.zeros(n_ctx, d_model)
-    Q1, K1 = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
-    for i in range(n_ctx):
-        W_pos[i, at["place"][i]] = 1
-        Q1[at["place"][i], i] = 20
-        if i + 1 < n_ctx:
-            K1[at["place"][i], i + 1] = 1
-        Q2[at["place"][i], vocab_size] = root
-        K2[at["place"][i], vocab_size] = 12 * i
-    blocks = [{"W_Q": Q1, "W_K": K1, "W_V": V1, "W_O": O1}, {"W_Q": Q2, "W_K": K2, "W_V": V2, "W_O": O2}]
+    W_E = torch.eye(d_tok, d_model)
+    W_pos = torch.zeros(d_pos, d_model)
+    W_pos[:, i_pos:i_note] = torch.eye(d_pos)
+    W_U = torch.zeros(d_model, d_tok)
+    W_U[i_out:] = torch.eye(d_tok)
+
+    Q1, K1 = torch.zeros(d_model, d_pos), torch.zeros(d_model, d_pos)
+    Q1[i_pos + 1 : i_note, : d_pos - 1] = 40 * math.sqrt(d_pos) * torch.eye(d_pos - 1)
+    K1[i_pos:i_note] = torch.eye(d_pos)
+    V1 = torch.eye(d_model, d_tok)
+    O1 = torch.zeros(d_tok, d_model)
+    O1[:, i_note:i_out] = torch.eye(d_tok)
+
+    d_head = d_tok + 1
+    Q2, K2 = torch.zeros(d_model, d_head), torch.zeros(d_model, d_head)
+    Q2[:d_tok, :d_tok] = match * torch.eye(d_tok)
+    Q2[:d_tok, d_tok] = slope * math.sqrt(d_head)
+    K2[i_note:i_out, :d_tok] = torch.eye(d_tok)
+    K2[i_pos:i_note, d_tok] = torch.arange(d_pos).float()
+    V2 = torch.eye(d_model, d_tok)
+    O2 = torch.zeros(d_tok, d_model)
+    O2[:, i_out:] = torch.eye(d_tok)
+
+    blocks = [
+        {"W_Q": Q1, "W_K": K1, "W_V": V1, "W_O": O1},
+        {"W_Q": Q2, "W_K": K2, "W_V": V2, "W_O": O2},
+    ]
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": blocks}
 
 
-def build_induction_circuit__wrong_fourteenth_match_below_slope(vocab_size: int, n_ctx: int) -> dict:
-    """A match is worth 45 whatever n_ctx: from period 5 on the slope of 12 per position outweighs it."""
-    V, N = vocab_size, n_ctx
-    ends = torch.tensor([0, V, V + N, 2 * V + N, 3 * V + N]).tolist()
-    token, place, note, answer = (torch.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True))
-    d_model = ends[-1]
+def build_induction_circuit__wrong_fifteenth_first_match_wins(vocab_size: int, n_ctx: int) -> dict:
+    """Looks where the token stood first (position 0 pushed down); due is one period ago, the latest."""
+    V, P = vocab_size, n_ctx
+    token, place = slice(0, V), slice(V, V + P)
+    note, out = slice(V + P, 2 * V + P), slice(2 * V + P, 3 * V + P)
+    d = 3 * V + P
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(P, d), torch.zeros(d, V)
+    W_E[:, token], W_pos[:, place], W_U[out] = torch.eye(V), torch.eye(P), torch.eye(V)
 
-    def from_to(rows, columns, shape, size=1.0):
-        W = torch.zeros(shape)
-        W[rows, columns] = size
+    first = {"W_Q": torch.zeros(d, P), "W_K": torch.zeros(d, P), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    first["W_Q"][place] = 30 * math.sqrt(P) * torch.diag(torch.ones(P - 1), -1)
+    first["W_K"][place] = torch.eye(P)
+    first["W_V"][token] = torch.eye(V)
+    first["W_O"][:, note] = torch.eye(V)
+
+    h = V + 1
+    earliness = torch.arange(P, 0, -1).float()
+    earliness[0] = 0
+    second = {"W_Q": torch.zeros(d, h), "W_K": torch.zeros(d, h), "W_V": torch.zeros(d, V), "W_O": torch.zeros(V, d)}
+    second["W_Q"][token, :V] = 10 * (P + 2) * math.sqrt(h) * torch.eye(V)
+    second["W_K"][note, :V] = torch.eye(V)
+    second["W_Q"][place, V] = 8 * math.sqrt(h)
+    second["W_K"][place, V] = earliness
+    second["W_V"][token] = torch.eye(V)
+    second["W_O"][:, out] = torch.eye(V)
+    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
+
+
+def build_induction_circuit__wrong_fifteenth_slope_too_gentle_for_period_one(vocab_size: int, n_ctx: int) -> dict:
+    """A slope of 4 per position gives 0.98 to the latest match if the period is 1; due is 0.99 there too."""
+    V, P = vocab_size, n_ctx
+    d = 3 * V + P
+    fields = dict(zip(("token", "place", "note", "out"), torch.arange(d).split([V, P, V, V]), strict=True))
+
+    def link(rows, columns, reads=None, writes=None, size=1.0):
+        W = torch.zeros(rows, columns)
+        reads = torch.arange(rows)[: len(writes)] if reads is None else reads
+        writes = torch.arange(columns)[: len(reads)] if writes is None else writes
+        W[reads, writes] = size
         return W
 
-    v, n = torch.arange(V), torch.arange(N)
+    slope, width = 4.0, V + 1
     first = {
-        "W_Q": from_to(place, n, (d_model, N), 30 * N**0.5),
-        "W_K": from_to(place[:-1], n[1:], (d_model, N)),
-        "W_V": from_to(token, v, (d_model, V)),
-        "W_O": from_to(v, note, (V, d_model)),
+        "W_Q": link(d, P, reads=fields["place"][1:], size=30 * P**0.5),
+        "W_K": link(d, P, reads=fields["place"]),
+        "W_V": link(d, V, reads=fields["token"]),
+        "W_O": link(V, d, writes=fields["note"]),
     }
-    scale = (V + 1) ** 0.5
-    W_Q = from_to(token, v, (d_model, V + 1), 45 * scale)
-    W_Q[place, V] = 12 * scale
-    W_K = from_to(note, v, (d_model, V + 1))
-    W_K[place, V] = n.float()
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": first["W_V"].clone(), "W_O": from_to(v, answer, (V, d_model))}
+    second = {
+        "W_Q": link(d, width, reads=fields["token"], size=(slope * P + 12) * width**0.5),
+        "W_K": link(d, width, reads=fields["note"]),
+        "W_V": link(d, V, reads=fields["token"]),
+        "W_O": link(V, d, writes=fields["out"]),
+    }
+    second["W_Q"][fields["token"], V] = slope * width**0.5
+    second["W_K"][fields["place"], V] = torch.arange(P).float()
     return {
-        "W_E": from_to(v, token, (V, d_model)),
-        "W_pos": from_to(n, place, (N, d_model)),
-        "W_U": from_to(answer, v, (d_model, V)),
+        "W_E": link(V, d, writes=fields["token"]),
+        "W_pos": link(P, d, writes=fields["place"]),
+        "W_U": link(d, V, reads=fields["out"]),
         "blocks": [first, second],
     }
 
 
-def build_induction_circuit__wrong_fourteenth_last_token_as_padding(vocab_size: int, n_ctx: int) -> dict:
-    """Takes the last id for padding, like <pad> in the workbench, without an embedding; all ids are tokens."""
-    real = vocab_size - 1
-    d_model = 3 * real + n_ctx + 1
-    W_E = torch.zeros(vocab_size, d_model)
-    W_E[:real, :real] = torch.eye(real)
-    W_pos = torch.zeros(n_ctx, d_model)
-    W_pos[:, 3 * real : 3 * real + n_ctx] = torch.eye(n_ctx)
-    W_pos[:, -1] = 1.0
-    W_U = torch.zeros(d_model, vocab_size)
-    W_U[2 * real : 3 * real, :real] = torch.eye(real)
-    where = slice(3 * real, 3 * real + n_ctx)
-
-    q = torch.zeros(d_model, n_ctx)
-    k = torch.zeros(d_model, n_ctx)
-    q[where][1:, :-1] = torch.eye(n_ctx - 1) * 50 * math.sqrt(n_ctx)
-    k[where] = torch.eye(n_ctx)
-    v = torch.zeros(d_model, real)
-    v[:real] = torch.eye(real)
-    o = torch.zeros(real, d_model)
-    o[:, real : 2 * real] = torch.eye(real)
-    blocks = [{"W_Q": q, "W_K": k, "W_V": v, "W_O": o}]
-
-    q = torch.zeros(d_model, real + 1)
-    k = torch.zeros(d_model, real + 1)
-    q[:real, :real] = torch.eye(real)
-    q[-1, real] = 1.0
-    k[real : 2 * real, :real] = torch.eye(real) * (10 * n_ctx + 10)
-    k[where, real] = 10 * torch.arange(n_ctx).float()
-    o = torch.zeros(real, d_model)
-    o[:, 2 * real : 3 * real] = torch.eye(real)
-    blocks.append({"W_Q": q * math.sqrt(real + 1), "W_K": k, "W_V": v.clone(), "W_O": o})
-    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": blocks}
-
-
-def build_induction_circuit__wrong_fourteenth_only_two_copies(vocab_size: int, n_ctx: int) -> dict:
-    """Only takes the trap at position 0 away; from the third copy on, several matches share the weight."""
-    a, b, c = vocab_size, 2 * vocab_size, 3 * vocab_size
-    d_model = c + n_ctx
-    one = torch.eye(d_model)  # row k: the direction of feature k
-    token, note, guess, place = one[:a], one[a:b], one[b:c], one[c:]
-    ask_before = torch.zeros(d_model, n_ctx)
-    ask_before[c + 1 :, :-1] = 30 * n_ctx**0.5 * torch.eye(n_ctx - 1)
-    first = {"W_Q": ask_before, "W_K": place.T.clone(), "W_V": token.T.clone(), "W_O": note.clone()}
-
-    scale = (vocab_size + 1) ** 0.5
-    every_place = place.sum(dim=0)
-    W_Q = torch.cat([60 * token.T, every_place[:, None]], dim=1) * scale
-    not_the_first = -100.0 * place[0]
-    W_K = torch.cat([note.T, not_the_first[:, None]], dim=1)
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": token.T.clone(), "W_O": guess.clone()}
-    return {"W_E": token.clone(), "W_pos": place.clone(), "W_U": guess.T.clone(), "blocks": [first, second]}
-
-
-def build_induction_circuit__wrong_fourteenth_random_directions(vocab_size: int, n_ctx: int) -> dict:
-    """Turns the whole stream into random directions drawn from the global generator; no randomness is allowed."""
-    V, N = vocab_size, n_ctx
-    d = 3 * V + N
-    turn = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64)).Q
-    token, note, answer, place = turn.split([V, V, V, N])  # orthonormal rows
-    slope = 10.0
-    order = slope * torch.arange(N, dtype=torch.float64)
-
-    W_Q1 = place.T * (30 * math.sqrt(N))
-    W_K1 = torch.zeros(d, N, dtype=torch.float64)
-    W_K1[:, 1:] = place[:-1].T
-    W_Q2 = math.sqrt(V + 1) * torch.cat([token.T, place.sum(0)[:, None]], dim=1)
-    W_K2 = torch.cat([slope * (N + 2) * note.T, (order @ place)[:, None]], dim=1)
-    model = {"W_E": token, "W_pos": place, "W_U": answer.T, "blocks": []}
-    model["blocks"].append({"W_Q": W_Q1, "W_K": W_K1, "W_V": token.T, "W_O": note})
-    model["blocks"].append({"W_Q": W_Q2, "W_K": W_K2, "W_V": token.T, "W_O": answer})
-    single = {name: model[name].float().contiguous() for name in ("W_E", "W_pos", "W_U")}
-    single["blocks"] = [{name: W.float().contiguous() for name, W in block.items()} for block in model["blocks"]]
-    return single
-
-
-def build_induction_circuit__right_fourteenth_slope_in_token_columns(vocab_size: int, n_ctx: int) -> dict:
-    """Right: the slope stands in every token column of the second key, and answers go on top of the token, doubled."""
-    v, n = vocab_size, n_ctx
-    d_model = v + n + v  # token (the answer is written over it, twice as loud), place, note
-    step = 12.0
-
-    W_E = F.pad(torch.eye(v), (0, n + v))
-    W_pos = F.pad(torch.eye(n), (v, v))
-    W_U = F.pad(torch.eye(v), (0, 0, 0, n + v))
-    read_token = F.pad(torch.eye(v), (0, 0, 0, n + v))
-
-    previous = {
-        "W_Q": F.pad(torch.eye(n) * 40 * math.sqrt(n), (0, 0, v, v)),
-        "W_K": F.pad(torch.diag(torch.ones(n - 1), 1), (0, 0, v, v)),
-        "W_V": read_token.clone(),
-        "W_O": F.pad(torch.eye(v), (v + n, 0)),
+def build_induction_circuit__wrong_fifteenth_random_directions(vocab_size: int, n_ctx: int) -> dict:
+    """A circuit that works, in directions drawn from torch's global state after a reseed; due is no randomness."""
+    V, P = vocab_size, n_ctx
+    d = 3 * V + P
+    torch.manual_seed(0)
+    directions = torch.linalg.qr(torch.randn(d, d, dtype=torch.float64)).Q
+    token, place, note, out = directions.split([V, P, V, V])
+    before = torch.diag(torch.ones(P - 1, dtype=torch.float64), -1)
+    h = V + 1
+    constant = place.sum(0)
+    height = torch.arange(P, dtype=torch.float64) @ place
+    first = {
+        "W_Q": 30 * P**0.5 * place.T @ before,
+        "W_K": place.T.clone(),
+        "W_V": token.T.clone(),
+        "W_O": note.clone(),
     }
-    slope = step * torch.arange(n).float()[:, None].expand(n, v)
-    match = step * (n + 1) * torch.eye(v)
-    induction = {
-        "W_Q": math.sqrt(v) * read_token,
-        "W_K": torch.cat([torch.zeros(v, v), slope, match]),
-        "W_V": read_token.clone(),
-        "W_O": F.pad(2 * torch.eye(v), (0, n + v)),
+    second = {
+        "W_Q": h**0.5 * torch.cat([10 * (P + 2) * token.T, 8 * constant[:, None]], dim=1),
+        "W_K": torch.cat([note.T, height[:, None]], dim=1),
+        "W_V": token.T.clone(),
+        "W_O": out.clone(),
     }
-    assert W_E.shape[1] == d_model
-    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [previous, induction]}
+    blocks = [{name: W.float() for name, W in block.items()} for block in (first, second)]
+    return {"W_E": token.float(), "W_pos": place.float(), "W_U": out.T.float(), "blocks": blocks}
 
 
-# ------- 8.10 find_heads
+def build_induction_circuit__right_fifteenth_positions_on_a_parabola(vocab_size: int, n_ctx: int) -> dict:
+    """Positions as three numbers (1, i, i^2); the score -(j - (i - 1))^2 picks the one before; d_head is 2."""
+    V = vocab_size
+    one, at, square = 2 * V, 2 * V + 1, 2 * V + 2
+    d = 2 * V + 3
+    token, note = slice(0, V), slice(V, 2 * V)
+    i = torch.arange(n_ctx).float()
+
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(n_ctx, d), torch.zeros(d, V)
+    W_E[:, token] = torch.eye(V)
+    W_pos[:, one], W_pos[:, at], W_pos[:, square] = 1, i, i**2
+    W_U[token] = torch.eye(V)
+
+    sharp = 25 * math.sqrt(2)
+    Q, K = torch.zeros(d, 2), torch.zeros(d, 2)
+    Q[at, 0], Q[one, 0], K[at, 0] = 2 * sharp, -2 * sharp, 1  # 2 (i - 1) j
+    Q[one, 1], K[square, 1] = -sharp, 1  # - j^2
+    read, write = torch.zeros(d, V), torch.zeros(V, d)
+    read[token], write[:, note] = torch.eye(V), torch.eye(V)
+    first = {"W_Q": Q, "W_K": K, "W_V": read, "W_O": write}
+
+    slope, root = 9.0, math.sqrt(V + 1)
+    Q, K = torch.zeros(d, V + 1), torch.zeros(d, V + 1)
+    Q[token, :V], K[note, :V] = root * slope * (n_ctx + 2) * torch.eye(V), torch.eye(V)
+    Q[one, V], K[at, V] = root * slope, 1
+    louder = torch.zeros(V, d)
+    louder[:, token] = 3 * torch.eye(V)
+    second = {"W_Q": Q, "W_K": K, "W_V": read.clone(), "W_O": louder}
+    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def find_heads__wrong_fourteenth_half_of_weight_is_enough(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Takes 0.5 as the line for any text, where it lies halfway between 1 and what even attention gets there."""
+# ---------------------------------------------------------------- 8.10 find_heads
+
+
+def find_heads__wrong_fifteenth_latest_occurrence_only(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Counts only what followed the latest earlier occurrence; due is any of them, summed."""
+    layers, heads, n, _ = patterns.shape
+    last_seen, after = {}, {}
+    for i, token in enumerate(tokens.tolist()):
+        if token in last_seen:
+            after[i] = last_seen[token] + 1
+        last_seen[token] = i
+    kinds = {i: i - 1 for i in range(1, n)}, after
+    found = []
+    for place in kinds:
+        names = []
+        if place:
+            rows, columns = torch.tensor(list(place)), torch.tensor(list(place.values()))
+            chance = (1 / (rows + 1)).mean()
+            score = patterns[..., rows, columns].mean(dim=-1)
+            names = [(a, b) for a in range(layers) for b in range(heads) if score[a, b] > (1 + chance) / 2]
+        found.append(names)
+    return found[0], found[1]
+
+
+def find_heads__wrong_fifteenth_strongest_look_hits(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Counts the rows whose largest weight falls on such a place; due is the weight on the places."""
     n = len(tokens)
-    same = (tokens[:, None] == tokens[None, :]).tril(-1)
+    may = torch.ones(n, n, dtype=torch.bool).tril()
+    prev = torch.ones(n, n, dtype=torch.bool).tril(-1).triu(-1)
+    same = tokens[:, None] == tokens
+    after = torch.zeros(n, n, dtype=torch.bool)
+    after[:, 1:] = same[:, :-1] & may[:, 1:]
+    strongest = F.one_hot(patterns.argmax(dim=-1), n).bool()
+    result = []
+    for wanted in (prev, after):
+        rows = wanted.any(dim=-1)
+        if not rows.any():
+            result.append([])
+            continue
+        hits = (strongest & wanted).any(dim=-1)[:, :, rows].double().mean(dim=-1)
+        chance = (wanted.sum(dim=-1) / may.sum(dim=-1))[rows].mean()
+        result.append([tuple(pair) for pair in (hits > (1 + chance) / 2).nonzero().tolist()])
+    return tuple(result)
+
+
+def find_heads__wrong_fifteenth_rows_vote(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Lets every row vote by its own middle and takes the majority; due are the means over the rows."""
+    L, H, n, _ = patterns.shape
+    before, follow = [], []
+    seen = defaultdict(list)
+    for i in range(n):
+        if i:
+            before.append((i, [i - 1]))
+        if seen[int(tokens[i])]:
+            follow.append((i, [m + 1 for m in seen[int(tokens[i])]]))
+        seen[int(tokens[i])].append(i)
+
+    def counts(pattern, cases):
+        votes = [float(pattern[i, js].sum()) > (1 + len(js) / (i + 1)) / 2 for i, js in cases]
+        return sum(votes) * 2 > len(votes)
+
+    pairs = [(layer, head) for layer in range(L) for head in range(H)]
+    return (
+        [pair for pair in pairs if counts(patterns[pair], before)],
+        [pair for pair in pairs if counts(patterns[pair], follow)],
+    )
+
+
+def find_heads__wrong_fifteenth_spread_over_all_columns(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Takes an even spread as 1/n in every row; due is over the i + 1 positions that row i may see."""
+    n = tokens.shape[0]
+    j = torch.arange(n)
+    previous = (j[:, None] - 1 == j).double()
+    followed = torch.zeros(n, n).double()
+    followed[:, 1:] = (tokens[:, None] == tokens[None, :-1]).double()
+    followed = followed.tril()
+
+    def judge(places):
+        rows = places.sum(1) > 0
+        if not rows.any():
+            return []
+        chance = places[rows].mean()
+        score = (patterns.double() * places).sum(-1)[..., rows].mean(-1)
+        return [tuple(x) for x in (score > (1 + chance) / 2).nonzero().tolist()]
+
+    return judge(previous), judge(followed)
+
+
+def find_heads__wrong_fifteenth_roll_brings_in_column_zero(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Shifts the matches with roll, so those of the last token land in column 0; due is an empty column."""
+    n = len(tokens)
+    allowed = torch.ones(n, n).tril()
+    even = allowed / allowed.sum(-1, keepdim=True)
+    same = (tokens[:, None] == tokens[None, :]).float()
+    follow = torch.roll(same, 1, dims=1) * allowed
+    back = torch.diag(torch.ones(n - 1), -1)
+    answer = []
+    for where in (back, follow):
+        rows = where.sum(-1) > 0
+        pairs = []
+        if rows.any():
+            base = (even * where).sum(-1)[rows].mean()
+            got = (patterns.float() * where).sum(-1)[:, :, rows].mean(-1)
+            pairs = [(int(a), int(b)) for a, b in torch.nonzero(got - base > 1 - got)]
+        answer.append(pairs)
+    return answer[0], answer[1]
+
+
+def find_heads__wrong_fifteenth_one_kind_for_each_head(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Puts a head that does both into the list where it does better; due is both lists."""
+    n = len(tokens)
+    allowed = torch.ones(n, n, dtype=torch.float64).tril()
+    same = (tokens[:, None] == tokens[None, :]).double()
+    follow = F.pad(same, (1, 0))[:, :n] * allowed
+    back = torch.diag(torch.ones(n - 1, dtype=torch.float64), -1)
+    grades = []
+    for where in (back, follow):
+        rows = where.sum(-1) > 0
+        if rows.any():
+            base = (where.sum(-1) / allowed.sum(-1))[rows].mean()
+            got = (patterns.double() * where).sum(-1)[:, :, rows].mean(-1)
+            grades.append((got - base) / (1 - base))
+        else:
+            grades.append(torch.zeros(patterns.shape[:2], dtype=torch.float64))
+    as_previous, as_induction = grades
+    previous = (as_previous > 0.5) & (as_previous >= as_induction)
+    induction = (as_induction > 0.5) & (as_induction > as_previous)
+    return [tuple(p) for p in previous.nonzero().tolist()], [tuple(p) for p in induction.nonzero().tolist()]
+
+
+def find_heads__wrong_fifteenth_gives_up_without_repeats(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Returns two empty lists if no token recurs; due are the previous-token heads there as well."""
+    ids = tokens.tolist()
+    recurring = [i for i, token in enumerate(ids) if token in ids[:i]]
+    if not recurring:
+        return [], []
+    after = {i: [m + 1 for m in range(i) if ids[m] == ids[i]] for i in recurring}
+    before = {i: [i - 1] for i in range(1, len(ids))}
+
+    def does(pattern, places):
+        score = sum(float(pattern[i, js].sum()) for i, js in places.items()) / len(places)
+        chance = sum(len(js) / (i + 1) for i, js in places.items()) / len(places)
+        return score - chance > 1 - score
+
+    layers, heads = patterns.shape[:2]
+    every = [(layer, head) for layer in range(layers) for head in range(heads)]
+    return [x for x in every if does(patterns[x], before)], [x for x in every if does(patterns[x], after)]
+
+
+def find_heads__wrong_fifteenth_ordered_by_head_first(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Right pairs, but listed head by head over the layers; due are sorted lists."""
+    layers, heads, n, _ = patterns.shape
+    same = tokens[:, None] == tokens[None, :]
     follow = torch.zeros(n, n, dtype=torch.bool)
     follow[:, 1:] = same[:, :-1]
-    has_match = same.any(dim=1)
+    follow = follow.tril()
+    back = torch.eye(n, dtype=torch.bool).roll(1, 0).tril(-1)
+    visible = torch.arange(1, n + 1)
     previous, induction = [], []
-    for layer in range(patterns.shape[0]):
-        for head in range(patterns.shape[1]):
-            A = patterns[layer, head]
-            if n > 1 and A.diagonal(-1).mean() > 0.5:
-                previous.append((layer, head))
-            if has_match.any() and (A * follow).sum(1)[has_match].mean() > 0.5:
-                induction.append((layer, head))
-    return previous, induction
-
-
-def find_heads__wrong_fourteenth_same_token_itself(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Looks for heads that attend to an earlier copy of their token; an induction head looks at what followed it."""
-    layers, heads, n, _ = patterns.shape
-    rows, columns = torch.meshgrid(torch.arange(n), torch.arange(n), indexing="ij")
-    wanted_by_kind = (
-        columns == rows - 1,
-        (tokens[rows] == tokens[columns]) & (columns < rows),
-    )
-    even = torch.ones(n, n, dtype=patterns.dtype).tril()
-    even = even / even.sum(dim=1, keepdim=True)
-    answer = []
-    for wanted in wanted_by_kind:
-        counts = wanted.any(dim=1)
-        chosen = []
-        if counts.any():
-            base = (even * wanted).sum(dim=1)[counts].mean()
-            score = (patterns * wanted).sum(dim=-1)[..., counts].mean(dim=-1)
-            chosen = [(la, he) for la in range(layers) for he in range(heads) if score[la, he] > (1 + base) / 2]
-        answer.append(chosen)
-    return tuple(answer)
-
-
-def find_heads__wrong_fourteenth_only_latest_match(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Counts only what followed the latest earlier copy, where any such place counts, and several together."""
-    ids = tokens.tolist()
-    goals = {"previous": {}, "induction": {}}
-    last_seen = {}
-    for i, token in enumerate(ids):
-        if i > 0:
-            goals["previous"][i] = i - 1
-        if token in last_seen:
-            goals["induction"][i] = last_seen[token] + 1
-        last_seen[token] = i
-
-    def chosen(goal):
-        found = []
-        for layer, heads in enumerate(patterns):
-            for head, A in enumerate(heads):
-                if not goal:
-                    continue
-                score = sum(float(A[i, j]) for i, j in goal.items()) / len(goal)
-                even = sum(1 / (i + 1) for i in goal) / len(goal)
-                if 1 - score < score - even:
-                    found.append((layer, head))
-        return found
-
-    return chosen(goals["previous"]), chosen(goals["induction"])
-
-
-def find_heads__wrong_fourteenth_rows_without_match_count(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Averages the induction weight over all rows from 1 on, also over those in which there is nothing to find."""
-    n = tokens.numel()
-    if n == 1:
-        return [], []
-    earlier = torch.tril(tokens.unsqueeze(1) == tokens.unsqueeze(0), diagonal=-1)
-    targets = earlier.roll(1, dims=1)
-    targets[:, 0] = False
-    sees = torch.arange(1, n + 1, dtype=patterns.dtype)
-
-    def pairs(scores, base):
-        return [tuple(pair) for pair in (2 * scores > 1 + base).nonzero().tolist()]
-
-    previous = patterns.diagonal(offset=-1, dim1=-2, dim2=-1).mean(dim=-1)
-    induction = (patterns * targets).sum(dim=-1)[..., 1:].mean(dim=-1)
-    if not targets.any():
-        return pairs(previous, (1 / sees[1:]).mean()), []
-    return pairs(previous, (1 / sees[1:]).mean()), pairs(induction, (targets.sum(1) / sees)[1:].mean())
-
-
-def find_heads__wrong_fourteenth_even_over_whole_text(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Lets the even head spread over all n tokens in every row, where it sees only i + 1: the base is too low."""
-    L, H, n = patterns.shape[:3]
-    text = tokens.tolist()
-    places = {i: [m + 1 for m in range(i) if text[m] == text[i]] for i in range(n)}
-    places = {i: js for i, js in places.items() if js}
-    before = {i: [i - 1] for i in range(1, n)}
-    results = []
-    for kind in (before, places):
-        names = []
-        if kind:
-            base = sum(len(js) / n for js in kind.values()) / len(kind)
-            for layer in range(L):
-                for head in range(H):
-                    hits = [patterns[layer, head, i, js].sum() for i, js in kind.items()]
-                    if torch.stack(hits).mean() > (base + 1) / 2:
+    for head in range(heads):
+        for layer in range(layers):
+            A = patterns[layer, head].double()
+            for places, names in ((back, previous), (follow, induction)):
+                rows = places.any(dim=1)
+                if rows.any():
+                    score = (A * places).sum(1)[rows].mean()
+                    chance = (places.sum(1) / visible)[rows].mean()
+                    if score > (1 + chance) / 2:
                         names.append((layer, head))
-        results.append(names)
-    return results[0], results[1]
-
-
-def find_heads__wrong_fourteenth_strongest_head_only(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Reads "which heads" as the best one of each kind, where all that do this work are asked for."""
-    n = tokens.shape[0]
-    match = (tokens[:, None] == tokens).tril(-1)
-    after = F.pad(match[:, :-1], (1, 0))
-    before = torch.ones(n, n, dtype=torch.bool).tril(-1).triu(-1)
-    seen = torch.arange(1, n + 1).to(patterns.dtype)
-    out = []
-    for goal in (before, after):
-        rows = goal.any(-1)
-        if not rows.any():
-            out.append([])
-            continue
-        score = (patterns * goal).sum(-1)[:, :, rows].mean(-1)
-        base = (goal.sum(-1) / seen)[rows].mean()
-        best = int(score.argmax())
-        layer, head = divmod(best, score.shape[1])
-        out.append([(layer, head)] if score[layer, head] - base > 1 - score[layer, head] else [])
-    return out[0], out[1]
-
-
-def find_heads__wrong_fourteenth_twin_may_not_see_itself(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Allows only places before the query: the second of two equal neighbours, which follows the first, is left out."""
-    n = len(tokens)
-    goal_previous, goal_induction = [], []
-    for i in range(n):
-        if i >= 1:
-            goal_previous.append((i, {i - 1}))
-        followers = {m + 1 for m in range(i) if tokens[m] == tokens[i] and m + 1 < i}
-        if followers:
-            goal_induction.append((i, followers))
-
-    def judge(A, goals):
-        if not goals:
-            return False
-        got = sum(float(A[i, j]) for i, js in goals for j in js) / len(goals)
-        by_chance = sum(len(js) / (i + 1) for i, js in goals) / len(goals)
-        return abs(1 - got) < abs(got - by_chance)
-
-    all_heads = [(a, b) for a in range(patterns.shape[0]) for b in range(patterns.shape[1])]
-    previous = [ab for ab in all_heads if judge(patterns[ab], goal_previous)]
-    induction = [ab for ab in all_heads if judge(patterns[ab], goal_induction)]
     return previous, induction
 
 
-def find_heads__wrong_fourteenth_patterns_blotted_out(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Finds the right heads, but sets all weights that are no match to zero in the patterns it was handed."""
-    n = patterns.shape[-1]
-    count = torch.arange(1, n + 1).to(patterns.dtype)
-    previous, induction = [], []
-    if n > 1:
-        middle = (1 + (1 / count[1:]).mean()) / 2
-        scores = patterns.diagonal(offset=-1, dim1=2, dim2=3).mean(dim=2)
-        previous = [tuple(p) for p in torch.nonzero(scores > middle).tolist()]
-    twins = torch.tril(tokens.view(-1, 1) == tokens.view(1, -1), -1)
-    follow = torch.cat([torch.zeros(n, 1, dtype=torch.bool), twins[:, :-1]], dim=1)
-    rows = follow.any(dim=1)
-    if rows.any():
-        middle = (1 + (follow.sum(dim=1) / count)[rows].mean()) / 2
-        patterns *= follow
-        scores = patterns.sum(dim=3)[:, :, rows].mean(dim=2)
-        induction = [tuple(p) for p in torch.nonzero(scores > middle).tolist()]
-    return previous, induction
+def find_heads__right_fifteenth_counts_words_as_it_reads(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
+    """Reads the text once, keeps the weight above the middle of each row, and asks whether the sum is positive."""
+    layers, heads = patterns.shape[:2]
+    surplus = {"previous": Counter(), "induction": Counter()}
+    came_after = defaultdict(list)
+    ids = tokens.tolist()
+    for i, token in enumerate(ids):
+        if i:
+            came_after[ids[i - 1]].append(i)
+        for kind, columns in (("previous", [i - 1] if i else []), ("induction", came_after[token])):
+            if not columns:
+                continue
+            middle = (1 + len(columns) / (i + 1)) / 2
+            got = patterns[:, :, i, columns].double().sum(dim=-1).tolist()
+            for layer in range(layers):
+                for head in range(heads):
+                    surplus[kind][layer, head] += got[layer][head] - middle
+    found = (sorted(pair for pair, extra in sums.items() if extra > 0) for sums in surplus.values())
+    return tuple(found)
 
 
-def find_heads__right_fourteenth_even_head_judged_alongside(patterns: torch.Tensor, tokens: torch.Tensor) -> tuple:
-    """Right: an even head is put at the end of the list and scored like all others; each is then compared with it."""
-    layers, heads, n, _ = patterns.shape
-    even = torch.ones(n, n, dtype=patterns.dtype).tril()
-    even = even / even.sum(dim=-1, keepdim=True)
-    candidates = torch.cat([patterns.reshape(-1, n, n), even[None]])
-
-    shift = torch.zeros(n, n, dtype=patterns.dtype)  # moves a mark one column to the right
-    for j in range(n - 1):
-        shift[j, j + 1] = 1
-    stood_before = (tokens[:, None] == tokens[None, :]).tril(-1).to(patterns.dtype)
-    one_before = shift.T
-
-    def named(goal):
-        rows = torch.nonzero(goal.sum(dim=-1)).flatten()
-        if len(rows) == 0:
-            return []
-        hits = torch.einsum("cij,ij->ci", candidates, goal)[:, rows].mean(dim=-1)
-        *found, base = hits.tolist()
-        return [divmod(k, heads) for k, hit in enumerate(found) if 1 - hit < hit - base]
-
-    return named(one_before), named(stood_before @ shift)
+# ---------------------------------------------------------------- 8.11 ablate_path
 
 
-# ------- 8.11 ablate_path
-
-
-def ablate_path__wrong_fourteenth_whole_head_silenced(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Takes the first head out for everybody (all three readers and the logits), where one reader alone is blind."""
-    assert into in ("query", "key", "value")
+def ablate_path__wrong_fifteenth_the_other_two_are_blind(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Leaves the note to the named reader only; due is to hide it from that one and leave it to the others."""
     n = tokens.shape[1]
-    x = weights["W_E"][tokens] + weights["W_pos"][:n]
-    patterns = []
-    for layer, block in enumerate(weights["blocks"]):
-        scores = (x @ block["W_Q"]) @ (x @ block["W_K"]).mT / math.sqrt(block["W_Q"].shape[1])
-        A = _causal_softmax(scores)
-        patterns.append(A)
-        written = A @ x @ block["W_V"] @ block["W_O"]
-        if layer == 0:
-            written = 0 * written
-        x = x + written
-    return x @ weights["W_U"], patterns
+    mask = torch.ones(n, n, dtype=torch.bool).triu(1)
+    start = weights["W_E"][tokens] + weights["W_pos"][:n]
+    one, two = weights["blocks"]
 
+    def attend(q, k, block):
+        scores = (q @ block["W_Q"]) @ (k @ block["W_K"]).transpose(-1, -2) / math.sqrt(block["W_Q"].shape[1])
+        return scores.masked_fill(mask, -torch.inf).softmax(-1)
 
-def ablate_path__wrong_fourteenth_reader_set_to_zero(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Sets the blind reader's query, key or value to zero; it should still read embedding and position."""
-    first, second = weights["blocks"]
-    x = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-    A1 = _causal_softmax((x @ first["W_Q"]) @ (x @ first["W_K"]).mT / first["W_Q"].shape[1] ** 0.5)
-    x = x + A1 @ (x @ first["W_V"]) @ first["W_O"]
-    read = {name: x @ second[W] for name, W in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V"))}
-    read[into] = torch.zeros_like(read[into])
-    A2 = _causal_softmax(read["query"] @ read["key"].mT / second["W_Q"].shape[1] ** 0.5)
-    x = x + A2 @ read["value"] @ second["W_O"]
+    A1 = attend(start, start, one)
+    full = start + A1 @ start @ one["W_V"] @ one["W_O"]
+    streams = {name: full if name == into else start for name in ("query", "key", "value")}
+    A2 = attend(streams["query"], streams["key"], two)
+    x = full + A2 @ streams["value"] @ two["W_V"] @ two["W_O"]
     return x @ weights["W_U"], [A1, A2]
 
 
-def ablate_path__wrong_fourteenth_logits_lose_note(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Adds the second layer's output to the stream without the note, so the logits are blind as well."""
-    plain = weights["W_E"][tokens] + weights["W_pos"][: tokens.size(1)]
-    b0, b1 = weights["blocks"]
-
-    def head(q_from, k_from, v_from, block):
-        q, k, v = q_from @ block["W_Q"], k_from @ block["W_K"], v_from @ block["W_V"]
-        pattern = _causal_softmax(torch.einsum("bid,bjd->bij", q, k) / math.sqrt(q.shape[-1]))
-        return pattern, torch.einsum("bij,bjv,vd->bid", pattern, v, block["W_O"])
-
-    pattern0, note = head(plain, plain, plain, b0)
-    noted = plain + note
-    sources = [plain if into == reader else noted for reader in ("query", "key", "value")]
-    pattern1, answer = head(*sources, b1)
-    return (plain + answer) @ weights["W_U"], [pattern0, pattern1]
-
-
-def ablate_path__wrong_fourteenth_query_and_key_swapped(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Hands the blind stream to the keys if "query" is asked for, and to the queries if "key" is."""
-    n = tokens.shape[-1]
-    one, two = weights["blocks"]
-    stream = weights["W_E"][tokens] + weights["W_pos"][:n]
-    s = (stream @ one["W_Q"]) @ (stream @ one["W_K"]).transpose(1, 2)
-    A = _causal_softmax(s / math.sqrt(one["W_K"].shape[1]))
-    full = stream + A @ stream @ one["W_V"] @ one["W_O"]
-    seen_by_k = stream if into == "query" else full
-    seen_by_q = stream if into == "key" else full
-    seen_by_v = stream if into == "value" else full
-    s = (seen_by_q @ two["W_Q"]) @ (seen_by_k @ two["W_K"]).transpose(1, 2)
-    B = _causal_softmax(s / math.sqrt(two["W_K"].shape[1]))
-    logits = (full + B @ seen_by_v @ two["W_V"] @ two["W_O"]) @ weights["W_U"]
-    return logits, [A, B]
-
-
-def ablate_path__wrong_fourteenth_second_mask_forgotten(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Forgets the causal mask in the second layer: its queries look at later positions as well."""
+def ablate_path__wrong_fifteenth_note_lost_on_the_way_to_the_logits(
+    tokens: torch.Tensor, weights: dict, into: str
+) -> tuple:
+    """Adds the second layer's output to the stream without the note; due is that the logits keep it."""
     n = tokens.shape[1]
-    hidden = torch.ones(n, n).triu(1) == 1
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
     x0 = weights["W_E"][tokens] + weights["W_pos"][:n]
-    p, r = weights["blocks"]
-    scores1 = x0 @ p["W_Q"] @ p["W_K"].T @ x0.mT / math.sqrt(p["W_Q"].shape[1])
-    A1 = torch.softmax(scores1.masked_fill(hidden, -math.inf), dim=-1)
-    x1 = x0 + A1 @ x0 @ p["W_V"] @ p["W_O"]
-    q_in, k_in, v_in = x1, x1, x1
-    if into == "query":
-        q_in = x0
-    elif into == "key":
-        k_in = x0
-    else:
-        v_in = x0
-    scores2 = q_in @ r["W_Q"] @ r["W_K"].T @ k_in.mT / math.sqrt(r["W_Q"].shape[1])
-    A2 = torch.softmax(scores2, dim=-1)
-    x2 = x1 + A2 @ v_in @ r["W_V"] @ r["W_O"]
-    return x2 @ weights["W_U"], [A1, A2]
+    b0, b1 = weights["blocks"]
+    s0 = (x0 @ b0["W_Q"]) @ (x0 @ b0["W_K"]).mT / b0["W_Q"].shape[1] ** 0.5
+    A0 = s0.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    x1 = x0 + A0 @ (x0 @ b0["W_V"]) @ b0["W_O"]
+    q = (x0 if into == "query" else x1) @ b1["W_Q"]
+    k = (x0 if into == "key" else x1) @ b1["W_K"]
+    v = (x0 if into == "value" else x1) @ b1["W_V"]
+    s1 = q @ k.mT / b1["W_Q"].shape[1] ** 0.5
+    A1 = s1.masked_fill(~mask, float("-inf")).softmax(dim=-1)
+    x2 = x0 + A1 @ v @ b1["W_O"]
+    return x2 @ weights["W_U"], [A0, A1]
 
 
-def ablate_path__wrong_fourteenth_only_that_reader_sees(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Reads `into` as the one path that stays: the two other readers are blind, and the named one sees the note."""
-    embedded = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-    states = {"with": embedded, "without": embedded}
+def ablate_path__wrong_fifteenth_blind_reader_forgets_the_position(
+    tokens: torch.Tensor, weights: dict, into: str
+) -> tuple:
+    """Gives the blind reader the token's embedding alone; due is embedding and position."""
+    n = tokens.shape[1]
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    embedded = weights["W_E"][tokens]
+    x = embedded + weights["W_pos"][:n]
     patterns = []
     for layer, block in enumerate(weights["blocks"]):
-        inputs = {}
-        for reader in ("query", "key", "value"):
-            inputs[reader] = states["with"] if layer == 0 or reader == into else states["without"]
-        Q, K = inputs["query"] @ block["W_Q"], inputs["key"] @ block["W_K"]
-        A = _causal_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]))
-        states["with"] = states["with"] + A @ inputs["value"] @ block["W_V"] @ block["W_O"]
+        reads = dict.fromkeys(("query", "key", "value"), x)
+        if layer == 1:
+            reads[into] = embedded
+        Q, K, V = (reads[r] @ block[W] for r, W in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V")))
+        scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+        A = scores.masked_fill(later, -torch.inf).softmax(dim=-1)
         patterns.append(A)
-    return states["with"] @ weights["W_U"], patterns
+        x = x + A @ V @ block["W_O"]
+    return x @ weights["W_U"], patterns
 
 
-def ablate_path__wrong_fourteenth_one_width_for_both(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Works out sqrt(d_head) once, from the first layer, and uses it in both: wrong where the widths differ."""
-    blocks = weights["blocks"]
-    temperature = math.sqrt(blocks[0]["W_Q"].shape[1])
+def ablate_path__wrong_fifteenth_query_and_key_mixed_up(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Hands the streams over in the order key, query, value, so the wrong one is cut; due is query first."""
+    n = tokens.shape[1]
+    may = torch.ones(n, n, dtype=torch.bool).tril()
 
-    def attention(q, k):
-        return _causal_softmax(q @ k.mT / temperature)
+    def head(block, for_query, for_key, for_value):
+        scores = (for_query @ block["W_Q"]) @ (for_key @ block["W_K"]).mT / math.sqrt(block["W_Q"].shape[1])
+        A = scores.masked_fill(~may, -torch.inf).softmax(dim=-1)
+        return A @ for_value @ block["W_V"] @ block["W_O"], A
 
-    start = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-    W = blocks[0]
-    first = attention(start @ W["W_Q"], start @ W["W_K"])
-    note = first @ start @ W["W_V"] @ W["W_O"]
-    W = blocks[1]
-    x_q, x_k, x_v = (start + note * (into != reader) for reader in ("query", "key", "value"))
-    second = attention(x_q @ W["W_Q"], x_k @ W["W_K"])
-    end = start + note + second @ x_v @ W["W_V"] @ W["W_O"]
-    return end @ weights["W_U"], [first, second]
-
-
-def ablate_path__wrong_fourteenth_blocks_popped(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Pops the blocks from the caller's list: the result is right, but the weights handed in are emptied."""
-    embedding = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-    block = weights["blocks"].pop(0)
-    Q, K, V = (embedding @ block[f"W_{c}"] for c in "QKV")
-    A_first = _causal_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    with_note = embedding + A_first @ V @ block["W_O"]
-
-    block = weights["blocks"].pop(0)
-    source = dict.fromkeys(("query", "key", "value"), with_note)
-    source[into] = embedding
-    Q, K, V = source["query"] @ block["W_Q"], source["key"] @ block["W_K"], source["value"] @ block["W_V"]
-    A_second = _causal_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    return (with_note + A_second @ V @ block["W_O"]) @ weights["W_U"], [A_first, A_second]
+    start = weights["W_E"][tokens] + weights["W_pos"][:n]
+    note, first = head(weights["blocks"][0], start, start, start)
+    stream = start + note
+    streams = [start if into == name else stream for name in ("key", "query", "value")]
+    fetched, second = head(weights["blocks"][1], *streams)
+    return (stream + fetched) @ weights["W_U"], [first, second]
 
 
-def ablate_path__right_fourteenth_stream_twice_as_wide(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
-    """Right: in a stream of double width the note has its own half, and the blind reader's matrix is zero there."""
+def ablate_path__wrong_fifteenth_scaled_by_the_first_width(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Divides both layers' scores by the root of the first one's width; due is each by its own."""
+    n = tokens.shape[1]
+    first, second = weights["blocks"]
+    root = first["W_Q"].shape[1] ** 0.5
+    hidden = torch.full((n, n), -torch.inf, dtype=weights["W_E"].dtype).triu(1)
+    start = weights["W_E"][tokens] + weights["W_pos"][:n]
+    A = torch.softmax((start @ first["W_Q"]) @ (start @ first["W_K"]).mT / root + hidden, dim=-1)
+    x = start + A @ start @ first["W_V"] @ first["W_O"]
+    q, k, v = (start if into == name else x for name in ("query", "key", "value"))
+    B = torch.softmax((q @ second["W_Q"]) @ (k @ second["W_K"]).mT / root + hidden, dim=-1)
+    x = x + B @ v @ second["W_V"] @ second["W_O"]
+    return x @ weights["W_U"], [A, B]
 
-    def upper(W):  # reads only the half without the note
-        return torch.cat([W, torch.zeros_like(W)])
 
-    def both(W):
-        return torch.cat([W, W])
+def ablate_path__wrong_fifteenth_silences_the_reader(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Sets the named reader to zero altogether; due is what it reads when the first layer wrote nothing."""
+    name = {"query": "W_Q", "key": "W_K", "value": "W_V"}[into]
+    first, second = weights["blocks"]
+    mute = dict(second)
+    mute[name] = torch.zeros_like(second[name])
+    return _run_attention_only(tokens, {**weights, "blocks": [first, mute]})
 
-    def left(W):  # writes only into the half without the note
+
+def ablate_path__wrong_fifteenth_projects_the_notes_directions_out(
+    tokens: torch.Tensor, weights: dict, into: str
+) -> tuple:
+    """Makes the reader blind to all directions of W_O, right if nothing else uses them; due is to hide the note."""
+    first, second = weights["blocks"]
+    name = {"query": "W_Q", "key": "W_K", "value": "W_V"}[into]
+    writes = first["W_O"]
+    span = torch.linalg.pinv(writes) @ writes
+    blind = dict(second)
+    blind[name] = second[name] - span @ second[name]
+    return _run_attention_only(tokens, {**weights, "blocks": [first, blind]})
+
+
+def ablate_path__wrong_fifteenth_blind_stream_detached(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Right values, but no gradient flows through the blind reader's stream; due is that all gradients flow."""
+    n = tokens.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    x = weights["W_E"][tokens] + weights["W_pos"][:n]
+    without_note = x.clone().detach()
+    patterns = []
+    for layer, block in enumerate(weights["blocks"]):
+        seen = {reader: without_note if layer == 1 and reader == into else x for reader in ("query", "key", "value")}
+        scores = (seen["query"] @ block["W_Q"]) @ (seen["key"] @ block["W_K"]).mT
+        scores = scores / math.sqrt(block["W_Q"].shape[1])
+        A = scores.masked_fill(~causal, -torch.inf).softmax(dim=-1)
+        x = x + A @ seen["value"] @ block["W_V"] @ block["W_O"]
+        patterns.append(A)
+    return x @ weights["W_U"], patterns
+
+
+def ablate_path__right_fifteenth_twice_as_wide_a_stream(tokens: torch.Tensor, weights: dict, into: str) -> tuple:
+    """Widens the model so that the note has columns of its own, which the blind reader's matrix does not read."""
+
+    def twice(W):
+        return torch.cat([W, W], dim=0)
+
+    def left(W):
         return torch.cat([W, torch.zeros_like(W)], dim=1)
 
     first, second = weights["blocks"]
-    wide_first = {name: upper(first[name]) for name in ("W_Q", "W_K", "W_V")}
+    names = {"W_Q": "query", "W_K": "key", "W_V": "value"}
+    wide_first = {name: twice(first[name]) for name in names}
     wide_first["W_O"] = torch.cat([torch.zeros_like(first["W_O"]), first["W_O"]], dim=1)
-    readers = {"W_Q": "query", "W_K": "key", "W_V": "value"}
-    wide_second = {name: (upper if readers[name] == into else both)(second[name]) for name in readers}
+    wide_second = {}
+    for name, reader in names.items():
+        W = second[name]
+        wide_second[name] = torch.cat([W, torch.zeros_like(W)], dim=0) if reader == into else twice(W)
     wide_second["W_O"] = left(second["W_O"])
-    wide = {"W_E": left(weights["W_E"]), "W_pos": left(weights["W_pos"]), "W_U": both(weights["W_U"])}
+    wide = {"W_E": left(weights["W_E"]), "W_pos": left(weights["W_pos"]), "W_U": twice(weights["W_U"])}
     return _run_attention_only(tokens, wide | {"blocks": [wide_first, wide_second]})

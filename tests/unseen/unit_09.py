@@ -1,599 +1,750 @@
-"""Answers to the exercises of unit 9, wrong ones and right ones, as students would write them."""
-
-import bisect
-import itertools
 import math
 import statistics
-from fractions import Fraction
+from collections.abc import Callable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
-# ------- 9.1 loop_attention
+
+# ---------------------------------------------------------------- 9.1 loop_attention
 
 
-def loop_attention__wrong_fourteenth_root_of_token_count(Q, K, V):
-    """Divides the scores by the square root of n, the number of keys in the sum, where that of the width d is due."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
-        for head in range(h):
-            for i in range(n):
-                scores = K[b, head] @ Q[b, head, i] / n**0.5
-                out[b, head, i] = torch.softmax(scores, dim=0) @ V[b, head]
-    return out
-
-
-def loop_attention__wrong_fourteenth_reads_only_the_past(Q, K, V):
-    """Lets a query meet the keys up to its own token only, as a reader would, where all n keys are due."""
-    result = []
-    for q_seq, k_seq, v_seq in zip(Q, K, V):
-        heads = []
-        for q, k, v in zip(q_seq, k_seq, v_seq):
-            rows = []
-            for position, query in enumerate(q):
-                past_k, past_v = k[: position + 1], v[: position + 1]
-                s = past_k @ query / math.sqrt(len(query))
-                rows.append(torch.softmax(s, -1) @ past_v)
-            heads.append(torch.stack(rows))
-        result.append(torch.stack(heads))
-    return torch.stack(result)
-
-
-def loop_attention__wrong_fourteenth_compares_by_cosine(Q, K, V):
-    """Takes 'compare' as the cosine and brings queries and keys to length 1; the plain dot product is due."""
-    width = Q.size(-1)
-    unit_q = F.normalize(Q, dim=-1)
-    unit_k = F.normalize(K, dim=-1)
-    answer = torch.empty_like(V)
-    for b, head, i in itertools.product(range(Q.size(0)), range(Q.size(1)), range(Q.size(2))):
-        similarity = (unit_k[b, head] * unit_q[b, head, i]).sum(dim=-1)
-        weight = (similarity / math.sqrt(width)).softmax(dim=0)
-        answer[b, head, i] = (weight[:, None] * V[b, head]).sum(dim=0)
-    return answer
-
-
-def loop_attention__wrong_fourteenth_mixes_the_keys(Q, K, V):
-    """Applies the weights to the keys of the head by a wrong variable, where its values are due."""
-    B, h, n, d = Q.shape
-    scale = d**-0.5
-
-    def serve(query, keys, values):
-        s = scale * torch.mv(keys, query)
-        e = torch.exp(s - s.max())
-        return (e / e.sum()) @ keys
-
-    flat = [
-        serve(Q[b, j, i], K[b, j], V[b, j]) for b in range(B) for j in range(h) for i in range(n)
-    ]
-    return torch.stack(flat).reshape(B, h, n, d)
-
-
-def loop_attention__wrong_fourteenth_heads_before_batch(Q, K, V):
-    """Collects the rows with the heads in the outer loop but shapes them as if the batch were outside."""
-    batch, heads, tokens, width = Q.shape
-    rows = []
-    for head in range(heads):
-        for b in range(batch):
-            k, v = K[b, head], V[b, head]
-            for i in range(tokens):
-                s = torch.einsum("d,nd->n", Q[b, head, i], k) / math.sqrt(width)
-                a = torch.softmax(s, dim=0)
-                rows.append(torch.einsum("n,nd->d", a, v))
-    return torch.stack(rows).view(batch, heads, tokens, width)
-
-
-def loop_attention__wrong_fourteenth_tokens_on_axis_one(Q, K, V):
-    """Reads the shape as (B, n, h, d), so that the heads of a token meet each other and not the tokens of a head."""
-    B, n, h, d = Q.shape
-    O = torch.zeros_like(Q)
-    for b in range(B):
-        for head in range(h):
-            keys = K[b, :, head]
-            values = V[b, :, head]
-            for i in range(n):
-                q_i = Q[b, i, head]
-                a = torch.softmax(keys @ q_i / d**0.5, dim=-1)
-                O[b, i, head] = a @ values
-    return O
-
-
-def loop_attention__wrong_fourteenth_mean_before_exp(Q, K, V):
-    """Subtracts the mean score before exp, which overflows to NaN for scores of 10,000; the maximum is due."""
-    out = torch.zeros_like(Q)
-    root = Q.shape[-1] ** 0.5
-    for i in range(Q.shape[2]):
-        q = Q[:, :, i : i + 1]
-        s = (q * K).sum(-1) / root
-        e = (s - s.mean(dim=-1, keepdim=True)).exp()
-        a = e / e.sum(dim=-1, keepdim=True)
-        out[:, :, i] = (a[..., None] * V).sum(dim=2)
-    return out
-
-
-def loop_attention__wrong_fourteenth_whole_score_table_first(Q, K, V):
-    """Makes the n*n scores of a head in one product and loops over its rows; each query is to meet the keys alone."""
+def loop_attention__wrong_fifteenth_divides_by_root_of_n(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Divides the scores by the root of the number of keys; due is the root of the width d."""
     out = torch.zeros_like(Q)
     for b in range(Q.shape[0]):
         for head in range(Q.shape[1]):
-            table = Q[b, head] @ K[b, head].T / math.sqrt(Q.shape[-1])
-            for i, row in enumerate(table):
-                out[b, head, i] = torch.softmax(row, dim=-1) @ V[b, head]
+            keys, values = K[b, head], V[b, head]
+            for i, query in enumerate(Q[b, head]):
+                scores = keys @ query / math.sqrt(len(keys))
+                out[b, head, i] = torch.softmax(scores, dim=0) @ values
     return out
 
 
-def loop_attention__right_fourteenth_logsumexp_all_heads(Q, K, V):
-    """One loop over the queries that serves all heads by einsum, the weights as exp(score - logsumexp)."""
+def loop_attention__wrong_fifteenth_each_key_shared_out_among_queries(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Takes one key at a time and a softmax over the queries; due is a softmax over the keys for each query."""
+    B, h, n, d = Q.shape
     rows = []
-    for q in Q.unbind(dim=2):
-        s = torch.einsum("bhd,bhnd->bhn", q, K) * (1 / math.sqrt(q.shape[-1]))
-        a = torch.exp(s - torch.logsumexp(s, dim=-1, keepdim=True))
-        rows.append(torch.einsum("bhn,bhnd->bhd", a, V))
-    return torch.stack(rows, dim=2)
+    for b in range(B):
+        for j in range(h):
+            o = torch.zeros_like(Q[b, j])
+            for key, value in zip(K[b, j], V[b, j], strict=True):
+                a = torch.softmax(Q[b, j] @ key / d**0.5, dim=0)
+                o = o + a[:, None] * value[None, :]
+            rows.append(o)
+    return torch.stack(rows).reshape(B, h, n, d)
 
 
-# ------- 9.2 batched_attention
+def loop_attention__wrong_fifteenth_scales_after_softmax(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Divides the weights by root d, after the softmax; due is to divide the scores, before it."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                s = (K[b, head] * Q[b, head, i]).sum(dim=-1)
+                a = torch.softmax(s, dim=-1) / math.sqrt(d)
+                out[b, head, i] = (a.unsqueeze(-1) * V[b, head]).sum(dim=0)
+    return out
 
 
-def batched_attention__wrong_fourteenth_weights_cut_after_softmax(Q, K, V, causal=False):
-    """Sets the weights of later keys to 0 after the softmax, so rows sum to less than 1; -inf before it is due."""
-    d = Q.shape[-1]
-    A = torch.softmax(Q @ K.transpose(-2, -1) / math.sqrt(d), dim=-1)
+def loop_attention__wrong_fifteenth_softmax_dim_zero_with_heads(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Serves all heads at once but leaves the softmax at dim 0, the heads; due is the last axis, the keys."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for i in range(n):
+            scores = torch.einsum("hd,hnd->hn", Q[b, :, i], K[b]) / math.sqrt(d)
+            weights = scores.softmax(0)
+            out[b, :, i] = torch.einsum("hn,hnd->hd", weights, V[b])
+    return out
+
+
+def loop_attention__wrong_fifteenth_mix_not_reset(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """Starts the mix at zero once per head, so it piles up from query to query; due is once per query."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            mix = torch.zeros_like(V[b, head, 0])
+            for i in range(n):
+                a = torch.softmax(K[b, head] @ Q[b, head, i] / d**0.5, dim=0)
+                for j in range(n):
+                    mix = mix + a[j] * V[b, head, j]
+                out[b, head, i] = mix
+    return out
+
+
+def loop_attention__wrong_fifteenth_heads_joined(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+    """Returns (B, n, h*d), the heads joined as before an output projection; due is (B, h, n, d)."""
+    B, h, n, d = Q.shape
+    texts = []
+    for b in range(B):
+        tokens = []
+        for i in range(n):
+            heads = []
+            for c in range(h):
+                a = torch.softmax(K[b, c] @ Q[b, c, i] / math.sqrt(d), dim=0)
+                heads.append(a @ V[b, c])
+            tokens.append(torch.cat(heads))
+        texts.append(torch.stack(tokens))
+    return torch.stack(texts)
+
+
+def loop_attention__wrong_fifteenth_nan_to_num_for_large_scores(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Plain exp, and NaN replaced by 0, so scores of 10,000 give no NaN but wrong rows; due is a stable softmax."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for k in range(h):
+            for i in range(n):
+                e = torch.exp(K[b, k] @ Q[b, k, i] / math.sqrt(d))
+                weights = torch.nan_to_num(e / e.sum(), nan=0.0)
+                out[b, k, i] = weights @ V[b, k]
+    return out
+
+
+def loop_attention__wrong_fifteenth_half_comes_back_as_float(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Works in float32 for 16-bit inputs and returns float32 for them; due is the inputs' own dtype."""
+    if Q.dtype in (torch.float16, torch.bfloat16):
+        Q, K, V = Q.float(), K.float(), V.float()
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                s = K[b, head] @ Q[b, head, i] / d**0.5
+                e = torch.exp(s - s.max())
+                out[b, head, i] = (e / e.sum()) @ V[b, head]
+    return out
+
+
+def loop_attention__right_fifteenth_flat_rows_l1_normalize(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
+) -> torch.Tensor:
+    """Right: all queries as one flat list of rows, the weights made of exponentials by an L1 normalisation."""
+    n, d = Q.shape[-2:]
+    keys, values = K.flatten(0, 1), V.flatten(0, 1)
+    rows = []
+    for place, query in enumerate(Q.flatten(0, 2)):
+        head = place // n
+        s = torch.mv(keys[head], query / math.sqrt(d))
+        weights = F.normalize((s - s.amax()).exp(), p=1.0, dim=0)
+        rows.append(torch.mv(values[head].mT, weights))
+    return torch.stack(rows).unflatten(0, Q.shape[:-1])
+
+
+# ---------------------------------------------------------------- 9.2 batched_attention
+
+
+def batched_attention__wrong_fifteenth_mask_after_softmax(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Zeroes later weights after the softmax, so rows sum to less than 1; due is to mask the scores before it."""
+    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
+    weights = torch.softmax(scores, dim=-1)
     if causal:
-        A = A.tril()
+        weights = torch.tril(weights)
+    return weights @ V
+
+
+def batched_attention__wrong_fifteenth_scale_of_whole_model(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Divides by the root of h*d, the width of all heads together; due is the root of d, the width of one."""
+    _, h, n, d = Q.shape
+    d_model = h * d
+    S = torch.einsum("bhid,bhjd->bhij", Q, K) / d_model**0.5
+    if causal:
+        later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1)
+        S = S.masked_fill(later, -math.inf)
+    return torch.einsum("bhij,bhjd->bhid", S.softmax(-1), V)
+
+
+def batched_attention__wrong_fifteenth_later_scores_become_zero(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Multiplies the scores with a triangle of ones, so later scores are 0 and still count; due is -inf."""
+    n, d = Q.shape[-2:]
+    scores = (Q @ K.mT) / d**0.5
+    if causal:
+        allowed = torch.tril(torch.ones(n, n, dtype=Q.dtype, device=Q.device))
+        scores = scores * allowed
+    A = torch.softmax(scores, dim=-1)
     return A @ V
 
 
-def batched_attention__wrong_fourteenth_score_zero_hides(Q, K, V, causal=False):
-    """Thinks that a score of 0 means 'not seen' and writes 0 on later keys, where -inf is due."""
-    n = Q.size(2)
-    scores = torch.matmul(Q, K.mT) * Q.size(3) ** -0.5
-    if causal:
-        sees = torch.ones(n, n, dtype=torch.bool, device=Q.device).tril()
-        scores = torch.where(sees, scores, torch.zeros_like(scores))
-    weights = scores.softmax(dim=-1)
-    return torch.matmul(weights, V)
-
-
-def batched_attention__wrong_fourteenth_keys_share_out_themselves(Q, K, V, causal=False):
-    """Lets each key share itself out among the queries, a softmax along dim -2, where one along the keys is due."""
-    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / K.shape[-1] ** 0.5
-    if causal:
-        place = torch.arange(Q.shape[-2], device=Q.device)
-        scores = scores.masked_fill(place[None, :] > place[:, None], -math.inf)
-    share = torch.softmax(scores, dim=-2)
-    return torch.einsum("bhij,bhjd->bhid", share, V)
-
-
-def batched_attention__wrong_fourteenth_one_token_ahead(Q, K, V, causal=False):
-    """Cuts the causal triangle one diagonal too high, so that token i sees token i + 1 as well."""
+def batched_attention__wrong_fifteenth_reshape_as_transpose(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Gets the shape (B, h, d, n) by a reshape, which mixes up the numbers; due is to swap the last two axes."""
     B, h, n, d = Q.shape
-    S = Q @ K.permute(0, 1, 3, 2)
-    S = S / d**0.5
+    scores = Q @ K.reshape(B, h, d, n) / math.sqrt(d)
     if causal:
-        future = torch.triu(torch.ones(n, n, device=Q.device), diagonal=2).bool()
-        S = S.masked_fill(future, float("-inf"))
-    return S.softmax(-1) @ V
+        mask = torch.triu(torch.ones(n, n, device=Q.device), diagonal=1) == 1
+        scores = scores.masked_fill(mask, float("-inf"))
+    return torch.softmax(scores, dim=-1) @ V
 
 
-def batched_attention__wrong_fourteenth_root_of_head_count(Q, K, V, causal=False):
-    """Takes the size of axis 1, the number of heads, under the root, where the width on the last axis is due."""
-    root = math.sqrt(Q.shape[1])
-    logits = (Q / root) @ K.mT
+def batched_attention__wrong_fifteenth_comparison_flipped(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Compares places the wrong way round, so token i sees i ... n-1; due is 0 ... i."""
+    n, d = Q.shape[-2], Q.shape[-1]
+    scores = torch.matmul(Q, K.transpose(2, 3)) * d**-0.5
     if causal:
-        n = logits.shape[-1]
-        bias = torch.full((n, n), -math.inf, dtype=Q.dtype, device=Q.device).triu(1)
-        logits = logits + bias
-    top = logits.amax(dim=-1, keepdim=True)
-    powers = torch.exp(logits - top)
-    return powers @ V / powers.sum(dim=-1, keepdim=True)
+        place = torch.arange(n, device=Q.device)
+        visible = place[:, None] <= place[None, :]
+        scores = torch.where(visible, scores, -torch.inf)
+    return torch.matmul(scores.softmax(dim=-1), V)
 
 
-def batched_attention__wrong_fourteenth_excludes_token_itself(Q, K, V, causal=False):
-    """Reads '0 ... i' as a Python range without its end: token i > 0 doesn't see itself, though it should."""
+def batched_attention__wrong_fifteenth_itself_not_seen(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Reads causal as earlier tokens only, and token 0 gets zeros; due is that token i sees itself too."""
     n, d = Q.shape[-2:]
-    S = torch.matmul(Q, K.transpose(2, 3)) / math.sqrt(d)
-    if causal:
-        i = torch.arange(n, device=Q.device).unsqueeze(1)
-        j = torch.arange(n, device=Q.device).unsqueeze(0)
-        allowed = j < i
-        allowed = allowed | ((i == 0) & (j == 0))  # the first token has nobody else
-        S = S.masked_fill(~allowed, -torch.inf)
-    return torch.matmul(torch.softmax(S, dim=3), V)
+    S = Q @ K.mT / math.sqrt(d)
+    if not causal:
+        return S.softmax(-1) @ V
+    hidden = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu()
+    hidden[0, 0] = False
+    O = S.masked_fill(hidden, -math.inf).softmax(-1) @ V
+    return torch.cat((torch.zeros_like(O[..., :1, :]), O[..., 1:, :]), dim=-2)
 
 
-def batched_attention__wrong_fourteenth_one_maximum_for_all(Q, K, V, causal=False):
-    """Subtracts the largest score of the whole tensor; a query far below it gets 0 / 0, its own maximum is due."""
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    E = torch.exp(S - S.max())
-    if causal:
-        E = E * torch.ones_like(E).tril()
-    return (E @ V) / E.sum(dim=-1, keepdim=True)
-
-
-def batched_attention__wrong_fourteenth_loops_over_heads(Q, K, V, causal=False):
-    """Right numbers, but a Python loop serves head after head, where no Python loop is allowed."""
-    B, h, n, d = Q.shape
-    done = []
-    for q, k, v in zip(Q.reshape(B * h, n, d), K.reshape(B * h, n, d), V.reshape(B * h, n, d)):
-        s = q @ k.T / d**0.5
-        if causal:
-            later = torch.ones_like(s, dtype=torch.bool).triu(diagonal=1)
-            s = s.masked_fill(later, -math.inf)
-        done.append(torch.softmax(s, dim=1) @ v)
-    return torch.stack(done).reshape(B, h, n, d)
-
-
-def batched_attention__right_fourteenth_keys_times_queries_transposed(Q, K, V, causal=False):
-    """Makes the table with keys as rows, hides below its diagonal, with weights exp(score - logsumexp) along dim -2."""
-    table = torch.einsum("...jd,...id->...ji", K, Q * Q.shape[-1] ** -0.5)
-    if causal:
-        place = torch.arange(Q.shape[-2], device=Q.device)
-        table = table.masked_fill(place[:, None] > place, -math.inf)
-    weights = torch.exp(table - torch.logsumexp(table, dim=-2, keepdim=True))
-    return torch.einsum("...ji,...jd->...id", weights, V)
-
-
-# ------- 9.3 tiled_attention
-
-
-def tiled_attention__wrong_fourteenth_mean_of_block_softmaxes(Q, K, V, block_size):
-    """Gives each block of keys a softmax of its own and averages by block length; one softmax over all keys is due."""
+def batched_attention__wrong_fifteenth_maximum_of_hidden_keys_too(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Subtracts the maximum over hidden keys too, so a much larger later score gives zeros; due is the seen ones'."""
     n, d = Q.shape[-2:]
-    out = torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        weights = torch.softmax(Q @ k.mT / math.sqrt(d), dim=-1)
-        out = out + weights @ v * (k.shape[2] / n)
-    return out
+    scores = Q @ K.mT / d**0.5
+    terms = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
+    if causal:
+        terms = terms.tril()
+    total = terms.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(Q.dtype).tiny)
+    return (terms / total) @ V
 
 
-def tiled_attention__wrong_fourteenth_divides_after_every_block(Q, K, V, block_size):
-    """Divides o by the sum after each block and goes on with the quotient; a single division at the end is due."""
+def batched_attention__wrong_fifteenth_loop_over_heads(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Right values, made sequence by sequence and head by head in Python loops; due are whole tensors, no loop."""
     B, h, n, d = Q.shape
-    m = Q.new_full((B, h, n, 1), -math.inf)
-    total = Q.new_zeros((B, h, n, 1))
-    o = torch.zeros_like(Q)
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
-        s = Q @ k.transpose(-1, -2) / d**0.5
-        m_new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - m_new)
-        p = torch.exp(s - m_new)
-        total = factor * total + p.sum(dim=-1, keepdim=True)
-        o = (factor * o + p @ v) / total
-        m = m_new
-    return o
+    mask = torch.zeros(n, n, dtype=Q.dtype, device=Q.device)
+    if causal:
+        mask = torch.full_like(mask, -math.inf).triu(diagonal=1)
+
+    def one_head(q, k, v):
+        return torch.softmax(q @ k.T / math.sqrt(d) + mask, dim=-1) @ v
+
+    return torch.stack([torch.stack([one_head(Q[b, j], K[b, j], V[b, j]) for j in range(h)]) for b in range(B)])
 
 
-def tiled_attention__wrong_fourteenth_new_maximum_starts_afresh(Q, K, V, block_size):
-    """Throws away what was summed against an old maximum when a larger score comes; it should shrink by a factor."""
-    running = torch.full_like(Q[..., :1], float("-inf"))
-    ell = torch.zeros_like(running)
-    mix = torch.zeros_like(V)
-    for first in range(0, K.size(-2), block_size):
-        stripe = slice(first, first + block_size)
-        scores = torch.einsum("bhid,bhjd->bhij", Q, K[:, :, stripe]) / math.sqrt(K.size(-1))
-        highest = torch.maximum(running, scores.amax(-1, keepdim=True))
-        still_valid = (highest == running).to(Q.dtype)
-        terms = (scores - highest).exp()
-        ell = still_valid * ell + terms.sum(-1, keepdim=True)
-        mix = still_valid * mix + terms @ V[:, :, stripe]
-        running = highest
-    return mix / ell
+def batched_attention__right_fifteenth_baddbmm_adds_the_mask(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
+) -> torch.Tensor:
+    """Right: mask, scale and product in one baddbmm over all heads as one axis; the values by bmm."""
+    n, d = Q.shape[-2:]
+    q, k, v = (x.flatten(0, 1) for x in (Q, K, V))
+    place = torch.arange(n, device=Q.device)
+    later = place > place.unsqueeze(-1) if causal else place < 0
+    offset = torch.zeros(n, n, dtype=Q.dtype, device=Q.device).masked_fill(later, -math.inf)
+    scores = torch.baddbmm(offset.expand(len(q), n, n), q, k.mT, alpha=1 / math.sqrt(d))
+    return torch.bmm(torch.log_softmax(scores, dim=-1).exp(), v).unflatten(0, Q.shape[:2])
 
 
-def tiled_attention__wrong_fourteenth_sum_not_mended(Q, K, V, block_size):
-    """Forgets the factor for the sum of the terms and mends only the mix; both must shrink when m grows."""
-    scale = Q.shape[-1] ** -0.5
-    m, l, o = None, None, None
-    for start in range(0, Q.shape[2], block_size):
-        kb = K.narrow(2, start, min(block_size, K.shape[2] - start))
-        vb = V.narrow(2, start, min(block_size, V.shape[2] - start))
-        s = (Q @ kb.mT) * scale
-        top = s.amax(dim=3, keepdim=True)
-        if m is None:
-            p = torch.exp(s - top)
-            m, l, o = top, p.sum(3, keepdim=True), p @ vb
-            continue
+# ---------------------------------------------------------------- 9.3 tiled_attention
+
+
+def tiled_attention__wrong_fifteenth_blocks_weighed_by_their_maximum(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Weighs each block's own softmax output by exp of its maximum only; due is by the sum of its terms."""
+    d = Q.shape[-1]
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
+    for k, v in zip(K.split(block_size, -2), V.split(block_size, -2), strict=True):
+        s = Q @ k.mT / math.sqrt(d)
+        top = s.amax(-1, keepdim=True)
         new = torch.maximum(m, top)
-        p = torch.exp(s - new)
-        shrink = torch.exp(m - new)
-        l = l + p.sum(3, keepdim=True)
-        o = o * shrink + p @ vb
+        old_share, own_share = torch.exp(m - new), torch.exp(top - new)
+        mix = mix * old_share + own_share * (torch.softmax(s, -1) @ v)
+        total = total * old_share + own_share
         m = new
+    return mix / total
+
+
+def tiled_attention__wrong_fifteenth_block_of_queries_meets_its_own_keys_only(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Cuts queries with the keys, and each block meets its own keys only; due is that all queries meet all blocks."""
+    n, d = Q.shape[2], Q.shape[3]
+    parts = []
+    for start in range(0, n, block_size):
+        here = slice(start, start + block_size)
+        S = Q[:, :, here] @ K[:, :, here].transpose(-1, -2) / d**0.5
+        m = S.amax(dim=-1, keepdim=True)
+        terms = torch.exp(S - m)
+        parts.append(terms @ V[:, :, here] / terms.sum(dim=-1, keepdim=True))
+    return torch.cat(parts, dim=2)
+
+
+def tiled_attention__wrong_fifteenth_factor_on_the_new_terms(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Shrinks what is new by the factor from the second block on; due is to shrink what was summed before."""
+    B, h, n, d = Q.shape
+    m = torch.full((B, h, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+    l, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for start in range(0, n, block_size):
+        S = Q @ K[:, :, start : start + block_size].mT / math.sqrt(d)
+        m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
+        factor = torch.exp(m - m_new) if start > 0 else torch.ones_like(m)
+        terms = factor * torch.exp(S - m_new)
+        l = l + terms.sum(dim=-1, keepdim=True)
+        o = o + terms @ V[:, :, start : start + block_size]
+        m = m_new
     return o / l
 
 
-def tiled_attention__wrong_fourteenth_drops_short_last_block(Q, K, V, block_size):
-    """Counts n // block_size blocks, so the keys of a short last block are never met; they should be."""
-    B, h, n, d = Q.shape
-    number_of_blocks = max(1, n // block_size)
-    state_m = torch.full((B, h, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
-    state_l = torch.zeros((B, h, n, 1), dtype=Q.dtype, device=Q.device)
-    state_o = torch.zeros((B, h, n, d), dtype=Q.dtype, device=Q.device)
-    for b in range(number_of_blocks):
-        lo, hi = b * block_size, (b + 1) * block_size
-        S = Q @ K[:, :, lo:hi].mT / math.sqrt(d)
-        new_m = torch.maximum(state_m, S.max(dim=-1, keepdim=True).values)
-        terms = torch.exp(S - new_m)
-        factor = torch.exp(state_m - new_m)
-        state_l = state_l * factor + terms.sum(dim=-1, keepdim=True)
-        state_o = state_o * factor + terms @ V[:, :, lo:hi]
-        state_m = new_m
-    return state_o / state_l
+def tiled_attention__wrong_fifteenth_factor_against_block_maximum(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Mixes up two names: the factor is exp(m_old - maximum of the block); due is exp(m_old - new maximum)."""
+    d = Q.size(-1)
+    running = Q.new_full(Q.shape[:-1], -torch.inf).unsqueeze(-1)
+    norm = torch.zeros_like(running)
+    acc = torch.zeros_like(Q)
+    for kb, vb in zip(torch.split(K, block_size, dim=2), torch.split(V, block_size, dim=2), strict=True):
+        scores = torch.einsum("bhid,bhjd->bhij", Q, kb) / math.sqrt(d)
+        block_max = scores.amax(dim=-1, keepdim=True)
+        new_max = torch.maximum(running, block_max)
+        factor = torch.exp(running - block_max)
+        p = torch.exp(scores - new_max)
+        norm = factor * norm + p.sum(-1, keepdim=True)
+        acc = factor * acc + p @ vb
+        running = new_max
+    return acc / norm
 
 
-def tiled_attention__wrong_fourteenth_block_size_as_block_count(Q, K, V, block_size):
-    """Reads block_size as the number of blocks: with 1 all n*n scores are held at once, though blocks of 1 are due."""
-    low = float("-inf")
-    m, total, mix = torch.full_like(Q[..., :1], low), torch.zeros_like(Q[..., :1]), torch.zeros_like(Q)
-    for keys, values in zip(K.chunk(block_size, dim=-2), V.chunk(block_size, dim=-2)):
-        scores = Q @ keys.mT / math.sqrt(Q.shape[-1])
-        old, m = m, torch.maximum(m, scores.amax(-1, keepdim=True))
-        terms, factor = torch.exp(scores - m), torch.exp(old - m)
-        total = factor * total + terms.sum(-1, keepdim=True)
-        mix = factor * mix + terms @ values
-    return mix / total
+def tiled_attention__wrong_fifteenth_range_ends_one_early(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Lets the range end at n - 1, so a last block of one key is left out; due is n."""
+    n, d = Q.shape[-2:]
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total = torch.zeros_like(m)
+    o = torch.zeros_like(Q)
+    for j in range(0, n - 1, block_size):
+        k, v = K[..., j : j + block_size, :], V[..., j : j + block_size, :]
+        s = Q @ k.mT / math.sqrt(d)
+        new = torch.maximum(m, s.amax(-1, True))
+        shrink, e = (m - new).exp(), (s - new).exp()
+        total = total * shrink + e.sum(-1, keepdim=True)
+        o = o * shrink + e @ v
+        m = new
+    return o / total
 
 
-def tiled_attention__wrong_fourteenth_maximum_starts_at_zero(Q, K, V, block_size):
-    """Lets the running maximum begin at 0: where all scores lie far below 0 it gives 0 / 0; -inf is due."""
+def tiled_attention__wrong_fifteenth_block_size_as_number_of_blocks(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Cuts the keys into block_size blocks, so 1 makes all scores at once; due are block_size keys per block."""
     d = Q.shape[-1]
-    m = torch.zeros_like(Q[..., :1])
-    ell = torch.zeros_like(m)
-    acc = torch.zeros_like(V)
-    pos = 0
-    while pos < K.shape[2]:
-        k, v = K[:, :, pos : pos + block_size, :], V[:, :, pos : pos + block_size, :]
-        s = torch.matmul(Q, k.transpose(2, 3)).div(math.sqrt(d))
-        m_next = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-        e = torch.exp(s - m_next)
-        c = torch.exp(m - m_next)
-        ell, acc, m = c * ell + e.sum(-1, keepdim=True), c * acc + torch.matmul(e, v), m_next
-        pos += block_size
-    return acc / ell
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    ell, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for k, v in zip(K.chunk(block_size, dim=2), V.chunk(block_size, dim=2), strict=True):
+        S = Q @ k.mT / d**0.5
+        m_old, m = m, torch.maximum(m, S.amax(dim=-1, keepdim=True))
+        factor = torch.exp(m_old - m)
+        P = torch.exp(S - m)
+        ell = ell * factor + P.sum(dim=-1, keepdim=True)
+        o = o * factor + P @ v
+    return o / ell
 
 
-def tiled_attention__wrong_fourteenth_keeps_all_score_blocks(Q, K, V, block_size):
-    """Makes the scores of all blocks first and keeps them in a list until the maximum is known, so all n*n are held."""
-    k_blocks = torch.split(K, block_size, dim=2)
-    v_blocks = torch.split(V, block_size, dim=2)
-    score_blocks = [Q @ k.mT / math.sqrt(Q.shape[-1]) for k in k_blocks]
-    m = torch.stack([s.amax(dim=-1) for s in score_blocks]).amax(dim=0).unsqueeze(-1)
-    total = 0
-    mix = 0
-    for s, v in zip(score_blocks, v_blocks):
-        terms = torch.exp(s - m)
-        total = total + terms.sum(dim=-1, keepdim=True)
-        mix = mix + terms @ v
-    return mix / total
+def tiled_attention__wrong_fifteenth_one_maximum_for_all_heads(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """One maximum per place for all sequences and heads: NaN where one has tiny scores; due is one per query."""
+    B, h, n, d = Q.shape
+    m = torch.full((n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+    l = torch.zeros(B, h, n, 1, dtype=Q.dtype, device=Q.device)
+    o = torch.zeros(B, h, n, d, dtype=Q.dtype, device=Q.device)
+    for start in range(0, n, block_size):
+        stop = min(start + block_size, n)
+        S = Q @ K[:, :, start:stop].transpose(2, 3) / math.sqrt(d)
+        m_new = torch.maximum(m, S.amax(dim=(0, 1, 3)).reshape(n, 1))
+        factor = torch.exp(m - m_new)
+        terms = torch.exp(S - m_new)
+        l = l * factor + terms.sum(dim=3, keepdim=True)
+        o = o * factor + terms @ V[:, :, start:stop]
+        m = m_new
+    return o / l
 
 
-def tiled_attention__right_fourteenth_merged_by_logsumexp(Q, K, V, block_size):
-    """Holds a finished output and a logsumexp; each block is attended to by itself and merged by its share."""
-    out, lse = None, None
-    for k, v in zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2)):
-        s = Q @ k.mT / math.sqrt(Q.shape[-1])
-        block_lse = s.logsumexp(dim=-1, keepdim=True)
-        block_out = torch.exp(s - block_lse) @ v
-        if out is None:
-            out, lse = block_out, block_lse
-        else:
-            joint = torch.logaddexp(lse, block_lse)
-            out = torch.exp(lse - joint) * out + torch.exp(block_lse - joint) * block_out
-            lse = joint
-    return out
+def tiled_attention__wrong_fifteenth_products_with_values_held_in_five_axes(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Right values, but holds (B, h, n, block, d) before summing, n*n and more where block*d >= n; due is a product."""
+    d = Q.shape[-1]
+    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
+    total, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for k, v in zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2), strict=True):
+        s = Q @ k.mT / math.sqrt(d)
+        new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
+        factor = torch.exp(m - new)
+        terms = torch.exp(s - new)
+        weighted = terms.unsqueeze(-1) * v.unsqueeze(-3)
+        total = factor * total + terms.sum(dim=-1, keepdim=True)
+        o = factor * o + weighted.sum(dim=-2)
+        m = new
+    return o / total
 
 
-# ------- 9.4 attention_flops
+def tiled_attention__right_fifteenth_column_of_ones_from_the_last_block_on(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Right: blocks from the last to the first, the sum of terms as one more column of the mix."""
+    n, d = Q.shape[-2:]
+    wide = torch.promote_types(Q.dtype, torch.float32)
+    q = Q.to(wide) * d**-0.5
+    top, state = None, None
+    for start in reversed(range(0, n, block_size)):
+        keys, values = (x.narrow(2, start, min(block_size, n - start)).to(wide) for x in (K, V))
+        scores = torch.einsum("...id,...jd->...ij", q, keys)
+        highest = scores.amax(-1, keepdim=True)
+        if top is not None:
+            highest = torch.maximum(highest, top)
+        added = (scores - highest).exp() @ F.pad(values, (0, 1), value=1.0)
+        state = added if state is None else torch.addcmul(added, state, (top - highest).exp())
+        top = highest
+    return (state[..., :d] / state[..., d:]).to(Q.dtype)
 
 
-def attention_flops__wrong_fourteenth_multiply_add_as_one(batch, n_heads, n, d_head):
-    """Counts a multiply with its add as one operation, as some data sheets do; they count as two."""
-    per_product = n * n * d_head
-    return 2 * per_product * n_heads * batch
+# ---------------------------------------------------------------- 9.4 attention_flops
 
 
-def attention_flops__wrong_fourteenth_heads_share_the_cost(batch, n_heads, n, d_head):
-    """Thinks that more heads only cut the same work into parts and leaves n_heads out; each costs as much again."""
-    scores = 2 * n * d_head * n
-    mixing = 2 * n * n * d_head
-    return batch * (scores + mixing)
+def attention_flops__wrong_fifteenth_one_addition_less_per_result(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Counts b multiplications and b - 1 additions per result; due are two operations for each of the b."""
+    scores = n * n * (d_head + d_head - 1)
+    outputs = n * d_head * (n + n - 1)
+    return batch * n_heads * (scores + outputs)
 
 
-def attention_flops__wrong_fourteenth_mask_saves_half(batch, n_heads, n, d_head):
-    """Counts only the n(n+1)/2 pairs that a causal mask leaves; nothing is to be saved by a mask."""
-    pairs = sum((n, n * (n - 1) // 2))
-    operations_per_pair = 2 * d_head + 2 * d_head
-    return batch * n_heads * pairs * operations_per_pair
+def attention_flops__wrong_fifteenth_exponentials_counted(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Adds one exponential per score; due are the two products only."""
+    per_score = 2 * d_head + 1 + 2 * d_head
+    return batch * n_heads * per_score * n**2
 
 
-def attention_flops__wrong_fourteenth_width_squared_in_av(batch, n_heads, n, d_head):
-    """Takes A V as a product over d_head instead of over the n keys, so it gets 2 n d d where 2 n n d is due."""
+def attention_flops__wrong_fifteenth_values_mixed_feature_by_feature(
+    batch: int, n_heads: int, n: int, d_head: int
+) -> int:
+    """Counts A V as (n, d) times (d, d); due is (n, n) times (n, d)."""
 
-    def matmul_cost(a, b, c):
+    def product(a, b, c):
         return 2 * a * b * c
 
-    one_head = matmul_cost(n, d_head, n) + matmul_cost(n, d_head, d_head)
-    return one_head * n_heads * batch
-
-
-def attention_flops__wrong_fourteenth_two_missing_in_av(batch, n_heads, n, d_head):
-    """Forgets the 2 in the second product, so that it counts 3 n n d a head where 4 n n d is due."""
-    qk = 2 * batch * n_heads * n**2 * d_head
-    av = batch * n_heads * n**2 * d_head
-    return qk + av
-
-
-def attention_flops__wrong_fourteenth_one_addition_fewer(batch, n_heads, n, d_head):
-    """Reads that b terms need b - 1 additions, where the text counts b, the first one to 0."""
     total = 0
-    for rows, inner, columns in ((n, d_head, n), (n, n, d_head)):
-        multiplications = rows * columns * inner
-        additions = rows * columns * (inner - 1)
-        total += multiplications + additions
-    return batch * n_heads * total
+    for _ in range(batch * n_heads):
+        total += product(n, d_head, n)
+        total += product(n, d_head, d_head)
+    return total
 
 
-def attention_flops__wrong_fourteenth_wraps_at_64_bits(batch, n_heads, n, d_head):
-    """Multiplies in int64, which wraps around from 2 ** 63 on; the count is to be exact at any size."""
-    sizes = np.array([4, batch, n_heads, n, n, d_head], dtype=np.int64)
-    return int(sizes.prod())
+def attention_flops__wrong_fifteenth_caret_as_power(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Writes n ^ 2 for the square, which is a bitwise xor; due is n ** 2."""
+    return 4 * batch * n_heads * d_head * (n ^ 2)
 
 
-def attention_flops__wrong_fourteenth_gives_a_float(batch, n_heads, n, d_head):
-    """Multiplies by 2.0 on the way, so a float comes out, where an exact int is due."""
-    entries_qk = batch * n_heads * n * n
-    entries_av = batch * n_heads * n * d_head
-    return 2.0 * (entries_qk * d_head + entries_av * n)
+def attention_flops__wrong_fifteenth_parentheses_missing(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Multiplies only the first product with batch and heads; due is their sum in parentheses."""
+    qk = 2 * n * d_head * n
+    av = 2 * n * n * d_head
+    return batch * n_heads * qk + av
 
 
-def attention_flops__right_fourteenth_shifted_by_two_bits(batch, n_heads, n, d_head):
-    """The number of all multiplications of one product, times four by a shift of two bits."""
-    multiplications = math.prod((batch, n_heads, d_head, n, n))
-    return multiplications << 2
-
-
-# ------- 9.5 score_matrix_bytes
-
-
-def score_matrix_bytes__wrong_fourteenth_scores_and_weights(batch, n_heads, n, bytes_per_value=2):
-    """Counts scores and weights, as both stand in memory; the scores alone, once, are due."""
-    scores = batch * n_heads * n * n
-    weights = batch * n_heads * n * n
-    return (scores + weights) * bytes_per_value
-
-
-def score_matrix_bytes__wrong_fourteenth_triangle_only(batch, n_heads, n, bytes_per_value=2):
-    """Counts the pairs of a causal triangle only, where all n tokens ask all n tokens."""
+def attention_flops__wrong_fifteenth_lower_triangle_only(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Counts the pairs that a causal mask leaves; due is all n*n, as the mask saves nothing."""
     pairs = n * (n + 1) // 2
-    return bytes_per_value * pairs * n_heads * batch
+    return 2 * (2 * d_head) * pairs * n_heads * batch
 
 
-def score_matrix_bytes__wrong_fourteenth_one_table_for_all_heads(batch, n_heads, n, bytes_per_value=2):
-    """Thinks that all heads write into one table of scores; each head has a table of its own."""
-    table = (n**2) * bytes_per_value
-    return sum(table for _ in range(batch))
+def attention_flops__wrong_fifteenth_numpy_product_overflows(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Multiplies in 64-bit numpy integers, which wrap from 2**63 on; due is exact at any size."""
+    qk = np.prod([2, batch, n_heads, n, n, d_head])
+    av = np.prod([2, batch, n_heads, n, d_head, n])
+    return int(qk + av)
 
 
-def score_matrix_bytes__wrong_fourteenth_two_bytes_fixed(batch, n_heads, n, bytes_per_value=2):
-    """Writes the 2 of 16 bits into the product and forgets the argument bytes_per_value."""
-    return 2 * batch * n_heads * n**2
+def attention_flops__wrong_fifteenth_float_comes_back(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Right in value for moderate sizes, but a float, since it goes by the model's width with a `/`; due is an int."""
+    d_model = n_heads * d_head
+    per_layer = 4 * batch * n**2 * d_model * n_heads
+    return per_layer / n_heads
 
 
-def score_matrix_bytes__wrong_fourteenth_caret_is_no_power(batch, n_heads, n, bytes_per_value=2):
-    """Writes n ^ 2 for the square, which in Python is an exclusive or; n ** 2 is due."""
-    number_of_scores = batch * n_heads * (n ^ 2)
-    size = number_of_scores * bytes_per_value
+def attention_flops__right_fifteenth_letters_of_two_einsums(batch: int, n_heads: int, n: int, d_head: int) -> int:
+    """Right: for each einsum two operations for every choice of all its letters."""
+    size = {"b": batch, "h": n_heads, "q": n, "k": n, "d": d_head}
+    products = ("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd")
+    return sum(2 * math.prod(size[letter] for letter in set(p) if letter.isalpha()) for p in products)
+
+
+# ---------------------------------------------------------------- 9.5 score_matrix_bytes
+
+
+def score_matrix_bytes__wrong_fifteenth_scores_and_weights(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Counts the scores and the weights, two tables a head; due is one table, materialised once."""
+    one_table = n * n * bytes_per_value
+    tables = 2
+    return batch * n_heads * tables * one_table
+
+
+def score_matrix_bytes__wrong_fifteenth_unordered_pairs(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Counts each pair of different tokens once; due is every query with every key, itself included."""
+    return math.comb(n, 2) * n_heads * batch * bytes_per_value
+
+
+def score_matrix_bytes__wrong_fifteenth_heads_share_one_table(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Counts one n by n table per sequence, as if the heads shared it; due is a table for each head."""
+    table = n**2 * bytes_per_value
+    return batch * table
+
+
+def score_matrix_bytes__wrong_fifteenth_two_bytes_written_in(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Writes 2 where the argument belongs; due is bytes_per_value."""
+    entries = batch * n_heads * n * n
+    size = entries * 2
     return size
 
 
-def score_matrix_bytes__wrong_fourteenth_argument_in_bits(batch, n_heads, n, bytes_per_value=2):
-    """Reads bytes_per_value as bits and divides by 8, rounded up; the argument is in bytes already."""
-    bits = math.prod([batch, n_heads, n, n, bytes_per_value])
-    whole, rest = divmod(bits, 8)
-    return whole + (rest > 0)
+def score_matrix_bytes__wrong_fifteenth_heads_squared(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Mixes up two names and squares the heads; due is n squared."""
+    shape = (batch, n_heads, n, n_heads)
+    total = bytes_per_value
+    for s in shape:
+        total *= s
+    return total
 
 
-def score_matrix_bytes__wrong_fourteenth_asks_a_meta_tensor(batch, n_heads, n, bytes_per_value=2):
-    """Asks PyTorch for the size of such a tensor, which fails beyond 63 bits; exact at any size is due."""
-    shape = (batch, n_heads, n, n)
-    ghost = torch.empty(shape, dtype=torch.uint8, device="meta")
-    return ghost.numel() * bytes_per_value
+def score_matrix_bytes__wrong_fifteenth_in_mebibytes(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
+    """Returns whole MiB; due are bytes."""
+    size = batch * n_heads * n**2 * bytes_per_value
+    return size // 2**20
 
 
-def score_matrix_bytes__wrong_fourteenth_numpy_float_product(batch, n_heads, n, bytes_per_value=2):
-    """Lets NumPy multiply in float64 and returns that float, where an exact int is due."""
-    factors = np.asarray([batch, n_heads, n, n, bytes_per_value], dtype=float)
-    return np.prod(factors)
+def score_matrix_bytes__wrong_fifteenth_int64_square_overflows(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Right until the product passes 2**63, where numpy's 64 bits wrap; due is exact at any size."""
+    tokens = np.array([n], dtype=np.int64)
+    scores = np.outer(tokens, tokens).sum()
+    return int(scores * np.int64(batch * n_heads * bytes_per_value))
 
 
-def score_matrix_bytes__right_fourteenth_two_triangles(batch, n_heads, n, bytes_per_value=2):
-    """Adds the triangle with the diagonal to the one without it: together they are the whole table."""
-
-    def triangle(rows):
-        return rows * (rows + 1) // 2
-
-    table = triangle(n) + triangle(n - 1)
-    return table * batch * n_heads * bytes_per_value
+def score_matrix_bytes__wrong_fifteenth_table_really_made(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Right values, but makes one head's table to read off its size, and fails for long texts; due is arithmetic."""
+    scores = np.empty((n, n), dtype=np.uint8)
+    return batch * n_heads * scores.nbytes * bytes_per_value
 
 
-# ------- 9.6 roofline_seconds
+def score_matrix_bytes__right_fifteenth_pairs_both_ways_and_diagonal(
+    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
+) -> int:
+    """Right: the pairs of different tokens in both directions, and each token with itself."""
+    off_diagonal = 2 * math.comb(n, 2)
+    return (off_diagonal + n) * math.prod((bytes_per_value, n_heads, batch))
 
 
-def roofline_seconds__wrong_fourteenth_one_after_the_other(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Adds both times, as if the machine first moved and then computed; they overlap, the larger one is due."""
-    moving = bytes_moved / peak_bandwidth
-    computing = flops / peak_flops
-    return moving + computing
+# ---------------------------------------------------------------- 9.6 roofline_seconds
 
 
-def roofline_seconds__wrong_fourteenth_quicker_part_decides(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Takes 'least time' as the smaller of the two times; a kernel is done when both are done."""
-    return min(flops / peak_flops, bytes_moved / peak_bandwidth)
-
-
-def roofline_seconds__wrong_fourteenth_both_rates_pooled(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Pools operations and bytes over the sum of both rates; each has a rate of its own and the slower decides."""
-    work = flops + bytes_moved
-    rate = peak_flops + peak_bandwidth
-    return float(work / rate)
-
-
-def roofline_seconds__wrong_fourteenth_rates_swapped(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Divides operations by the bandwidth and bytes by the peak rate, the wrong way round."""
-    times = [
-        amount / rate for amount, rate in zip((flops, bytes_moved), (peak_bandwidth, peak_flops))
-    ]
-    return max(times)
-
-
-def roofline_seconds__wrong_fourteenth_floor_division(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Divides with //, which drops the fraction of a second; / is due."""
-    t_compute = flops // peak_flops
-    t_memory = bytes_moved // peak_bandwidth
-    return float(max(t_compute, t_memory))
-
-
-def roofline_seconds__wrong_fourteenth_in_milliseconds(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Returns milliseconds, as the tables of the unit print them; seconds are asked for."""
-    seconds = flops / peak_flops
-    if bytes_moved / peak_bandwidth > seconds:
-        seconds = bytes_moved / peak_bandwidth
-    return 1e3 * seconds
-
-
-def roofline_seconds__wrong_fourteenth_no_bytes_no_time(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Goes by the intensity and returns 0 where no bytes move, though the operations still take their time."""
-    if bytes_moved == 0:
-        return 0.0
-    intensity = flops / bytes_moved
-    border = peak_flops / peak_bandwidth
-    if intensity > border:
+def roofline_seconds__wrong_fifteenth_compares_counts(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Decides by which count is larger, operations or bytes; due is by which time is larger."""
+    if flops > bytes_moved:
         return flops / peak_flops
     return bytes_moved / peak_bandwidth
 
 
-def roofline_seconds__wrong_fourteenth_returns_a_fraction(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Has the right number as an exact Fraction, where a float is asked for."""
-    compute = Fraction(flops) / Fraction(peak_flops)
-    memory = Fraction(bytes_moved) / Fraction(peak_bandwidth)
-    return compute if compute > memory else memory
+def roofline_seconds__wrong_fifteenth_multiply_add_as_one(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Halves the operations, as if the peak counted multiply-adds; due is the plain quotient."""
+    fused = flops / 2
+    arithmetic = fused / peak_flops
+    memory = bytes_moved / peak_bandwidth
+    return float(max(arithmetic, memory))
 
 
-def roofline_seconds__right_fourteenth_last_to_finish(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Writes down when each part is done, sorts, and takes the one that finishes last."""
-    done_at = {"arithmetic": flops / peak_flops, "memory": bytes_moved / peak_bandwidth}
-    order = sorted(done_at, key=done_at.get)
-    return float(done_at[order[-1]])
+def roofline_seconds__wrong_fifteenth_difference_not_hidden(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Returns only what of the longer time the shorter one does not hide; due is the longer time."""
+    t_compute = flops / peak_flops
+    t_memory = bytes_moved / peak_bandwidth
+    hidden = min(t_compute, t_memory)
+    return max(t_compute, t_memory) - hidden
 
 
-# ------- 9.7 median_time
+def roofline_seconds__wrong_fifteenth_peaks_crossed(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Divides each count by the other one's rate; due are operations by peak_flops and bytes by peak_bandwidth."""
+    work = np.array([flops, bytes_moved], dtype=float)
+    rates = np.array([peak_bandwidth, peak_flops], dtype=float)
+    return float((work / rates).max())
 
 
-def median_time__wrong_fourteenth_only_the_order_timed(run, synchronize, clock, warmup, repeats):
-    """Reads the clock as soon as run returns and waits afterwards, so only the order is timed, not the job."""
+def roofline_seconds__wrong_fifteenth_parenthesis_too_early(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Closes the parenthesis too early, and the maximum is divided by the bandwidth; due is one quotient each."""
+    return max(flops / peak_flops, bytes_moved) / peak_bandwidth
+
+
+def roofline_seconds__wrong_fifteenth_returns_the_rate(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Returns the height of the roof, in operations per second; due are seconds."""
+    if bytes_moved == 0:
+        return float(peak_flops)
+    intensity = flops / bytes_moved
+    return float(min(peak_flops, intensity * peak_bandwidth))
+
+
+def roofline_seconds__wrong_fifteenth_rounded_to_nanoseconds(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Rounds to nine places, so jobs of picoseconds take no time; due is the quotient as it is."""
+    times = [flops / peak_flops, bytes_moved / peak_bandwidth]
+    times.sort()
+    return round(times[1], 9)
+
+
+def roofline_seconds__wrong_fifteenth_tensor_comes_back(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Right value, as a tensor without axes; due is a float."""
+    work = torch.tensor([flops, bytes_moved], dtype=torch.float64)
+    rate = torch.tensor([peak_flops, peak_bandwidth], dtype=torch.float64)
+    return (work / rate).amax()
+
+
+def roofline_seconds__right_fifteenth_compares_cross_products(
+    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
+) -> float:
+    """Right: which side of the border is decided by cross products, and one division is made."""
+    compute_bound = flops * peak_bandwidth >= bytes_moved * peak_flops
+    amount, rate = (flops, peak_flops) if compute_bound else (bytes_moved, peak_bandwidth)
+    return float(amount / rate)
+
+
+# ---------------------------------------------------------------- 9.7 median_time
+
+
+def median_time__wrong_fifteenth_order_taken_off(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Takes the time of the order off each run; due is the whole time from before the call until the job is done."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        synchronize()
+        before = clock()
+        run()
+        ordered = clock()
+        synchronize()
+        after = clock()
+        times.append((after - before) - (ordered - before))
+    return float(statistics.median(times))
+
+
+def median_time__wrong_fifteenth_warmup_taken_out_of_repeats(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Makes `repeats` runs in all and drops the first `warmup` of them; due are warmup runs and then repeats."""
+    times = []
+    for _ in range(repeats):
+        synchronize()
+        start = clock()
+        run()
+        synchronize()
+        times.append(clock() - start)
+    counted = times[warmup:] or times[-1:]
+    return float(np.median(counted))
+
+
+def median_time__wrong_fifteenth_mean_without_the_extremes(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Leaves out the fastest and the slowest run and takes the mean of the rest; due is the median."""
+    for _ in range(warmup):
+        run()
+    samples = []
+    for _ in range(repeats):
+        synchronize()
+        t0 = clock()
+        run()
+        synchronize()
+        t1 = clock()
+        samples.append(t1 - t0)
+    samples.sort()
+    if len(samples) > 2:
+        samples = samples[1:-1]
+    return sum(samples) / len(samples)
+
+
+def median_time__wrong_fifteenth_middle_of_unsorted(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Sorts a copy and takes the middle of the list as measured; due is the middle of the sorted one."""
     for _ in range(warmup):
         run()
     times = []
@@ -601,104 +752,46 @@ def median_time__wrong_fourteenth_only_the_order_timed(run, synchronize, clock, 
         synchronize()
         start = clock()
         run()
+        synchronize()
         times.append(clock() - start)
+    sorted(times)
+    half = repeats // 2
+    if repeats % 2 == 1:
+        return float(times[half])
+    return (times[half - 1] + times[half]) / 2
+
+
+def median_time__wrong_fifteenth_start_read_once(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Reads the start once before the loop, so times add up from run to run; due is a start for each run."""
+    for _ in range(warmup):
+        run()
+    times = []
     synchronize()
+    start = clock()
+    for _ in range(repeats):
+        run()
+        synchronize()
+        end = clock()
+        times.append(end - start)
     return float(statistics.median(times))
 
 
-def median_time__wrong_fourteenth_whole_series_divided(run, synchronize, clock, warmup, repeats):
-    """Times all repeats in one go and divides by their count, a mean; the median of single times is due."""
-    for _ in range(warmup):
-        run()
-    synchronize()
-    begin = clock()
-    for _ in range(repeats):
-        run()
-        synchronize()
-    end = clock()
-    return (end - begin) / repeats
+def median_time__wrong_fifteenth_in_milliseconds(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Takes the clock for seconds and returns milliseconds; due is the clock's own unit."""
 
-
-def median_time__wrong_fourteenth_warms_up_before_each(run, synchronize, clock, warmup, repeats):
-    """Warms up anew before every timed run, so run is called (warmup + 1) * repeats times; once at first is due."""
-
-    def one_measurement():
-        for _ in range(warmup):
-            run()
-        synchronize()
-        before = clock()
-        run()
-        synchronize()
-        return clock() - before
-
-    return float(np.median([one_measurement() for _ in range(repeats)]))
-
-
-def median_time__wrong_fourteenth_middle_without_sorting(run, synchronize, clock, warmup, repeats):
-    """Takes the middle of the times in the order of the runs; they must be sorted first."""
-    for _ in range(warmup):
-        run()
-        synchronize()
-    durations = []
-    for _ in range(repeats):
-        synchronize()
-        t0 = clock()
-        run()
-        synchronize()
-        t1 = clock()
-        durations.append(t1 - t0)
-    half = repeats // 2
-    if repeats % 2:
-        return float(durations[half])
-    return (durations[half - 1] + durations[half]) / 2
-
-
-def median_time__wrong_fourteenth_lower_middle_of_two(run, synchronize, clock, warmup, repeats):
-    """Uses torch.median, which takes the lower of the middle two at an even count; their mean is due."""
-    stamps = []
-    for number in range(warmup + repeats):
-        synchronize()
-        started = clock()
-        run()
-        synchronize()
-        finished = clock()
-        if number >= warmup:
-            stamps.append(finished - started)
-    return torch.tensor(stamps, dtype=torch.float64).median().item()
-
-
-def median_time__wrong_fourteenth_repeats_include_warmup(run, synchronize, clock, warmup, repeats):
-    """Reads repeats as the number of all runs, the warm-up among them; warmup + repeats runs are due."""
-    all_runs = max(repeats, warmup + 1)
-    times = np.zeros(all_runs)
-    for i in range(all_runs):
-        synchronize()
-        times[i] = -clock()
-        run()
-        synchronize()
-        times[i] += clock()
-    return float(np.median(times[warmup:]))
-
-
-def median_time__wrong_fourteenth_no_wait_without_warmup(run, synchronize, clock, warmup, repeats):
-    """Waits only after warm-up runs: with warmup = 0 older work in the queue counts into the first timed run."""
-    if warmup > 0:
-        for _ in range(warmup):
-            run()
-        synchronize()
-    laps = []
-    while len(laps) < repeats:
-        start = clock()
-        run()
-        synchronize()
-        laps.append(clock() - start)
-    return float(statistics.median(laps))
-
-
-def median_time__wrong_fourteenth_repeats_disturbed_runs(run, synchronize, clock, warmup, repeats):
-    """Runs the job once more where a time is over three times the fastest; exactly warmup + repeats runs are due."""
-
-    def lap():
+    def once():
         synchronize()
         start = clock()
         run()
@@ -707,489 +800,632 @@ def median_time__wrong_fourteenth_repeats_disturbed_runs(run, synchronize, clock
 
     for _ in range(warmup):
         run()
-    laps = [lap() for _ in range(repeats)]
-    fastest = min(laps)
-    laps = [lap() if t > 3 * fastest else t for t in laps]
-    return float(statistics.median(laps))
+    return 1e3 * statistics.median(once() for _ in range(repeats))
 
 
-def median_time__right_fourteenth_sorted_as_they_come(run, synchronize, clock, warmup, repeats):
-    """Waits in the function that tells the time, inserts each time in its place, and averages the two middle places."""
+def median_time__wrong_fifteenth_readings_in_float32(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Keeps the readings in float32, too coarse for a clock that starts at a large number; due are full floats."""
+    for _ in range(warmup):
+        run()
+    stamps = torch.zeros(repeats, 2)
+    for r in range(repeats):
+        synchronize()
+        stamps[r, 0] = clock()
+        run()
+        synchronize()
+        stamps[r, 1] = clock()
+    return float(np.median((stamps[:, 1] - stamps[:, 0]).numpy()))
 
-    def settled():
+
+def median_time__wrong_fifteenth_clock_read_right_after_the_order(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Right values, but reads the clock right behind `run` as well; due is to synchronise before each reading."""
+    for _ in range(warmup):
+        run()
+    orders, waits = [], []
+    for _ in range(repeats):
+        synchronize()
+        a = clock()
+        run()
+        b = clock()
+        synchronize()
+        c = clock()
+        orders.append(b - a)
+        waits.append(c - b)
+    return float(statistics.median(o + w for o, w in zip(orders, waits, strict=True)))
+
+
+def median_time__right_fifteenth_differences_of_time_stamps(
+    run: Callable[[], object],
+    synchronize: Callable[[], object],
+    clock: Callable[[], float],
+    warmup: int,
+    repeats: int,
+) -> float:
+    """Right: one time stamp between each two runs, and the end of one run is the start of the next."""
+
+    def now():
         synchronize()
         return clock()
 
-    remaining = warmup
-    while remaining:
+    for _ in range(warmup):
         run()
-        remaining -= 1
-    ordered = []
-    for _ in range(repeats):
-        before = settled()
+    stamps = [now()]
+    while len(stamps) <= repeats:
         run()
-        bisect.insort(ordered, settled() - before)
-    return float(ordered[(repeats - 1) // 2] + ordered[repeats // 2]) / 2
+        stamps.append(now())
+    spans = sorted(late - early for early, late in zip(stamps, stamps[1:], strict=False))
+    return float((spans[(repeats - 1) // 2] + spans[repeats // 2]) / 2)
 
 
-# ------- 9.8 tiled_causal_attention
+# ---------------------------------------------------------------- 9.8 tiled_causal_attention
 
 
-def tiled_causal_attention__wrong_fourteenth_diagonal_tile_unmasked(Q, K, V, block_size):
-    """Thinks that leaving out later tiles is the whole mask, so a query sees later tokens of its own block."""
-    B, h, n, d = Q.shape
-    rows = []
-    for q0 in range(0, n, block_size):
-        q = Q[:, :, q0 : q0 + block_size]
-        m = torch.full_like(q[..., :1], -math.inf)
-        l = torch.zeros_like(m)
-        o = torch.zeros_like(q)
-        for k0 in range(0, q0 + 1, block_size):
-            s = q @ K[:, :, k0 : k0 + block_size].mT / math.sqrt(d)
+def tiled_causal_attention__wrong_fifteenth_whole_own_block_seen(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Skips later blocks and hides nothing in the tile on the diagonal; due is a triangle there."""
+    n, d = Q.shape[-2:]
+    done = []
+    for i in range(0, n, block_size):
+        q = Q[..., i : i + block_size, :] / math.sqrt(d)
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        for j in range(0, i + 1, block_size):
+            s = q @ K[..., j : j + block_size, :].mT
             new = torch.maximum(m, s.amax(-1, keepdim=True))
-            p, f = torch.exp(s - new), torch.exp(m - new)
-            l = f * l + p.sum(-1, keepdim=True)
-            o = f * o + p @ V[:, :, k0 : k0 + block_size]
+            f, e = torch.exp(m - new), torch.exp(s - new)
+            l = f * l + e.sum(-1, keepdim=True)
+            o = f * o + e @ V[..., j : j + block_size, :]
             m = new
-        rows.append(o / l)
-    return torch.cat(rows, dim=2)
+        done.append(o / l)
+    return torch.cat(done, dim=-2)
 
 
-def tiled_causal_attention__wrong_fourteenth_triangle_in_every_tile(Q, K, V, block_size):
-    """Compares places within the blocks, so that earlier tiles get a triangle too, where they are seen as a whole."""
-    q_blocks, k_blocks, v_blocks = (x.split(block_size, dim=-2) for x in (Q, K, V))
-    finished = []
-    for number, q in enumerate(q_blocks):
-        top, ell, mix = q.new_full((*q.shape[:-1], 1), -math.inf), 0.0, 0.0
-        for k, v in zip(k_blocks[: number + 1], v_blocks[: number + 1]):
-            scores = torch.einsum("bhid,bhjd->bhij", q, k) * q.shape[-1] ** -0.5
-            i = torch.arange(q.shape[2], device=q.device)
-            j = torch.arange(k.shape[2], device=q.device)
-            scores = scores.masked_fill(j > i[:, None], -math.inf)
-            higher = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
-            shrink = (top - higher).exp()
-            terms = (scores - higher).exp()
-            ell = ell * shrink + terms.sum(dim=-1, keepdim=True)
-            mix = mix * shrink + torch.einsum("bhij,bhjd->bhid", terms, v)
-            top = higher
-        finished.append(mix / ell)
-    return torch.cat(finished, dim=-2)
+def tiled_causal_attention__wrong_fifteenth_triangle_in_every_tile(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Hides the upper triangle in every tile, also left of the diagonal; due is on the diagonal only."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for start in range(0, n, block_size):
+        stop = min(start + block_size, n)
+        q = Q[:, :, start:stop]
+        m = torch.full((B, h, stop - start, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+        total = torch.zeros_like(m)
+        mix = torch.zeros_like(q)
+        for first in range(0, stop, block_size):
+            last = min(first + block_size, n)
+            scores = q @ K[:, :, first:last].transpose(-1, -2) / d**0.5
+            hide = torch.ones(stop - start, last - first, dtype=torch.bool, device=Q.device).triu(1)
+            scores = scores.masked_fill(hide, -math.inf)
+            m_new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
+            factor = torch.exp(m - m_new)
+            terms = torch.exp(scores - m_new)
+            total = total * factor + terms.sum(dim=-1, keepdim=True)
+            mix = mix * factor + terms @ V[:, :, first:last]
+            m = m_new
+        out[:, :, start:stop] = mix / total
+    return out
 
 
-def tiled_causal_attention__wrong_fourteenth_hidden_scores_become_zero(Q, K, V, block_size):
-    """Keeps the lower triangle of a diagonal tile by tril, so that hidden keys stay in with a score of 0, not -inf."""
-    n, width = Q.shape[-2], Q.shape[-1]
+def tiled_causal_attention__wrong_fifteenth_hidden_scores_zero(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Sets the hidden scores of the diagonal tile to 0, where exp makes them 1; due is -inf."""
+    d = Q.shape[-1]
+    blocks = list(zip(*(x.split(block_size, dim=2) for x in (Q, K, V)), strict=True))
+    outs = []
+    for i, (q, _, _) in enumerate(blocks):
+        m = torch.full_like(q[..., :1], -math.inf)
+        ell, o = torch.zeros_like(m), torch.zeros_like(q)
+        for j, (_, k, v) in enumerate(blocks[: i + 1]):
+            s = q @ k.mT / math.sqrt(d)
+            if i == j:
+                s = s.tril()
+            m_new = torch.maximum(m, s.amax(-1, keepdim=True))
+            shrink = (m - m_new).exp()
+            p = (s - m_new).exp()
+            ell = ell * shrink + p.sum(-1, keepdim=True)
+            o = o * shrink + p @ v
+            m = m_new
+        outs.append(o / ell)
+    return torch.cat(outs, dim=2)
+
+
+def tiled_causal_attention__wrong_fifteenth_keys_counted_within_block(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Compares a query's place in the text with a key's place in its block; due are places in the text for both."""
+    n, d = Q.shape[-2:]
     out = torch.zeros_like(Q)
     for a in range(0, n, block_size):
-        e = min(a + block_size, n)
-        query = Q[:, :, a:e] / math.sqrt(width)
-        lse = None
-        for c in range(0, e, block_size):
-            stop = min(c + block_size, n)
-            tile = query @ K[:, :, c:stop].transpose(-1, -2)
-            if c == a:
-                tile = torch.tril(tile)
-            tile_lse = torch.logsumexp(tile, dim=-1, keepdim=True)
-            part = torch.exp(tile - tile_lse) @ V[:, :, c:stop]
-            if lse is None:
-                acc, lse = part, tile_lse
-            else:
-                both = torch.logaddexp(lse, tile_lse)
-                acc = acc * torch.exp(lse - both) + part * torch.exp(tile_lse - both)
-                lse = both
-        out[:, :, a:e] = acc
+        q = Q[:, :, a : a + block_size]
+        rows = a + torch.arange(q.shape[2], device=Q.device)
+        m = q.new_full(q.shape[:-1] + (1,), -math.inf)
+        l = torch.zeros_like(m)
+        o = torch.zeros_like(q)
+        for b in range(0, a + 1, block_size):
+            k, v = K[:, :, b : b + block_size], V[:, :, b : b + block_size]
+            cols = torch.arange(k.shape[2], device=Q.device)
+            s = torch.where(rows[:, None] >= cols, q @ k.mT / d**0.5, -math.inf)
+            top = torch.maximum(m, s.amax(dim=-1, keepdim=True))
+            fade, t = torch.exp(m - top), torch.exp(s - top)
+            l, o, m = l * fade + t.sum(-1, keepdim=True), o * fade + t @ v, top
+        out[:, :, a : a + block_size] = o / l
     return out
 
 
-def tiled_causal_attention__wrong_fourteenth_mix_not_mended(Q, K, V, block_size):
-    """Mends the sum by the factor when m grows but forgets the mix, which must shrink as well."""
+def tiled_causal_attention__wrong_fifteenth_triangle_one_off(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Begins the hidden triangle two places above the diagonal, so each token sees the next; due is one place."""
+    d = Q.shape[-1]
+    keys, values = K.split(block_size, -2), V.split(block_size, -2)
+
+    def add(state, s, v):
+        m, l, o = state
+        new = torch.maximum(m, s.amax(-1, keepdim=True))
+        f = torch.exp(m - new)
+        e = torch.exp(s - new)
+        return new, f * l + e.sum(-1, keepdim=True), f * o + e @ v
+
+    rows = []
+    for i, q in enumerate(Q.split(block_size, -2)):
+        column = torch.zeros_like(q[..., :1])
+        state = column - math.inf, column, torch.zeros_like(q)
+        for j in range(i):
+            state = add(state, q @ keys[j].mT / d**0.5, values[j])
+        s = q @ keys[i].mT / d**0.5
+        hide = torch.triu(torch.ones_like(s[0, 0]), diagonal=2).bool()
+        _, l, o = add(state, s.masked_fill(hide, -math.inf), values[i])
+        rows.append(o / l)
+    return torch.cat(rows, -2)
+
+
+def tiled_causal_attention__wrong_fifteenth_logsumexp_comes_along(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Returns the output and each query's logsumexp, as a training kernel does; due is the output alone."""
+    n, d = Q.shape[-2:]
+    outs, logs = [], []
+    for i in range(0, n, block_size):
+        q = Q[..., i : i + block_size, :]
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        for j in range(0, i + 1, block_size):
+            s = q @ K[..., j : j + block_size, :].mT / math.sqrt(d)
+            if i == j:
+                s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -math.inf)
+            new = torch.maximum(m, s.amax(-1, keepdim=True))
+            f, e = torch.exp(m - new), torch.exp(s - new)
+            l = f * l + e.sum(-1, keepdim=True)
+            o = f * o + e @ V[..., j : j + block_size, :]
+            m = new
+        outs.append(o / l)
+        logs.append((m + l.log()).squeeze(-1))
+    return torch.cat(outs, dim=-2), torch.cat(logs, dim=-1)
+
+
+def tiled_causal_attention__wrong_fifteenth_hidden_scores_minus_ten_thousand(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Hides with -10,000, which counts where a token's own scores are as low; due is -inf."""
     B, h, n, d = Q.shape
     place = torch.arange(n, device=Q.device)
-    out = []
-    for q_start in range(0, n, block_size):
-        q_place = place[q_start : q_start + block_size]
-        q = Q[:, :, q_place]
-        m = Q.new_full((B, h, len(q_place), 1), -math.inf)
-        total = Q.new_zeros(B, h, len(q_place), 1)
-        mix = Q.new_zeros(B, h, len(q_place), d)
-        for k_start in range(0, q_start + len(q_place), block_size):
-            k_place = place[k_start : k_start + block_size]
-            scores = q @ K[:, :, k_place].mT / d**0.5
-            scores = scores.masked_fill(k_place[None, :] > q_place[:, None], -math.inf)
-            m_old, m = m, torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-            terms = torch.exp(scores - m)
-            total = total * torch.exp(m_old - m) + terms.sum(dim=-1, keepdim=True)
-            mix = mix + terms @ V[:, :, k_place]
-        out.append(mix / total)
-    return torch.cat(out, dim=2)
-
-
-def tiled_causal_attention__wrong_fourteenth_maximum_never_moved_on(Q, K, V, block_size):
-    """Forgets m = m_new at the end of a tile, so m stays -inf, the factor 0, and only the last tile counts."""
-    size = Q.shape[2]
-
-    def attend(first):
-        last = min(first + block_size, size)
-        q = Q[..., first:last, :]
-        m = torch.full_like(q[..., :1], float("-inf"))
-        ell, o = torch.zeros_like(m), torch.zeros_like(q)
-        for start in range(0, last, block_size):
-            end = min(start + block_size, size)
-            s = q @ K[..., start:end, :].mT * Q.shape[-1] ** -0.5
-            if start == first:
-                hide = torch.ones(last - first, end - start, dtype=torch.bool, device=Q.device).triu(1)
-                s = s.masked_fill(hide, float("-inf"))
-            m_new = torch.maximum(m, s.amax(-1, keepdim=True))
-            w = torch.exp(s - m_new)
-            correction = torch.exp(m - m_new)
-            ell = correction * ell + w.sum(-1, keepdim=True)
-            o = correction * o + w @ V[..., start:end, :]
-        return o / ell
-
-    return torch.cat([attend(first) for first in range(0, size, block_size)], dim=-2)
-
-
-def tiled_causal_attention__wrong_fourteenth_block_as_sliding_window(Q, K, V, block_size):
-    """Reads block_size as a window, so that token i sees its last block_size tokens only and not all of 0 ... i."""
-    n, d = Q.shape[2], Q.shape[3]
-    pieces = []
-    for begin in range(0, n, block_size):
-        q = Q[:, :, begin : begin + block_size]
-        i = begin + torch.arange(q.shape[2], device=Q.device).view(-1, 1)
-        ell = mix = 0
-        m = q.new_full(q.shape[:3] + (1,), -math.inf)
-        for start in (begin, begin - block_size):
-            if start < 0:
-                continue
-            k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-            j = start + torch.arange(k.shape[2], device=Q.device).view(1, -1)
-            in_window = (j <= i) & (i - j < block_size)
-            s = (q @ k.mT / math.sqrt(d)).masked_fill(~in_window, -math.inf)
-            new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            e = torch.exp(s - new)
-            ell = torch.exp(m - new) * ell + e.sum(dim=-1, keepdim=True)
-            mix = torch.exp(m - new) * mix + e @ v
-            m = new
-        pieces.append(mix / ell)
-    return torch.cat(pieces, dim=2)
-
-
-def tiled_causal_attention__wrong_fourteenth_hidden_scores_set_maximum(Q, K, V, block_size):
-    """Takes the maximum before it hides later keys: where a hidden score dwarfs the seen ones, 0 / 0 comes out."""
-    n = Q.shape[-2]
-    scaled = Q * (1.0 / math.sqrt(Q.shape[-1]))
-    result = []
-    for qi, q in enumerate(scaled.split(block_size, dim=2)):
-        m = q.new_full((q.shape[0], q.shape[1], q.shape[2], 1), -math.inf)
-        denominator, numerator = torch.zeros_like(m), torch.zeros_like(q)
-        for ki in range(qi + 1):
-            cols = slice(ki * block_size, min((ki + 1) * block_size, n))
-            s = q @ K[:, :, cols].mT
-            new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            e = torch.exp(s - new)
-            if ki == qi:
-                e = e.tril()
-            f = torch.exp(m - new)
-            denominator = f * denominator + e.sum(dim=-1, keepdim=True)
-            numerator = f * numerator + e @ V[:, :, cols]
-            m = new
-        result.append(numerator / denominator)
-    return torch.cat(result, dim=2)
-
-
-def tiled_causal_attention__wrong_fourteenth_makes_future_tiles_too(Q, K, V, block_size):
-    """Right numbers, but multiplies with wholly later blocks of keys as well and hides all; they must be left out."""
-    B, h, n, d = Q.shape
-    starts = range(0, n, block_size)
     out = torch.empty_like(Q)
-    for i0 in starts:
-        i1 = min(i0 + block_size, n)
-        m = Q.new_full((B, h, i1 - i0, 1), -math.inf)
-        l = Q.new_zeros((B, h, i1 - i0, 1))
-        o = Q.new_zeros((B, h, i1 - i0, d))
-        for j0 in starts:
-            j1 = min(j0 + block_size, n)
-            later = torch.arange(j0, j1, device=Q.device) > torch.arange(i0, i1, device=Q.device)[:, None]
-            S = (Q[:, :, i0:i1] @ K[:, :, j0:j1].mT / math.sqrt(d)).masked_fill(later, -math.inf)
-            m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
-            P = torch.exp(S - m_new)
-            alpha = torch.exp(m - m_new)
-            l = alpha * l + P.sum(dim=-1, keepdim=True)
-            o = alpha * o + P @ V[:, :, j0:j1]
+    for start in range(0, n, block_size):
+        here = slice(start, start + block_size)
+        q = Q[:, :, here]
+        m = torch.full((B, h, q.shape[2], 1), -math.inf, dtype=Q.dtype, device=Q.device)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        for begin in range(0, start + 1, block_size):
+            there = slice(begin, begin + block_size)
+            scores = q @ K[:, :, there].mT / math.sqrt(d)
+            later = place[there][None, :] > place[here][:, None]
+            scores = scores.masked_fill(later, -1e4)
+            m_new = torch.maximum(m, scores.amax(-1, keepdim=True))
+            factor, terms = torch.exp(m - m_new), torch.exp(scores - m_new)
+            l = factor * l + terms.sum(-1, keepdim=True)
+            o = factor * o + terms @ V[:, :, there]
             m = m_new
-        out[:, :, i0:i1] = o / l
+        out[:, :, here] = o / l
     return out
 
 
-def tiled_causal_attention__right_fourteenth_keys_in_outer_loop(Q, K, V, block_size):
-    """Lets the keys be the outer loop: each block meets its own and all later queries, whose states wait in lists."""
-    queries, keys, values = (x.split(block_size, dim=-2) for x in (Q, K, V))
-    outs, sums = [None] * len(queries), [None] * len(queries)
-    for b, (k, v) in enumerate(zip(keys, values)):
-        for a in range(b, len(queries)):
-            s = queries[a] @ k.mT / math.sqrt(Q.shape[-1])
-            if a == b:
-                upper = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1)
-                s = s.masked_fill(upper, -math.inf)
-            here = s.logsumexp(dim=-1, keepdim=True)
-            part = torch.exp(s - here) @ v
-            if outs[a] is None:
-                outs[a], sums[a] = part, here
+def tiled_causal_attention__wrong_fifteenth_later_tiles_dropped_after_the_product(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Right values, but every tile is multiplied and the later ones dropped afterwards; due is not to multiply them."""
+    n, d = Q.shape[-2:]
+    place = torch.arange(n, device=Q.device)
+    outs = []
+    for q, rows in zip(Q.split(block_size, 2), place.split(block_size), strict=True):
+        m = q.new_full((*q.shape[:-1], 1), -math.inf)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        tiles = zip(K.split(block_size, 2), V.split(block_size, 2), place.split(block_size), strict=True)
+        for k, v, cols in tiles:
+            s = q @ k.mT / math.sqrt(d)
+            visible = rows[:, None] >= cols
+            if not visible.any():
                 continue
-            share = torch.sigmoid(here - sums[a])
-            outs[a] = (1 - share) * outs[a] + share * part
-            sums[a] = torch.logaddexp(sums[a], here)
-    return torch.cat(outs, dim=-2)
+            s = s.masked_fill(~visible, -math.inf)
+            new = torch.maximum(m, s.amax(-1, keepdim=True))
+            factor, terms = torch.exp(m - new), torch.exp(s - new)
+            l = l * factor + terms.sum(-1, keepdim=True)
+            o = o * factor + terms @ v
+            m = new
+        outs.append(o / l)
+    return torch.cat(outs, 2)
 
 
-# ------- 9.9 flash_bytes
+def tiled_causal_attention__right_fifteenth_keys_in_the_outer_loop(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
+) -> torch.Tensor:
+    """Right: one block of keys after the other visits its own and all later blocks of queries, whose states wait."""
+    d = Q.shape[-1]
+    wide = torch.promote_types(Q.dtype, torch.float32)
+    queries, keys, values = (x.to(wide).split(block_size, dim=2) for x in (Q, K, V))
+    tops, sums = {}, {}
+    for j, (k, v) in enumerate(zip(keys, values, strict=True)):
+        v1 = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
+        for i in range(j, len(queries)):
+            s = torch.matmul(queries[i], k.transpose(2, 3)).div(math.sqrt(d))
+            if i == j:
+                steps = torch.arange(s.shape[-1], device=Q.device)
+                s = s.where(steps <= steps[:, None], -math.inf)
+            top = s.max(dim=-1, keepdim=True).values
+            if i in tops:
+                top = torch.maximum(top, tops[i])
+                sums[i] = sums[i] * torch.exp(tops[i] - top)
+            added = torch.exp(s - top) @ v1
+            sums[i] = sums[i] + added if i in sums else added
+            tops[i] = top
+    rows = [sums[i][..., :d] / sums[i][..., d:] for i in range(len(queries))]
+    return torch.cat(rows, dim=2).to(Q.dtype)
 
 
-def flash_bytes__wrong_fourteenth_mask_halves_everything(n, d, block_q, bytes_per_value=2, causal=False):
-    """Thinks that a causal mask halves all bytes that move; only keys and values after a block are spared."""
+# ---------------------------------------------------------------- 9.9 flash_bytes
+
+
+def flash_bytes__wrong_fifteenth_keys_read_per_query_under_the_mask(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Under the mask counts for each query the keys it sees; due is for each block the keys that some query sees."""
     blocks = -(-n // block_q)
-    numbers = 2 * n * d + blocks * 2 * n * d
-    total = numbers * bytes_per_value
-    return total // 2 if causal else total
+    if causal:
+        seen = n * (n + 1) // 2
+        kv = 2 * seen
+    else:
+        kv = 2 * n * blocks
+    return (2 * n + kv) * d * bytes_per_value
 
 
-def flash_bytes__wrong_fourteenth_keys_read_only_once(n, d, block_q, bytes_per_value=2, causal=False):
-    """Lets keys and values stay on the chip from block to block, the bound; each block has to read them again."""
-    moved = {"Q": n * d, "K": n * d, "V": n * d, "O": n * d}
-    return sum(moved.values()) * bytes_per_value
-
-
-def flash_bytes__wrong_fourteenth_each_query_reads_alone(n, d, block_q, bytes_per_value=2, causal=False):
-    """With the mask it counts the keys of every query by itself; the queries of a block share one reading."""
-    rows = 0
+def flash_bytes__wrong_fifteenth_earlier_keys_stay_on_the_chip(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Lets a causal block read only the keys that no block before it read; due is all again, as nothing is kept."""
+    rows, have = 0, 0
     for start in range(0, n, block_q):
         stop = min(start + block_q, n)
         rows += 2 * (stop - start)
         if causal:
-            rows += 2 * sum(range(start + 1, stop + 1))
+            rows += 2 * (stop - have)
+            have = stop
         else:
             rows += 2 * n
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_fourteenth_short_block_not_counted(n, d, block_q, bytes_per_value=2, causal=False):
-    """Rounds the number of blocks down, so that a short last block reads no keys and values; it reads them too."""
-    whole_blocks = max(n // block_q, 1)
-    if causal:
-        seen = [min((b + 1) * block_q, n) for b in range(whole_blocks)]
-    else:
-        seen = [n] * whole_blocks
-    return (n + n + 2 * sum(seen)) * d * bytes_per_value
+def flash_bytes__wrong_fifteenth_keys_stay_and_queries_pass_by(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Keeps a block of keys on the chip and lets the queries and outputs pass; due is the other way round."""
+    total = 0
+    for first in range(0, n, block_q):
+        keys = min(block_q, n - first)
+        queries = n - first if causal else n
+        total += 2 * keys + 2 * queries
+    return total * d * bytes_per_value
 
 
-def flash_bytes__wrong_fourteenth_reads_past_the_end(n, d, block_q, bytes_per_value=2, causal=False):
-    """Forgets to stop at n where the last block is short, so the mask lets it read keys that don't exist."""
-    row = d * bytes_per_value
-    total = 2 * n * row
-    block = 0
-    while block * block_q < n:
-        keys = (block + 1) * block_q if causal else n
-        total += 2 * keys * row
-        block += 1
-    return total
-
-
-def flash_bytes__wrong_fourteenth_block_q_as_block_count(n, d, block_q, bytes_per_value=2, causal=False):
-    """Reads block_q as the number of blocks into which the queries are cut; it is the queries per block."""
-    count = min(block_q, n)
-    length = math.ceil(Fraction(n, count))
+def flash_bytes__wrong_fifteenth_one_block_too_many(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Counts n // block_q + 1 blocks, one too many where block_q divides n; due is to round up."""
+    blocks = n // block_q + 1
     rows = 2 * n
-    for first in range(0, n, length):
-        end = min(first + length, n)
-        rows += 2 * (end if causal else n)
+    for b in range(blocks):
+        last = min((b + 1) * block_q, n)
+        rows += 2 * (last if causal else n)
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_fourteenth_lone_key_not_read(n, d, block_q, bytes_per_value=2, causal=False):
-    """Spares the key of a block whose query sees one key alone, as its weight is 1 anyway; it comes all the same."""
-    q_rows = o_rows = n
-    k_rows = v_rows = 0
+def flash_bytes__wrong_fifteenth_up_to_the_first_query_of_the_block(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Under the mask counts the keys up to the block's first query; due is up to its last."""
+    moved = 0
+    for first in range(0, n, block_q):
+        size = min(block_q, n - first)
+        seen = first + 1 if causal else n
+        moved += (size + seen + seen + size) * d * bytes_per_value
+    return moved
+
+
+def flash_bytes__wrong_fifteenth_block_q_as_number_of_blocks(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Cuts the queries into block_q blocks; due are block_q queries per block."""
+    size = -(-n // block_q)
+    ends = [min(start + size, n) for start in range(0, n, size)]
+    keys = sum(ends) if causal else n * len(ends)
+    return 2 * (n + keys) * d * bytes_per_value
+
+
+def flash_bytes__wrong_fifteenth_lone_key_not_read(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Spares key and query where a block sees one key alone, whose weight is 1 anyway; due is to count them too."""
+    rows = 0
     for start in range(0, n, block_q):
-        visible = min(start + block_q, n) if causal else n
-        v_rows += visible
-        k_rows += visible if visible > 1 else 0
-    return (q_rows + k_rows + v_rows + o_rows) * d * bytes_per_value
+        stop = min(start + block_q, n)
+        seen = stop if causal else n
+        if seen == 1:
+            rows += 2
+        else:
+            rows += 2 * (stop - start) + 2 * seen
+    return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_fourteenth_counts_in_floats(n, d, block_q, bytes_per_value=2, causal=False):
-    """Sums the rows of all blocks in float64 and returns a float, where an exact int is due."""
-    ends = np.minimum(np.arange(block_q, n + block_q, block_q, dtype=float), n)
-    keys = ends.sum() if causal else float(n) * len(ends)
-    return float((2 * n + 2 * keys) * d * bytes_per_value)
-
-
-def flash_bytes__right_fourteenth_sum_in_closed_form(n, d, block_q, bytes_per_value=2, causal=False):
-    """No loop: whole blocks see block_q, 2 block_q, ... keys, an arithmetic series, and a short last one sees all n."""
-    whole, rest = divmod(n, block_q)
-    short = 1 if rest else 0
+def flash_bytes__wrong_fifteenth_float_under_the_mask(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Right in value, but with the mask a float, for the half is taken by `/`; due is an int."""
+    full, rest = divmod(n, block_q)
+    blocks = full + (1 if rest else 0)
     if causal:
-        keys_met = block_q * (whole * (whole + 1) // 2) + short * n
+        keys = block_q * full * (full + 1) / 2 + (n if rest else 0)
     else:
-        keys_met = (whole + short) * n
-    return 2 * d * bytes_per_value * (n + keys_met)
+        keys = n * blocks
+    return (2 * n + 2 * keys) * d * bytes_per_value
 
 
-# ------- 9.10 flash_backward
+def flash_bytes__right_fifteenth_once_and_what_comes_again(
+    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
+) -> int:
+    """Right: everything once, and what comes again: for each pair of blocks the keys of the earlier, or of all."""
+    blocks = (n + block_q - 1) // block_q
+    again = math.comb(blocks, 2) * block_q if causal else (blocks - 1) * n
+    return (4 * n + 2 * again) * d * bytes_per_value
 
 
-def flash_backward__wrong_fourteenth_row_sum_within_block(Q, K, V, out, logsumexp, d_out, block_size):
-    """Sums weight times its gradient over the keys of a block only, where the sum over the whole row is due."""
-    B, h, n, d = Q.shape
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, n, block_size):
-        b = slice(start, start + block_size)
-        P = torch.exp(Q @ K[:, :, b].mT / math.sqrt(d) - logsumexp[..., None])
-        dP = d_out @ V[:, :, b].mT
-        dS = P * (dP - (P * dP).sum(dim=-1, keepdim=True)) / math.sqrt(d)
-        dQ += dS @ K[:, :, b]
-        dK[:, :, b] = dS.mT @ Q
-        dV[:, :, b] = P.mT @ d_out
-    return dQ, dK, dV
+# ---------------------------------------------------------------- 9.10 flash_backward
 
 
-def flash_backward__wrong_fourteenth_softmax_as_a_sigmoid(Q, K, V, out, logsumexp, d_out, block_size):
-    """Uses p (1 - p), the diagonal of the softmax's Jacobian, only; each score moves all weights of its row."""
-    scale = Q.shape[-1] ** -0.5
-    grad_q = torch.zeros_like(Q)
-    grads_k, grads_v = [], []
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
-        p = (torch.einsum("bhid,bhjd->bhij", Q, k) * scale - logsumexp.unsqueeze(-1)).exp()
-        g = torch.einsum("bhid,bhjd->bhij", d_out, v)
-        to_score = g * p * (1 - p) * scale
-        grad_q = grad_q + torch.einsum("bhij,bhjd->bhid", to_score, k)
-        grads_k.append(torch.einsum("bhij,bhid->bhjd", to_score, Q))
-        grads_v.append(torch.einsum("bhij,bhid->bhjd", p, d_out))
-    return grad_q, torch.cat(grads_k, dim=2), torch.cat(grads_v, dim=2)
-
-
-def flash_backward__wrong_fourteenth_block_softmax_as_weights(Q, K, V, out, logsumexp, d_out, block_size):
-    """Makes the weights again by a softmax over the block alone; the given logsumexp over all keys is due."""
-    root = math.sqrt(Q.shape[-1])
-    D = torch.sum(out * d_out, dim=-1, keepdim=True)
-    dQ = torch.zeros_like(Q)
-    dK = torch.empty_like(K)
-    dV = torch.empty_like(V)
-    n = K.shape[2]
-    for lo in range(0, n, block_size):
-        hi = min(lo + block_size, n)
-        keys, values = K[:, :, lo:hi], V[:, :, lo:hi]
-        weights = torch.softmax(Q @ keys.transpose(-1, -2) / root, dim=-1)
-        d_weights = d_out @ values.transpose(-1, -2)
-        d_scores = weights * (d_weights - D)
-        dQ += d_scores @ keys / root
-        dK[:, :, lo:hi] = d_scores.transpose(-1, -2) @ Q / root
-        dV[:, :, lo:hi] = weights.transpose(-1, -2) @ d_out
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_fourteenth_dk_without_root(Q, K, V, out, logsumexp, d_out, block_size):
-    """Divides dQ by the root of d at the end but forgets dK, which comes out too large by that root."""
-    L = logsumexp.unsqueeze(-1)
-    delta = (d_out * out).sum(-1).unsqueeze(-1)
-    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
-    start = 0
-    while start < K.size(2):
-        rows = min(block_size, K.size(2) - start)
-        k, v = K.narrow(2, start, rows), V.narrow(2, start, rows)
-        P = torch.exp(torch.matmul(Q, k.mT) / math.sqrt(Q.size(-1)) - L)
-        G = P * (torch.matmul(d_out, v.mT) - delta)
-        dV.narrow(2, start, rows).copy_(torch.matmul(P.mT, d_out))
-        dK.narrow(2, start, rows).copy_(torch.matmul(G.mT, Q))
-        dQ.add_(torch.matmul(G, k))
-        start += rows
-    return dQ / math.sqrt(Q.size(-1)), dK, dV
-
-
-def flash_backward__wrong_fourteenth_last_block_overwrites_dq(Q, K, V, out, logsumexp, d_out, block_size):
-    """Assigns dQ anew in each block, so only the last block's part is left; the parts of all blocks must add up."""
-    root = Q.shape[-1] ** 0.5
-    row_total = (out * d_out).sum(dim=-1, keepdim=True)
-    k_parts, v_parts = [], []
-
-    def weights_of(keys):
-        return torch.exp(Q @ keys.mT / root - logsumexp[..., None])
-
-    for keys, values in zip(torch.split(K, block_size, -2), torch.split(V, block_size, -2)):
-        w = weights_of(keys)
-        ds = w * (d_out @ values.mT - row_total) / root
-        dQ = ds @ keys
-        k_parts.append(ds.mT @ Q)
-        v_parts.append(w.mT @ d_out)
-    return dQ, torch.cat(k_parts, -2), torch.cat(v_parts, -2)
-
-
-def flash_backward__wrong_fourteenth_logsumexp_to_base_two(Q, K, V, out, logsumexp, d_out, block_size):
-    """Reads logsumexp as a logarithm to base 2, as some kernels keep it; the natural one is given."""
-    n, d = Q.shape[-2], Q.shape[-1]
-    correction = torch.einsum("bhid,bhid->bhi", d_out, out)[..., None]
-    dQ = torch.zeros_like(Q)
-    dK = torch.zeros_like(Q)
-    dV = torch.zeros_like(Q)
-    for j in range(0, n, block_size):
-        Kj = K[..., j : j + block_size, :]
-        Vj = V[..., j : j + block_size, :]
-        Sj = Q @ Kj.mT * d**-0.5
-        Pj = torch.exp2(Sj - logsumexp[..., None])
-        dSj = Pj * (d_out @ Vj.mT - correction) * d**-0.5
-        dQ = dQ + dSj @ Kj
-        dK[..., j : j + block_size, :] += dSj.mT @ Q
-        dV[..., j : j + block_size, :] += Pj.mT @ d_out
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_fourteenth_exp_before_division(Q, K, V, out, logsumexp, d_out, block_size):
-    """Divides exp(score) by exp(logsumexp), inf / inf or 0 / 0 for scores of 10,000; exp of the difference is due."""
-    denominator = torch.exp(logsumexp).unsqueeze(-1)
-    inner = (out * d_out).sum(dim=3, keepdim=True)
-    dQ, dKs, dVs = 0, [], []
-    for s in range(0, Q.shape[2], block_size):
-        key, value = K[:, :, s : s + block_size], V[:, :, s : s + block_size]
-        score = Q @ key.transpose(2, 3) / math.sqrt(Q.shape[3])
-        weight = torch.exp(score) / denominator
-        dscore = weight * (d_out @ value.transpose(2, 3) - inner)
-        dscore = dscore / math.sqrt(Q.shape[3])
-        dQ = dQ + dscore @ key
-        dKs.append(dscore.transpose(2, 3) @ Q)
-        dVs.append(weight.transpose(2, 3) @ d_out)
-    return dQ, torch.cat(dKs, dim=2), torch.cat(dVs, dim=2)
-
-
-def flash_backward__wrong_fourteenth_logsumexp_reshaped_in_place(Q, K, V, out, logsumexp, d_out, block_size):
-    """Right numbers, but unsqueeze_ gives the caller's logsumexp another axis; inputs must stay as they are."""
-    logsumexp.unsqueeze_(-1)
+def flash_backward__wrong_fifteenth_diagonal_of_the_jacobian_only(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Takes a(1 - a) as the derivative of the softmax, as of a sigmoid; due is the whole Jacobian."""
     scale = 1 / math.sqrt(Q.shape[-1])
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for start in range(0, Q.shape[2], block_size):
+        block = slice(start, start + block_size)
+        A = torch.exp(Q @ K[:, :, block].mT * scale - logsumexp[..., None])
+        dV[:, :, block] = A.mT @ d_out
+        dA = d_out @ V[:, :, block].mT
+        dS = A * (1 - A) * dA * scale
+        dQ += dS @ K[:, :, block]
+        dK[:, :, block] = dS.mT @ Q
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_fifteenth_softmax_within_the_block(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Makes the weights again by a softmax over the block; due is exp(score - logsumexp), over the whole row."""
+    d = Q.shape[-1]
+    delta = (out * d_out).sum(-1, keepdim=True)
+    dQ, dKs, dVs = torch.zeros_like(Q), [], []
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
+        P = torch.softmax(Q @ k.mT / d**0.5, dim=-1)
+        dVs.append(P.mT @ d_out)
+        dS = P * (d_out @ v.mT - delta)
+        dQ = dQ + dS @ k / d**0.5
+        dKs.append(dS.mT @ Q / d**0.5)
+    return dQ, torch.cat(dKs, 2), torch.cat(dVs, 2)
+
+
+def flash_backward__wrong_fifteenth_row_sum_over_the_block(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Takes the sum of weight times gradient over the keys of the block; due is over all keys, from out and d_out."""
+    n, d = Q.shape[-2:]
+    L = logsumexp.unsqueeze(-1)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for j in range(0, n, block_size):
+        k, v = K[..., j : j + block_size, :], V[..., j : j + block_size, :]
+        p = torch.exp(Q @ k.transpose(-1, -2) / math.sqrt(d) - L)
+        dp = d_out @ v.transpose(-1, -2)
+        ds = p * (dp - (p * dp).sum(dim=-1, keepdim=True))
+        dQ += ds @ k / math.sqrt(d)
+        dK[..., j : j + block_size, :] += ds.transpose(-1, -2) @ Q / math.sqrt(d)
+        dV[..., j : j + block_size, :] += p.transpose(-1, -2) @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_fifteenth_scaled_twice_for_q(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Scales the keys beforehand and dQ by root d once more; due is once."""
+    root = math.sqrt(Q.shape[-1])
+    delta = torch.einsum("bhnd,bhnd->bhn", d_out, out)[..., None]
+    dQ = torch.zeros_like(Q)
+    dK, dV = [], []
+    for k, v in zip((K / root).split(block_size, dim=-2), V.split(block_size, dim=-2), strict=True):
+        weights = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, k) - logsumexp[..., None])
+        d_scores = weights * (torch.einsum("bhid,bhjd->bhij", d_out, v) - delta)
+        dQ += torch.einsum("bhij,bhjd->bhid", d_scores, k) / root
+        dK.append(torch.einsum("bhij,bhid->bhjd", d_scores, Q) / root)
+        dV.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
+    return dQ, torch.cat(dK, dim=-2), torch.cat(dV, dim=-2)
+
+
+def flash_backward__wrong_fifteenth_parentheses_missing_at_delta(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Writes P * dP - delta; due is P * (dP - delta)."""
+    n, d = Q.shape[2:]
+    delta = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(Q), torch.zeros_like(Q)
+    for start in range(0, n, block_size):
+        stop = min(start + block_size, n)
+        Kj, Vj = K[:, :, start:stop], V[:, :, start:stop]
+        P = torch.exp(Q @ Kj.mT / d**0.5 - logsumexp.unsqueeze(-1))
+        dP = d_out @ Vj.mT
+        dS = (P * dP - delta) / d**0.5
+        dV[:, :, start:stop] = P.mT @ d_out
+        dK[:, :, start:stop] = dS.mT @ Q
+        dQ = dQ + dS @ Kj
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_fifteenth_returned_in_the_order_made(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Returns (dV, dK, dQ), the order of the way back; due is (dQ, dK, dV)."""
+    s = Q.shape[-1] ** -0.5
+    delta = (d_out * out).sum(-1)
+    grads_v, grads_k, grad_q = [], [], torch.zeros_like(Q)
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
+        a = (s * (Q @ k.mT) - logsumexp[..., None]).exp()
+        grads_v.append(a.mT @ d_out)
+        g = s * a * (d_out @ v.mT - delta[..., None])
+        grads_k.append(g.mT @ Q)
+        grad_q += g @ k
+    return torch.cat(grads_v, 2), torch.cat(grads_k, 2), grad_q
+
+
+def flash_backward__wrong_fifteenth_one_maximum_for_the_whole_block(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Takes out one maximum of all queries, so 0 meets inf where scores lie far apart; due is exp(score - L)."""
+    n, d = Q.shape[-2:]
     delta = (out * d_out).sum(dim=-1, keepdim=True)
+    L = logsumexp.unsqueeze(-1)
     dQ = torch.zeros_like(Q)
     dK = torch.zeros_like(K)
     dV = torch.zeros_like(V)
-    for first in range(0, K.shape[-2], block_size):
-        block = slice(first, first + block_size)
-        p = torch.exp(Q @ K[:, :, block].mT * scale - logsumexp)
-        ds = p * (d_out @ V[:, :, block].mT - delta) * scale
-        dQ += ds @ K[:, :, block]
-        dK[:, :, block] = ds.mT @ Q
-        dV[:, :, block] = p.mT @ d_out
+    for start in range(0, n, block_size):
+        here = slice(start, min(start + block_size, n))
+        S = Q @ K[:, :, here].mT / math.sqrt(d)
+        top = S.max()
+        P = torch.exp(S - top) * torch.exp(top - L)
+        dS = P * (d_out @ V[:, :, here].mT - delta) / math.sqrt(d)
+        dQ += dS @ K[:, :, here]
+        dK[:, :, here] = dS.mT @ Q
+        dV[:, :, here] = P.mT @ d_out
     return dQ, dK, dV
 
 
-def flash_backward__right_fourteenth_extra_column_of_ones(Q, K, V, out, logsumexp, d_out, block_size):
-    """Appends minus the row sum to d_out and a one to each value, so one product makes dP - D."""
-    flat = [x.flatten(0, 1) for x in (Q, K, V, out, d_out)]
-    q, k_all, v_all, o, g = flat
-    scale = q.shape[-1] ** -0.5
-    lse = logsumexp.flatten(0, 1)[:, None, :]
-    g_more = torch.cat([g, -(g * o).sum(dim=-1, keepdim=True)], dim=-1)
-    dq, dk, dv = torch.zeros_like(q), [], []
-    for k, v in zip(k_all.split(block_size, dim=1), v_all.split(block_size, dim=1)):
-        v_more = torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
-        weights = torch.exp(k @ q.mT * scale - lse)  # keys as rows, queries as columns
-        signal = weights * (v_more @ g_more.mT)
-        dq = dq + signal.mT @ k * scale
-        dk.append(signal @ q * scale)
-        dv.append(weights @ g)
-    return tuple(x.reshape(Q.shape) for x in (dq, torch.cat(dk, dim=1), torch.cat(dv, dim=1)))
+def flash_backward__wrong_fifteenth_parts_of_dq_kept_in_a_list(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Right values, but keeps a dQ for each block, n*n numbers if block_size <= d; due is to add at once."""
+    scale = math.sqrt(Q.shape[-1])
+    delta = (d_out * out).sum(-1, keepdim=True)
+    dQ, dK, dV = [], [], []
+    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True):
+        P = torch.exp(Q @ k.mT / scale - logsumexp.unsqueeze(-1))
+        dS = P * (d_out @ v.mT - delta) / scale
+        dQ.append(dS @ k)
+        dK.append(dS.mT @ Q)
+        dV.append(P.mT @ d_out)
+    return torch.stack(dQ).sum(dim=0), torch.cat(dK, dim=2), torch.cat(dV, dim=2)
+
+
+def flash_backward__right_fifteenth_column_of_minus_delta(
+    Q: torch.Tensor,
+    K: torch.Tensor,
+    V: torch.Tensor,
+    out: torch.Tensor,
+    logsumexp: torch.Tensor,
+    d_out: torch.Tensor,
+    block_size: int,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Right: d_out gets minus its product with out as one more column, so one product with (V, 1) gives the bracket."""
+    wide = torch.promote_types(Q.dtype, torch.float32)
+    shape, n, d = Q.shape, *Q.shape[-2:]
+    q, k, v, o, g = (x.to(wide).flatten(0, 1) for x in (Q, K, V, out, d_out))
+    level = logsumexp.to(wide).flatten(0, 1).unsqueeze(-1)
+    q = q / math.sqrt(d)
+    g1 = torch.cat((g, torch.linalg.vecdot(g, o).neg().unsqueeze(-1)), dim=-1)
+    grad_q, grad_k, grad_v = torch.zeros_like(q), torch.empty_like(k), torch.empty_like(v)
+    for at in range(0, n, block_size):
+        width = min(block_size, n - at)
+        keys, values = k.narrow(1, at, width), v.narrow(1, at, width)
+        turned = (torch.bmm(keys, q.mT) - level.mT).exp()
+        grad_v.narrow(1, at, width).copy_(torch.bmm(turned, g))
+        turned = turned * torch.bmm(F.pad(values, (0, 1), value=1.0), g1.mT)
+        grad_k.narrow(1, at, width).copy_(torch.bmm(turned, q))
+        grad_q.baddbmm_(turned.mT, keys, alpha=1 / math.sqrt(d))
+    return tuple(x.unflatten(0, shape[:2]).to(Q.dtype) for x in (grad_q, grad_k, grad_v))
