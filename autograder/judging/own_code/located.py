@@ -160,20 +160,13 @@ def stopping(posed: Posed, index: int, own: OwnProgram) -> Finding | None:
 
 def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:
     """The first step that makes an array of the shape in which a result comes back, and in which it is not due."""
-    count, call = len(posed.exercise.leaves), calls[index]
-    if call.failure is not None or posed.expected[index].failure is not None:
-        return None
-    found, due = (listed(each.value, count) for each in (call, posed.expected[index]))
-    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
-    for one, other in zip(found, due, strict=False):
-        array, wanted = as_array(one), as_array(other)
-        if array is None or wanted is None or array.shape == wanted.shape or not array.ndim:
+    for array, wanted in _results(posed, index, calls):
+        if array.shape == wanted.shape or not array.ndim:
             continue
-        for number, value in own.values(posed, index):
-            node, made = nodes.get(number), as_array(value)
-            if made is None or made.shape != array.shape:
-                continue
-            begun = node if isinstance(node, STEPS) else _given_at(own.tree, node)
+        for node, made in _steps(posed, index, own):
+            begun = None
+            if made.shape == array.shape:
+                begun = node if isinstance(node, STEPS) else _given_at(own.tree, node)
             if begun is not None:
                 return Finding(MISSHAPES, f"The first of this shape is {text_of(begun)} in line {begun.lineno}.")
     return None
@@ -181,21 +174,33 @@ def misshaping(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram)
 
 def misprecise(posed: Posed, index: int, calls: Sequence[Call], own: OwnProgram) -> Finding | None:
     """The first step that makes floating numbers of the dtype in which a result comes back, where another is due."""
-    count, call = len(posed.exercise.leaves), calls[index]
-    if call.failure is not None or posed.expected[index].failure is not None:
-        return None
-    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
-    found, due = (listed(each.value, count) for each in (call, posed.expected[index]))
-    for one, other in zip(found, due, strict=False):
-        array, wanted = as_array(one), as_array(other)
-        if array is None or wanted is None or array.dtype.kind != "f" or array.dtype == wanted.dtype:
+    for array, wanted in _results(posed, index, calls):
+        if array.dtype.kind != "f" or array.dtype == wanted.dtype:
             continue
-        for number, value in own.values(posed, index):
-            node, made = nodes.get(number), as_array(value)
+        for node, made in _steps(posed, index, own):
             is_step = isinstance(node, STEPS) and not isinstance(node, ast.Name)
-            if is_step and made is not None and made.dtype == array.dtype:
+            if is_step and made.dtype == array.dtype:
                 return Finding(MISPRECISE, f"The first of this dtype is {text_of(node)} in line {node.lineno}.")
     return None
+
+
+def _results(posed: Posed, index: int, calls: Sequence[Call]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """What came back and what is due, of each result that is an array or a number; none where it raises."""
+    count, call, due = len(posed.exercise.leaves), calls[index], posed.expected[index]
+    if call.failure is None and due.failure is None:
+        for one, other in zip(listed(call.value, count), listed(due.value, count), strict=False):
+            array, wanted = as_array(one), as_array(other)
+            if array is not None and wanted is not None:
+                yield array, wanted
+
+
+def _steps(posed: Posed, index: int, own: OwnProgram) -> Iterator[tuple[ast.AST | None, np.ndarray]]:
+    """The steps of the program as they come, with what they make."""
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    for number, value in own.values(posed, index):
+        made = as_array(value)
+        if made is not None:
+            yield nodes.get(number), made
 
 
 def _given_at(tree: ast.FunctionDef, node: ast.AST | None) -> ast.Assign | None:
