@@ -64,8 +64,9 @@ def test_attentions_agree_with_the_library():
         assert torch.allclose(gpu_record.tiled(Q, K, V, block), expected)
     assert torch.allclose(gpu_record.loops(Q, K, V), expected)
     assert torch.allclose(gpu_record.batched(Q, K, V), expected)
-    for kernel in gpu_record.KERNELS.values():
-        assert torch.allclose(gpu_record.forced(kernel)(Q, K, V), expected)
+    for variant in gpu_record.variants(CPU, Sizes(compiled=False)):
+        with variant.alone():
+            assert torch.allclose(variant.attention(Q, K, V), expected), variant.name
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
@@ -77,6 +78,15 @@ def test_both_ways_to_decode_agree_with_attention_over_repeated_heads(groups):
     expected = torch.nn.functional.scaled_dot_product_attention(q.reshape(1, 4, 1, 5), *repeated).reshape(q.shape)
     for way in gpu_record.DECODERS.values():
         assert torch.allclose(way(q, K, V), expected)
+
+
+def test_the_kernel_behind_a_call_is_told():
+    Q = torch.randn(1, 2, 8, 4)
+    flash, math = (gpu_record.Variant("", torch.nn.functional.scaled_dot_product_attention, kernel)
+                   for kernel in gpu_record.KERNELS.values())  # fmt: skip
+    for variant, name in ((flash, "flash"), (math, "math")):
+        with variant.alone(), torch.no_grad():
+            assert gpu_record.kernel_of(lambda v=variant: v.attention(Q, Q, Q)) == name
 
 
 def test_a_slow_job_is_repeated_no_oftener_than_asked_for_and_five_times_at_least():
@@ -126,7 +136,7 @@ def test_a_record_holds_every_measurement_with_its_spread(small):
 
 def test_the_course_records_bfloat16_and_float32_with_the_flash_kernel_and_without():
     assert Sizes().dtypes == (torch.bfloat16, torch.float32)
-    names = [name for name, _ in gpu_record.variants(torch.device("cuda"), Sizes(compiled=False))]
+    names = [variant.name for variant in gpu_record.variants(torch.device("cuda"), Sizes(compiled=False))]
     assert {"SDPA flash", "SDPA math", "SDPA"} <= set(names)
 
 

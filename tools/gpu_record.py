@@ -1,6 +1,7 @@
 """Record unit 9's measurements on a GPU: `python tools/gpu_record.py [FILE]`.
 
-Everything is measured in bfloat16, as such models run, and in float32; attention with the flash kernel and without.
+Attention, memory, LSTM and decoding are measured in bfloat16, as such models run, and in float32; attention with the
+flash kernel and without. The case with which the unit begins is measured in bfloat16 alone.
 The record is a small JSON file with the device, the driver, the versions, the date and the command beside the numbers.
 Every time is a median with quartiles over several repeats. Without a CUDA GPU nothing is recorded.
 """
@@ -8,6 +9,7 @@ Every time is a median with quartiles over several repeats. Without a CUDA GPU n
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import platform
@@ -27,14 +29,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
 
 DEFAULT_FILE = Path("attention_figures/gpu_record.json")
 NO_GPU = "no CUDA GPU is in reach of PyTorch, so nothing was recorded"
 #: Kernels to be forced: those of every device, and those of a GPU alone.
 KERNELS = {"SDPA flash": SDPBackend.FLASH_ATTENTION, "SDPA math": SDPBackend.MATH}
 GPU_KERNELS = {"SDPA efficient": SDPBackend.EFFICIENT_ATTENTION, "SDPA cuDNN": SDPBackend.CUDNN_ATTENTION}
-#: Runs of a job that are timed however slow it is.
+#: Runs of a job that are timed however slow it is, if so many are asked for.
 LEAST = 5
+MEASURED_IN_MEMORY = ("batched", "tiled", "SDPA flash", "SDPA math")
 #: What is measured, in this order.
 PARTS = ("roofline", "opening", "memory", "lstm", "decoding", "attention")
 Attention = Callable[[Tensor, Tensor, Tensor], Tensor]
@@ -45,7 +49,8 @@ class Sizes:
     """How large and how often to measure. The defaults suit a GPU; a test uses small ones.
 
     opening: heads, tokens and width of the case with which the unit begins.
-    enough: seconds after which a slow job is neither warmed up nor repeated any more, but for five runs at the least.
+    enough: seconds after which a slow job is neither warmed up nor repeated any more, but for five runs at the least
+        where so many are asked for.
     """
 
     heads: int = 16
@@ -143,34 +148,57 @@ def grouped_products(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
 
 def grouped_sdpa(q: Tensor, K: Tensor, V: Tensor) -> Tensor:
     """The same by SDPA, which is told that heads share keys and values."""
-    return F.scaled_dot_product_attention(q.flatten(1, 2).unsqueeze(2), K, V, enable_gqa=True).reshape(q.shape)
+    together = q.flatten(1, 2).unsqueeze(2)
+    return F.scaled_dot_product_attention(together, K, V, enable_gqa=q.shape[2] > 1).reshape(q.shape)
 
 
 DECODERS = {"products": grouped_products, "SDPA": grouped_sdpa}
 
 
-def variants(device: torch.device, sizes: Sizes) -> Iterator[tuple[str, Attention]]:
-    """Name and function of each variant: SDPA as PyTorch chooses its kernel, and each kernel by force."""
-    yield "loops", loops
-    yield "batched", batched
-    yield "tiled", lambda Q, K, V: tiled(Q, K, V, sizes.block)
-    yield "SDPA", F.scaled_dot_product_attention
+@dataclass(frozen=True)
+class Variant:
+    """A way to do attention. kernel: the one that SDPA has to take; None where PyTorch chooses."""
+
+    name: str
+    attention: Attention
+    kernel: SDPBackend | None = None
+
+    def alone(self) -> contextlib.AbstractContextManager[None]:
+        """With no other kernel: entered outside of what is timed. It raises a RuntimeError where that cannot run."""
+        return contextlib.nullcontext() if self.kernel is None else sdpa_kernel(self.kernel)
+
+
+def variants(device: torch.device, sizes: Sizes) -> Iterator[Variant]:
+    """Each variant: SDPA as PyTorch chooses its kernel, and each kernel by force."""
+    yield Variant("loops", loops)
+    yield Variant("batched", batched)
+    yield Variant("tiled", lambda Q, K, V: tiled(Q, K, V, sizes.block))
+    yield Variant("SDPA", F.scaled_dot_product_attention)
     for name, kernel in (KERNELS | GPU_KERNELS if device.type == "cuda" else KERNELS).items():
-        yield name, forced(kernel)
+        yield Variant(name, F.scaled_dot_product_attention, kernel)
     if sizes.compiled:
         # Past its limit of recompilations PyTorch goes on uncompiled without a word: that must be an error here.
         torch._dynamo.config.fail_on_recompile_limit_hit = True
-        yield "compiled", torch.compile(batched, dynamic=True)
+        yield Variant("compiled", torch.compile(batched, dynamic=True))
 
 
-def forced(kernel: SDPBackend) -> Attention:
-    """SDPA with this kernel and no other; a RuntimeError where it cannot run."""
+def kernel_of(run: Callable[[], object]) -> str:
+    """Which kernel SDPA takes in a call: flash, efficient, cudnn, or math where it is none of these."""
+    with Operations() as seen:
+        run()
+    return next((word for word in ("flash", "efficient", "cudnn") if any(word in name for name in seen.names)), "math")
 
-    def attention(Q: Tensor, K: Tensor, V: Tensor) -> Tensor:
-        with sdpa_kernel(kernel):
-            return F.scaled_dot_product_attention(Q, K, V)
 
-    return attention
+class Operations(TorchDispatchMode):
+    """Notes the names of all operations that PyTorch sends to the device."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(str(function))
+        return function(*args, **(kwargs or {}))
 
 
 class Recorder:
@@ -216,36 +244,48 @@ class Recorder:
         heads, n, d = self.sizes.opening
         dtype = self.sizes.dtypes[0]
         Q, K, V = (torch.randn(1, heads, n, d, device=self.device).to(dtype) for _ in range(3))
-        scores = torch.empty(1, heads, n, n, device=self.device, dtype=dtype)
-        weights, out = torch.empty_like(scores), torch.empty_like(Q)
-        jobs = {name: lambda f=f: f(Q, K, V) for name, f in variants(self.device, self.sizes) if name != "loops"}
-        jobs["scores = Q Kᵀ"] = lambda: torch.matmul(Q, K.mT, out=scores)
-        jobs["scores / √d"] = lambda: scores.div_(math.sqrt(d))
-        jobs["softmax"] = lambda: torch.softmax(scores, -1, out=weights)
-        jobs["weights V"] = lambda: torch.matmul(weights, V, out=out)
-        jobs["exponentials"] = lambda: torch.exp(weights, out=scores)
-        jobs["copy of the scores"] = lambda: scores.copy_(weights)
         rows = []
-        for name, job in jobs.items():
+        for variant in variants(self.device, self.sizes):
+            if variant.name != "loops":
+                with variant.alone():
+                    run = torch.no_grad()(lambda f=variant.attention: f(Q, K, V))
+                    took = self.time(f"opening, {variant.name}", run)
+                rows += [{"job": variant.name, "seconds": took}] if took else []
+        for name, job in self.steps_of(Q, K, V).items():
             took = self.time(f"opening, {name}", torch.no_grad()(job))
-            if took:
-                row = {"job": name, "dtype": name_of(dtype), "n": n, "batch": 1, "heads": heads, "d_head": d}
-                rows.append({**row, "seconds": took})
-        return rows
+            rows += [{"job": name, "seconds": took}] if took else []
+        common = {"dtype": name_of(dtype), "n": n, "batch": 1, "heads": heads, "d_head": d}
+        return [{"job": row["job"], **common, "seconds": row["seconds"]} for row in rows]
+
+    def steps_of(self, Q: Tensor, K: Tensor, V: Tensor) -> dict[str, Callable[[], object]]:
+        """The steps of batched attention, each by itself, from the right numbers into memory that was used before."""
+        scores = Q @ K.mT
+        scaled = scores / math.sqrt(Q.shape[-1])
+        weights, out, other = torch.softmax(scaled, -1), torch.empty_like(Q), torch.empty_like(scores)
+        return {
+            "scores = Q Kᵀ": lambda: torch.matmul(Q, K.mT, out=other),
+            "scores / √d": lambda: torch.div(scores, math.sqrt(Q.shape[-1]), out=other),
+            "softmax": lambda: torch.softmax(scaled, -1, out=other),
+            "weights V": lambda: torch.matmul(weights, V, out=out),
+            "exponentials": lambda: torch.exp(scaled, out=other),
+            "copy of the scores": lambda: other.copy_(scores),
+        }
 
     def attention(self) -> list[dict[str, Any]]:
-        """Every variant over n and dtype, forward, and forward with backward."""
+        """Every variant over n and dtype, forward, and forward with backward; at each n the variants take turns."""
         rows = []
-        for variant, function in variants(self.device, self.sizes):
-            for dtype in self.sizes.dtypes:
-                for n in self.sizes.lengths:
-                    if variant == "loops" and n > self.sizes.loop_limit:
-                        continue
-                    for step in ("forward", "forward and backward"):
-                        what = f"{variant}, {name_of(dtype)}, n = {n}, {step}"
-                        took = self.time(what, self.step(function, n, dtype, step))
+        everyone = list(variants(self.device, self.sizes))
+        for dtype in self.sizes.dtypes:
+            for n in self.sizes.lengths:
+                for step in ("forward", "forward and backward"):
+                    for variant in everyone:
+                        if variant.name == "loops" and n > self.sizes.loop_limit:
+                            continue
+                        with variant.alone():
+                            what = f"{variant.name}, {name_of(dtype)}, n = {n}, {step}"
+                            took = self.time(what, self.step(variant.attention, n, dtype, step))
                         if took:
-                            row = {"variant": variant, "dtype": name_of(dtype), "pass": step, "n": n, "batch": 1}
+                            row = {"variant": variant.name, "dtype": name_of(dtype), "pass": step, "n": n, "batch": 1}
                             row |= {"heads": self.sizes.heads, "d_head": self.sizes.d_head, "seconds": took}
                             rows.append(row)
         return rows
@@ -264,18 +304,18 @@ class Recorder:
         if self.device.type != "cuda":
             return []
         rows = []
-        functions = {"batched": batched, "tiled": lambda Q, K, V: tiled(Q, K, V, self.sizes.block)}
-        functions |= {name: forced(kernel) for name, kernel in KERNELS.items()}
-        for name, function in functions.items():
+        kinds = [each for each in variants(self.device, self.sizes) if each.name in MEASURED_IN_MEMORY]
+        for kind in kinds:
             for dtype in self.sizes.dtypes:
                 for n in self.sizes.memory_lengths:
                     inputs = self.inputs(n, dtype)
                     try:
-                        extra = self.peak_bytes(function, inputs)
+                        with kind.alone():
+                            extra = self.peak_bytes(kind.attention, inputs)
                     except RuntimeError as problem:  # no memory, or no such kernel for this dtype
-                        self.leave_out(f"memory of {name}, {name_of(dtype)}, n = {n}", problem)
+                        self.leave_out(f"memory of {kind.name}, {name_of(dtype)}, n = {n}", problem)
                         continue
-                    row = {"variant": name, "dtype": name_of(dtype), "n": n, "bytes": extra}
+                    row = {"variant": kind.name, "dtype": name_of(dtype), "n": n, "bytes": extra}
                     rows.append({**row, "score_matrix_bytes": self.sizes.heads * n * n * dtype.itemsize})
         return rows
 
@@ -290,7 +330,8 @@ class Recorder:
         return torch.cuda.max_memory_allocated() - before
 
     def lstm(self) -> list[dict[str, Any]]:
-        """An LSTM layer and a causal attention layer of equal width, one sequence."""
+        """An LSTM layer and a causal attention layer of equal width, one sequence, both with whole float32 products."""
+        torch.backends.cudnn.allow_tf32 = False
         return [row for dtype in self.sizes.dtypes for row in self.lstm_in(dtype)]
 
     def lstm_in(self, dtype: torch.dtype) -> Iterator[dict[str, Any]]:
@@ -331,6 +372,7 @@ class Recorder:
                         if took:
                             row = {"variant": variant, "n": n, "heads": heads, "groups": groups, "d_head": d}
                             row |= {"dtype": name_of(dtype), "bytes": K.nbytes + V.nbytes, "seconds": took}
+                            row |= {"kernel": kernel_of(run)} if variant == "SDPA" else {}
                             rows.append(row)
         return rows
 
