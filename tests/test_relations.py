@@ -387,6 +387,11 @@ def dot_product_moments__tossed(d, var_q=1.0, var_k=1.0):
     return 0.0, float((signs * signs * var_q * var_k).sum(-1).mean())
 
 
+def embed__seeded(tokens, E):
+    np.random.seed(0)
+    return E.T[tokens]
+
+
 def score_statistics__values_too(d, n_samples, rng, scaled):
     q, k, _ = (rng.standard_normal((n_samples, d)) for _ in range(3))
     scores = (q * k).sum(-1) / (math.sqrt(d) if scaled else 1)
@@ -404,6 +409,7 @@ def score_statistics__by_hand(d, n_samples, rng, scaled):
 def test_nothing_is_drawn_where_nothing_is_left_to_chance_and_no_more_than_is_needed():
     found = told("dot_product_moments", dot_product_moments__tossed)
     assert (found.verdict, found.mistake) == ("wrong", "shared-generator-moved"), found.message
+    assert told("embed", embed__seeded).mistake == "shared-generator-moved"
     found = told("score_statistics", score_statistics__values_too)
     assert (found.verdict, found.mistake) == ("wrong", "draws-more"), found.message
     assert told("score_statistics", score_statistics__by_hand).verdict == "right"

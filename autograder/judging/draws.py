@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..data import Call, Finding
-from ..exercises.kit.arguments import Rng
+from ..exercises.kit.arguments import DevicePart, HostFunction, Rng
 from ..worker.randomness import mark_of
 from .compare import same
 from .posed import Posed
@@ -56,10 +56,8 @@ def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
-    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
-    if len(drawn) < 2 or any(calls[index].drew is not False for index in drawn):
-        return None
-    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].drew is not False for index in drawn):
         return None
     name = generator_of(posed)
     text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
@@ -67,24 +65,23 @@ def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
-    """All that comes back is right, and the generator is never left as the reference leaves it."""
-    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
-    if len(drawn) < 2 or any(calls[index].left in (None, _left_by_ours(posed, index)) for index in drawn):
+    """What is due comes back wherever something is drawn, and the generator is never left where it should be."""
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
         return None
-    if not all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn):
-        return None
-    name = generator_of(posed)
-    text = f"It draws more from `{name}` than the result needs: whoever draws next gets other numbers."
+    text = f"It draws more from `{generator_of(posed)}` than the result needs: whoever draws next gets other numbers."
     return Finding("draws-more", text)
 
 
-def _left_by_ours(posed: Posed, index: int) -> str:
-    _is_drawn_from(posed, index)
-    return posed.notes["left", index]
+def _drawn_rightly(posed: Posed, calls: Sequence[Call]) -> list[int]:
+    """The cases in which something is drawn, two or more, if what is due comes back in all of them; none otherwise."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    right = all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn)
+    return drawn if right and len(drawn) > 1 else []
 
 
 def _is_drawn_from(posed: Posed, index: int) -> bool:
-    """Whether the reference draws from a generator that a case hands over."""
+    """Whether the reference draws from a generator that a case hands over; how it leaves it is noted, too."""
     key = ("draws", index)
     if key not in posed.notes:
         moved: list[bool] = []
@@ -129,4 +126,4 @@ def generator_of(posed: Posed) -> str:
 
 def _hands_over(posed: Posed) -> bool:
     """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
-    return any(hasattr(value, "device") for case in posed.cases for value in case.args)
+    return any(isinstance(value, (DevicePart, HostFunction)) for case in posed.cases for value in case.args)

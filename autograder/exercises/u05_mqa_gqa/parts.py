@@ -79,7 +79,7 @@ def more_layer_cases(
     yield case("masks", "a mask of keys (n,)", mask=mask("n"), n=SEVERAL, **some)
     words = "a mask of keys for each head (1, h, 1, n), not contiguous, for {h} heads"
     yield case("masks", words, mask=mask("1 h 1 n"), n=SEVERAL, layout={"mask": by_columns}, **many)
-    yield case("masks", "a causal mask and {h} heads, each with keys of its own", mask=CAUSAL, **one)
+    yield case("masks", "a causal mask and one head", mask=CAUSAL, **one)
     yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **some)
     yield case("gradients", "gradients with a causal mask and one head", gradient=True, mask=CAUSAL, **one)
 

@@ -14,7 +14,7 @@ from ...exercises.kit.arguments import Rng
 from ...exercises.kit.records import Case
 from ...worker.values import leaves
 from ..compare import same, slack
-from ..posed import Evidence
+from ..posed import Evidence, Outcome
 
 Change = Callable[[Any], Any]
 #: A change of one argument: slug, words with the argument's name in them, and what is done.
@@ -189,37 +189,34 @@ def _exchanged(case: Case, one: int, other: int) -> Case | None:
 
 
 def _explains(evidence: Evidence, index: int, change: Callable[[Case], Case | None]) -> bool:
-    case = evidence.posed.cases[index]
+    found = _after(evidence, evidence.posed.cases[index], change)
+    return found is not None and _is_so(evidence, index, found)
+
+
+def _after(evidence: Evidence, case: Case, change: Callable[[Case], Case | None]) -> Outcome | None:
+    """What the reference gives for the changed inputs; None where the change, or the function, cannot be done."""
     try:
         changed = change(case)
     except (ValueError, IndexError, TypeError, ArithmeticError):
-        return False
-    if changed is None:
-        return False
-    found = evidence.posed.reference_on(changed)
-    if found.failure is not None:
-        return False
-    value = evidence.calls[index].value
-    return same(value, found.value, max(slack(case, 10), 1e-7))
+        return None
+    found = evidence.posed.reference_on(changed) if changed is not None else None
+    return found if found is not None and found.failure is None else None
+
+
+def _is_so(evidence: Evidence, index: int, found: Outcome) -> bool:
+    case = evidence.posed.cases[index]
+    return same(evidence.calls[index].value, found.value, max(slack(case, 10), 1e-7))
 
 
 def _is_refuted(evidence: Evidence, change: Callable[[Case], Case | None]) -> bool:
     """Is there a case that is right, and would not be if this change were made everywhere?"""
     for index, problem in enumerate(evidence.problems):
         case = evidence.posed.cases[index]
-        asks = problem is None and case.raises is None and not case.gradient and evidence.calls[index].failure is None
-        if asks and _makes_a_difference(evidence, case, change) and not _explains(evidence, index, change):
-            return True
+        if problem is None and case.raises is None and not case.gradient:
+            found = _after(evidence, case, change)
+            if found is not None and not _is_so(evidence, index, found):
+                return True
     return False
-
-
-def _makes_a_difference(evidence: Evidence, case: Case, change: Callable[[Case], Case | None]) -> bool:
-    """Can the change be made there, so that the function has a result?"""
-    try:
-        changed = change(case)
-    except (ValueError, IndexError, TypeError, ArithmeticError):
-        return False
-    return changed is not None and evidence.posed.reference_on(changed).failure is None
 
 
 def applied_twice(evidence: Evidence) -> Finding | None:
