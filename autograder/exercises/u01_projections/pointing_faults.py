@@ -74,7 +74,7 @@ def _slip(X: Array, target: Array, W_Q: Array, W_K: Array, scores: Array) -> str
     wrong = ~_rows_that_point(scores, target)
     if (target[wrong] == rows[wrong]).all():
         return "not-at-itself"
-    return "repeats" if len(set(target)) < n else "elsewhere"
+    return "two-at-one" if len(set(target)) < n else "elsewhere"
 
 
 def _points(scores: Array, target: Array) -> bool:

@@ -156,7 +156,7 @@ MISTAKES = (
      "What goes wrong are the tokens that point at themselves. Do they get a query of their own?"),
     ("rows-alike", designed(one_query),
      "All rows point at the same column, though their targets differ. Does each token get a query of its own?"),
-    ("repeats", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),
+    ("two-at-one", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),
      "It goes wrong where two tokens point at the same one. Can your design let them?"),
     ("features-for-weights", lambda X, target: parabola(len(X), target),
      "These look like queries and keys, one row a token. The weights are asked for, which make them from X."),
