@@ -151,7 +151,7 @@ class HostCall:
 class Call:
     """One call: a value or a failure, and what else could be seen.
 
-    randomness: of the last call, whose global generator this one and those before moved: "NumPy", "torch", "Python".
+    randomness: of the last call, whose global generator this one and those before moved.
     drew: whether it drew from the generators that it was handed; None where there are none.
     left: a mark of the state in which it left them.
     lines: where they are counted, how often the line of it was run that was run most often.

@@ -13,7 +13,12 @@ from .compare import same
 from .posed import Posed
 
 #: What draws from each global generator, for those who wrote it.
-GLOBAL = {"NumPy": "NumPy's global generator", "torch": "torch's global generator", "Python": "Python's `random`"}
+GLOBAL = {
+    "NumPy": "NumPy's global generator",
+    "torch": "torch's global generator",
+    "torch's seed": "torch's global generator",
+    "Python": "Python's `random`",
+}
 
 
 def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:

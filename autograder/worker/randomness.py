@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-#: The global generators that are looked at.
-RANDOMNESS = ("NumPy", "torch", "Python")
+#: The global generators that are looked at, and what one of them was seeded with: a layer that is made draws as well.
+RANDOMNESS = ("NumPy", "torch", "torch's seed", "Python")
 
 
 def global_states() -> dict[str, Any]:
@@ -19,7 +19,8 @@ def global_states() -> dict[str, Any]:
     numpy = np.random.get_state(legacy=False)["state"]
     states: dict[str, Any] = {"NumPy": (numpy["pos"], numpy["key"].tobytes()), "Python": random.getstate()}
     if "torch" in sys.modules:
-        states["torch"] = _of_torch(sys.modules["torch"].default_generator)
+        shared = sys.modules["torch"].default_generator
+        states |= {"torch": _of_torch(shared), "torch's seed": shared.initial_seed()}
     return states
 
 

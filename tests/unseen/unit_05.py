@@ -1,11 +1,11 @@
-import functools
 import math
-import operator
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
 
+# ---------------------------------------------------------------- given, or right parts
 def _split_heads(X, n_heads):
     return X.unflatten(-1, (n_heads, -1)).transpose(1, 2)
 
@@ -25,153 +25,198 @@ def _repeat_kv(K, n_rep):
     return K.repeat_interleave(n_rep, dim=1)
 
 
-# ------------------------------------------------------------- kv_cache_bytes
+def _check_groups(n_heads, n_kv_heads):
+    if n_heads % n_kv_heads:
+        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
 
 
-def kv_cache_bytes__wrong_fifteenth_one_cache_for_the_whole_batch(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+# ---------------------------------------------------------------- 5.1 kv_cache_bytes
+def kv_cache_bytes__wrong_sixteenth_queries_kept_too (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Counts one cache that all sequences share, as they share the weights; due is one for each sequence."""
-    per_token_and_layer = 2 * n_kv_heads * d_head * bytes_per_value
-    return n_layers * n_tokens * per_token_and_layer
+    """Counts queries, keys and values: three tensors, though queries are not kept."""
+    per_token = 3 * n_kv_heads * d_head
+    return n_layers * per_token * n_tokens * batch * bytes_per_value
 
 
-def kv_cache_bytes__wrong_fifteenth_queries_kept_too(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_one_tensor_for_both (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Counts queries, keys and values; due are keys and values."""
-    kept = ("query", "key", "value")
-    numbers = len(kept) * n_layers * n_kv_heads * d_head * n_tokens * batch
+    """Takes the keys to serve as values as well: the 2 is missing."""
+    numbers = 1
+    for size in (n_layers, n_kv_heads, d_head, n_tokens, batch):
+        numbers *= size
     return numbers * bytes_per_value
 
 
-def kv_cache_bytes__wrong_fifteenth_d_head_as_the_width_of_all_heads(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_weights_of_all_pairs (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Takes d_head for the width of all key/value heads together; due is d_head for each of them."""
-    keys = n_layers * d_head * n_tokens
-    values = keys
-    return (keys + values) * batch * bytes_per_value
+    """Thinks that a cache holds something for each pair of tokens: n_tokens squared."""
+    pairs = n_tokens**2
+    per_layer = 2 * n_kv_heads * d_head * pairs
+    return per_layer * n_layers * batch * bytes_per_value
 
 
-def kv_cache_bytes__wrong_fifteenth_always_two_bytes(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_layers_from_one (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Writes 2 bytes for a number whatever was asked; due is bytes_per_value."""
-    bytes_of_keys = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch
-    return 2 * bytes_of_keys
-
-
-def kv_cache_bytes__wrong_fifteenth_range_begins_at_one(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
-) -> int:
-    """Adds up one layer too few; due is the sum over all n_layers."""
-    one_layer = 2 * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
+    """The loop over the layers starts at 1, so that one layer is left out."""
     total = 0
-    for _ in range(1, n_layers):
-        total += one_layer
+    one_layer = 2 * n_kv_heads * d_head * n_tokens * batch
+    for _layer in range(1, n_layers):
+        total += one_layer * bytes_per_value
     return total
 
 
-def kv_cache_bytes__wrong_fifteenth_in_kibibytes(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_always_two_bytes (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Returns whole KiB; due are bytes."""
-    size = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
-    return size // 1024
+    """The 2 bytes of half precision are written down; bytes_per_value is not used."""
+    keys = n_layers * n_kv_heads * d_head * n_tokens * batch
+    values = keys
+    return 2 * (keys + values)
 
 
-def kv_cache_bytes__wrong_fifteenth_product_in_64_bits(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_tokens_of_the_whole_batch (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Multiplies in int64, which wraps round from 2**63 on; due is exact at any size."""
-    factors = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64)
-    return int(factors.prod())
+    """Reads n_tokens as the tokens of all sequences together, and leaves out batch."""
+    per_token = 2 * n_layers * n_kv_heads * d_head * bytes_per_value
+    return per_token * n_tokens
 
 
-def kv_cache_bytes__wrong_fifteenth_counted_in_bits_and_divided(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_through_a_float (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Counts bits and divides by 8, which makes a float; due is an int."""
-    bits_per_value = 8 * bytes_per_value
-    values = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch
-    return values * bits_per_value / 8
+    """Goes through megabytes, a float: whole at the end, but inexact where numbers are large."""
+    megabytes = 2 * n_layers * n_kv_heads * d_head * bytes_per_value / 2**20
+    return int(round(megabytes * n_tokens * batch * 2**20))
 
 
-def kv_cache_bytes__right_fifteenth_folded_over_the_factors(
-    n_layers: int, n_kv_heads: int, d_head: int, n_tokens: int, batch: int = 1, bytes_per_value: int = 2
+def kv_cache_bytes__wrong_sixteenth_returns_a_float (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
 ) -> int:
-    """Folds a multiplication over the sizes, beginning with one number, and doubles by a shift for keys and values."""
-    sizes = (n_layers, n_kv_heads, d_head, n_tokens, batch)
-    return functools.reduce(operator.mul, sizes, bytes_per_value) << 1
+    """The right number as a float: 960.0 and not 960."""
+    bits = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value * 8
+    return bits / 8
 
 
-# ------------------------------------------------------------------ repeat_kv
+def kv_cache_bytes__right_sixteenth_array_of_python_ints (
+    n_layers: int,
+    n_kv_heads: int,
+    d_head: int,
+    n_tokens: int,
+    batch: int = 1,
+    bytes_per_value: int = 2,
+) -> int:
+    """Right: a NumPy product, of dtype object so that Python's exact integers do the work."""
+    factors = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=object)
+    return int(np.multiply.reduce(factors))
 
 
-def repeat_kv__wrong_fifteenth_whole_row_again_and_again(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Puts the axis of copies in front of the heads, [a, b, a, b]; due is [a, a, b, b]."""
+# ---------------------------------------------------------------- 5.2 repeat_kv
+def repeat_kv__wrong_sixteenth_whole_row_again (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """repeat lays the whole row of heads down again: a, b, a, b in place of a, a, b, b."""
+    return K.repeat(1, n_rep, 1, 1)
+
+
+def repeat_kv__wrong_sixteenth_tokens_repeated (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Repeats every token and not every head: (B, g, n*n_rep, d)."""
+    return torch.repeat_interleave(K, n_rep, dim=-2)
+
+
+def repeat_kv__wrong_sixteenth_n_rep_taken_as_h (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Takes n_rep for the number of query heads, and repeats n_rep // g times."""
+    g = K.shape[1]
+    times = max(n_rep // g, 1)
+    return K.repeat_interleave(times, dim=1)
+
+
+def repeat_kv__wrong_sixteenth_each_token_in_a_row (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Repeats tokens one by one and then cuts heads: token 0 of a head fills its first copies."""
     B, g, n, d = K.shape
-    return K.unsqueeze(1).expand(B, n_rep, g, n, d).reshape(B, n_rep * g, n, d)
+    wide = K.repeat_interleave(n_rep, dim=2)
+    return wide.reshape(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_fifteenth_tokens_repeated_and_recut(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Repeats each token and cuts the longer axis into heads; due is to repeat whole heads."""
+def repeat_kv__wrong_sixteenth_index_overwritten (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Writes to place s + c and not s * n_rep + c: the blocks overwrite one another."""
     B, g, n, d = K.shape
-    longer = K.repeat_interleave(n_rep, dim=2)  # (B, g, n*n_rep, d)
-    return longer.reshape(B, g * n_rep, n, d)
-
-
-def repeat_kv__wrong_fifteenth_shared_out_among_the_readers(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Divides each copy by the number of its readers, so that gradients do not add up; due are unchanged copies."""
-    share = K / n_rep
-    return torch.cat([share[:, s : s + 1].expand(-1, n_rep, -1, -1) for s in range(K.shape[1])], dim=1)
-
-
-def repeat_kv__wrong_fifteenth_groups_begin_one_head_apart(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Writes group s to the heads from s on; due is from s*n_rep on."""
-    B, g, n, d = K.shape
-    wide = K.new_zeros(B, g * n_rep, n, d)
+    source = [g - 1] * (g * n_rep)
     for s in range(g):
-        wide[:, s : s + n_rep] = K[:, s : s + 1]
-    return wide
-
-
-def repeat_kv__wrong_fifteenth_sequences_repeated_in_its_place(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Takes heads and sequences for one axis and comes back with them swapped; due is (B, g) in that order."""
-    B, g, n, d = K.shape
-    rows = K.flatten(0, 1).repeat_interleave(n_rep, dim=0)  # (B*g*n_rep, n, d)
-    return rows.reshape(g * n_rep, B, n, d).transpose(0, 1)
-
-
-def repeat_kv__wrong_fifteenth_n_rep_as_the_number_wanted(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Takes n_rep for the number of query heads in all; due is the number for each key/value head."""
-    g = K.shape[1]
-    return torch.repeat_interleave(K, n_rep // g, dim=1)
-
-
-def repeat_kv__wrong_fifteenth_nearest_of_evenly_spaced_places(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Rounds evenly spaced places to a head, which miscounts for many heads or readers; due is a // n_rep."""
-    g = K.shape[1]
-    source = torch.linspace(0, g - 1, g * n_rep, dtype=torch.float64).round().long()
+        for c in range(n_rep):
+            source[s + c] = s
     return K[:, source]
 
 
-def repeat_kv__wrong_fifteenth_by_way_of_numpy(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """Repeats in NumPy, where the gradient ends; due is a gradient that reaches K."""
-    wide = np.repeat(K.detach().cpu().numpy(), n_rep, axis=1)
-    return torch.from_numpy(wide).to(K.device)
+def repeat_kv__wrong_sixteenth_five_axes (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Leaves the copies on an axis of their own: (B, g, n_rep, n, d)."""
+    copies = [K for _ in range(n_rep)]
+    return torch.stack(copies, dim=2)
 
 
-def repeat_kv__right_fifteenth_kronecker_product_with_ones(K: torch.Tensor, n_rep: int) -> torch.Tensor:
-    """The Kronecker product with (1, n_rep, 1, 1) ones puts each head n_rep times in a row."""
-    return torch.kron(K.contiguous(), torch.ones(1, n_rep, 1, 1, dtype=K.dtype, device=K.device))
+def repeat_kv__wrong_sixteenth_strides_of_a_fresh_tensor (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Walks memory by strides of a contiguous tensor: wrong for K as split_heads leaves it."""
+    B, g, n, d = K.shape
+    copies = torch.as_strided(K, (B, g, n_rep, n, d), (g * n * d, n * d, 0, d, 1))
+    return copies.reshape(B, g * n_rep, n, d)
 
 
-# ---------------------------------------------------- grouped_query_attention
+def repeat_kv__wrong_sixteenth_through_numpy (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Right numbers by np.repeat: the gradient is cut off."""
+    wide = np.repeat(K.detach().numpy(), n_rep, axis=1)
+    return torch.from_numpy(wide)
 
 
-def grouped_query_attention__wrong_fifteenth_one_mean_query_for_each_group(
+def repeat_kv__right_sixteenth_rows_repeated_then_cut (K: torch.Tensor, n_rep: int) -> torch.Tensor:
+    """Right: lays each head's tokens down n_rep times below one another, then cuts into heads."""
+    B, g, n, d = K.shape
+    return K.repeat(1, 1, n_rep, 1).reshape(B, g * n_rep, n, d)
+
+
+# ---------------------------------------------------------------- 5.3 grouped_query_attention
+def grouped_query_attention__wrong_sixteenth_heads_take_turns (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -181,18 +226,16 @@ def grouped_query_attention__wrong_fifteenth_one_mean_query_for_each_group(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Averages the queries of a group, which then asks once; due is a query for each head."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} does not divide {n_heads}")
-    r = n_heads // n_kv_heads
+    """Query head a reads key/value head a % g: heads take turns, neighbours do not share."""
+    _check_groups(n_heads, n_kv_heads)
     Q = _split_heads(X @ W_Q, n_heads)
-    Q = _repeat_kv(Q.unflatten(1, (n_kv_heads, r)).mean(dim=2), r)
-    K, V = (_repeat_kv(_split_heads(X @ W, n_kv_heads), r) for W in (W_K, W_V))
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
-    return _merge_heads(weights @ V) @ W_O
+    K, V = _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
+    reads = torch.arange(n_heads, device=X.device) % n_kv_heads
+    A = _masked_softmax(Q @ K[:, reads].mT / math.sqrt(Q.shape[-1]), mask)
+    return _merge_heads(A @ V[:, reads]) @ W_O
 
 
-def grouped_query_attention__wrong_fifteenth_one_softmax_for_the_group(
+def grouped_query_attention__wrong_sixteenth_mean_of_kv_heads (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -202,24 +245,18 @@ def grouped_query_attention__wrong_fifteenth_one_softmax_for_the_group(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The heads of a group share one softmax over all their keys; due is a softmax for each head."""
+    """Every query head reads the mean of all key/value heads, not the head of its group."""
     if n_heads % n_kv_heads != 0:
         raise ValueError("n_kv_heads must divide n_heads")
-    B, n, _ = X.shape
-    r = n_heads // n_kv_heads
-    d_head = W_Q.shape[1] // n_heads
+    d = W_Q.shape[1] // n_heads
     Q = _split_heads(X @ W_Q, n_heads)
-    K = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), r)
-    V = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), r)
-    scores = Q @ K.mT / math.sqrt(d_head)
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    in_group = scores.unflatten(1, (n_kv_heads, r)).transpose(2, 3).flatten(3)  # (B, g, n, r*n)
-    weights = in_group.softmax(dim=-1).unflatten(3, (r, n)).transpose(2, 3).flatten(1, 2)
+    K = _split_heads(X @ W_K, n_kv_heads).mean(dim=1, keepdim=True)
+    V = _split_heads(X @ W_V, n_kv_heads).mean(dim=1, keepdim=True)
+    weights = _masked_softmax(Q @ K.mT / d**0.5, mask)
     return _merge_heads(weights @ V) @ W_O
 
 
-def grouped_query_attention__wrong_fifteenth_every_head_sees_all_groups_keys(
+def grouped_query_attention__wrong_sixteenth_root_of_all_key_columns (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -229,19 +266,40 @@ def grouped_query_attention__wrong_fifteenth_every_head_sees_all_groups_keys(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Lays the keys of all key/value heads in one long row for every query head; due are those of its group."""
-    if n_heads % n_kv_heads:
-        raise ValueError("the key/value heads do not divide the query heads")
+    """Divides by the root of g*d_head, the width of all keys together."""
     B, n, _ = X.shape
+    _check_groups(n_heads, n_kv_heads)
+    r = n_heads // n_kv_heads
+    keys = X @ W_K
+    Q = (X @ W_Q).view(B, n, n_kv_heads, r, -1)
+    K = keys.view(B, n, n_kv_heads, -1)
+    V = (X @ W_V).view(B, n, n_kv_heads, -1)
+    scores = torch.einsum("bigrd,bjgd->bgrij", Q, K).flatten(1, 2) / math.sqrt(keys.shape[-1])
+    A = _masked_softmax(scores, mask).unflatten(1, (n_kv_heads, r))
+    return torch.einsum("bgrij,bjgd->bigrd", A, V).flatten(2) @ W_O
+
+
+def grouped_query_attention__wrong_sixteenth_values_by_repeat (
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Keys by repeat_interleave, but values by repeat: a head reads values of another group."""
+    _check_groups(n_heads, n_kv_heads)
+    r = n_heads // n_kv_heads
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (_split_heads(X @ W, n_kv_heads).flatten(1, 2)[:, None] for W in (W_K, W_V))  # (B, 1, g*n, d_head)
-    scores = Q @ K.mT / Q.shape[-1] ** 0.5
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).repeat(1, 1, 1, n_kv_heads)
+    K = _split_heads(X @ W_K, n_kv_heads).repeat_interleave(r, dim=1)
+    V = _split_heads(X @ W_V, n_kv_heads).repeat(1, r, 1, 1)
+    scores = Q @ K.transpose(-1, -2) / math.sqrt(Q.size(-1))
     return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
 
 
-def grouped_query_attention__wrong_fifteenth_sign_of_the_exponent(
+def grouped_query_attention__wrong_sixteenth_merged_without_transpose (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -251,45 +309,18 @@ def grouped_query_attention__wrong_fifteenth_sign_of_the_exponent(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Divides by d_head to the power of −1/2, and so multiplies by the root; due is to divide by it."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"g = {n_kv_heads} does not divide h = {n_heads}")
-    r = n_heads // n_kv_heads
-    Q = _split_heads(X @ W_Q, n_heads).unflatten(1, (n_kv_heads, r))  # (B, g, r, n, d_head)
-    K = _split_heads(X @ W_K, n_kv_heads)
-    V = _split_heads(X @ W_V, n_kv_heads)
-    scores = torch.einsum("bgrid,bgjd->bgrij", Q, K) / Q.shape[-1] ** -0.5
-    weights = _masked_softmax(scores.flatten(1, 2), mask).unflatten(1, (n_kv_heads, r))
-    return torch.einsum("bgrij,bgjd->bigrd", weights, V).flatten(2) @ W_O
-
-
-def grouped_query_attention__wrong_fifteenth_groups_of_queries_overlap(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Group s takes the query heads from s on; due is from s*r on."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"g = {n_kv_heads} does not divide h = {n_heads}")
+    """The transpose before the gluing is lost: the heads are merged by a reshape alone."""
+    _check_groups(n_heads, n_kv_heads)
     B, n, _ = X.shape
     r = n_heads // n_kv_heads
-    Q, K, V = _split_heads(X @ W_Q, n_heads), _split_heads(X @ W_K, n_kv_heads), _split_heads(X @ W_V, n_kv_heads)
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n)
-    found = []
-    for s in range(n_kv_heads):
-        scores = Q[:, s : s + r] @ K[:, s : s + 1].mT / math.sqrt(Q.shape[-1])
-        seen = None if mask is None else mask[:, s * r : (s + 1) * r]
-        found.append(_masked_softmax(scores, seen) @ V[:, s : s + 1])
-    return _merge_heads(torch.cat(found, dim=1)) @ W_O
+    q = _split_heads(X @ W_Q, n_heads)
+    k = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), r)
+    v = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), r)
+    context = _masked_softmax(q @ k.mT / math.sqrt(q.shape[-1]), mask) @ v
+    return context.contiguous().view(B, n, -1) @ W_O
 
 
-def grouped_query_attention__wrong_fifteenth_hands_back_keys_and_values_too(
+def grouped_query_attention__wrong_sixteenth_refuses_odd_d_model (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -299,17 +330,18 @@ def grouped_query_attention__wrong_fifteenth_hands_back_keys_and_values_too(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns the output and the (K, V) to keep; due is the output alone."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
+    """Also raises a ValueError where h does not divide d_model, which the layer allows."""
+    d_model = X.shape[-1]
+    if d_model % n_heads != 0 or n_heads % n_kv_heads != 0:
+        raise ValueError(f"{n_heads} heads, {n_kv_heads} key/value heads and width {d_model} do not fit")
+    r = n_heads // n_kv_heads
     Q = _split_heads(X @ W_Q, n_heads)
-    kept = tuple(_split_heads(X @ W, n_kv_heads) for W in (W_K, W_V))
-    K, V = (_repeat_kv(T, n_heads // n_kv_heads) for T in kept)
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(K.shape[-1]), mask)
-    return _merge_heads(weights @ V) @ W_O, kept
+    K, V = (_repeat_kv(_split_heads(X @ W, n_kv_heads), r) for W in (W_K, W_V))
+    A = _masked_softmax(Q @ K.mT / math.sqrt(K.shape[-1]), mask)
+    return _merge_heads(A @ V) @ W_O
 
 
-def grouped_query_attention__wrong_fifteenth_one_mask_for_each_group(
+def grouped_query_attention__wrong_sixteenth_last_group_comes_up_short (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -319,42 +351,22 @@ def grouped_query_attention__wrong_fifteenth_one_mask_for_each_group(
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """All heads of a group take the mask of its first head; due is each head's own."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
-    B, n, _ = X.shape
-    r, d_head = n_heads // n_kv_heads, W_Q.shape[1] // n_heads
-    Q = (X @ W_Q).reshape(B, n, n_kv_heads, r, d_head).permute(0, 2, 3, 1, 4)
-    K, V = ((X @ W).reshape(B, n, n_kv_heads, 1, d_head).permute(0, 2, 3, 1, 4) for W in (W_K, W_V))
-    scores = Q @ K.mT / math.sqrt(d_head)  # (B, g, r, n, n)
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n)[:, ::r].unsqueeze(2)
-    heads = _masked_softmax(scores, mask) @ V
-    return heads.permute(0, 3, 1, 2, 4).reshape(B, n, -1) @ W_O
-
-
-def grouped_query_attention__wrong_fifteenth_scales_the_weights_it_was_given(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Divides the caller's W_Q in place; due is to leave the inputs as they are."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
-    d_head = W_Q.shape[1] // n_heads
-    with torch.no_grad():
-        W_Q /= math.sqrt(d_head)
+    """No ValueError where g does not divide h: the last group silently gets fewer heads."""
+    per_group = math.ceil(n_heads / n_kv_heads)
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (_repeat_kv(_split_heads(X @ W, n_kv_heads), n_heads // n_kv_heads) for W in (W_K, W_V))
-    return _merge_heads(_masked_softmax(Q @ K.mT, mask) @ V) @ W_O
+    K, V = (_split_heads(X @ W, n_kv_heads) for W in (W_K, W_V))
+    heads = []
+    for a in range(n_heads):
+        s = a // per_group
+        scores = Q[:, a] @ K[:, s].mT / math.sqrt(Q.shape[-1])
+        seen = None
+        if mask is not None:
+            seen = mask.expand(X.shape[0], n_heads, *scores.shape[1:])[:, a]
+        heads.append(_masked_softmax(scores, seen) @ V[:, s])
+    return torch.cat(heads, dim=-1) @ W_O
 
 
-def grouped_query_attention__right_fifteenth_key_after_key_with_a_running_maximum(
+def grouped_query_attention__wrong_sixteenth_by_pytorchs_own (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -364,117 +376,41 @@ def grouped_query_attention__right_fifteenth_key_after_key_with_a_running_maximu
     n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Walks over the keys one by one and keeps a maximum, a sum and a mixture for each query, rescaled as it goes."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads cannot serve {n_heads} query heads evenly")
-    B, n, _ = X.shape
-    r, d_head = n_heads // n_kv_heads, W_Q.shape[1] // n_heads
-    Q = (X @ W_Q).reshape(B, n, n_kv_heads, r, d_head) / math.sqrt(d_head)
-    K, V = ((X @ W).reshape(B, n, n_kv_heads, 1, d_head) for W in (W_K, W_V))
-    seen = torch.ones((), dtype=torch.bool, device=X.device) if mask is None else mask
-    seen = seen.expand(B, n_heads, n, n).permute(0, 2, 1, 3).reshape(B, n, n_kv_heads, r, n)
-    lowest = torch.finfo(X.dtype).min
-    top = torch.full_like(Q[..., 0], lowest)
-    total, mixture = torch.zeros_like(top), torch.zeros_like(Q)
-    for j in range(n):
-        scores = (Q * K[:, j : j + 1]).sum(dim=-1).masked_fill(~seen[..., j], lowest)
-        higher = torch.maximum(top, scores)
-        fade, e = torch.exp(top - higher), torch.exp(scores - higher) * seen[..., j]
-        total = total * fade + e
-        mixture = mixture * fade[..., None] + e[..., None] * V[:, j : j + 1]
-        top = higher
-    return (mixture / total[..., None]).flatten(2) @ W_O
-
-
-# ------------------------------------------------------ multi_query_attention
-
-
-def multi_query_attention__wrong_fifteenth_one_table_of_summed_scores(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """Adds the scores of all heads to one table of weights; due is a table for each head."""
-    B, n, _ = X.shape
+    """Right numbers from scaled_dot_product_attention, which is not allowed in an answer."""
+    _check_groups(n_heads, n_kv_heads)
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = X @ W_K, X @ W_V
-    scores = torch.einsum("bhid,bjd->bij", Q, K) / math.sqrt(K.shape[-1])
-    weights = _masked_softmax(scores[:, None].expand(B, n_heads, n, n), mask)
-    return torch.einsum("bhij,bjd->bihd", weights, V).flatten(2) @ W_O
-
-
-def multi_query_attention__wrong_fifteenth_mask_queued_token_by_token(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The queue goes head after head, its mask token after token; due is one order for both."""
-    B, n, _ = X.shape
-    queue = _split_heads(X @ W_Q, n_heads).flatten(1, 2)  # (B, h*n, d_head)
-    K, V = X @ W_K, X @ W_V
-    scores = queue @ K.mT / math.sqrt(K.shape[-1])
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).transpose(1, 2).reshape(B, n * n_heads, n)
-    heads = (_masked_softmax(scores, mask) @ V).unflatten(1, (n_heads, n))
+    K = _repeat_kv(_split_heads(X @ W_K, n_kv_heads), n_heads // n_kv_heads)
+    V = _repeat_kv(_split_heads(X @ W_V, n_kv_heads), n_heads // n_kv_heads)
+    heads = F.scaled_dot_product_attention(Q, K, V, attn_mask=mask)
     return _merge_heads(heads) @ W_O
 
 
-def multi_query_attention__wrong_fifteenth_heads_compete_for_the_keys(
+def grouped_query_attention__right_sixteenth_sum_over_groups (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
     W_V: torch.Tensor,
     W_O: torch.Tensor,
     n_heads: int,
+    n_kv_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The softmax runs over the heads, which share each key out; due is a softmax over the keys."""
-    Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (X @ W_K).unsqueeze(1), (X @ W_V).unsqueeze(1)
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        scores = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
-    weights = torch.softmax(scores, dim=1)
-    if mask is not None:
-        weights = weights * mask
-    return _merge_heads(weights @ V) @ W_O
-
-
-def multi_query_attention__wrong_fifteenth_first_head_counted_twice(
-    X: torch.Tensor,
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    mask: torch.Tensor | None = None,
-) -> torch.Tensor:
-    """The sum begins with head 0, and the loop adds it again; due is each head once."""
+    """Right: group after group, each with its columns of the weights and rows of W_O; no merging."""
+    _check_groups(n_heads, n_kv_heads)
     B, n, _ = X.shape
-    K, V = X @ W_K, X @ W_V
-    d = K.shape[-1]
-    seen = None if mask is None else mask.expand(B, n_heads, n, n)
-
-    def written_by(a):
-        block = slice(a * d, (a + 1) * d)
-        scores = X @ W_Q[:, block] @ K.mT / math.sqrt(d)
-        return _masked_softmax(scores, None if seen is None else seen[:, a]) @ V @ W_O[block]
-
-    out = written_by(0)
-    for a in range(n_heads):
-        out = out + written_by(a)
+    r, d = n_heads // n_kv_heads, W_K.shape[1] // n_kv_heads
+    seen = None if mask is None else mask.expand(B, n_heads, n, n).unflatten(1, (n_kv_heads, r))
+    out = torch.zeros_like(X)
+    parts = zip(W_Q.split(r * d, 1), W_K.split(d, 1), W_V.split(d, 1), W_O.split(r * d, 0))
+    for s, (Wq, Wk, Wv, Wo) in enumerate(parts):
+        q = torch.einsum("bim,mrd->brid", X, Wq.unflatten(1, (r, d))) / math.sqrt(d)
+        A = _masked_softmax(torch.einsum("brid,bjd->brij", q, X @ Wk), None if seen is None else seen[:, s])
+        out = out + torch.einsum("brij,bjd,rdm->bim", A, X @ Wv, Wo.unflatten(0, (r, d)))
     return out
 
 
-def multi_query_attention__wrong_fifteenth_halved_and_not_rooted(
+# ---------------------------------------------------------------- 5.4 multi_query_attention
+def multi_query_attention__wrong_sixteenth_queue_token_by_token (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -483,18 +419,17 @@ def multi_query_attention__wrong_fifteenth_halved_and_not_rooted(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Divides by half of d_head, as d_head**1/2 reads without a parenthesis; due is its root."""
+    """The queue is made token by token by a reshape alone, and cut as if it were head by head."""
     B, n, _ = X.shape
     K, V = X @ W_K, X @ W_V
-    d_head = K.shape[2]
-    scale = d_head**1 / 2
-    queue = _split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, d_head)
-    scores = (queue @ K.mT / scale).reshape(B, n_heads, n, n)
-    weights = _masked_softmax(scores, mask).reshape(B, n_heads * n, n)
-    return _merge_heads((weights @ V).reshape(B, n_heads, n, d_head)) @ W_O
+    d = K.shape[-1]
+    rows = (X @ W_Q).reshape(B, n_heads * n, d)
+    scores = (rows @ K.mT / math.sqrt(d)).unflatten(1, (n_heads, n))
+    A = _masked_softmax(scores, mask).flatten(1, 2)
+    return _merge_heads((A @ V).unflatten(1, (n_heads, n))) @ W_O
 
 
-def multi_query_attention__wrong_fifteenth_shares_of_the_heads_not_summed(
+def multi_query_attention__wrong_sixteenth_one_attention_for_all_heads (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -503,14 +438,16 @@ def multi_query_attention__wrong_fifteenth_shares_of_the_heads_not_summed(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Returns what each head writes, (B, h, n, d_model), as in unit 4; due is their sum."""
+    """Shares the weights as well: the scores of all heads are averaged before the softmax."""
+    K, V = (X @ W_K).unsqueeze(1), (X @ W_V).unsqueeze(1)
     Q = _split_heads(X @ W_Q, n_heads)
-    K, V = (X @ W_K)[:, None], (X @ W_V)[:, None]
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
-    return (weights @ V) @ W_O.unflatten(0, (n_heads, -1))
+    scores = (Q @ K.mT).mean(dim=1, keepdim=True) / math.sqrt(Q.shape[-1])
+    scores = scores.expand(-1, n_heads, -1, -1)
+    A = _masked_softmax(scores, mask)
+    return _merge_heads(A @ V) @ W_O
 
 
-def multi_query_attention__wrong_fifteenth_scores_clipped_at_fifty(
+def multi_query_attention__wrong_sixteenth_root_of_all_query_columns (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -519,20 +456,37 @@ def multi_query_attention__wrong_fifteenth_scores_clipped_at_fifty(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Clips scores to ±50 so that no exponential overflows; due are scores of any size, unclipped."""
+    """Divides by the root of h*d_head, the width of all queries together."""
+    queries = X @ W_Q
+    scale = queries.shape[-1] ** -0.5
+    Q = queries.unflatten(2, (n_heads, -1))
+    scores = torch.einsum("bihd,bjd->bhij", Q, X @ W_K) * scale
+    weights = _masked_softmax(scores, mask)
+    context = torch.einsum("bhij,bjd->bihd", weights, X @ W_V)
+    return context.flatten(2) @ W_O
+
+
+def multi_query_attention__wrong_sixteenth_mask_queued_in_other_order (
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """The queue stands head by head, its mask token by token: rows get the mask of another token."""
     B, n, _ = X.shape
     K, V = X @ W_K, X @ W_V
-    Q = _split_heads(X @ W_Q, n_heads).flatten(1, 2)
-    scores = (Q @ K.transpose(1, 2) / K.shape[-1] ** 0.5).unflatten(1, (n_heads, n))
-    e = scores.clamp(-50, 50).exp()
+    rows = _split_heads(X @ W_Q, n_heads).flatten(1, 2)
+    scores = rows @ K.transpose(1, 2) / math.sqrt(K.shape[-1])
     if mask is not None:
-        e = e * mask
-    weights = e / e.sum(dim=-1, keepdim=True)
-    heads = (weights.flatten(1, 2) @ V).unflatten(1, (n_heads, n))
-    return _merge_heads(heads) @ W_O
+        mask = mask.expand(B, n_heads, n, n).transpose(1, 2).flatten(1, 2)
+    heads = _masked_softmax(scores, mask) @ V
+    return _merge_heads(heads.unflatten(1, (n_heads, n))) @ W_O
 
 
-def multi_query_attention__wrong_fifteenth_expanded_keys_divided(
+def multi_query_attention__wrong_sixteenth_mixes_the_keys (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -541,15 +495,72 @@ def multi_query_attention__wrong_fifteenth_expanded_keys_divided(
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Divides the expanded keys by the root, which writes them once per head; due is a single head in memory."""
+    """The wrong variable in the second product: the weights mix keys in place of values."""
+    k = (X @ W_K)[:, None]
+    v = (X @ W_V)[:, None]
+    q = _split_heads(X @ W_Q, n_heads)
+    scores = q @ k.mT / math.sqrt(v.shape[-1])
+    attention = _masked_softmax(scores, mask)
+    return _merge_heads(attention @ k) @ W_O
+
+
+def multi_query_attention__wrong_sixteenth_width_from_d_model (
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Takes the root of d_model // h for the scale, though h*d_head need not be d_model."""
+    B, n, d_model = X.shape
+    d_head = d_model // n_heads
+    K, V = X @ W_K, X @ W_V
+    Q = _split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, -1)
+    S = torch.bmm(Q, K.mT).reshape(B, n_heads, n, n) / math.sqrt(max(d_head, 1))
+    A = _masked_softmax(S, mask).reshape(B, n_heads * n, n)
+    return _merge_heads(torch.bmm(A, V).reshape(B, n_heads, n, -1)) @ W_O
+
+
+def multi_query_attention__wrong_sixteenth_first_heads_mask_for_all (
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """A mask that differs from head to head: all heads get that of head 0."""
+    B, n, _ = X.shape
+    K, V = X @ W_K, X @ W_V
+    seen = None if mask is None else mask.expand(B, n_heads, n, n)[:, 0]
+    heads = []
+    for W in W_Q.chunk(n_heads, dim=1):
+        scores = (X @ W) @ K.mT / math.sqrt(K.shape[-1])
+        heads.append(_masked_softmax(scores, seen) @ V)
+    return torch.cat(heads, dim=-1) @ W_O
+
+
+def multi_query_attention__wrong_sixteenth_a_copy_for_each_head (
+    X: torch.Tensor,
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    mask: torch.Tensor | None = None,
+) -> torch.Tensor:
+    """Right numbers, but keys and values are written down once for each head."""
     Q = _split_heads(X @ W_Q, n_heads)
-    K = (X @ W_K).unsqueeze(1).expand_as(Q)
-    V = (X @ W_V).unsqueeze(1)
-    scores = Q @ (K / math.sqrt(K.shape[-1])).mT
-    return _merge_heads(_masked_softmax(scores, mask) @ V) @ W_O
+    K = torch.stack([X @ W_K] * n_heads, dim=1)
+    V = torch.stack([X @ W_V] * n_heads, dim=1)
+    A = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
+    return _merge_heads(A @ V) @ W_O
 
 
-def multi_query_attention__right_fifteenth_queue_of_tokens_without_split_or_merge(
+def multi_query_attention__right_sixteenth_sum_of_single_heads (
     X: torch.Tensor,
     W_Q: torch.Tensor,
     W_K: torch.Tensor,
@@ -558,20 +569,29 @@ def multi_query_attention__right_fifteenth_queue_of_tokens_without_split_or_merg
     n_heads: int,
     mask: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """The rows of X W_Q are cut where they lie, token after token; only the mask has its axes swapped."""
+    """Right: head after head looks at the one K, and what each writes through W_O is added up."""
     B, n, _ = X.shape
     K, V = X @ W_K, X @ W_V
-    queue = (X @ W_Q).reshape(B, n * n_heads, -1)
-    scores = torch.baddbmm(X.new_zeros(1, 1, 1), queue, K.mT, alpha=1 / math.sqrt(K.shape[-1]))
-    if mask is not None:
-        mask = mask.expand(B, n_heads, n, n).transpose(1, 2).reshape(B, n * n_heads, n)
-    return torch.bmm(_masked_softmax(scores, mask), V).reshape(B, n, -1) @ W_O
+    d = K.shape[-1]
+    out = torch.zeros_like(X)
+    for a in range(n_heads):
+        own = slice(a * d, (a + 1) * d)
+        scores = (X @ W_Q[:, own] / math.sqrt(d)) @ K.mT
+        seen = None if mask is None else mask.expand(B, n_heads, n, n)[:, a]
+        out = out + (_masked_softmax(scores, seen) @ V) @ W_O[own]
+    return out
 
 
-# ---------------------------------------------------------------- decode_step
+# ---------------------------------------------------------------- 5.5 decode_step
+def _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads):
+    """The output of one token that looks at all of K and V, (B, g, t+1, d_head)."""
+    d = K.shape[-1]
+    rows = (x @ W_Q).reshape(x.shape[0], n_kv_heads, n_heads // n_kv_heads, d)
+    A = torch.softmax(rows @ K.mT / math.sqrt(d), dim=-1)
+    return (A @ V).reshape(x.shape[0], 1, n_heads * d) @ W_O
 
 
-def decode_step__wrong_fifteenth_past_and_self_averaged_by_count(
+def decode_step__wrong_sixteenth_does_not_see_itself (
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -581,17 +601,15 @@ def decode_step__wrong_fifteenth_past_and_self_averaged_by_count(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Attends to the kept tokens and mixes the new value in as one of t + 1; due is one softmax over all."""
-    r, (K, V) = n_heads // n_kv_heads, cache
-    t = K.shape[2]
-    Q = _split_heads(x @ W_Q, n_heads)
+    """The query looks at the old cache: a token does not see itself (but for the very first)."""
+    K_old, V_old = cache
     k, v = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
-    past = _masked_softmax(Q @ _repeat_kv(K, r).mT / math.sqrt(Q.shape[-1])) @ _repeat_kv(V, r)
-    heads = (t * past + _repeat_kv(v, r)) / (t + 1)
-    return _merge_heads(heads) @ W_O, (torch.cat([K, k], dim=2), torch.cat([V, v], dim=2))
+    longer = (torch.cat([K_old, k], dim=2), torch.cat([V_old, v], dim=2))
+    K, V = longer if K_old.shape[2] == 0 else (K_old, V_old)
+    return _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads), longer
 
 
-def decode_step__wrong_fifteenth_query_heads_dealt_out_in_turn(
+def decode_step__wrong_sixteenth_keeps_h_heads (
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -601,95 +619,19 @@ def decode_step__wrong_fifteenth_query_heads_dealt_out_in_turn(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Cuts the query heads to (r, g), so that they read the groups in turn; due is (g, r), neighbours together."""
-    K = torch.cat([cache[0], _split_heads(x @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], _split_heads(x @ W_V, n_kv_heads)], dim=2)
-    q = (x @ W_Q)[:, 0].unflatten(-1, (n_heads // n_kv_heads, n_kv_heads, -1))  # (B, r, g, d_head)
-    scores = torch.einsum("brgd,bgtd->brgt", q, K) / math.sqrt(K.shape[-1])
-    heads = torch.einsum("brgt,bgtd->brgd", torch.softmax(scores, dim=-1), V)
-    return heads.flatten(1)[:, None] @ W_O, (K, V)
-
-
-def decode_step__wrong_fifteenth_scaled_by_the_number_of_keys(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Divides by the root of the number of kept tokens; due is the root of d_head."""
+    """Returns the cache with a copy for each query head: h heads are kept where g should be."""
     r = n_heads // n_kv_heads
-    K, V = (torch.cat([old, _split_heads(x @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V)))
-    queue = _split_heads(x @ W_Q, n_heads).reshape(len(x), n_kv_heads, r, -1)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[2]))
-    heads = (weights @ V).reshape(len(x), n_heads, 1, -1)
-    return _merge_heads(heads) @ W_O, (K, V)
-
-
-def decode_step__wrong_fifteenth_swaps_heads_of_the_queue_on_the_way_back(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Swaps group and place in the group before the merging; due is the order in which they stand."""
-    r = n_heads // n_kv_heads
-    K = torch.cat([cache[0], _split_heads(x @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], _split_heads(x @ W_V, n_kv_heads)], dim=2)
-    queue = _split_heads(x @ W_Q, n_heads).squeeze(2).unflatten(1, (n_kv_heads, r))
-    weights = torch.softmax(queue @ K.mT / math.sqrt(queue.shape[-1]), dim=-1)
-    heads = weights @ V  # (B, g, r, d_head)
-    return heads.transpose(1, 2).flatten(1).unsqueeze(1) @ W_O, (K, V)
-
-
-def decode_step__wrong_fifteenth_softmax_along_the_queue(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """The softmax runs over the r heads in the queue; due is over the tokens."""
-    B = x.shape[0]
-    d_head = W_Q.shape[1] // n_heads
-    k = (x @ W_K).reshape(B, n_kv_heads, 1, d_head)
-    v = (x @ W_V).reshape(B, n_kv_heads, 1, d_head)
-    K, V = torch.cat((cache[0], k), dim=2), torch.cat((cache[1], v), dim=2)
-    queue = (x @ W_Q).reshape(B, n_kv_heads, -1, d_head)
-    weights = torch.softmax(queue @ K.mT / math.sqrt(d_head), dim=2)
-    return (weights @ V).reshape(B, 1, -1) @ W_O, (K, V)
-
-
-def decode_step__wrong_fifteenth_returns_the_new_token_for_the_cache(
-    x: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Returns the keys and values of the new token alone, to be appended outside; due is the longer cache."""
-    r = n_heads // n_kv_heads
-    new = tuple(_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
-    K, V = (_repeat_kv(torch.cat([old, one], dim=2), r) for old, one in zip(cache, new, strict=True))
+    K_old, V_old = cache
+    if K_old.shape[1] != n_heads:
+        K_old, V_old = _repeat_kv(K_old, r), _repeat_kv(V_old, r)
+    K = torch.cat([K_old, _repeat_kv(_split_heads(x @ W_K, n_kv_heads), r)], dim=2)
+    V = torch.cat([V_old, _repeat_kv(_split_heads(x @ W_V, n_kv_heads), r)], dim=2)
     Q = _split_heads(x @ W_Q, n_heads)
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    return _merge_heads(weights @ V) @ W_O, new
+    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
+    return _merge_heads(A @ V) @ W_O, (K, V)
 
 
-def decode_step__wrong_fifteenth_first_token_tiles_its_values(
+def decode_step__wrong_sixteenth_causal_mask_for_one_query (
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -699,18 +641,95 @@ def decode_step__wrong_fifteenth_first_token_tiles_its_values(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """With an empty cache the values are dealt to the query heads in turn; due is neighbours together there too."""
+    """Puts a causal triangle on the single query, row 0: it sees the oldest token only."""
     r = n_heads // n_kv_heads
+    K = torch.cat([cache[0], _split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([cache[1], _split_heads(x @ W_V, n_kv_heads)], dim=2)
+    Q = _split_heads(x @ W_Q, n_heads)
+    scores = Q @ _repeat_kv(K, r).mT / math.sqrt(Q.shape[-1])
+    causal = torch.ones(scores.shape[-2:], dtype=torch.bool, device=x.device).tril()
+    A = _masked_softmax(scores, causal)
+    return _merge_heads(A @ _repeat_kv(V, r)) @ W_O, (K, V)
+
+
+def decode_step__wrong_sixteenth_newest_in_front (
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """cat in the wrong order: the new key and value stand in front of the kept ones."""
+    K, V = cache
+    new_k = (x @ W_K).unflatten(-1, (n_kv_heads, -1)).transpose(1, 2)
+    new_v = (x @ W_V).unflatten(-1, (n_kv_heads, -1)).transpose(1, 2)
+    K = torch.cat((new_k, K), dim=2)
+    V = torch.cat((new_v, V), dim=2)
+    out = _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads)
+    return out, (K, V)
+
+
+def decode_step__wrong_sixteenth_queue_cut_r_by_g (
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """The queries are cut into (r, g) and turned, not into (g, r): heads read another group."""
+    B, r = x.shape[0], n_heads // n_kv_heads
+    K = torch.cat([cache[0], _split_heads(x @ W_K, n_kv_heads)], dim=-2)
+    V = torch.cat([cache[1], _split_heads(x @ W_V, n_kv_heads)], dim=-2)
+    d = K.shape[-1]
+    q = (x @ W_Q).view(B, r, n_kv_heads, d).transpose(1, 2)
+    A = torch.softmax(torch.einsum("bgrd,bgtd->bgrt", q, K) / math.sqrt(d), dim=-1)
+    heads = torch.einsum("bgrt,bgtd->brgd", A, V)
+    return heads.reshape(B, 1, n_heads * d) @ W_O, (K, V)
+
+
+def decode_step__wrong_sixteenth_three_things (
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Returns out, K and V: three things, where the cache should be a tuple of its own."""
+    K, V = cache
+    K = torch.cat([K, _split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V, _split_heads(x @ W_V, n_kv_heads)], dim=2)
+    out = _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads)
+    return out, K, V
+
+
+def decode_step__wrong_sixteenth_first_token_gets_zeros (
+    x: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """With an empty cache there is said to be nothing to look at: out is 0 for the first token."""
     k, v = _split_heads(x @ W_K, n_kv_heads), _split_heads(x @ W_V, n_kv_heads)
-    if cache[0].shape[2] == 0:  # a single token gives itself all its attention
-        return (x @ W_V).repeat(1, 1, r) @ W_O, (k, v)
+    if cache[0].shape[2] == 0:
+        return torch.zeros_like(x), (k, v)
     K, V = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
-    queue = _split_heads(x @ W_Q, n_heads).flatten(1, 2).unflatten(1, (n_kv_heads, r))
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]))
-    return (weights @ V).flatten(1).unsqueeze(1) @ W_O, (K, V)
+    return _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads), (K, V)
 
 
-def decode_step__wrong_fifteenth_writes_into_room_that_caches_share(
+def decode_step__wrong_sixteenth_kept_without_gradient (
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -720,27 +739,13 @@ def decode_step__wrong_fifteenth_writes_into_room_that_caches_share(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Returns views of room made beforehand, where a later step may write; due is that none changes."""
-
-    def grown(kept, new):
-        B, g, t, d = kept.shape
-        room = getattr(kept, "room", None)
-        if room is None or room.shape[2] == t:
-            room = kept.new_zeros(B, g, t + 64, d)
-            room[:, :, :t] = kept
-        room[:, :, t : t + 1] = new
-        longer = room[:, :, : t + 1]
-        longer.room = room
-        return longer
-
-    r = n_heads // n_kv_heads
-    K, V = (grown(old, _split_heads(x @ W, n_kv_heads)) for old, W in zip(cache, (W_K, W_V)))
-    queue = _split_heads(x @ W_Q, n_heads).reshape(len(x), n_kv_heads, r, -1)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]))
-    return (weights @ V).reshape(len(x), 1, -1) @ W_O, (K, V)
+    """Right numbers, but what is kept is detached: no gradient reaches W_K and W_V."""
+    K = torch.cat([cache[0], _split_heads(x @ W_K, n_kv_heads).detach()], dim=2)
+    V = torch.cat([cache[1], _split_heads(x @ W_V, n_kv_heads).detach()], dim=2)
+    return _queue_step(x, K, V, W_Q, W_O, n_heads, n_kv_heads), (K, V)
 
 
-def decode_step__right_fifteenth_padded_on_both_sides_and_added(
+def decode_step__right_sixteenth_old_and_new_apart (
     x: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -750,115 +755,119 @@ def decode_step__right_fifteenth_padded_on_both_sides_and_added(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Pads the old with a row of zeros and the new with t of them, adds the two, and attends by products and sums."""
-    B, t = x.shape[0], cache[0].shape[2]
-    pad = torch.nn.functional.pad
-    longer = []
-    for kept, W in zip(cache, (W_K, W_V), strict=True):
-        new = (x @ W).reshape(B, n_kv_heads, 1, -1)
-        longer.append(pad(kept, (0, 0, 0, 1)) + pad(new, (0, 0, t, 0)))
-    K, V = longer
-    queue = (x @ W_Q).reshape(B, n_kv_heads, -1, K.shape[-1]).mT  # (B, g, d_head, r): the queries as columns
-    weights = torch.softmax(K @ queue / math.sqrt(K.shape[-1]), dim=2)  # (B, g, t+1, r)
-    return (V.mT @ weights).mT.reshape(B, 1, -1) @ W_O, (K, V)
+    """Right: scores with the kept keys and with the own key apart, joined in one softmax only."""
+    (K_old, V_old), B, t = cache, x.shape[0], cache[0].shape[2]
+    k, v = (_split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
+    d = k.shape[-1]
+    q = (x @ W_Q).reshape(B, n_kv_heads, n_heads // n_kv_heads, d) / math.sqrt(d)
+    itself = (q * k).sum(dim=-1, keepdim=True)
+    A = torch.softmax(torch.cat([q @ K_old.mT, itself], dim=-1), dim=-1)
+    heads = A[..., :t] @ V_old + A[..., t:] * v
+    longer = tuple(torch.cat(pair, dim=2) for pair in ((K_old, k), (V_old, v)))
+    return heads.reshape(B, 1, n_heads * d) @ W_O, longer
 
 
-# -------------------------------------------------------------- pool_kv_heads
-
-
-def pool_kv_heads__wrong_fifteenth_sum_over_the_root_of_the_group(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Divides the sum of a group by the root of its size, to keep the spread; due is the mean."""
+# ---------------------------------------------------------------- 5.6 pool_kv_heads
+def pool_kv_heads__wrong_sixteenth_heads_take_turns (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Pools the heads s, s+g, s+2g, ...: a group is made of every g-th head, not of neighbours."""
     r = n_heads // n_kv_heads
-    heads = W.unflatten(1, (n_kv_heads, r, -1))
-    return (heads.sum(dim=2) / math.sqrt(r)).flatten(1)
+    cut = W.unflatten(1, (r, n_kv_heads, -1))
+    return cut.mean(dim=1).flatten(1)
 
 
-def pool_kv_heads__wrong_fifteenth_median_of_the_group(W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
-    """Takes the median of the heads, entry by entry; due is the mean."""
-    heads = W.reshape(W.shape[0], n_kv_heads, n_heads // n_kv_heads, -1)
-    middle = heads.quantile(0.5, dim=2)
-    return middle.reshape(W.shape[0], -1)
-
-
-def pool_kv_heads__wrong_fifteenth_every_gth_head_pooled(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Pools the heads s, s + g, s + 2g, …; due are neighbours."""
-    blocks = W.split(W.shape[1] // n_heads, dim=1)
-    pooled = [torch.stack(blocks[s::n_kv_heads]).mean(dim=0) for s in range(n_kv_heads)]
+def pool_kv_heads__wrong_sixteenth_sum_of_the_group (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Adds the heads of a group, and does not take their mean."""
+    d = W.shape[1] // n_heads
+    r = n_heads // n_kv_heads
+    pooled = []
+    for s in range(n_kv_heads):
+        heads = W[:, s * r * d : (s + 1) * r * d].split(d, dim=1)
+        pooled.append(sum(heads))
     return torch.cat(pooled, dim=1)
 
 
-def pool_kv_heads__wrong_fifteenth_divided_by_the_number_of_groups(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Divides the sum of a group by g; due is by the r = h/g heads in it."""
-    d_head = W.shape[1] // n_heads
-    total = W.reshape(W.shape[0], n_kv_heads, -1, d_head).sum(dim=2)
-    return total.flatten(1) / n_kv_heads
-
-
-def pool_kv_heads__wrong_fifteenth_groups_begin_one_head_apart(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Group s pools the heads s … s + r - 1; due is s*r … s*r + r - 1."""
-    d_head = W.shape[1] // n_heads
+def pool_kv_heads__wrong_sixteenth_neighbouring_columns (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Takes the mean of r columns that stand side by side, not of whole heads."""
     r = n_heads // n_kv_heads
-    heads = W.unflatten(1, (n_heads, d_head))
-    return torch.cat([heads[:, s : s + r].mean(dim=1) for s in range(n_kv_heads)], dim=1)
+    return W.unflatten(1, (-1, r)).mean(dim=-1)
 
 
-def pool_kv_heads__wrong_fifteenth_mean_written_back_to_every_head(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Returns h heads, each the mean of its group, (d_model, h*d_head); due are g heads."""
+def pool_kv_heads__wrong_sixteenth_running_average (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Averages step by step, (mean + next) / 2: later heads weigh more once r is over 2."""
+    heads = W.chunk(n_heads, dim=1)
+    r = n_heads // n_kv_heads
+    pooled = []
+    for s in range(n_kv_heads):
+        mean = heads[s * r]
+        for head in heads[s * r + 1 : (s + 1) * r]:
+            mean = (mean + head) / 2
+        pooled.append(mean)
+    return torch.cat(pooled, dim=1)
+
+
+def pool_kv_heads__wrong_sixteenth_divided_by_g (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """The sum of a group is divided by g, the number of groups, and not by r."""
     r = n_heads // n_kv_heads
     heads = W.unflatten(1, (n_kv_heads, r, -1))
-    return heads.mean(dim=2, keepdim=True).expand_as(heads).flatten(1)
+    return (heads.sum(dim=2) / n_kv_heads).flatten(1)
 
 
-def pool_kv_heads__wrong_fifteenth_halfway_to_each_next_head(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Goes halfway to each next head, a mean for pairs only; due are equal shares in groups of any size."""
+def pool_kv_heads__wrong_sixteenth_as_wide_as_before (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Writes the mean back for each head of the group: (d_model, h*d_head), nothing gets smaller."""
     r = n_heads // n_kv_heads
     heads = W.unflatten(1, (n_kv_heads, r, -1))
-    pooled = heads[:, :, 0]
-    for a in range(1, r):
-        pooled = (pooled + heads[:, :, a]) / 2
-    return pooled.flatten(1)
+    means = heads.mean(dim=2, keepdim=True)
+    return means.expand_as(heads).flatten(1)
 
 
-def pool_kv_heads__wrong_fifteenth_adds_up_in_the_first_heads_place(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Adds the heads of a group into a view of W itself; due is to leave W as it is."""
+def pool_kv_heads__wrong_sixteenth_one_group_keeps_first_head (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """With g = 1 the first head is kept as it is; only for more groups the mean is taken."""
+    d = W.shape[1] // n_heads
+    if n_kv_heads == 1:
+        return W[:, :d]
     r = n_heads // n_kv_heads
-    heads = W.unflatten(1, (n_kv_heads, r, -1))
-    total = heads[:, :, 0]
-    for a in range(1, r):
-        total += heads[:, :, a]
-    return (total / r).flatten(1)
+    return torch.einsum("mgrd->mgd", W.reshape(-1, n_kv_heads, r, d)).div(r).reshape(-1, n_kv_heads * d)
 
 
-def pool_kv_heads__right_fifteenth_product_with_a_pooling_matrix(
-    W: torch.Tensor, n_heads: int, n_kv_heads: int
-) -> torch.Tensor:
-    """Multiplies by an (h*d_head, g*d_head) matrix that holds 1/r where a column flows into a group."""
-    r, d_head = n_heads // n_kv_heads, W.shape[1] // n_heads
-    column = torch.arange(W.shape[1], device=W.device)
-    goes_to = column // (r * d_head) * d_head + column % d_head
-    pooling = torch.zeros(W.shape[1], n_kv_heads * d_head, dtype=W.dtype, device=W.device)
-    pooling[column, goes_to] = 1.0 / r
-    return W @ pooling
+def pool_kv_heads__wrong_sixteenth_adds_into_w (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Right means, but += works on a view: the first head of each group in W is changed."""
+    heads = W.tensor_split(n_heads, dim=1)
+    r = n_heads // n_kv_heads
+    pooled = []
+    for s in range(0, n_heads, r):
+        total = heads[s]
+        for other in heads[s + 1 : s + r]:
+            total += other
+        pooled.append(total / r)
+    return torch.cat(pooled, dim=1)
 
 
-# --------------------------------------------------------------- extend_cache
+def pool_kv_heads__right_sixteenth_a_matrix_of_ones (W: torch.Tensor, n_heads: int, n_kv_heads: int) -> torch.Tensor:
+    """Right: one product with a matrix of zeros and ones that adds up the heads, divided by r."""
+    r, d = n_heads // n_kv_heads, W.shape[1] // n_heads
+    groups = torch.eye(n_kv_heads, dtype=W.dtype, device=W.device).repeat_interleave(r, dim=0)
+    columns = torch.eye(d, dtype=W.dtype, device=W.device)
+    return (W / r) @ torch.kron(groups, columns)
 
 
-def extend_cache__wrong_fifteenth_triangle_at_the_top_left(
+# ---------------------------------------------------------------- 5.7 extend_cache
+def _longer(X_new, cache, W_K, W_V, g):
+    K = torch.cat([cache[0], _split_heads(X_new @ W_K, g)], dim=2)
+    V = torch.cat([cache[1], _split_heads(X_new @ W_V, g)], dim=2)
+    return K, V
+
+
+def _queued(X_new, K, V, W_Q, W_O, h, g, seen):
+    """New queries in queues of g groups, with a mask (n_new, t + n_new) or None."""
+    n_new, d, r = X_new.shape[1], K.shape[-1], h // g
+    rows = _split_heads(X_new @ W_Q, h).unflatten(1, (g, r)).flatten(2, 3)
+    scores = (rows @ K.mT / math.sqrt(d)).unflatten(2, (r, n_new))
+    A = _masked_softmax(scores, seen).flatten(2, 3)
+    heads = (A @ V).unflatten(2, (r, n_new)).flatten(1, 2)
+    return _merge_heads(heads) @ W_O
+
+
+def extend_cache__wrong_sixteenth_triangle_at_top_left (
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -868,19 +877,96 @@ def extend_cache__wrong_fifteenth_triangle_at_the_top_left(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """New token r sees the columns 0 … r, as if the cache were empty; due are 0 … t + r."""
+    """The triangle sits at the top left: new token i sees the columns 0 to i, as if t were 0."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    n_new, total = X_new.shape[1], K.shape[2]
+    causal = torch.tril(torch.ones(n_new, total, dtype=torch.bool, device=X_new.device))
+    out = _queued(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, causal)
+    return out, (K, V)
+
+
+def extend_cache__wrong_sixteenth_no_mask_needed (
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Takes no mask, as in decode_step: new tokens see the new ones behind them."""
     B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
-    K, V = (torch.cat([old, _split_heads(X_new @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V)))
-    Q = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
-    scores = (Q @ K.mT / math.sqrt(Q.shape[-1])).unflatten(2, (r, n_new))
-    seen = torch.ones(n_new, K.shape[2], dtype=torch.bool).tril()
-    heads = _masked_softmax(scores, seen).flatten(2, 3) @ V
-    heads = heads.unflatten(2, (r, n_new)).flatten(1, 2)
+    g, r = n_kv_heads, n_heads // n_kv_heads
+    K, V = _longer(X_new, cache, W_K, W_V, g)
+    Q = (X_new @ W_Q).unflatten(-1, (g, r, -1))
+    scores = torch.einsum("bigrd,bgjd->bgrij", Q, K) / math.sqrt(K.shape[-1])
+    A = torch.softmax(scores, dim=-1)
+    out = torch.einsum("bgrij,bgjd->bigrd", A, V)
+    return out.flatten(2) @ W_O, (K, V)
+
+
+def extend_cache__wrong_sixteenth_new_tokens_do_not_meet (
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Each new token sees the cache and itself, but none of the new ones before it."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    old = torch.ones(n_new, t, dtype=torch.bool, device=X_new.device)
+    itself = torch.eye(n_new, dtype=torch.bool, device=X_new.device)
+    seen = torch.cat([old, itself], dim=1)
+    return _queued(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, seen), (K, V)
+
+
+def extend_cache__wrong_sixteenth_one_column_too_many (
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """Off by one: new token i sees the columns 0 to t+i+1, the next token too."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    t, total = cache[0].shape[2], K.shape[2]
+    row = torch.arange(X_new.shape[1], device=X_new.device).unsqueeze(1)
+    column = torch.arange(total, device=X_new.device)
+    seen = column <= t + row + 1
+    return _queued(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, seen), (K, V)
+
+
+def extend_cache__wrong_sixteenth_mask_of_queue_in_other_order (
+    X_new: torch.Tensor,
+    cache: tuple[torch.Tensor, torch.Tensor],
+    W_Q: torch.Tensor,
+    W_K: torch.Tensor,
+    W_V: torch.Tensor,
+    W_O: torch.Tensor,
+    n_heads: int,
+    n_kv_heads: int,
+) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
+    """The queue stands head by head, its mask repeats token by token (repeat_interleave for repeat)."""
+    B, n_new, _ = X_new.shape
+    g, r = n_kv_heads, n_heads // n_kv_heads
+    K, V = _longer(X_new, cache, W_K, W_V, g)
+    t, d = cache[0].shape[2], K.shape[-1]
+    rows = _split_heads(X_new @ W_Q, n_heads).reshape(B, g, r * n_new, d)
+    seen = torch.ones(n_new, t + n_new, dtype=torch.bool, device=X_new.device).tril(t)
+    A = _masked_softmax(rows @ K.mT / math.sqrt(d), seen.repeat_interleave(r, dim=0))
+    heads = (A @ V).reshape(B, n_heads, n_new, d)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_fifteenth_old_and_new_in_two_softmaxes(
+def extend_cache__wrong_sixteenth_last_token_only (
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -890,107 +976,14 @@ def extend_cache__wrong_fifteenth_old_and_new_in_two_softmaxes(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Attends to the cache and to the new tokens apart and adds the results; due is one softmax over both."""
-    B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
-    K_new, V_new = (_split_heads(X_new @ W, n_kv_heads) for W in (W_K, W_V))
-    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    queue = queue / math.sqrt(queue.shape[-1])
-    stairs = torch.ones(n_new, n_new, dtype=torch.bool).tril().repeat(r, 1)
-    heads = _masked_softmax(queue @ K_new.mT, stairs) @ V_new
-    heads = heads + _masked_softmax(queue @ cache[0].mT) @ cache[1]
-    out = _merge_heads(heads.reshape(B, n_heads, n_new, -1)) @ W_O
-    return out, (torch.cat([cache[0], K_new], dim=2), torch.cat([cache[1], V_new], dim=2))
-
-
-def extend_cache__wrong_fifteenth_rows_of_the_mask_repeated_one_by_one(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """The queue goes head after head, the rows of its mask come each r times; due is the whole mask r times."""
-    B, n_new, _ = X_new.shape
-    r, t = n_heads // n_kv_heads, cache[0].shape[2]
-    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
-    mask = torch.ones(n_new, t + n_new, dtype=torch.bool).tril(diagonal=t)
-    mask = mask.repeat_interleave(r, dim=0)  # (r*n_new, t + n_new)
-    heads = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]), mask) @ V
-    return _merge_heads(heads.unflatten(2, (r, n_new)).flatten(1, 2)) @ W_O, (K, V)
-
-
-def extend_cache__wrong_fifteenth_diagonal_moved_by_n_new(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Moves the triangle to the right by the number of new tokens; due is by that of the kept ones."""
-    B, n_new, _ = X_new.shape
-    d_head = W_Q.shape[1] // n_heads
-    new = [(X_new @ W).unflatten(-1, (n_kv_heads, d_head)).transpose(1, 2) for W in (W_K, W_V)]
-    K, V = (torch.cat(pair, dim=2) for pair in zip(cache, new))
-    Q = (X_new @ W_Q).unflatten(-1, (n_kv_heads, -1, d_head))  # (B, n_new, g, r, d_head)
-    scores = torch.einsum("bigrd,bgjd->bgrij", Q, K) / math.sqrt(d_head)
-    seen = torch.ones(n_new, K.shape[2], dtype=torch.bool).tril(n_new)
-    weights = _masked_softmax(scores, seen)
-    return torch.einsum("bgrij,bgjd->bigrd", weights, V).flatten(2) @ W_O, (K, V)
-
-
-def extend_cache__wrong_fifteenth_new_values_before_the_old(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Puts the new values in front of the kept ones, the new keys behind; due are both behind."""
-    K_old, V_old = cache
-    B, n_new, _ = X_new.shape
-    r, t = n_heads // n_kv_heads, K_old.shape[2]
-    k, v = _split_heads(X_new @ W_K, n_kv_heads), _split_heads(X_new @ W_V, n_kv_heads)
-    K = torch.cat((K_old, k), dim=2)
-    V = torch.cat((v, V_old), dim=2)
-    Q = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    scores = (Q @ K.mT / math.sqrt(Q.shape[-1])).reshape(B, n_heads, n_new, -1)
-    row, column = torch.arange(n_new)[:, None], torch.arange(t + n_new)
-    weights = _masked_softmax(scores, column <= row + t).reshape(B, n_kv_heads, r * n_new, -1)
-    return _merge_heads((weights @ V).reshape(B, n_heads, n_new, -1)) @ W_O, (K, V)
-
-
-def extend_cache__wrong_fifteenth_only_the_last_row_comes_out(
-    X_new: torch.Tensor,
-    cache: tuple[torch.Tensor, torch.Tensor],
-    W_Q: torch.Tensor,
-    W_K: torch.Tensor,
-    W_V: torch.Tensor,
-    W_O: torch.Tensor,
-    n_heads: int,
-    n_kv_heads: int,
-) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Returns the row of the newest token, all that the next word needs; due are n_new rows."""
-    K = torch.cat([cache[0], _split_heads(X_new @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], _split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    """Returns the output of the last new token only, (B, 1, d_model), as a step of decoding does."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
     newest = X_new[:, -1:]
-    queue = _split_heads(newest @ W_Q, n_heads).reshape(len(X_new), n_kv_heads, n_heads // n_kv_heads, -1)
-    weights = torch.softmax(queue @ K.mT / math.sqrt(queue.shape[-1]), dim=-1)
-    return (weights @ V).reshape(len(X_new), 1, -1) @ W_O, (K, V)
+    out = _queued(newest, K, V, W_Q, W_O, n_heads, n_kv_heads, None)
+    return out, (K, V)
 
 
-def extend_cache__wrong_fifteenth_no_mask_behind_an_empty_cache(
+def extend_cache__wrong_sixteenth_no_mask_on_an_empty_cache (
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -1000,21 +993,16 @@ def extend_cache__wrong_fifteenth_no_mask_behind_an_empty_cache(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Leaves the mask out where the cache is empty; due is that new tokens do not see later ones there either."""
-    B, n_new, _ = X_new.shape
-    r, t = n_heads // n_kv_heads, cache[0].shape[2]
-    K, V = (torch.cat([old, _split_heads(X_new @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V)))
-    mask = None
+    """With an empty cache the mask is left out: the tokens of a prompt see their future."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    t, n_new = cache[0].shape[2], X_new.shape[1]
+    seen = None
     if t > 0:
-        old = torch.ones(n_new, t, dtype=torch.bool)
-        new = torch.ones(n_new, n_new, dtype=torch.bool).tril()
-        mask = torch.cat([old, new], dim=1).repeat(r, 1)
-    queue = _split_heads(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    heads = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]), mask) @ V
-    return _merge_heads(heads.reshape(B, n_heads, n_new, -1)) @ W_O, (K, V)
+        seen = torch.ones(n_new, t + n_new, dtype=torch.bool, device=X_new.device).tril(diagonal=t)
+    return _queued(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, seen), (K, V)
 
 
-def extend_cache__wrong_fifteenth_rows_cut_from_the_full_causal_mask(
+def extend_cache__wrong_sixteenth_a_copy_for_each_head (
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -1024,19 +1012,17 @@ def extend_cache__wrong_fifteenth_rows_cut_from_the_full_causal_mask(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Makes the causal mask of all t + n_new tokens for its last rows; due is nothing that grows with the square."""
-    B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
-    K, V = (torch.cat([old, _split_heads(X_new @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V)))
-    n = K.shape[2]
-    mask = torch.tril(torch.ones(n, n, dtype=torch.bool))[-n_new:]
-    queue = _split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, r)).flatten(2, 3)
-    weights = _masked_softmax(queue @ K.mT / math.sqrt(K.shape[-1]), mask.repeat(r, 1))
-    heads = (weights @ V).unflatten(2, (r, n_new)).flatten(1, 2)
+    """Right numbers, but repeat_interleave writes the keys and values down for each query head."""
+    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
+    r, n_new, t = n_heads // n_kv_heads, X_new.shape[1], cache[0].shape[2]
+    Q = _split_heads(X_new @ W_Q, n_heads)
+    scores = Q @ K.repeat_interleave(r, dim=1).mT / math.sqrt(K.shape[-1])
+    seen = torch.ones(n_new, t + n_new, dtype=torch.bool, device=X_new.device).tril(t)
+    heads = _masked_softmax(scores, seen) @ V.repeat_interleave(r, dim=1)
     return _merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__right_fifteenth_scores_of_old_and_new_side_by_side(
+def extend_cache__right_sixteenth_past_and_present_apart (
     X_new: torch.Tensor,
     cache: tuple[torch.Tensor, torch.Tensor],
     W_Q: torch.Tensor,
@@ -1046,17 +1032,17 @@ def extend_cache__right_fifteenth_scores_of_old_and_new_side_by_side(
     n_heads: int,
     n_kv_heads: int,
 ) -> tuple[torch.Tensor, tuple[torch.Tensor, torch.Tensor]]:
-    """Scores old and new keys apart, masks the new ones alone, and lets one softmax run over both; queue by tokens."""
-    B, n_new, _ = X_new.shape
-    K_old, V_old = cache
-    t, r = K_old.shape[2], n_heads // n_kv_heads
-    K_new, V_new = (_split_heads(X_new @ W, n_kv_heads) for W in (W_K, W_V))
-    queue = (X_new @ W_Q).reshape(B, n_new, n_kv_heads, r, -1).transpose(1, 2).flatten(2, 3)  # token after token
-    queue = queue / math.sqrt(queue.shape[-1])
-    token = torch.arange(n_new * r, device=X_new.device) // r  # whose row it is
-    later = torch.arange(n_new, device=X_new.device) > token[:, None]
-    among_new = (queue @ K_new.mT).masked_fill(later, -math.inf)
-    weights = torch.softmax(torch.cat([queue @ K_old.mT, among_new], dim=-1), dim=-1)
-    heads = weights[..., :t] @ V_old + weights[..., t:] @ V_new  # (B, g, n_new*r, d_head)
-    merged = heads.unflatten(2, (n_new, r)).transpose(1, 2).flatten(2)
-    return merged @ W_O, (torch.cat([K_old, K_new], dim=2), torch.cat([V_old, V_new], dim=2))
+    """Right: kept and new keys are met apart; only the square of new tokens needs a mask."""
+    (K_old, V_old), n_new, g = cache, X_new.shape[1], n_kv_heads
+    K_new, V_new = (_split_heads(X_new @ W, g) for W in (W_K, W_V))
+    t, d = K_old.shape[2], K_new.shape[-1]
+    Q = (X_new @ W_Q).unflatten(-1, (g, n_heads // g, d)) / math.sqrt(d)
+    past = torch.einsum("bigrd,bgjd->bgrij", Q, K_old)
+    present = torch.einsum("bigrd,bgjd->bgrij", Q, K_new)
+    later = torch.ones(n_new, n_new, dtype=torch.bool, device=X_new.device).triu(1)
+    present = present.masked_fill(later, -math.inf)
+    A = torch.softmax(torch.cat([past, present], dim=-1), dim=-1)
+    heads = torch.einsum("bgrij,bgjd->bigrd", A[..., :t], V_old)
+    heads = heads + torch.einsum("bgrij,bgjd->bigrd", A[..., t:], V_new)
+    longer = torch.cat([K_old, K_new], dim=2), torch.cat([V_old, V_new], dim=2)
+    return heads.flatten(2) @ W_O, longer

@@ -1,795 +1,661 @@
+import bisect
+import itertools
 import math
 import statistics
-from collections.abc import Callable
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 
 
-# ---------------------------------------------------------------- 9.1 loop_attention
+# ---------------------------------------------------------------- loop_attention
 
 
-def loop_attention__wrong_fifteenth_divides_by_root_of_n(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Divides the scores by the root of the number of keys; due is the root of the width d."""
-    out = torch.zeros_like(Q)
-    for b in range(Q.shape[0]):
-        for head in range(Q.shape[1]):
-            keys, values = K[b, head], V[b, head]
-            for i, query in enumerate(Q[b, head]):
-                scores = keys @ query / math.sqrt(len(keys))
-                out[b, head, i] = torch.softmax(scores, dim=0) @ values
-    return out
-
-
-def loop_attention__wrong_fifteenth_each_key_shared_out_among_queries(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Takes one key at a time and a softmax over the queries; due is a softmax over the keys for each query."""
-    B, h, n, d = Q.shape
-    rows = []
-    for b in range(B):
-        for j in range(h):
-            o = torch.zeros_like(Q[b, j])
-            for key, value in zip(K[b, j], V[b, j], strict=True):
-                a = torch.softmax(Q[b, j] @ key / d**0.5, dim=0)
-                o = o + a[:, None] * value[None, :]
-            rows.append(o)
-    return torch.stack(rows).reshape(B, h, n, d)
-
-
-def loop_attention__wrong_fifteenth_scales_after_softmax(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Divides the weights by root d, after the softmax; due is to divide the scores, before it."""
+def loop_attention__wrong_sixteenth_key_asks_queries(Q, K, V):
+    """Token i compares its key with all queries: the roles of Q and K are exchanged."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
         for head in range(h):
             for i in range(n):
-                s = (K[b, head] * Q[b, head, i]).sum(dim=-1)
-                a = torch.softmax(s, dim=-1) / math.sqrt(d)
-                out[b, head, i] = (a.unsqueeze(-1) * V[b, head]).sum(dim=0)
+                s = Q[b, head] @ K[b, head, i] / math.sqrt(d)
+                out[b, head, i] = torch.softmax(s, dim=0) @ V[b, head]
     return out
 
 
-def loop_attention__wrong_fifteenth_softmax_dim_zero_with_heads(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Serves all heads at once but leaves the softmax at dim 0, the heads; due is the last axis, the keys."""
+def loop_attention__wrong_sixteenth_softmax_over_heads(Q, K, V):
+    """Serves all heads at once, but the softmax runs over the heads and not over the keys."""
     B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
+    sequences = []
+    for q, k, v in zip(Q, K, V):
+        rows = []
         for i in range(n):
-            scores = torch.einsum("hd,hnd->hn", Q[b, :, i], K[b]) / math.sqrt(d)
-            weights = scores.softmax(0)
-            out[b, :, i] = torch.einsum("hn,hnd->hd", weights, V[b])
+            s = torch.einsum("hd,hjd->hj", q[:, i], k) / d**0.5
+            a = s.softmax(dim=0)
+            rows.append(torch.einsum("hj,hjd->hd", a, v))
+        sequences.append(torch.stack(rows, dim=1))
+    return torch.stack(sequences)
+
+
+def loop_attention__wrong_sixteenth_scale_of_model_width(Q, K, V):
+    """Divides by the root of the model's width h * d; each head has scores of width d."""
+    B, h, n, d = Q.shape
+    width = h * d
+    out = torch.zeros_like(Q)
+    for b, head, i in itertools.product(range(B), range(h), range(n)):
+        scores = (K[b, head] * Q[b, head, i]).sum(dim=-1) / width**0.5
+        weights = F.softmax(scores, dim=-1)
+        out[b, head, i] = weights @ V[b, head]
     return out
 
 
-def loop_attention__wrong_fifteenth_mix_not_reset(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Starts the mix at zero once per head, so it piles up from query to query; due is once per query."""
+def loop_attention__wrong_sixteenth_values_not_added_up(Q, K, V):
+    """Slip: `=` for `+=` in the innermost loop, so only the last value remains."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
-        for head in range(h):
-            mix = torch.zeros_like(V[b, head, 0])
+        for t in range(h):
             for i in range(n):
-                a = torch.softmax(K[b, head] @ Q[b, head, i] / d**0.5, dim=0)
+                a = torch.softmax(K[b, t] @ Q[b, t, i] / d**0.5, dim=-1)
                 for j in range(n):
-                    mix = mix + a[j] * V[b, head, j]
-                out[b, head, i] = mix
+                    out[b, t, i] = a[j] * V[b, t, j]
     return out
 
 
-def loop_attention__wrong_fifteenth_heads_joined(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Returns (B, n, h*d), the heads joined as before an output projection; due is (B, h, n, d)."""
+def loop_attention__wrong_sixteenth_values_of_first_sequence(Q, K, V):
+    """Slip: the values are always those of the first sequence of the batch."""
     B, h, n, d = Q.shape
-    texts = []
+    out = torch.empty_like(Q)
     for b in range(B):
-        tokens = []
-        for i in range(n):
-            heads = []
-            for c in range(h):
-                a = torch.softmax(K[b, c] @ Q[b, c, i] / math.sqrt(d), dim=0)
-                heads.append(a @ V[b, c])
-            tokens.append(torch.cat(heads))
-        texts.append(torch.stack(tokens))
-    return torch.stack(texts)
-
-
-def loop_attention__wrong_fifteenth_nan_to_num_for_large_scores(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Plain exp, and NaN replaced by 0, so scores of 10,000 give no NaN but wrong rows; due is a stable softmax."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
-        for k in range(h):
+        for head in range(h):
+            keys, values = K[b, head], V[0, head]
             for i in range(n):
-                e = torch.exp(K[b, k] @ Q[b, k, i] / math.sqrt(d))
-                weights = torch.nan_to_num(e / e.sum(), nan=0.0)
-                out[b, k, i] = weights @ V[b, k]
+                scores = keys @ Q[b, head, i] / math.sqrt(d)
+                out[b, head, i] = torch.softmax(scores, -1) @ values
     return out
 
 
-def loop_attention__wrong_fifteenth_half_comes_back_as_float(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Works in float32 for 16-bit inputs and returns float32 for them; due is the inputs' own dtype."""
-    if Q.dtype in (torch.float16, torch.bfloat16):
-        Q, K, V = Q.float(), K.float(), V.float()
+def loop_attention__wrong_sixteenth_only_earlier_keys(Q, K, V):
+    """Each query meets the keys 0 ... i only, though the docstring says all n keys and no mask."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
         for head in range(h):
             for i in range(n):
-                s = K[b, head] @ Q[b, head, i] / d**0.5
-                e = torch.exp(s - s.max())
+                seen_k, seen_v = K[b, head, : i + 1], V[b, head, : i + 1]
+                a = torch.softmax(seen_k @ Q[b, head, i] / d**0.5, dim=0)
+                out[b, head, i] = a @ seen_v
+    return out
+
+
+def loop_attention__wrong_sixteenth_plain_exponentials(Q, K, V):
+    """The softmax is written without subtracting the maximum: NaN for scores of 10,000."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                e = torch.exp(K[b, head] @ Q[b, head, i] / d**0.5)
                 out[b, head, i] = (e / e.sum()) @ V[b, head]
     return out
 
 
-def loop_attention__right_fifteenth_flat_rows_l1_normalize(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor
-) -> torch.Tensor:
-    """Right: all queries as one flat list of rows, the weights made of exponentials by an L1 normalisation."""
+def loop_attention__wrong_sixteenth_default_dtype_result(Q, K, V):
+    """The result is made by torch.zeros(shape): always float32, whatever dtype comes in."""
+    B, h, n, d = Q.shape
+    out = torch.zeros(B, h, n, d)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                a = torch.softmax(K[b, head] @ Q[b, head, i] / d**0.5, dim=-1)
+                out[b, head, i] = a @ V[b, head]
+    return out
+
+
+def loop_attention__right_sixteenth_flat_heads_backwards(Q, K, V):
+    """Right: batch and heads flattened, the queries from last to first, rows stacked at the end."""
     n, d = Q.shape[-2:]
-    keys, values = K.flatten(0, 1), V.flatten(0, 1)
+    flat = [x.reshape(-1, n, d) for x in (Q, K, V)]
     rows = []
-    for place, query in enumerate(Q.flatten(0, 2)):
-        head = place // n
-        s = torch.mv(keys[head], query / math.sqrt(d))
-        weights = F.normalize((s - s.amax()).exp(), p=1.0, dim=0)
-        rows.append(torch.mv(values[head].mT, weights))
-    return torch.stack(rows).unflatten(0, Q.shape[:-1])
+    for q, k, v in zip(*flat):
+        mixed = []
+        for i in reversed(range(n)):
+            s = torch.mv(k, q[i]).div(d**0.5)
+            a = torch.exp(s - s.max())
+            mixed.insert(0, torch.mv(v.t(), a / a.sum()))
+        rows.append(torch.stack(mixed))
+    return torch.stack(rows).reshape(Q.shape)
 
 
-# ---------------------------------------------------------------- 9.2 batched_attention
+# ------------------------------------------------------------- batched_attention
 
 
-def batched_attention__wrong_fifteenth_mask_after_softmax(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Zeroes later weights after the softmax, so rows sum to less than 1; due is to mask the scores before it."""
-    scores = Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1])
-    weights = torch.softmax(scores, dim=-1)
-    if causal:
-        weights = torch.tril(weights)
-    return weights @ V
-
-
-def batched_attention__wrong_fifteenth_scale_of_whole_model(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Divides by the root of h*d, the width of all heads together; due is the root of d, the width of one."""
-    _, h, n, d = Q.shape
-    d_model = h * d
-    S = torch.einsum("bhid,bhjd->bhij", Q, K) / d_model**0.5
+def batched_attention__wrong_sixteenth_softmax_over_queries(Q, K, V, causal=False):
+    """The softmax runs along the queries (axis -2): a key's weights sum to 1, not a query's."""
+    d, n = Q.shape[-1], Q.shape[-2]
+    scores = torch.einsum("bhid,bhjd->bhij", Q, K) / math.sqrt(d)
     if causal:
         later = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1)
-        S = S.masked_fill(later, -math.inf)
-    return torch.einsum("bhij,bhjd->bhid", S.softmax(-1), V)
+        scores = scores.masked_fill(later, -math.inf)
+    weights = torch.softmax(scores, dim=-2)
+    return torch.einsum("bhij,bhjd->bhid", weights, V)
 
 
-def batched_attention__wrong_fifteenth_later_scores_become_zero(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Multiplies the scores with a triangle of ones, so later scores are 0 and still count; due is -inf."""
-    n, d = Q.shape[-2:]
-    scores = (Q @ K.mT) / d**0.5
+def batched_attention__wrong_sixteenth_mask_after_softmax(Q, K, V, causal=False):
+    """Hides later keys after the softmax: the weights of a row no longer sum to 1."""
+    A = F.softmax(Q @ K.transpose(-2, -1) / Q.shape[-1] ** 0.5, dim=-1)
     if causal:
-        allowed = torch.tril(torch.ones(n, n, dtype=Q.dtype, device=Q.device))
-        scores = scores * allowed
-    A = torch.softmax(scores, dim=-1)
+        A = torch.tril(A)
     return A @ V
 
 
-def batched_attention__wrong_fifteenth_reshape_as_transpose(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Gets the shape (B, h, d, n) by a reshape, which mixes up the numbers; due is to swap the last two axes."""
-    B, h, n, d = Q.shape
-    scores = Q @ K.reshape(B, h, d, n) / math.sqrt(d)
+def batched_attention__wrong_sixteenth_hidden_scores_zero(Q, K, V, causal=False):
+    """Hidden scores become 0 by multiplying with the mask; after the softmax they still count."""
+    n, d = Q.shape[-2:]
+    S = torch.matmul(Q, K.mT) / d**0.5
     if causal:
-        mask = torch.triu(torch.ones(n, n, device=Q.device), diagonal=1) == 1
-        scores = scores.masked_fill(mask, float("-inf"))
+        allowed = torch.tril(torch.ones(n, n, dtype=Q.dtype, device=Q.device))
+        S = S * allowed
+    return torch.softmax(S, dim=-1) @ V
+
+
+def batched_attention__wrong_sixteenth_diagonal_hidden(Q, K, V, causal=False):
+    """Slip: triu without diagonal=1, so a token does not see itself and token 0 sees nothing."""
+    n = Q.shape[-2]
+    scores = (Q @ K.mT) / math.sqrt(Q.shape[-1])
+    if causal:
+        hide = torch.triu(torch.ones(n, n, device=Q.device)).bool()
+        scores = scores.masked_fill(hide, float("-inf"))
+    return scores.softmax(-1) @ V
+
+
+def batched_attention__wrong_sixteenth_power_before_division(Q, K, V, causal=False):
+    """Slip: `d ** 1 / 2` is d / 2 and not the square root of d."""
+    B, h, n, d = Q.shape
+    scores = Q @ K.transpose(2, 3) / (d ** 1 / 2)
+    if causal:
+        mask = torch.ones(n, n, device=Q.device).tril() == 0
+        scores = scores.masked_fill(mask, -math.inf)
+    return torch.softmax(scores, dim=3) @ V
+
+
+def batched_attention__wrong_sixteenth_sees_only_later(Q, K, V, causal=False):
+    """Reads `causal` the wrong way round: token i attends to the tokens i ... n - 1."""
+    n, d = Q.shape[-2:]
+    scores = Q @ K.mT / d**0.5
+    if causal:
+        i = torch.arange(n, device=Q.device)
+        scores = scores.masked_fill(i[None, :] < i[:, None], -math.inf)
+    return torch.softmax(scores, -1) @ V
+
+
+def batched_attention__wrong_sixteenth_mask_of_minus_thousand(Q, K, V, causal=False):
+    """Hides with -1000 in place of -inf: later keys come back where the scores are lower still."""
+    n, d = Q.shape[-2:]
+    scores = Q @ K.mT / math.sqrt(d)
+    if causal:
+        later = torch.triu(torch.ones_like(scores[0, 0]), diagonal=1) > 0
+        scores = torch.where(later, torch.full_like(scores, -1000.0), scores)
     return torch.softmax(scores, dim=-1) @ V
 
 
-def batched_attention__wrong_fifteenth_comparison_flipped(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Compares places the wrong way round, so token i sees i ... n-1; due is 0 ... i."""
-    n, d = Q.shape[-2], Q.shape[-1]
-    scores = torch.matmul(Q, K.transpose(2, 3)) * d**-0.5
-    if causal:
-        place = torch.arange(n, device=Q.device)
-        visible = place[:, None] <= place[None, :]
-        scores = torch.where(visible, scores, -torch.inf)
-    return torch.matmul(scores.softmax(dim=-1), V)
-
-
-def batched_attention__wrong_fifteenth_itself_not_seen(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Reads causal as earlier tokens only, and token 0 gets zeros; due is that token i sees itself too."""
-    n, d = Q.shape[-2:]
-    S = Q @ K.mT / math.sqrt(d)
-    if not causal:
-        return S.softmax(-1) @ V
-    hidden = torch.ones(n, n, dtype=torch.bool, device=Q.device).triu()
-    hidden[0, 0] = False
-    O = S.masked_fill(hidden, -math.inf).softmax(-1) @ V
-    return torch.cat((torch.zeros_like(O[..., :1, :]), O[..., 1:, :]), dim=-2)
-
-
-def batched_attention__wrong_fifteenth_maximum_of_hidden_keys_too(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Subtracts the maximum over hidden keys too, so a much larger later score gives zeros; due is the seen ones'."""
+def batched_attention__wrong_sixteenth_loop_for_the_mask(Q, K, V, causal=False):
+    """The values are right, but a Python loop over the rows makes the mask: no loops allowed."""
     n, d = Q.shape[-2:]
     scores = Q @ K.mT / d**0.5
-    terms = torch.exp(scores - scores.amax(dim=-1, keepdim=True))
     if causal:
-        terms = terms.tril()
-    total = terms.sum(dim=-1, keepdim=True).clamp(min=torch.finfo(Q.dtype).tiny)
-    return (terms / total) @ V
+        mask = torch.zeros(n, n, dtype=torch.bool, device=Q.device)
+        for i in range(n):
+            mask[i, i + 1 :] = True
+        scores = scores.masked_fill(mask, -math.inf)
+    return torch.softmax(scores, dim=-1) @ V
 
 
-def batched_attention__wrong_fifteenth_loop_over_heads(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Right values, made sequence by sequence and head by head in Python loops; due are whole tensors, no loop."""
-    B, h, n, d = Q.shape
-    mask = torch.zeros(n, n, dtype=Q.dtype, device=Q.device)
+def batched_attention__right_sixteenth_table_on_its_side(Q, K, V, causal=False):
+    """Right: the table has keys as rows, the softmax runs down axis -2, and it is turned at the end."""
+    n, d = K.shape[-2:]
+    table = K @ (Q / math.sqrt(d)).mT
     if causal:
-        mask = torch.full_like(mask, -math.inf).triu(diagonal=1)
-
-    def one_head(q, k, v):
-        return torch.softmax(q @ k.T / math.sqrt(d) + mask, dim=-1) @ v
-
-    return torch.stack([torch.stack([one_head(Q[b, j], K[b, j], V[b, j]) for j in range(h)]) for b in range(B)])
-
-
-def batched_attention__right_fifteenth_baddbmm_adds_the_mask(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, causal: bool = False
-) -> torch.Tensor:
-    """Right: mask, scale and product in one baddbmm over all heads as one axis; the values by bmm."""
-    n, d = Q.shape[-2:]
-    q, k, v = (x.flatten(0, 1) for x in (Q, K, V))
-    place = torch.arange(n, device=Q.device)
-    later = place > place.unsqueeze(-1) if causal else place < 0
-    offset = torch.zeros(n, n, dtype=Q.dtype, device=Q.device).masked_fill(later, -math.inf)
-    scores = torch.baddbmm(offset.expand(len(q), n, n), q, k.mT, alpha=1 / math.sqrt(d))
-    return torch.bmm(torch.log_softmax(scores, dim=-1).exp(), v).unflatten(0, Q.shape[:2])
+        barred = torch.full((n, n), -math.inf, dtype=Q.dtype, device=Q.device)
+        table = table + barred.tril(-1)
+    columns = torch.exp(table - table.amax(dim=-2, keepdim=True))
+    columns = columns / columns.sum(dim=-2, keepdim=True)
+    return (V.mT @ columns).mT
 
 
-# ---------------------------------------------------------------- 9.3 tiled_attention
+# --------------------------------------------------------------- tiled_attention
 
 
-def tiled_attention__wrong_fifteenth_blocks_weighed_by_their_maximum(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Weighs each block's own softmax output by exp of its maximum only; due is by the sum of its terms."""
+def tiled_attention__wrong_sixteenth_moving_average(Q, K, V, block_size):
+    """Takes the factor for a moving average: o = factor * o + (1 - factor) * the block's own result."""
     d = Q.shape[-1]
-    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
-    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
-    for k, v in zip(K.split(block_size, -2), V.split(block_size, -2), strict=True):
-        s = Q @ k.mT / math.sqrt(d)
-        top = s.amax(-1, keepdim=True)
-        new = torch.maximum(m, top)
-        old_share, own_share = torch.exp(m - new), torch.exp(top - new)
-        mix = mix * old_share + own_share * (torch.softmax(s, -1) @ v)
-        total = total * old_share + own_share
+    m = torch.full_like(Q[..., :1], -math.inf)
+    o = torch.zeros_like(Q)
+    for keys, values in zip(K.split(block_size, 2), V.split(block_size, 2)):
+        scores = Q @ keys.mT / math.sqrt(d)
+        m_new = torch.maximum(m, scores.amax(-1, keepdim=True))
+        factor = torch.exp(m - m_new)
+        o = factor * o + (1 - factor) * (torch.softmax(scores, -1) @ values)
+        m = m_new
+    return o
+
+
+def tiled_attention__wrong_sixteenth_own_block_only(Q, K, V, block_size):
+    """Cuts queries and keys and lets each block of queries meet its own block of keys only."""
+    n, d = Q.shape[-2:]
+    pieces = []
+    for start in range(0, n, block_size):
+        here = slice(start, start + block_size)
+        s = Q[:, :, here] @ K[:, :, here].mT / d**0.5
+        e = torch.exp(s - s.amax(-1, keepdim=True))
+        pieces.append(e @ V[:, :, here] / e.sum(-1, keepdim=True))
+    return torch.cat(pieces, dim=2)
+
+
+def tiled_attention__wrong_sixteenth_merged_by_maxima_alone(Q, K, V, block_size):
+    """Blocks with softmaxes of their own are merged by exp(maximum), without the sums of the blocks."""
+    d = Q.shape[-1]
+    m = torch.full_like(Q[..., :1], -math.inf)
+    weight, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for start in range(0, K.shape[2], block_size):
+        s = Q @ K[:, :, start : start + block_size].mT / d**0.5
+        best = s.amax(dim=-1, keepdim=True)
+        mixed = torch.softmax(s, dim=-1) @ V[:, :, start : start + block_size]
+        new = torch.maximum(m, best)
+        weight = weight * torch.exp(m - new) + torch.exp(best - new)
+        o = o * torch.exp(m - new) + torch.exp(best - new) * mixed
         m = new
+    return o / weight
+
+
+def tiled_attention__wrong_sixteenth_old_maximum_lost(Q, K, V, block_size):
+    """Slip: m is overwritten before the factor is taken, so the factor is always 1."""
+    n, d = Q.shape[-2:]
+    m = torch.full_like(Q[..., :1], -math.inf)
+    total, mix = torch.zeros_like(m), torch.zeros_like(Q)
+    for start in range(0, n, block_size):
+        k, v = (x[:, :, start : start + block_size] for x in (K, V))
+        scores = torch.einsum("bhid,bhjd->bhij", Q, k) / d**0.5
+        m_new = torch.maximum(m, scores.amax(-1, keepdim=True))
+        m = m_new
+        factor = torch.exp(m - m_new)
+        terms = torch.exp(scores - m_new)
+        total = total * factor + terms.sum(-1, keepdim=True)
+        mix = mix * factor + terms @ v
     return mix / total
 
 
-def tiled_attention__wrong_fifteenth_block_of_queries_meets_its_own_keys_only(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Cuts queries with the keys, and each block meets its own keys only; due is that all queries meet all blocks."""
-    n, d = Q.shape[2], Q.shape[3]
-    parts = []
-    for start in range(0, n, block_size):
-        here = slice(start, start + block_size)
-        S = Q[:, :, here] @ K[:, :, here].transpose(-1, -2) / d**0.5
-        m = S.amax(dim=-1, keepdim=True)
-        terms = torch.exp(S - m)
-        parts.append(terms @ V[:, :, here] / terms.sum(dim=-1, keepdim=True))
-    return torch.cat(parts, dim=2)
-
-
-def tiled_attention__wrong_fifteenth_factor_on_the_new_terms(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Shrinks what is new by the factor from the second block on; due is to shrink what was summed before."""
+def tiled_attention__wrong_sixteenth_values_stay_at_start(Q, K, V, block_size):
+    """Slip: the keys go on block by block, the values are always those of the first tokens."""
     B, h, n, d = Q.shape
-    m = torch.full((B, h, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
-    l, o = torch.zeros_like(m), torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        S = Q @ K[:, :, start : start + block_size].mT / math.sqrt(d)
-        m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m - m_new) if start > 0 else torch.ones_like(m)
-        terms = factor * torch.exp(S - m_new)
-        l = l + terms.sum(dim=-1, keepdim=True)
-        o = o + terms @ V[:, :, start : start + block_size]
-        m = m_new
-    return o / l
-
-
-def tiled_attention__wrong_fifteenth_factor_against_block_maximum(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Mixes up two names: the factor is exp(m_old - maximum of the block); due is exp(m_old - new maximum)."""
-    d = Q.size(-1)
-    running = Q.new_full(Q.shape[:-1], -torch.inf).unsqueeze(-1)
-    norm = torch.zeros_like(running)
-    acc = torch.zeros_like(Q)
-    for kb, vb in zip(torch.split(K, block_size, dim=2), torch.split(V, block_size, dim=2), strict=True):
-        scores = torch.einsum("bhid,bhjd->bhij", Q, kb) / math.sqrt(d)
-        block_max = scores.amax(dim=-1, keepdim=True)
-        new_max = torch.maximum(running, block_max)
-        factor = torch.exp(running - block_max)
-        p = torch.exp(scores - new_max)
-        norm = factor * norm + p.sum(-1, keepdim=True)
-        acc = factor * acc + p @ vb
-        running = new_max
-    return acc / norm
-
-
-def tiled_attention__wrong_fifteenth_range_ends_one_early(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Lets the range end at n - 1, so a last block of one key is left out; due is n."""
-    n, d = Q.shape[-2:]
-    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
-    total = torch.zeros_like(m)
-    o = torch.zeros_like(Q)
-    for j in range(0, n - 1, block_size):
-        k, v = K[..., j : j + block_size, :], V[..., j : j + block_size, :]
-        s = Q @ k.mT / math.sqrt(d)
-        new = torch.maximum(m, s.amax(-1, True))
-        shrink, e = (m - new).exp(), (s - new).exp()
-        total = total * shrink + e.sum(-1, keepdim=True)
-        o = o * shrink + e @ v
+    m = Q.new_full((B, h, n, 1), -math.inf)
+    ell, o = Q.new_zeros(B, h, n, 1), Q.new_zeros(B, h, n, d)
+    for keys in K.split(block_size, dim=2):
+        values = V[:, :, : keys.shape[2]]
+        s = Q @ keys.mT / math.sqrt(d)
+        new = torch.maximum(m, s.amax(-1, keepdim=True))
+        shrink, p = torch.exp(m - new), torch.exp(s - new)
+        ell = ell * shrink + p.sum(-1, keepdim=True)
+        o = o * shrink + p @ values
         m = new
-    return o / total
-
-
-def tiled_attention__wrong_fifteenth_block_size_as_number_of_blocks(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Cuts the keys into block_size blocks, so 1 makes all scores at once; due are block_size keys per block."""
-    d = Q.shape[-1]
-    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
-    ell, o = torch.zeros_like(m), torch.zeros_like(Q)
-    for k, v in zip(K.chunk(block_size, dim=2), V.chunk(block_size, dim=2), strict=True):
-        S = Q @ k.mT / d**0.5
-        m_old, m = m, torch.maximum(m, S.amax(dim=-1, keepdim=True))
-        factor = torch.exp(m_old - m)
-        P = torch.exp(S - m)
-        ell = ell * factor + P.sum(dim=-1, keepdim=True)
-        o = o * factor + P @ v
     return o / ell
 
 
-def tiled_attention__wrong_fifteenth_one_maximum_for_all_heads(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """One maximum per place for all sequences and heads: NaN where one has tiny scores; due is one per query."""
-    B, h, n, d = Q.shape
-    m = torch.full((n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
-    l = torch.zeros(B, h, n, 1, dtype=Q.dtype, device=Q.device)
-    o = torch.zeros(B, h, n, d, dtype=Q.dtype, device=Q.device)
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        S = Q @ K[:, :, start:stop].transpose(2, 3) / math.sqrt(d)
-        m_new = torch.maximum(m, S.amax(dim=(0, 1, 3)).reshape(n, 1))
-        factor = torch.exp(m - m_new)
-        terms = torch.exp(S - m_new)
-        l = l * factor + terms.sum(dim=3, keepdim=True)
-        o = o * factor + terms @ V[:, :, start:stop]
-        m = m_new
-    return o / l
-
-
-def tiled_attention__wrong_fifteenth_products_with_values_held_in_five_axes(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Right values, but holds (B, h, n, block, d) before summing, n*n and more where block*d >= n; due is a product."""
+def tiled_attention__wrong_sixteenth_number_of_blocks(Q, K, V, block_size):
+    """Reads block_size as the number of blocks: with 1 all keys come at once, all scores are held."""
     d = Q.shape[-1]
-    m = Q.new_full((*Q.shape[:-1], 1), -math.inf)
-    total, o = torch.zeros_like(m), torch.zeros_like(Q)
-    for k, v in zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2), strict=True):
-        s = Q @ k.mT / math.sqrt(d)
+    m = torch.full_like(Q[..., :1], -math.inf)
+    ell, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for k, v in zip(K.chunk(block_size, dim=-2), V.chunk(block_size, dim=-2)):
+        s = Q @ k.mT / d**0.5
         new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
         factor = torch.exp(m - new)
-        terms = torch.exp(s - new)
-        weighted = terms.unsqueeze(-1) * v.unsqueeze(-3)
-        total = factor * total + terms.sum(dim=-1, keepdim=True)
-        o = factor * o + weighted.sum(dim=-2)
+        p = torch.exp(s - new)
+        ell = factor * ell + p.sum(dim=-1, keepdim=True)
+        o = factor * o + p @ v
         m = new
-    return o / total
+    return o / ell
 
 
-def tiled_attention__right_fifteenth_column_of_ones_from_the_last_block_on(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Right: blocks from the last to the first, the sum of terms as one more column of the mix."""
+def tiled_attention__wrong_sixteenth_maximum_of_this_block(Q, K, V, block_size):
+    """m is the maximum of the present block, not of all so far: overflow where scores fall far."""
     n, d = Q.shape[-2:]
-    wide = torch.promote_types(Q.dtype, torch.float32)
-    q = Q.to(wide) * d**-0.5
-    top, state = None, None
+    m = torch.full_like(Q[..., :1], -math.inf)
+    ell, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for start in range(0, n, block_size):
+        s = Q @ K[:, :, start : start + block_size].mT / d**0.5
+        m_new = s.amax(dim=-1, keepdim=True)
+        factor = torch.exp(m - m_new)
+        terms = torch.exp(s - m_new)
+        ell = ell * factor + terms.sum(dim=-1, keepdim=True)
+        o = o * factor + terms @ V[:, :, start : start + block_size]
+        m = m_new
+    return o / ell
+
+
+def tiled_attention__wrong_sixteenth_two_passes(Q, K, V, block_size):
+    """The values are right, but there are two passes: one for the maximum, a second for the sums."""
+    Q = Q / math.sqrt(Q.shape[-1])
+    blocks = list(zip(K.split(block_size, 2), V.split(block_size, 2)))
+    m = torch.full_like(Q[..., :1], -math.inf)
+    for k, _ in blocks:
+        m = torch.maximum(m, (Q @ k.mT).amax(-1, keepdim=True))
+    ell, o = torch.zeros_like(m), torch.zeros_like(Q)
+    for k, v in blocks:
+        terms = torch.exp(Q @ k.mT - m)
+        ell = ell + terms.sum(-1, keepdim=True)
+        o = o + terms @ v
+    return o / ell
+
+
+def tiled_attention__right_sixteenth_ones_beside_values(Q, K, V, block_size):
+    """Right: blocks from the last to the first; a column of ones beside V makes the sum part of o."""
+    n, d = Q.shape[-2:]
+    state, top = None, None
     for start in reversed(range(0, n, block_size)):
-        keys, values = (x.narrow(2, start, min(block_size, n - start)).to(wide) for x in (K, V))
-        scores = torch.einsum("...id,...jd->...ij", q, keys)
-        highest = scores.amax(-1, keepdim=True)
-        if top is not None:
-            highest = torch.maximum(highest, top)
-        added = (scores - highest).exp() @ F.pad(values, (0, 1), value=1.0)
-        state = added if state is None else torch.addcmul(added, state, (top - highest).exp())
-        top = highest
-    return (state[..., :d] / state[..., d:]).to(Q.dtype)
+        v = V[..., start : start + block_size, :]
+        v = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
+        s = Q @ K[..., start : start + block_size, :].mT / math.sqrt(d)
+        best = s.amax(dim=-1, keepdim=True)
+        if state is None:
+            state, top = torch.exp(s - best) @ v, best
+            continue
+        new = torch.where(best > top, best, top)
+        state = state * torch.exp(top - new) + torch.exp(s - new) @ v
+        top = new
+    return state[..., :d] / state[..., d:]
 
 
-# ---------------------------------------------------------------- 9.4 attention_flops
+# --------------------------------------------------------------- attention_flops
 
 
-def attention_flops__wrong_fifteenth_one_addition_less_per_result(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts b multiplications and b - 1 additions per result; due are two operations for each of the b."""
-    scores = n * n * (d_head + d_head - 1)
-    outputs = n * d_head * (n + n - 1)
-    return batch * n_heads * (scores + outputs)
+def attention_flops__wrong_sixteenth_with_projections(batch, n_heads, n, d_head):
+    """Counts the four projections of the layer as well, not only the two products of attention."""
+    width = n_heads * d_head
+    products = 2 * (2 * batch * n_heads * n * n * d_head)
+    projections = 4 * (2 * batch * n * width * width)
+    return products + projections
 
 
-def attention_flops__wrong_fifteenth_exponentials_counted(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Adds one exponential per score; due are the two products only."""
-    per_score = 2 * d_head + 1 + 2 * d_head
-    return batch * n_heads * per_score * n**2
+def attention_flops__wrong_sixteenth_heads_share_the_width(batch, n_heads, n, d_head):
+    """Takes d_head for the width of all heads together, so that more heads cost nothing more."""
+    one_product = 2 * n * d_head * n
+    return batch * 2 * one_product
 
 
-def attention_flops__wrong_fifteenth_values_mixed_feature_by_feature(
-    batch: int, n_heads: int, n: int, d_head: int
-) -> int:
-    """Counts A V as (n, d) times (d, d); due is (n, n) times (n, d)."""
+def attention_flops__wrong_sixteenth_weights_times_square(batch, n_heads, n, d_head):
+    """Takes A V for a product of two (n, n) tables: 2 n^3 in place of 2 n^2 d."""
 
-    def product(a, b, c):
+    def matmul(a, b, c):
         return 2 * a * b * c
 
+    qk = matmul(n, d_head, n)
+    av = matmul(n, n, n)
+    return batch * n_heads * (qk + av)
+
+
+def attention_flops__wrong_sixteenth_xor_for_square(batch, n_heads, n, d_head):
+    """Slip: `n ^ 2` is a bitwise XOR in Python, not a square."""
+    scores = n ^ 2
+    qk = 2 * d_head * scores
+    av = 2 * d_head * scores
+    return batch * n_heads * (qk + av)
+
+
+def attention_flops__wrong_sixteenth_batch_in_one_product(batch, n_heads, n, d_head):
+    """Slip: missing parentheses, so the batch multiplies only the first product."""
+    first = 2 * n_heads * n**2 * d_head
+    second = 2 * n_heads * n**2 * d_head
+    return batch * first + second
+
+
+def attention_flops__wrong_sixteenth_causal_half(batch, n_heads, n, d_head):
+    """Counts only the n (n + 1) / 2 pairs that a causal mask allows; the text says it saves nothing."""
     total = 0
-    for _ in range(batch * n_heads):
-        total += product(n, d_head, n)
-        total += product(n, d_head, d_head)
-    return total
-
-
-def attention_flops__wrong_fifteenth_caret_as_power(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Writes n ^ 2 for the square, which is a bitwise xor; due is n ** 2."""
-    return 4 * batch * n_heads * d_head * (n ^ 2)
-
-
-def attention_flops__wrong_fifteenth_parentheses_missing(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Multiplies only the first product with batch and heads; due is their sum in parentheses."""
-    qk = 2 * n * d_head * n
-    av = 2 * n * n * d_head
-    return batch * n_heads * qk + av
-
-
-def attention_flops__wrong_fifteenth_lower_triangle_only(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Counts the pairs that a causal mask leaves; due is all n*n, as the mask saves nothing."""
     pairs = n * (n + 1) // 2
-    return 2 * (2 * d_head) * pairs * n_heads * batch
+    for width in (d_head, d_head):
+        total += 2 * pairs * width
+    return total * batch * n_heads
 
 
-def attention_flops__wrong_fifteenth_numpy_product_overflows(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Multiplies in 64-bit numpy integers, which wrap from 2**63 on; due is exact at any size."""
-    qk = np.prod([2, batch, n_heads, n, n, d_head])
-    av = np.prod([2, batch, n_heads, n, d_head, n])
-    return int(qk + av)
+def attention_flops__wrong_sixteenth_int64_overflow(batch, n_heads, n, d_head):
+    """Multiplies in NumPy's int64, which overflows silently for very large sizes."""
+    sizes = np.array([4, batch, n_heads, n, n, d_head], dtype=np.int64)
+    return int(np.prod(sizes))
 
 
-def attention_flops__wrong_fifteenth_float_comes_back(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Right in value for moderate sizes, but a float, since it goes by the model's width with a `/`; due is an int."""
-    d_model = n_heads * d_head
-    per_layer = 4 * batch * n**2 * d_model * n_heads
-    return per_layer / n_heads
+def attention_flops__wrong_sixteenth_float_total(batch, n_heads, n, d_head):
+    """Adds up in a float: the value of small sizes is right, but it is no int and not exact."""
+    total = 0.0
+    for inner, columns in ((d_head, n), (n, d_head)):
+        total += 2 * n * inner * columns
+    return batch * n_heads * total
 
 
-def attention_flops__right_fifteenth_letters_of_two_einsums(batch: int, n_heads: int, n: int, d_head: int) -> int:
-    """Right: for each einsum two operations for every choice of all its letters."""
-    size = {"b": batch, "h": n_heads, "q": n, "k": n, "d": d_head}
-    products = ("bhqd,bhkd->bhqk", "bhqk,bhkd->bhqd")
-    return sum(2 * math.prod(size[letter] for letter in set(p) if letter.isalpha()) for p in products)
+def attention_flops__right_sixteenth_rows_of_the_output(batch, n_heads, n, d_head):
+    """Right: counts what one query costs, score by score and feature by feature, then all queries."""
+    for_scores = n * (d_head + d_head)
+    for_output = d_head * (n + n)
+    queries = batch * n_heads * n
+    return queries * for_scores + queries * for_output
 
 
-# ---------------------------------------------------------------- 9.5 score_matrix_bytes
+# ------------------------------------------------------------ score_matrix_bytes
 
 
-def score_matrix_bytes__wrong_fifteenth_scores_and_weights(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Counts the scores and the weights, two tables a head; due is one table, materialised once."""
-    one_table = n * n * bytes_per_value
-    tables = 2
-    return batch * n_heads * tables * one_table
+def score_matrix_bytes__wrong_sixteenth_one_table_for_heads(batch, n_heads, n, bytes_per_value=2):
+    """All heads share one table of scores, as if the heads were summed away in the product."""
+    entries = batch * n * n
+    return entries * bytes_per_value
 
 
-def score_matrix_bytes__wrong_fifteenth_unordered_pairs(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Counts each pair of different tokens once; due is every query with every key, itself included."""
-    return math.comb(n, 2) * n_heads * batch * bytes_per_value
+def score_matrix_bytes__wrong_sixteenth_batch_as_one_text(batch, n_heads, n, bytes_per_value=2):
+    """Takes the batch for one long text: its batch * n tokens all ask each other."""
+    tokens = batch * n
+    return n_heads * tokens * tokens * bytes_per_value
 
 
-def score_matrix_bytes__wrong_fifteenth_heads_share_one_table(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Counts one n by n table per sequence, as if the heads shared it; due is a table for each head."""
-    table = n**2 * bytes_per_value
-    return batch * table
+def score_matrix_bytes__wrong_sixteenth_lower_triangle(batch, n_heads, n, bytes_per_value=2):
+    """Only the scores on and below the diagonal are counted, as if there were a causal mask."""
+    entries = n * (n + 1) // 2
+    return batch * n_heads * entries * bytes_per_value
 
 
-def score_matrix_bytes__wrong_fifteenth_two_bytes_written_in(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Writes 2 where the argument belongs; due is bytes_per_value."""
-    entries = batch * n_heads * n * n
-    size = entries * 2
-    return size
+def score_matrix_bytes__wrong_sixteenth_always_two_bytes(batch, n_heads, n, bytes_per_value=2):
+    """Slip: a helper with a constant of its own, so that the argument bytes_per_value is ignored."""
+
+    def size(values, bytes_each=2):
+        return values * bytes_each
+
+    return size(batch * n_heads * n**2)
 
 
-def score_matrix_bytes__wrong_fifteenth_heads_squared(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Mixes up two names and squares the heads; due is n squared."""
-    shape = (batch, n_heads, n, n_heads)
-    total = bytes_per_value
-    for s in shape:
-        total *= s
-    return total
+def score_matrix_bytes__wrong_sixteenth_power_of_the_bytes(batch, n_heads, n, bytes_per_value=2):
+    """Slip: exponent and factor exchanged, n ** bytes * 2; right for two bytes only."""
+    per_head = n**bytes_per_value * 2
+    return batch * n_heads * per_head
 
 
-def score_matrix_bytes__wrong_fifteenth_in_mebibytes(batch: int, n_heads: int, n: int, bytes_per_value: int = 2) -> int:
-    """Returns whole MiB; due are bytes."""
-    size = batch * n_heads * n**2 * bytes_per_value
-    return size // 2**20
+def score_matrix_bytes__wrong_sixteenth_scores_and_weights(batch, n_heads, n, bytes_per_value=2):
+    """Counts S and A, two tables a head; asked for are the scores, materialised once."""
+    shape = (batch, n_heads, n, n)
+    scores = math.prod(shape) * bytes_per_value
+    weights = math.prod(shape) * bytes_per_value
+    return scores + weights
 
 
-def score_matrix_bytes__wrong_fifteenth_int64_square_overflows(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Right until the product passes 2**63, where numpy's 64 bits wrap; due is exact at any size."""
-    tokens = np.array([n], dtype=np.int64)
-    scores = np.outer(tokens, tokens).sum()
-    return int(scores * np.int64(batch * n_heads * bytes_per_value))
+def score_matrix_bytes__wrong_sixteenth_square_by_math_pow(batch, n_heads, n, bytes_per_value=2):
+    """math.pow squares in floating point: an int comes back, but not exact for long texts."""
+    entries = int(math.pow(n, 2))
+    return batch * n_heads * entries * bytes_per_value
 
 
-def score_matrix_bytes__wrong_fifteenth_table_really_made(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Right values, but makes one head's table to read off its size, and fails for long texts; due is arithmetic."""
-    scores = np.empty((n, n), dtype=np.uint8)
-    return batch * n_heads * scores.nbytes * bytes_per_value
+def score_matrix_bytes__wrong_sixteenth_bits_over_eight(batch, n_heads, n, bytes_per_value=2):
+    """Counts bits and divides them by 8 with `/`: a float in place of an exact int."""
+    bits = 8 * bytes_per_value
+    return batch * n_heads * n * n * bits / 8
 
 
-def score_matrix_bytes__right_fifteenth_pairs_both_ways_and_diagonal(
-    batch: int, n_heads: int, n: int, bytes_per_value: int = 2
-) -> int:
-    """Right: the pairs of different tokens in both directions, and each token with itself."""
-    off_diagonal = 2 * math.comb(n, 2)
-    return (off_diagonal + n) * math.prod((bytes_per_value, n_heads, batch))
+def score_matrix_bytes__right_sixteenth_pairs_and_diagonal(batch, n_heads, n, bytes_per_value=2):
+    """Right: the pairs of different tokens, both ways, and the n scores of tokens with themselves."""
+    pairs = math.comb(n, 2)
+    one_table = (pairs + n + pairs) * bytes_per_value
+    return one_table * n_heads * batch
 
 
-# ---------------------------------------------------------------- 9.6 roofline_seconds
+# -------------------------------------------------------------- roofline_seconds
 
 
-def roofline_seconds__wrong_fifteenth_compares_counts(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Decides by which count is larger, operations or bytes; due is by which time is larger."""
-    if flops > bytes_moved:
+def roofline_seconds__wrong_sixteenth_more_work_slower_rate(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Divides the larger of the two amounts by the smaller of the two rates."""
+    work = max(flops, bytes_moved)
+    rate = min(peak_flops, peak_bandwidth)
+    return work / rate
+
+
+def roofline_seconds__wrong_sixteenth_bound_on_wrong_side(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Left of the border it takes arithmetic for the limit, right of it memory: the wrong way round."""
+    border = peak_flops / peak_bandwidth
+    intensity = flops / bytes_moved if bytes_moved else math.inf
+    if intensity < border:
         return flops / peak_flops
     return bytes_moved / peak_bandwidth
 
 
-def roofline_seconds__wrong_fifteenth_multiply_add_as_one(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Halves the operations, as if the peak counted multiply-adds; due is the plain quotient."""
-    fused = flops / 2
-    arithmetic = fused / peak_flops
-    memory = bytes_moved / peak_bandwidth
-    return float(max(arithmetic, memory))
+def roofline_seconds__wrong_sixteenth_mean_of_both(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """At the same time is taken to mean that both share the time: the mean of the two."""
+    times = np.array([flops / peak_flops, bytes_moved / peak_bandwidth])
+    return float(times.mean())
 
 
-def roofline_seconds__wrong_fifteenth_difference_not_hidden(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Returns only what of the longer time the shorter one does not hide; due is the longer time."""
-    t_compute = flops / peak_flops
-    t_memory = bytes_moved / peak_bandwidth
-    hidden = min(t_compute, t_memory)
-    return max(t_compute, t_memory) - hidden
+def roofline_seconds__wrong_sixteenth_rates_exchanged(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Slip: the helper gets the rates in the wrong order, operations over bandwidth."""
+
+    def slower(work, rates):
+        return max(w / r for w, r in zip(work, rates))
+
+    return slower((flops, bytes_moved), (peak_bandwidth, peak_flops))
 
 
-def roofline_seconds__wrong_fifteenth_peaks_crossed(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Divides each count by the other one's rate; due are operations by peak_flops and bytes by peak_bandwidth."""
-    work = np.array([flops, bytes_moved], dtype=float)
-    rates = np.array([peak_bandwidth, peak_flops], dtype=float)
-    return float((work / rates).max())
+def roofline_seconds__wrong_sixteenth_bandwidth_multiplied(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Slip: `*` for `/` in the time of the bytes."""
+    computing = flops / peak_flops
+    moving = bytes_moved * peak_bandwidth
+    return float(computing if computing > moving else moving)
 
 
-def roofline_seconds__wrong_fifteenth_parenthesis_too_early(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Closes the parenthesis too early, and the maximum is divided by the bandwidth; due is one quotient each."""
-    return max(flops / peak_flops, bytes_moved) / peak_bandwidth
-
-
-def roofline_seconds__wrong_fifteenth_returns_the_rate(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Returns the height of the roof, in operations per second; due are seconds."""
+def roofline_seconds__wrong_sixteenth_height_of_the_roof(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Returns the height of the roof, operations per second, where seconds are asked for."""
     if bytes_moved == 0:
         return float(peak_flops)
     intensity = flops / bytes_moved
     return float(min(peak_flops, intensity * peak_bandwidth))
 
 
-def roofline_seconds__wrong_fifteenth_rounded_to_nanoseconds(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Rounds to nine places, so jobs of picoseconds take no time; due is the quotient as it is."""
-    times = [flops / peak_flops, bytes_moved / peak_bandwidth]
-    times.sort()
-    return round(times[1], 9)
+def roofline_seconds__wrong_sixteenth_copy_for_free(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Guards against 0 too eagerly: without operations it says 0 s, though bytes are moved."""
+    if flops == 0:
+        return 0.0
+    if bytes_moved == 0:
+        return flops / peak_flops
+    reachable = min(peak_flops, flops / bytes_moved * peak_bandwidth)
+    return flops / reachable
 
 
-def roofline_seconds__wrong_fifteenth_tensor_comes_back(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Right value, as a tensor without axes; due is a float."""
-    work = torch.tensor([flops, bytes_moved], dtype=torch.float64)
-    rate = torch.tensor([peak_flops, peak_bandwidth], dtype=torch.float64)
-    return (work / rate).amax()
+def roofline_seconds__wrong_sixteenth_tensor_in_single(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Returns a float32 tensor in place of a Python float."""
+    work = torch.tensor([flops, bytes_moved], dtype=torch.float32)
+    rates = torch.tensor([peak_flops, peak_bandwidth], dtype=torch.float32)
+    return (work / rates).amax()
 
 
-def roofline_seconds__right_fifteenth_compares_cross_products(
-    flops: float, bytes_moved: float, peak_flops: float, peak_bandwidth: float
-) -> float:
-    """Right: which side of the border is decided by cross products, and one division is made."""
-    compute_bound = flops * peak_bandwidth >= bytes_moved * peak_flops
-    amount, rate = (flops, peak_flops) if compute_bound else (bytes_moved, peak_bandwidth)
-    return float(amount / rate)
+def roofline_seconds__right_sixteenth_cross_multiplied(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Right: compares operations with what could be done during the moving, and divides once."""
+    free_operations = bytes_moved * peak_flops
+    if flops * peak_bandwidth < free_operations:
+        work, rate = bytes_moved, peak_bandwidth
+    else:
+        work, rate = flops, peak_flops
+    return float(work / rate)
 
 
-# ---------------------------------------------------------------- 9.7 median_time
+# ------------------------------------------------------------------- median_time
 
 
-def median_time__wrong_fifteenth_order_taken_off(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Takes the time of the order off each run; due is the whole time from before the call until the job is done."""
+def median_time__wrong_sixteenth_all_runs_in_one_go(run, synchronize, clock, warmup, repeats):
+    """Times all repeats together and divides by their count: a mean, not a median."""
     for _ in range(warmup):
         run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        before = clock()
-        run()
-        ordered = clock()
-        synchronize()
-        after = clock()
-        times.append((after - before) - (ordered - before))
-    return float(statistics.median(times))
-
-
-def median_time__wrong_fifteenth_warmup_taken_out_of_repeats(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Makes `repeats` runs in all and drops the first `warmup` of them; due are warmup runs and then repeats."""
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
-    counted = times[warmup:] or times[-1:]
-    return float(np.median(counted))
-
-
-def median_time__wrong_fifteenth_mean_without_the_extremes(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Leaves out the fastest and the slowest run and takes the mean of the rest; due is the median."""
-    for _ in range(warmup):
-        run()
-    samples = []
-    for _ in range(repeats):
-        synchronize()
-        t0 = clock()
-        run()
-        synchronize()
-        t1 = clock()
-        samples.append(t1 - t0)
-    samples.sort()
-    if len(samples) > 2:
-        samples = samples[1:-1]
-    return sum(samples) / len(samples)
-
-
-def median_time__wrong_fifteenth_middle_of_unsorted(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Sorts a copy and takes the middle of the list as measured; due is the middle of the sorted one."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
-    sorted(times)
-    half = repeats // 2
-    if repeats % 2 == 1:
-        return float(times[half])
-    return (times[half - 1] + times[half]) / 2
-
-
-def median_time__wrong_fifteenth_start_read_once(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Reads the start once before the loop, so times add up from run to run; due is a start for each run."""
-    for _ in range(warmup):
-        run()
-    times = []
     synchronize()
     start = clock()
     for _ in range(repeats):
         run()
+    synchronize()
+    return float((clock() - start) / repeats)
+
+
+def median_time__wrong_sixteenth_mean_without_extremes(run, synchronize, clock, warmup, repeats):
+    """Drops the fastest and the slowest run and takes the mean of the others, not the median."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
         synchronize()
-        end = clock()
-        times.append(end - start)
-    return float(statistics.median(times))
+        begin = clock()
+        run()
+        synchronize()
+        times.append(clock() - begin)
+    inner = sorted(times)[1:-1] if repeats > 2 else times
+    return float(sum(inner) / len(inner))
 
 
-def median_time__wrong_fifteenth_in_milliseconds(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Takes the clock for seconds and returns milliseconds; due is the clock's own unit."""
+def median_time__wrong_sixteenth_stamps_of_the_orders(run, synchronize, clock, warmup, repeats):
+    """Takes a time stamp after each call and synchronises once, at the end: it times the orders."""
+    for _ in range(warmup):
+        run()
+    synchronize()
+    stamps = [clock()]
+    for _ in range(repeats):
+        run()
+        stamps.append(clock())
+    synchronize()
+    gaps = [after - before for before, after in zip(stamps, stamps[1:])]
+    return float(statistics.median(gaps))
+
+
+def median_time__wrong_sixteenth_middle_without_sorting(run, synchronize, clock, warmup, repeats):
+    """Slip: takes the middle of the list without having sorted it."""
+    for _ in range(warmup):
+        run()
+    times = []
+    for _ in range(repeats):
+        synchronize()
+        start = clock()
+        run()
+        synchronize()
+        times.append(clock() - start)
+    half = repeats // 2
+    if repeats % 2:
+        return float(times[half])
+    return float((times[half - 1] + times[half]) / 2)
+
+
+def median_time__wrong_sixteenth_start_read_once(run, synchronize, clock, warmup, repeats):
+    """Slip: the start is read once before the loop, so each time counts all runs before it too."""
+    for _ in range(warmup):
+        run()
+    synchronize()
+    start = clock()
+    times = []
+    for _ in range(repeats):
+        run()
+        synchronize()
+        times.append(clock() - start)
+    return float(np.median(times))
+
+
+def median_time__wrong_sixteenth_lower_of_the_two(run, synchronize, clock, warmup, repeats):
+    """torch.median takes the lower of the middle two; the text asks for their mean."""
 
     def once():
         synchronize()
@@ -800,632 +666,450 @@ def median_time__wrong_fifteenth_in_milliseconds(
 
     for _ in range(warmup):
         run()
-    return 1e3 * statistics.median(once() for _ in range(repeats))
+    times = torch.tensor([once() for _ in range(repeats)], dtype=torch.float64)
+    return times.median().item()
 
 
-def median_time__wrong_fifteenth_readings_in_float32(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Keeps the readings in float32, too coarse for a clock that starts at a large number; due are full floats."""
+def median_time__wrong_sixteenth_waits_in_warmup_only(run, synchronize, clock, warmup, repeats):
+    """Before the first reading it waits only in the warm-up loop: with warmup = 0 not at all."""
     for _ in range(warmup):
         run()
-    stamps = torch.zeros(repeats, 2)
-    for r in range(repeats):
         synchronize()
-        stamps[r, 0] = clock()
+    times = []
+    for _ in range(repeats):
+        start = clock()
         run()
         synchronize()
-        stamps[r, 1] = clock()
-    return float(np.median((stamps[:, 1] - stamps[:, 0]).numpy()))
+        times.append(clock() - start)
+    return float(statistics.median(times))
 
 
-def median_time__wrong_fifteenth_clock_read_right_after_the_order(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Right values, but reads the clock right behind `run` as well; due is to synchronise before each reading."""
+def median_time__wrong_sixteenth_one_run_to_try(run, synchronize, clock, warmup, repeats):
+    """Calls run once more, to see that it works: warmup + repeats + 1 calls."""
+    run()
+    synchronize()
     for _ in range(warmup):
         run()
-    orders, waits = [], []
+    times = []
     for _ in range(repeats):
         synchronize()
-        a = clock()
+        start = clock()
         run()
-        b = clock()
         synchronize()
-        c = clock()
-        orders.append(b - a)
-        waits.append(c - b)
-    return float(statistics.median(o + w for o, w in zip(orders, waits, strict=True)))
+        times.append(clock() - start)
+    return float(statistics.median(times))
 
 
-def median_time__right_fifteenth_differences_of_time_stamps(
-    run: Callable[[], object],
-    synchronize: Callable[[], object],
-    clock: Callable[[], float],
-    warmup: int,
-    repeats: int,
-) -> float:
-    """Right: one time stamp between each two runs, and the end of one run is the start of the next."""
-
-    def now():
+def median_time__right_sixteenth_one_loop_insort(run, synchronize, clock, warmup, repeats):
+    """Right: one loop for warm-up and timing; each time is put into its place in a sorted list."""
+    ranked = []
+    for number in range(-warmup, repeats):
         synchronize()
-        return clock()
-
-    for _ in range(warmup):
+        ticks = -clock()
         run()
-    stamps = [now()]
-    while len(stamps) <= repeats:
-        run()
-        stamps.append(now())
-    spans = sorted(late - early for early, late in zip(stamps, stamps[1:], strict=False))
-    return float((spans[(repeats - 1) // 2] + spans[repeats // 2]) / 2)
+        synchronize()
+        ticks += clock()
+        if number >= 0:
+            bisect.insort(ranked, ticks)
+    return float((ranked[(repeats - 1) // 2] + ranked[repeats // 2]) / 2)
 
 
-# ---------------------------------------------------------------- 9.8 tiled_causal_attention
+# -------------------------------------------------------- tiled_causal_attention
 
 
-def tiled_causal_attention__wrong_fifteenth_whole_own_block_seen(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Skips later blocks and hides nothing in the tile on the diagonal; due is a triangle there."""
-    n, d = Q.shape[-2:]
-    done = []
-    for i in range(0, n, block_size):
-        q = Q[..., i : i + block_size, :] / math.sqrt(d)
-        m = q.new_full((*q.shape[:-1], 1), -math.inf)
-        l, o = torch.zeros_like(m), torch.zeros_like(q)
-        for j in range(0, i + 1, block_size):
-            s = q @ K[..., j : j + block_size, :].mT
-            new = torch.maximum(m, s.amax(-1, keepdim=True))
-            f, e = torch.exp(m - new), torch.exp(s - new)
-            l = f * l + e.sum(-1, keepdim=True)
-            o = f * o + e @ V[..., j : j + block_size, :]
-            m = new
-        done.append(o / l)
-    return torch.cat(done, dim=-2)
+def _fold(q, k, v, m, ell, o, hidden=None):
+    """One tile into the state of a block of queries."""
+    s = q @ k.mT / math.sqrt(q.shape[-1])
+    if hidden is not None:
+        s = s.masked_fill(hidden, -math.inf)
+    new = torch.maximum(m, s.amax(-1, keepdim=True))
+    factor, p = torch.exp(m - new), torch.exp(s - new)
+    return new, ell * factor + p.sum(-1, keepdim=True), o * factor + p @ v
 
 
-def tiled_causal_attention__wrong_fifteenth_triangle_in_every_tile(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Hides the upper triangle in every tile, also left of the diagonal; due is on the diagonal only."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        q = Q[:, :, start:stop]
-        m = torch.full((B, h, stop - start, 1), -math.inf, dtype=Q.dtype, device=Q.device)
-        total = torch.zeros_like(m)
-        mix = torch.zeros_like(q)
-        for first in range(0, stop, block_size):
-            last = min(first + block_size, n)
-            scores = q @ K[:, :, first:last].transpose(-1, -2) / d**0.5
-            hide = torch.ones(stop - start, last - first, dtype=torch.bool, device=Q.device).triu(1)
-            scores = scores.masked_fill(hide, -math.inf)
-            m_new = torch.maximum(m, scores.amax(dim=-1, keepdim=True))
-            factor = torch.exp(m - m_new)
-            terms = torch.exp(scores - m_new)
-            total = total * factor + terms.sum(dim=-1, keepdim=True)
-            mix = mix * factor + terms @ V[:, :, first:last]
-            m = m_new
-        out[:, :, start:stop] = mix / total
-    return out
+def _fresh(q):
+    """m, l and o of queries that have met no key."""
+    return torch.full_like(q[..., :1], -math.inf), torch.zeros_like(q[..., :1]), torch.zeros_like(q)
 
 
-def tiled_causal_attention__wrong_fifteenth_hidden_scores_zero(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Sets the hidden scores of the diagonal tile to 0, where exp makes them 1; due is -inf."""
-    d = Q.shape[-1]
-    blocks = list(zip(*(x.split(block_size, dim=2) for x in (Q, K, V)), strict=True))
-    outs = []
-    for i, (q, _, _) in enumerate(blocks):
-        m = torch.full_like(q[..., :1], -math.inf)
-        ell, o = torch.zeros_like(m), torch.zeros_like(q)
-        for j, (_, k, v) in enumerate(blocks[: i + 1]):
-            s = q @ k.mT / math.sqrt(d)
-            if i == j:
-                s = s.tril()
-            m_new = torch.maximum(m, s.amax(-1, keepdim=True))
-            shrink = (m - m_new).exp()
-            p = (s - m_new).exp()
-            ell = ell * shrink + p.sum(-1, keepdim=True)
-            o = o * shrink + p @ v
-            m = m_new
-        outs.append(o / ell)
-    return torch.cat(outs, dim=2)
+def tiled_causal_attention__wrong_sixteenth_every_tile_halved(Q, K, V, block_size):
+    """Puts the triangle on every tile, also on those that lie wholly in the past."""
+    out = []
+    for a, q in enumerate(Q.split(block_size, 2)):
+        state = _fresh(q)
+        for b, (k, v) in enumerate(zip(K.split(block_size, 2), V.split(block_size, 2))):
+            if b > a:
+                break
+            shape = q.shape[2], k.shape[2]
+            hidden = torch.ones(shape, dtype=torch.bool, device=Q.device).triu(1)
+            state = _fold(q, k, v, *state, hidden)
+        out.append(state[2] / state[1])
+    return torch.cat(out, 2)
 
 
-def tiled_causal_attention__wrong_fifteenth_keys_counted_within_block(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Compares a query's place in the text with a key's place in its block; due are places in the text for both."""
+def tiled_causal_attention__wrong_sixteenth_blocks_see_blocks(Q, K, V, block_size):
+    """Causal between blocks only: within a block each token sees the later ones too."""
     n, d = Q.shape[-2:]
     out = torch.zeros_like(Q)
-    for a in range(0, n, block_size):
-        q = Q[:, :, a : a + block_size]
-        rows = a + torch.arange(q.shape[2], device=Q.device)
-        m = q.new_full(q.shape[:-1] + (1,), -math.inf)
-        l = torch.zeros_like(m)
-        o = torch.zeros_like(q)
-        for b in range(0, a + 1, block_size):
-            k, v = K[:, :, b : b + block_size], V[:, :, b : b + block_size]
-            cols = torch.arange(k.shape[2], device=Q.device)
-            s = torch.where(rows[:, None] >= cols, q @ k.mT / d**0.5, -math.inf)
-            top = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            fade, t = torch.exp(m - top), torch.exp(s - top)
-            l, o, m = l * fade + t.sum(-1, keepdim=True), o * fade + t @ v, top
-        out[:, :, a : a + block_size] = o / l
+    for q0 in range(0, n, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        m, ell, o = _fresh(q)
+        for k0 in range(0, q0 + 1, block_size):
+            s = q @ K[:, :, k0 : k0 + block_size].mT / d**0.5
+            new = torch.maximum(m, s.amax(-1, keepdim=True))
+            p, factor = torch.exp(s - new), torch.exp(m - new)
+            ell = ell * factor + p.sum(-1, keepdim=True)
+            o = o * factor + p @ V[:, :, k0 : k0 + block_size]
+            m = new
+        out[:, :, q0 : q0 + block_size] = o / ell
     return out
 
 
-def tiled_causal_attention__wrong_fifteenth_triangle_one_off(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Begins the hidden triangle two places above the diagonal, so each token sees the next; due is one place."""
-    d = Q.shape[-1]
-    keys, values = K.split(block_size, -2), V.split(block_size, -2)
-
-    def add(state, s, v):
-        m, l, o = state
-        new = torch.maximum(m, s.amax(-1, keepdim=True))
-        f = torch.exp(m - new)
-        e = torch.exp(s - new)
-        return new, f * l + e.sum(-1, keepdim=True), f * o + e @ v
-
-    rows = []
-    for i, q in enumerate(Q.split(block_size, -2)):
-        column = torch.zeros_like(q[..., :1])
-        state = column - math.inf, column, torch.zeros_like(q)
-        for j in range(i):
-            state = add(state, q @ keys[j].mT / d**0.5, values[j])
-        s = q @ keys[i].mT / d**0.5
-        hide = torch.triu(torch.ones_like(s[0, 0]), diagonal=2).bool()
-        _, l, o = add(state, s.masked_fill(hide, -math.inf), values[i])
-        rows.append(o / l)
-    return torch.cat(rows, -2)
+def tiled_causal_attention__wrong_sixteenth_state_goes_on(Q, K, V, block_size):
+    """m, l and o are made once and go on into the next block of queries, which are other queries."""
+    n = Q.shape[2]
+    out = []
+    m, ell, o = _fresh(Q[:, :, :block_size])
+    for q0 in range(0, n, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        rows = q.shape[2]
+        m, ell, o = m[:, :, :rows], ell[:, :, :rows], o[:, :, :rows]
+        for k0 in range(0, q0 + rows, block_size):
+            k, v = K[:, :, k0 : k0 + block_size], V[:, :, k0 : k0 + block_size]
+            i = torch.arange(q0, q0 + rows, device=Q.device)[:, None]
+            j = torch.arange(k0, k0 + k.shape[2], device=Q.device)
+            m, ell, o = _fold(q, k, v, m, ell, o, j > i)
+        out.append(o / ell)
+    return torch.cat(out, dim=2)
 
 
-def tiled_causal_attention__wrong_fifteenth_logsumexp_comes_along(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Returns the output and each query's logsumexp, as a training kernel does; due is the output alone."""
+def tiled_causal_attention__wrong_sixteenth_short_block_forgotten(Q, K, V, block_size):
+    """Slip: the loop over the queries stops before a short last block; its rows stay 0."""
+    n = Q.shape[2]
+    out = torch.zeros_like(Q)
+    for q0 in range(0, max(n - block_size, 0) + 1, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        state = _fresh(q)
+        for k0 in range(0, q0 + 1, block_size):
+            k, v = (x[:, :, k0 : k0 + block_size] for x in (K, V))
+            hidden = None
+            if k0 == q0:
+                side = q.shape[2]
+                hidden = torch.ones(side, side, dtype=torch.bool, device=Q.device).triu(1)
+            state = _fold(q, k, v, *state, hidden)
+        out[:, :, q0 : q0 + block_size] = state[2] / state[1]
+    return out
+
+
+def tiled_causal_attention__wrong_sixteenth_place_in_the_block(Q, K, V, block_size):
+    """Slip: a query's place is counted from the start of its block, a key's from the text's."""
     n, d = Q.shape[-2:]
-    outs, logs = [], []
-    for i in range(0, n, block_size):
-        q = Q[..., i : i + block_size, :]
-        m = q.new_full((*q.shape[:-1], 1), -math.inf)
-        l, o = torch.zeros_like(m), torch.zeros_like(q)
-        for j in range(0, i + 1, block_size):
-            s = q @ K[..., j : j + block_size, :].mT / math.sqrt(d)
-            if i == j:
-                s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -math.inf)
-            new = torch.maximum(m, s.amax(-1, keepdim=True))
-            f, e = torch.exp(m - new), torch.exp(s - new)
-            l = f * l + e.sum(-1, keepdim=True)
-            o = f * o + e @ V[..., j : j + block_size, :]
-            m = new
-        outs.append(o / l)
-        logs.append((m + l.log()).squeeze(-1))
-    return torch.cat(outs, dim=-2), torch.cat(logs, dim=-1)
+    out = torch.zeros_like(Q)
+    for q0 in range(0, n, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        m, ell, o = _fresh(q)
+        places = torch.arange(q.shape[2], device=Q.device)[:, None]
+        for k0 in range(0, q0 + q.shape[2], block_size):
+            k = K[:, :, k0 : k0 + block_size]
+            keys = torch.arange(k0, k0 + k.shape[2], device=Q.device)[None, :]
+            m, ell, o = _fold(q, k, V[:, :, k0 : k0 + block_size], m, ell, o, keys > places)
+        out[:, :, q0 : q0 + block_size] = o / ell
+    return out
 
 
-def tiled_causal_attention__wrong_fifteenth_hidden_scores_minus_ten_thousand(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Hides with -10,000, which counts where a token's own scores are as low; due is -inf."""
-    B, h, n, d = Q.shape
-    place = torch.arange(n, device=Q.device)
-    out = torch.empty_like(Q)
+def tiled_causal_attention__wrong_sixteenth_keys_not_cut(Q, K, V, block_size):
+    """Only the queries are cut; a block meets all keys up to its end in one long score tensor."""
+    n, d = Q.shape[-2:]
+    pieces = []
     for start in range(0, n, block_size):
-        here = slice(start, start + block_size)
-        q = Q[:, :, here]
-        m = torch.full((B, h, q.shape[2], 1), -math.inf, dtype=Q.dtype, device=Q.device)
-        l, o = torch.zeros_like(m), torch.zeros_like(q)
-        for begin in range(0, start + 1, block_size):
-            there = slice(begin, begin + block_size)
-            scores = q @ K[:, :, there].mT / math.sqrt(d)
-            later = place[there][None, :] > place[here][:, None]
-            scores = scores.masked_fill(later, -1e4)
-            m_new = torch.maximum(m, scores.amax(-1, keepdim=True))
-            factor, terms = torch.exp(m - m_new), torch.exp(scores - m_new)
-            l = factor * l + terms.sum(-1, keepdim=True)
-            o = factor * o + terms @ V[:, :, there]
-            m = m_new
-        out[:, :, here] = o / l
-    return out
+        end = min(start + block_size, n)
+        s = Q[:, :, start:end] @ K[:, :, :end].mT / math.sqrt(d)
+        i = torch.arange(start, end, device=Q.device)
+        j = torch.arange(end, device=Q.device)
+        s = s.masked_fill(j[None] > i[:, None], -math.inf)
+        pieces.append(torch.softmax(s, -1) @ V[:, :, :end])
+    return torch.cat(pieces, dim=2)
 
 
-def tiled_causal_attention__wrong_fifteenth_later_tiles_dropped_after_the_product(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Right values, but every tile is multiplied and the later ones dropped afterwards; due is not to multiply them."""
+def tiled_causal_attention__wrong_sixteenth_maximum_sees_hidden(Q, K, V, block_size):
+    """The maximum is taken before the mask: a hidden large score makes all terms 0, and then NaN."""
     n, d = Q.shape[-2:]
-    place = torch.arange(n, device=Q.device)
-    outs = []
-    for q, rows in zip(Q.split(block_size, 2), place.split(block_size), strict=True):
-        m = q.new_full((*q.shape[:-1], 1), -math.inf)
-        l, o = torch.zeros_like(m), torch.zeros_like(q)
-        tiles = zip(K.split(block_size, 2), V.split(block_size, 2), place.split(block_size), strict=True)
-        for k, v, cols in tiles:
-            s = q @ k.mT / math.sqrt(d)
-            visible = rows[:, None] >= cols
-            if not visible.any():
-                continue
-            s = s.masked_fill(~visible, -math.inf)
+    out = []
+    for q0 in range(0, n, block_size):
+        q = Q[:, :, q0 : q0 + block_size]
+        m, ell, o = _fresh(q)
+        for k0 in range(0, q0 + 1, block_size):
+            s = q @ K[:, :, k0 : k0 + block_size].mT / math.sqrt(d)
             new = torch.maximum(m, s.amax(-1, keepdim=True))
-            factor, terms = torch.exp(m - new), torch.exp(s - new)
-            l = l * factor + terms.sum(-1, keepdim=True)
-            o = o * factor + terms @ v
+            p = torch.exp(s - new)
+            if k0 == q0:
+                p = p.tril()
+            factor = torch.exp(m - new)
+            ell = ell * factor + p.sum(-1, keepdim=True)
+            o = o * factor + p @ V[:, :, k0 : k0 + block_size]
             m = new
-        outs.append(o / l)
-    return torch.cat(outs, 2)
+        out.append(o / ell)
+    return torch.cat(out, dim=2)
 
 
-def tiled_causal_attention__right_fifteenth_keys_in_the_outer_loop(
-    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int
-) -> torch.Tensor:
-    """Right: one block of keys after the other visits its own and all later blocks of queries, whose states wait."""
-    d = Q.shape[-1]
-    wide = torch.promote_types(Q.dtype, torch.float32)
-    queries, keys, values = (x.to(wide).split(block_size, dim=2) for x in (Q, K, V))
-    tops, sums = {}, {}
-    for j, (k, v) in enumerate(zip(keys, values, strict=True)):
-        v1 = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
-        for i in range(j, len(queries)):
-            s = torch.matmul(queries[i], k.transpose(2, 3)).div(math.sqrt(d))
-            if i == j:
-                steps = torch.arange(s.shape[-1], device=Q.device)
-                s = s.where(steps <= steps[:, None], -math.inf)
-            top = s.max(dim=-1, keepdim=True).values
-            if i in tops:
-                top = torch.maximum(top, tops[i])
-                sums[i] = sums[i] * torch.exp(tops[i] - top)
-            added = torch.exp(s - top) @ v1
-            sums[i] = sums[i] + added if i in sums else added
-            tops[i] = top
-    rows = [sums[i][..., :d] / sums[i][..., d:] for i in range(len(queries))]
-    return torch.cat(rows, dim=2).to(Q.dtype)
+def tiled_causal_attention__wrong_sixteenth_future_tiles_made(Q, K, V, block_size):
+    """The values are right, but tiles wholly in the future are multiplied too and then hidden."""
+    n = Q.shape[2]
+    place = torch.arange(n, device=Q.device)
+    pieces = []
+    for q, i in zip(Q.split(block_size, 2), place.split(block_size)):
+        state = _fresh(q)
+        blocks = zip(K.split(block_size, 2), V.split(block_size, 2), place.split(block_size))
+        for k, v, j in blocks:
+            state = _fold(q, k, v, *state, j[None, :] > i[:, None])
+        _, ell, o = state
+        pieces.append(o / ell)
+    return torch.cat(pieces, dim=2)
 
 
-# ---------------------------------------------------------------- 9.9 flash_bytes
+def tiled_causal_attention__right_sixteenth_keys_outside(Q, K, V, block_size):
+    """Right: the outer loop goes over the keys; each block of queries keeps its state in a list."""
+    queries = Q.split(block_size, dim=2)
+    states = [_fresh(q) for q in queries]
+    for b, (k, v) in enumerate(zip(K.split(block_size, 2), V.split(block_size, 2))):
+        for a in reversed(range(b, len(queries))):
+            hidden = None
+            if a == b:
+                side = torch.arange(k.shape[2], device=Q.device)
+                hidden = side[:, None] < side
+            states[a] = _fold(queries[a], k, v, *states[a], hidden)
+    return torch.cat([o / ell for _, ell, o in states], dim=2)
 
 
-def flash_bytes__wrong_fifteenth_keys_read_per_query_under_the_mask(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Under the mask counts for each query the keys it sees; due is for each block the keys that some query sees."""
-    blocks = -(-n // block_q)
-    if causal:
-        seen = n * (n + 1) // 2
-        kv = 2 * seen
-    else:
-        kv = 2 * n * blocks
-    return (2 * n + kv) * d * bytes_per_value
+# ------------------------------------------------------------------- flash_bytes
 
 
-def flash_bytes__wrong_fifteenth_earlier_keys_stay_on_the_chip(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Lets a causal block read only the keys that no block before it read; due is all again, as nothing is kept."""
-    rows, have = 0, 0
-    for start in range(0, n, block_q):
-        stop = min(start + block_q, n)
-        rows += 2 * (stop - start)
-        if causal:
-            rows += 2 * (stop - have)
-            have = stop
-        else:
-            rows += 2 * n
-    return rows * d * bytes_per_value
-
-
-def flash_bytes__wrong_fifteenth_keys_stay_and_queries_pass_by(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Keeps a block of keys on the chip and lets the queries and outputs pass; due is the other way round."""
-    total = 0
-    for first in range(0, n, block_q):
-        keys = min(block_q, n - first)
-        queries = n - first if causal else n
-        total += 2 * keys + 2 * queries
-    return total * d * bytes_per_value
-
-
-def flash_bytes__wrong_fifteenth_one_block_too_many(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Counts n // block_q + 1 blocks, one too many where block_q divides n; due is to round up."""
-    blocks = n // block_q + 1
-    rows = 2 * n
-    for b in range(blocks):
-        last = min((b + 1) * block_q, n)
-        rows += 2 * (last if causal else n)
-    return rows * d * bytes_per_value
-
-
-def flash_bytes__wrong_fifteenth_up_to_the_first_query_of_the_block(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Under the mask counts the keys up to the block's first query; due is up to its last."""
-    moved = 0
-    for first in range(0, n, block_q):
-        size = min(block_q, n - first)
-        seen = first + 1 if causal else n
-        moved += (size + seen + seen + size) * d * bytes_per_value
-    return moved
-
-
-def flash_bytes__wrong_fifteenth_block_q_as_number_of_blocks(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Cuts the queries into block_q blocks; due are block_q queries per block."""
-    size = -(-n // block_q)
-    ends = [min(start + size, n) for start in range(0, n, size)]
-    keys = sum(ends) if causal else n * len(ends)
-    return 2 * (n + keys) * d * bytes_per_value
-
-
-def flash_bytes__wrong_fifteenth_lone_key_not_read(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Spares key and query where a block sees one key alone, whose weight is 1 anyway; due is to count them too."""
+def flash_bytes__wrong_sixteenth_keys_for_each_query(n, d, block_q, bytes_per_value=2, causal=False):
+    """Each query of a block reads its keys and values by itself, as if the block shared nothing."""
     rows = 0
     for start in range(0, n, block_q):
-        stop = min(start + block_q, n)
-        seen = stop if causal else n
-        if seen == 1:
-            rows += 2
-        else:
-            rows += 2 * (stop - start) + 2 * seen
+        for i in range(start, min(start + block_q, n)):
+            seen = i + 1 if causal else n
+            rows += 1 + 2 * seen + 1
     return rows * d * bytes_per_value
 
 
-def flash_bytes__wrong_fifteenth_float_under_the_mask(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Right in value, but with the mask a float, for the half is taken by `/`; due is an int."""
-    full, rest = divmod(n, block_q)
-    blocks = full + (1 if rest else 0)
+def flash_bytes__wrong_sixteenth_keys_stay_queries_come(n, d, block_q, bytes_per_value=2, causal=False):
+    """The roles are exchanged: K and V come once, Q and the output come again for each block."""
+    rows = 2 * n
+    for start in range(0, n, block_q):
+        queries = n - start if causal else n
+        rows += 2 * queries
+    return rows * d * bytes_per_value
+
+
+def flash_bytes__wrong_sixteenth_mask_saves_half(n, d, block_q, bytes_per_value=2, causal=False):
+    """Takes the causal mask to halve the bytes of the keys and values, whatever the blocks."""
+    blocks = -(-n // block_q)
+    key_rows = 2 * n * blocks
     if causal:
-        keys = block_q * full * (full + 1) / 2 + (n if rest else 0)
+        key_rows //= 2
+    return (2 * n + key_rows) * d * bytes_per_value
+
+
+def flash_bytes__wrong_sixteenth_keys_up_to_the_start(n, d, block_q, bytes_per_value=2, causal=False):
+    """Slip: with a mask the keys are counted to the first query of the block, not to the last."""
+    total = 0
+    for start in range(0, n, block_q):
+        end = min(start + block_q, n)
+        keys = start + 1 if causal else n
+        total += (2 * (end - start) + 2 * keys) * d
+    return total * bytes_per_value
+
+
+def flash_bytes__wrong_sixteenth_values_lost_with_mask(n, d, block_q, bytes_per_value=2, causal=False):
+    """Slip: a factor 2 is missing in the causal branch: keys are counted there, values are not."""
+    ends = [min(start + block_q, n) for start in range(0, n, block_q)]
+    if causal:
+        rows = 2 * n + sum(ends)
     else:
-        keys = n * blocks
-    return (2 * n + 2 * keys) * d * bytes_per_value
+        rows = 2 * n + 2 * n * len(ends)
+    return rows * d * bytes_per_value
 
 
-def flash_bytes__right_fifteenth_once_and_what_comes_again(
-    n: int, d: int, block_q: int, bytes_per_value: int = 2, causal: bool = False
-) -> int:
-    """Right: everything once, and what comes again: for each pair of blocks the keys of the earlier, or of all."""
+def flash_bytes__wrong_sixteenth_own_key_not_needed(n, d, block_q, bytes_per_value=2, causal=False):
+    """Reads causal as strictly earlier: the key of a block's last query does not come."""
+    rows, start = 0, 0
+    while start < n:
+        end = min(start + block_q, n)
+        seen = end - 1 if causal else n
+        rows += 2 * (end - start) + 2 * seen
+        start = end
+    return rows * d * bytes_per_value
+
+
+def flash_bytes__wrong_sixteenth_lonely_key_spared(n, d, block_q, bytes_per_value=2, causal=False):
+    """Where a query sees one key alone its weight is 1: the query and key are wrongly left out."""
+    rows = 0
+    for start in range(0, n, block_q):
+        end = min(start + block_q, n)
+        keys = end if causal else n
+        if keys == 1:
+            rows += 2
+        else:
+            rows += 2 * (end - start) + 2 * keys
+    return rows * d * bytes_per_value
+
+
+def flash_bytes__wrong_sixteenth_half_by_true_division(n, d, block_q, bytes_per_value=2, causal=False):
+    """The sum of the key rows is halved with `/`: a float comes back where an int is asked for."""
+    whole, rest = divmod(n, block_q)
+    if causal:
+        key_rows = block_q * whole * (whole + 1) / 2 + (n if rest else 0)
+    else:
+        key_rows = n * (whole + (1 if rest else 0))
+    return (2 * n + 2 * key_rows) * d * bytes_per_value
+
+
+def flash_bytes__right_sixteenth_from_the_keys_side(n, d, block_q, bytes_per_value=2, causal=False):
+    """Right: asks for each block of keys how many blocks of queries want it."""
     blocks = (n + block_q - 1) // block_q
-    again = math.comb(blocks, 2) * block_q if causal else (blocks - 1) * n
-    return (4 * n + 2 * again) * d * bytes_per_value
+    visits = 0
+    for place in range(blocks):
+        size = min(block_q, n - place * block_q)
+        visits += size * (blocks - place if causal else blocks)
+    return 2 * (n + visits) * d * bytes_per_value
 
 
-# ---------------------------------------------------------------- 9.10 flash_backward
+# ---------------------------------------------------------------- flash_backward
 
 
-def flash_backward__wrong_fifteenth_diagonal_of_the_jacobian_only(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes a(1 - a) as the derivative of the softmax, as of a sigmoid; due is the whole Jacobian."""
+def flash_backward__wrong_sixteenth_row_sum_of_the_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """The sum of weights times their gradients runs over the block's keys, not over the whole row."""
     scale = 1 / math.sqrt(Q.shape[-1])
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, Q.shape[2], block_size):
-        block = slice(start, start + block_size)
-        A = torch.exp(Q @ K[:, :, block].mT * scale - logsumexp[..., None])
-        dV[:, :, block] = A.mT @ d_out
-        dA = d_out @ V[:, :, block].mT
-        dS = A * (1 - A) * dA * scale
-        dQ += dS @ K[:, :, block]
-        dK[:, :, block] = dS.mT @ Q
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_fifteenth_softmax_within_the_block(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Makes the weights again by a softmax over the block; due is exp(score - logsumexp), over the whole row."""
-    d = Q.shape[-1]
-    delta = (out * d_out).sum(-1, keepdim=True)
-    dQ, dKs, dVs = torch.zeros_like(Q), [], []
-    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
-        P = torch.softmax(Q @ k.mT / d**0.5, dim=-1)
-        dVs.append(P.mT @ d_out)
-        dS = P * (d_out @ v.mT - delta)
-        dQ = dQ + dS @ k / d**0.5
-        dKs.append(dS.mT @ Q / d**0.5)
-    return dQ, torch.cat(dKs, 2), torch.cat(dVs, 2)
-
-
-def flash_backward__wrong_fifteenth_row_sum_over_the_block(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes the sum of weight times gradient over the keys of the block; due is over all keys, from out and d_out."""
-    n, d = Q.shape[-2:]
-    L = logsumexp.unsqueeze(-1)
-    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
-    for j in range(0, n, block_size):
-        k, v = K[..., j : j + block_size, :], V[..., j : j + block_size, :]
-        p = torch.exp(Q @ k.transpose(-1, -2) / math.sqrt(d) - L)
-        dp = d_out @ v.transpose(-1, -2)
-        ds = p * (dp - (p * dp).sum(dim=-1, keepdim=True))
-        dQ += ds @ k / math.sqrt(d)
-        dK[..., j : j + block_size, :] += ds.transpose(-1, -2) @ Q / math.sqrt(d)
-        dV[..., j : j + block_size, :] += p.transpose(-1, -2) @ d_out
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_fifteenth_scaled_twice_for_q(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Scales the keys beforehand and dQ by root d once more; due is once."""
-    root = math.sqrt(Q.shape[-1])
-    delta = torch.einsum("bhnd,bhnd->bhn", d_out, out)[..., None]
     dQ = torch.zeros_like(Q)
     dK, dV = [], []
-    for k, v in zip((K / root).split(block_size, dim=-2), V.split(block_size, dim=-2), strict=True):
-        weights = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, k) - logsumexp[..., None])
-        d_scores = weights * (torch.einsum("bhid,bhjd->bhij", d_out, v) - delta)
-        dQ += torch.einsum("bhij,bhjd->bhid", d_scores, k) / root
-        dK.append(torch.einsum("bhij,bhid->bhjd", d_scores, Q) / root)
-        dV.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
-    return dQ, torch.cat(dK, dim=-2), torch.cat(dV, dim=-2)
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2)):
+        p = torch.exp(Q @ k.mT * scale - logsumexp[..., None])
+        dp = d_out @ v.mT
+        ds = p * (dp - (p * dp).sum(dim=-1, keepdim=True)) * scale
+        dQ = dQ + ds @ k
+        dK.append(ds.mT @ Q)
+        dV.append(p.mT @ d_out)
+    return dQ, torch.cat(dK, 2), torch.cat(dV, 2)
 
 
-def flash_backward__wrong_fifteenth_parentheses_missing_at_delta(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Writes P * dP - delta; due is P * (dP - delta)."""
-    n, d = Q.shape[2:]
-    delta = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(Q), torch.zeros_like(Q)
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        Kj, Vj = K[:, :, start:stop], V[:, :, start:stop]
-        P = torch.exp(Q @ Kj.mT / d**0.5 - logsumexp.unsqueeze(-1))
-        dP = d_out @ Vj.mT
-        dS = (P * dP - delta) / d**0.5
-        dV[:, :, start:stop] = P.mT @ d_out
-        dK[:, :, start:stop] = dS.mT @ Q
-        dQ = dQ + dS @ Kj
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_fifteenth_returned_in_the_order_made(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Returns (dV, dK, dQ), the order of the way back; due is (dQ, dK, dV)."""
-    s = Q.shape[-1] ** -0.5
-    delta = (d_out * out).sum(-1)
-    grads_v, grads_k, grad_q = [], [], torch.zeros_like(Q)
-    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2), strict=True):
-        a = (s * (Q @ k.mT) - logsumexp[..., None]).exp()
-        grads_v.append(a.mT @ d_out)
-        g = s * a * (d_out @ v.mT - delta[..., None])
-        grads_k.append(g.mT @ Q)
-        grad_q += g @ k
-    return torch.cat(grads_v, 2), torch.cat(grads_k, 2), grad_q
-
-
-def flash_backward__wrong_fifteenth_one_maximum_for_the_whole_block(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Takes out one maximum of all queries, so 0 meets inf where scores lie far apart; due is exp(score - L)."""
+def flash_backward__wrong_sixteenth_jacobian_diagonal(Q, K, V, out, logsumexp, d_out, block_size):
+    """Takes the softmax for a sigmoid: a * (1 - a) only, each weight answers to its own score."""
     n, d = Q.shape[-2:]
-    delta = (out * d_out).sum(dim=-1, keepdim=True)
-    L = logsumexp.unsqueeze(-1)
-    dQ = torch.zeros_like(Q)
-    dK = torch.zeros_like(K)
-    dV = torch.zeros_like(V)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
     for start in range(0, n, block_size):
-        here = slice(start, min(start + block_size, n))
-        S = Q @ K[:, :, here].mT / math.sqrt(d)
-        top = S.max()
-        P = torch.exp(S - top) * torch.exp(top - L)
-        dS = P * (d_out @ V[:, :, here].mT - delta) / math.sqrt(d)
-        dQ += dS @ K[:, :, here]
-        dK[:, :, here] = dS.mT @ Q
-        dV[:, :, here] = P.mT @ d_out
+        here = slice(start, start + block_size)
+        a = torch.exp(Q @ K[:, :, here].mT / d**0.5 - logsumexp.unsqueeze(-1))
+        da = d_out @ V[:, :, here].mT
+        ds = da * a * (1 - a)
+        dQ += ds @ K[:, :, here] / d**0.5
+        dK[:, :, here] = ds.mT @ Q / d**0.5
+        dV[:, :, here] = a.mT @ d_out
     return dQ, dK, dV
 
 
-def flash_backward__wrong_fifteenth_parts_of_dq_kept_in_a_list(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Right values, but keeps a dQ for each block, n*n numbers if block_size <= d; due is to add at once."""
-    scale = math.sqrt(Q.shape[-1])
+def flash_backward__wrong_sixteenth_softmax_of_the_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """Makes the weights by a softmax over the block's keys; the logsumexp of the row is not used."""
+    root = math.sqrt(Q.shape[-1])
+    delta = torch.einsum("bhid,bhid->bhi", d_out, out)[..., None]
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for j in range(0, K.shape[2], block_size):
+        k, v = K[:, :, j : j + block_size], V[:, :, j : j + block_size]
+        weights = torch.softmax(torch.einsum("bhid,bhjd->bhij", Q, k) / root, dim=-1)
+        d_scores = weights * (torch.einsum("bhid,bhjd->bhij", d_out, v) - delta) / root
+        dQ += torch.einsum("bhij,bhjd->bhid", d_scores, k)
+        dK[:, :, j : j + block_size] = torch.einsum("bhij,bhid->bhjd", d_scores, Q)
+        dV[:, :, j : j + block_size] = torch.einsum("bhij,bhid->bhjd", weights, d_out)
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_sixteenth_last_block_for_queries(Q, K, V, out, logsumexp, d_out, block_size):
+    """Slip: `=` for `+=`, so dQ holds the share of the last block of keys only."""
+    scale = Q.shape[-1] ** -0.5
+    delta = (out * d_out).sum(-1, keepdim=True)
+    dK, dV = torch.empty_like(K), torch.empty_like(V)
+    for start in range(0, K.shape[2], block_size):
+        end = start + block_size
+        P = torch.exp(scale * (Q @ K[:, :, start:end].mT) - logsumexp[..., None])
+        dS = P * (d_out @ V[:, :, start:end].mT - delta)
+        dQ = scale * (dS @ K[:, :, start:end])
+        dK[:, :, start:end] = scale * (dS.mT @ Q)
+        dV[:, :, start:end] = P.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_sixteenth_values_from_output(Q, K, V, out, logsumexp, d_out, block_size):
+    """Slip: dV takes the output where it should take the gradient d_out."""
+    scale = 1 / math.sqrt(Q.shape[-1])
+    delta = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ, parts_k, parts_v = torch.zeros_like(Q), [], []
+    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
+        p = (Q @ k.mT * scale - logsumexp.unsqueeze(-1)).exp()
+        parts_v.append(p.mT @ out)
+        ds = p * (d_out @ v.mT - delta) * scale
+        dQ = dQ + ds @ k
+        parts_k.append(ds.mT @ Q)
+    return dQ, torch.cat(parts_k, dim=2), torch.cat(parts_v, dim=2)
+
+
+def flash_backward__wrong_sixteenth_divides_by_the_log(Q, K, V, out, logsumexp, d_out, block_size):
+    """Reads logsumexp as the sum of the exponentials itself and divides by it."""
+    d = Q.shape[-1]
     delta = (d_out * out).sum(-1, keepdim=True)
-    dQ, dK, dV = [], [], []
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2), strict=True):
-        P = torch.exp(Q @ k.mT / scale - logsumexp.unsqueeze(-1))
-        dS = P * (d_out @ v.mT - delta) / scale
-        dQ.append(dS @ k)
-        dK.append(dS.mT @ Q)
-        dV.append(P.mT @ d_out)
-    return torch.stack(dQ).sum(dim=0), torch.cat(dK, dim=2), torch.cat(dV, dim=2)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for start in range(0, K.shape[2], block_size):
+        block = slice(start, start + block_size)
+        k, v = K[:, :, block], V[:, :, block]
+        p = torch.exp(Q @ k.mT / d**0.5) / logsumexp[..., None]
+        ds = p * (d_out @ v.mT - delta) / d**0.5
+        dQ += ds @ k
+        dK[:, :, block] += ds.mT @ Q
+        dV[:, :, block] += p.mT @ d_out
+    return dQ, dK, dV
 
 
-def flash_backward__right_fifteenth_column_of_minus_delta(
-    Q: torch.Tensor,
-    K: torch.Tensor,
-    V: torch.Tensor,
-    out: torch.Tensor,
-    logsumexp: torch.Tensor,
-    d_out: torch.Tensor,
-    block_size: int,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Right: d_out gets minus its product with out as one more column, so one product with (V, 1) gives the bracket."""
-    wide = torch.promote_types(Q.dtype, torch.float32)
-    shape, n, d = Q.shape, *Q.shape[-2:]
-    q, k, v, o, g = (x.to(wide).flatten(0, 1) for x in (Q, K, V, out, d_out))
-    level = logsumexp.to(wide).flatten(0, 1).unsqueeze(-1)
-    q = q / math.sqrt(d)
-    g1 = torch.cat((g, torch.linalg.vecdot(g, o).neg().unsqueeze(-1)), dim=-1)
-    grad_q, grad_k, grad_v = torch.zeros_like(q), torch.empty_like(k), torch.empty_like(v)
-    for at in range(0, n, block_size):
-        width = min(block_size, n - at)
-        keys, values = k.narrow(1, at, width), v.narrow(1, at, width)
-        turned = (torch.bmm(keys, q.mT) - level.mT).exp()
-        grad_v.narrow(1, at, width).copy_(torch.bmm(turned, g))
-        turned = turned * torch.bmm(F.pad(values, (0, 1), value=1.0), g1.mT)
-        grad_k.narrow(1, at, width).copy_(torch.bmm(turned, q))
-        grad_q.baddbmm_(turned.mT, keys, alpha=1 / math.sqrt(d))
-    return tuple(x.unflatten(0, shape[:2]).to(Q.dtype) for x in (grad_q, grad_k, grad_v))
+def flash_backward__wrong_sixteenth_sum_made_from_its_log(Q, K, V, out, logsumexp, d_out, block_size):
+    """exp(score) / exp(logsumexp) in place of exp(score - logsumexp): NaN for large scores."""
+    root = Q.shape[-1] ** 0.5
+    sums = torch.exp(logsumexp)[..., None]
+    delta = (d_out * out).sum(-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), [], []
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2)):
+        weights = torch.exp(Q @ k.mT / root) / sums
+        d_scores = weights * (d_out @ v.mT - delta)
+        dQ += d_scores @ k / root
+        dK.append(d_scores.mT @ Q / root)
+        dV.append(weights.mT @ d_out)
+    return dQ, torch.cat(dK, 2), torch.cat(dV, 2)
+
+
+def flash_backward__wrong_sixteenth_output_reused(Q, K, V, out, logsumexp, d_out, block_size):
+    """The gradients are right, but `out` is multiplied in place: an input is changed."""
+    scale = 1 / math.sqrt(Q.shape[-1])
+    delta = out.mul_(d_out).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for s in range(0, Q.shape[2], block_size):
+        e = s + block_size
+        p = torch.exp(Q @ K[:, :, s:e].mT * scale - logsumexp[..., None])
+        ds = p * (d_out @ V[:, :, s:e].mT - delta) * scale
+        dQ += ds @ K[:, :, s:e]
+        dK[:, :, s:e] = ds.mT @ Q
+        dV[:, :, s:e] = p.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__right_sixteenth_delta_as_a_column(Q, K, V, out, logsumexp, d_out, block_size):
+    """Right: minus the row sum stands as one more column beside d_out and meets ones beside V."""
+    d = Q.shape[-1]
+    row = torch.einsum("...id,...id->...i", d_out, out).unsqueeze(-1)
+    asked = torch.cat((d_out, -row), dim=-1)
+    dQ, dKT, dVT = torch.zeros_like(Q), [], []
+    for k, v in zip(K.split(block_size, -2), V.split(block_size, -2)):
+        met = torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
+        turned = torch.exp(k @ Q.mT / math.sqrt(d) - logsumexp.unsqueeze(-2))
+        slopes = turned * (met @ asked.mT) / math.sqrt(d)
+        dQ = dQ + slopes.mT @ k
+        dKT.append(slopes @ Q)
+        dVT.append(turned @ d_out)
+    return dQ, torch.cat(dKT, -2), torch.cat(dVT, -2)

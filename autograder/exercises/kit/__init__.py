@@ -115,16 +115,31 @@ from .inputs import (
 )
 from .made import profile
 from .mistakes import Row, slips
-from .records import CONDUCT_SHARE, GRADIENTS, OF_INPUTS, Case, Exercise, Leaf, Mistake, Raises, Sent, Symptom
+from .records import (
+    CONDUCT_SHARE,
+    GRADIENTS,
+    IN_FLOAT64,
+    OF_INPUTS,
+    RTOL_FLOAT64,
+    Case,
+    Exercise,
+    Leaf,
+    Mistake,
+    Raises,
+    Sent,
+    Symptom,
+)
 from .sizes import distinct, length
 
 __all__ = [
     "CONDUCT_SHARE",
     "GRADIENTS",
+    "IN_FLOAT64",
     "KERNELS",
     "NOT_IN_NUMPY_UNITS",
     "NOT_IN_TORCH_UNITS",
     "OF_INPUTS",
+    "RTOL_FLOAT64",
     "Activation",
     "Case",
     "Cases",

@@ -12,6 +12,9 @@ import numpy as np
 CONDUCT_SHARE = 0.1
 #: The criterion of the case that the judge adds itself: do the right gradients flow to the inputs?
 GRADIENTS = "gradients"
+#: Words and tolerance of a case that is off where a step is taken in float32. Where the root of a size is taken, let it
+#: be a whole number: a constant such as `torch.tensor(d).sqrt()` is a float32, and that is no mistake.
+IN_FLOAT64, RTOL_FLOAT64 = "every step in float64", 1e-8
 #: Of a number that may come as a tensor: it is of the dtype of the floating inputs then.
 OF_INPUTS = "as the inputs"
 

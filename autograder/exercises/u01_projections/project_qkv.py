@@ -32,6 +32,9 @@ def cases(case):
     drawn = case.draw(n=range(70, 80), d_v=1, X=normal("n d_model", 1e6))
     drawn["X"][3] = 0.0
     yield case("edge cases", "many tokens, large entries, a token of zeros, and values one wide (d_v = 1)", **drawn)
+    twice = case.draw()
+    twice["X"][-1] = twice["X"][0]
+    yield case("edge cases", "a token that comes twice", **twice)
     drawn |= {name: drawn[name][::-1] for name in ("W_K", "W_V")}
     yield case("edge cases", "the same tokens and W_Q with other W_K and W_V", **drawn)
     drawn["X"] = 1e-15 * drawn["X"][::-1]

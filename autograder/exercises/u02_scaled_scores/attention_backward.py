@@ -69,6 +69,10 @@ def cases(case):
     below, highest = np.sort(drawn["K"] @ drawn["Q"][1])[-2:]
     drawn["Q"][1] *= 7 * math.sqrt(drawn["d_k"]) / (highest - below)
     yield case("all three", "a query that is nearly sure beside one that is not", **drawn)
+    drawn = case.draw(d_v=range(3, 7))
+    drawn["d_output"][0] = 0.0
+    drawn["d_output"][0, :2] = 1.0, -1.0
+    yield case("all three", "a row of d_output that sums to 0", **drawn)
     yield case("edge cases", "a single query (n = 1)", n=1)
     yield case("edge cases", "a single key (m = 1)", m=1)
     yield case("edge cases", "one feature, values one wide", d_k=1, d_v=1)

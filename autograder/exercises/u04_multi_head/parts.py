@@ -9,7 +9,19 @@ import numpy as np
 from torch import Tensor
 
 from .. import attention_parts as parts
-from ..kit import Case, Cases, Drawn, Row, by_columns, mask, random_mask, strided, with_a_row_of_zeros
+from ..kit import (
+    IN_FLOAT64,
+    RTOL_FLOAT64,
+    Case,
+    Cases,
+    Drawn,
+    Row,
+    by_columns,
+    mask,
+    random_mask,
+    strided,
+    with_a_row_of_zeros,
+)
 
 CAUSAL = Drawn("n n", lambda rng, shape, sizes: np.tri(*shape, dtype=bool))
 
@@ -46,6 +58,8 @@ def layer_cases(case: Cases) -> Iterator[Case]:
     by_key, zero = mask("B h 1 n"), {"X": with_a_row_of_zeros}
     yield case("masks", "a mask of keys for each head (B, h, 1, n), and a token of zeros", mask=by_key, layout=zero)
     yield case("masks", "heads one number wide, and a mask of keys (n,)", d_head=1, mask=mask("n"))
+    yield case("edge cases", f"{IN_FLOAT64} (d_head = 4)", d_head=4, rtol=RTOL_FLOAT64)
+    yield case("values", "float16", dtype=np.float16, rtol=0.05)
     drawn = case.draw(B="h", mask=mask("1 h n n"))
     yield case("masks", "float32, and a mask (1, h, n, n) with as many sequences as heads", **drawn, dtype=np.float32)
     drawn["mask"] = random_mask(case.rng, *drawn["mask"].shape)  # of the same shape, and another

@@ -6,10 +6,10 @@ import torch.nn.functional as F
 
 from .. import attention_parts
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, exercise, normal, size, strided, weights, with_a_row_of_zeros
+from ..kit import RTOL_FLOAT64, Drawn, Leaf, exercise, normal, size, strided, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
-from .parts import FLOAT64, LAYER, RTOL_FLOAT64, attention, first_for_all, groups, in_groups
+from .parts import FLOAT64, HALF, LAYER, attention, first_for_all, groups, in_groups
 from .repeat_kv import plain as repeat_kv
 
 
@@ -74,6 +74,7 @@ def cases(case):
     drawn["cache"][0][:] *= 90
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
     yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
+    yield case("values", "float16", dtype=np.float16, rtol=HALF, **first)
     zeros = "a new token of zeros, {h} heads, {g} key/value heads"
     yield case("edge cases", zeros, layout={"x": with_a_row_of_zeros}, h=10, g=5, d_head=2)
     yield case("gradients", "gradients with g = h", gradient=True, h=2, g=2)

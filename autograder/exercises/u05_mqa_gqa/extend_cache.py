@@ -6,11 +6,11 @@ import torch.nn.functional as F
 
 from .. import attention_parts as attention
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, exercise, normal, size, weights, with_a_row_of_zeros
+from ..kit import RTOL_FLOAT64, Drawn, Leaf, exercise, normal, size, weights, with_a_row_of_zeros
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from .decode_step import past
-from .parts import FLOAT64, LAYER, RTOL_FLOAT64, TILED, groups, in_groups, tiled
+from .parts import FLOAT64, HALF, LAYER, TILED, groups, in_groups, tiled
 from .parts import attention as plain_attention
 
 
@@ -91,6 +91,7 @@ def cases(case):
     words = "what is made on the way for one new token behind {t}, a single sequence and one key/value head"
     yield case("memory", words, watch="B*h*t*d_head", **one)
     yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
+    yield case("values", "float16", dtype=np.float16, rtol=HALF, **first)
     zeros = "a token of zeros among the new ones, {h} heads, {g} key/value heads"
     yield case("edge cases", zeros, layout={"X_new": with_a_row_of_zeros}, h=10, g=5, d_head=2)
     yield case("gradients", "gradients with an empty cache and g = h", gradient=True, t=0, h=2, g=2)

@@ -11,7 +11,19 @@ import torch
 from torch import Tensor
 
 from .. import attention_parts
-from ..kit import NOT_IN_TORCH_UNITS, Case, Cases, Drawn, Row, by_columns, mask, strided, with_a_row_of_zeros
+from ..kit import (
+    IN_FLOAT64,
+    NOT_IN_TORCH_UNITS,
+    RTOL_FLOAT64,
+    Case,
+    Cases,
+    Drawn,
+    Row,
+    by_columns,
+    mask,
+    strided,
+    with_a_row_of_zeros,
+)
 
 #: What `exercise` is told of every layer of this unit. The numbers of heads stand in the cases, where they must fit.
 LAYER: dict[str, Any] = {
@@ -25,9 +37,9 @@ TILED = (
     "compare `repeat` with `repeat_interleave`."
 )
 
-#: The root of 4 is exact in float32, too, so that what is off is no constant: a step was taken in float32.
-FLOAT64 = "every step in float64 (d_head = 4)"
-RTOL_FLOAT64 = 1e-8
+FLOAT64 = f"{IN_FLOAT64} (d_head = 4)"
+#: How far float16 may carry the sums of a layer.
+HALF = 0.05
 #: Tokens enough that a mask forbids one.
 SEVERAL = range(3, 8)
 

@@ -4,8 +4,7 @@ import numpy as np
 import torch
 
 from .. import attention_parts as attention
-from ..kit import Leaf, by_columns, exercise, normal, size, strided
-from .parts import RTOL_FLOAT64
+from ..kit import RTOL_FLOAT64, Leaf, by_columns, exercise, normal, size, strided
 
 
 def pool_kv_heads(W: normal("d_model g*rep*d_head"), n_heads: size("g*rep"), n_kv_heads: size("g")) -> Leaf(
@@ -42,6 +41,7 @@ def cases(case):
     yield pooling("edge cases", "memory in another order", layout=by_columns)
     square = {"d_model": "g*rep*d_head", "g": 2, "rep": 8, "d_head": 2}
     yield pooling("edge cases", "{n_heads} heads to 2, d_model = h*d_head, all in float64", rtol=RTOL_FLOAT64, **square)
+    yield pooling("values", "float16", dtype=np.float16, rtol=0.02)
     W = 1e-6 * case.rng.standard_normal((7, 9 * 4))
     W[:, 4 * 4 : 5 * 4] = 0.0
     yield pooling(

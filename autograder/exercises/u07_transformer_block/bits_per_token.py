@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..kit import Drawn, Leaf, exercise, ids, normal
+from ..kit import OF_INPUTS, Drawn, Leaf, exercise, ids, normal
 from .parts import without
 
 LN_2 = math.log(2)
@@ -24,7 +24,7 @@ def uneven(shape: str) -> Drawn:
 
 
 def bits_per_token(logits: normal("B n vocab", 2.0), targets: ids("B n", below="vocab"), mask: uneven("B n")) -> Leaf(
-    "float", "the bits per token"
+    "float", "the bits per token", exactly=OF_INPUTS
 ):
     nats = F.cross_entropy(logits[mask], targets[mask], reduction="sum")
     return nats / LN_2 / max(1, int(mask.sum()))

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..kit import Activation, Drawn, Leaf, by_columns, exercise, normal, strided, weights
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Activation, Drawn, Leaf, by_columns, exercise, normal, strided, weights
 from .parts import full
 
 
@@ -48,6 +48,7 @@ def cases(case):
     drawn = case.draw(activation=Activation("softplus"), b_1=full("d_ff", 0.0))
     drawn["x"][0, 1] = 0.0
     yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", IN_FLOAT64, activation=Activation("relu"), rtol=RTOL_FLOAT64)
     yield case("edge cases", "a token of zeros, no bias, and an activation that is not 0 at 0", **drawn)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..kit import Case, Cases, Drawn, Row, strided
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Case, Cases, Drawn, Row, strided
 
 Axes = Callable[[Tensor], tuple[int, ...]]
 
@@ -59,6 +59,7 @@ def further_cases(case: Cases, alike: Sequence[int | slice], equal: str, zeros: 
     drawn["gamma"][::2], drawn["x"][alike] = 0.0, 0.0
     yield case("edge cases", f"a gamma with zeros, and {zeros}", **drawn)
     yield case("edge cases", "float16", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", IN_FLOAT64, eps=0.25, rtol=RTOL_FLOAT64)
     # Here the mean of the squares less the square of the mean has few correct digits, even in float64.
     yield case("edge cases", "numbers around 10,000 that differ by some 0.01", **near(case.draw(), 1e4, 0.01))
 

@@ -4,7 +4,7 @@ import numpy as np
 import torch
 from torch.linalg import norm
 
-from ..kit import OF_INPUTS, Drawn, Leaf, exercise, normal, strided
+from ..kit import IN_FLOAT64, OF_INPUTS, RTOL_FLOAT64, Drawn, Leaf, exercise, normal, strided
 
 
 def circuit(rank, scale=1.0):
@@ -55,6 +55,7 @@ def cases(case):
     yield case("edge cases", "one circuit of huge weights, one of tiny ones", W_QK=huge, W_OV=tiny)
     yield case("edge cases", "two circuits of tiny weights", W_QK=tiny, W_OV=tiny)
     yield case("values", "the gradient of a score that is a tensor", gradient=True, rtol=1e-5)
+    yield case("values", IN_FLOAT64, rtol=RTOL_FLOAT64)
 
 
 def composed(

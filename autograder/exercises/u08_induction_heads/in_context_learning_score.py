@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ..kit import OF_INPUTS, Drawn, Leaf, by_columns, exercise, strided
+from ..kit import IN_FLOAT64, OF_INPUTS, RTOL_FLOAT64, Drawn, Leaf, by_columns, exercise, strided
 
 
 def falling(shape):
@@ -47,6 +47,8 @@ def cases(case):
     small = Drawn("B n", lambda rng, shape, sizes: rng.uniform(1e-6, 1e-5, shape))
     yield case("edge cases", "very small losses", losses=small)
     yield case("values", "the gradient of a score that is a tensor", gradient=True, rtol=1e-5)
+    yield case("values", "float16", dtype=np.float16, rtol=0.02)
+    yield case("values", IN_FLOAT64, rtol=RTOL_FLOAT64)
 
 
 def of_means(losses_of):

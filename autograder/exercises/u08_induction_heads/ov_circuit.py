@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, exercise, normal, strided
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, exercise, normal, strided
 
 
 def ov_circuit(
@@ -34,6 +34,8 @@ def cases(case):
     yield case("values", "one head of a model", **model)
     ends = {name: model[name] for name in ("W_E", "W_U")}
     yield case("values", "another head of the same model", **ends)
+    yield case("values", "float16", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", IN_FLOAT64, rtol=RTOL_FLOAT64)
 
 
 MISTAKES = (

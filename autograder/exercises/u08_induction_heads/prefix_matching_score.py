@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, by_columns, exercise, normal, strided
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, by_columns, exercise, normal, strided
 from .parts import attention, heads_looking_back, mean_of_band, one_token_each
 
 
@@ -47,6 +47,8 @@ def cases(case):
     yield case("axes", "five leading axes", weights=attention("2 1 B 2 h n n"), B=3, n=7, period=4)
     alone = {"weights": attention("n n"), "dtype": np.float32}
     yield case("edge cases", "one map, fewer tokens than the period, float32", n=4, period=6, **alone)
+    yield case("values", "float16", n="3*period", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", IN_FLOAT64, n="2*period", rtol=RTOL_FLOAT64)
     uneven = attention("n n", causal=False)
     yield case("gradients", "gradients of one map, n = {n}, period {period}", weights=uneven, **broken, gradient=True)
 

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import Leaf, by_columns, exercise, normal, strided
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, by_columns, exercise, normal, strided
 from .parts import attention, heads_looking_back, mean_of_band, one_token_each
 
 
@@ -36,6 +36,8 @@ def cases(case):
     yield case("not causal", "very small numbers, in a long text (n = {n})", weights=small, n=range(66, 80))
     yield case("axes", "five leading axes", weights=attention("2 1 B 2 h n n"), B=3, n=4)
     yield case("edge cases", "one map of a single token, float32", weights=attention("n n"), n=1, dtype=np.float32)
+    yield case("values", "float16", dtype=np.float16, rtol=0.02)
+    yield case("edge cases", IN_FLOAT64, rtol=RTOL_FLOAT64)
     yield case("gradients", "gradients of one map", weights=attention("n n", causal=False), gradient=True)
 
 

@@ -166,7 +166,8 @@ MISTAKES = (
      "The middle one in order of time is taken, not in order of size. Sort first."),
     ("two-runs-per-time", timer(partial(elapsed, runs=2)), "Each time holds two runs."),
     ("launch-before-the-clock", timer(launched_first),
-     "The work is launched before the first reading. Read the clock first, so that all of it is timed."),
+     "What `run` takes itself, to launch the work, is in none of the times: the clock is read behind it, or that is "
+     "taken off. Everything from before `run` to the end of the work counts."),
     ("middle-of-the-range", timer(summary=lambda times: (min(times) + max(times)) / 2),
      "The middle between the fastest and the slowest is taken; take the median."),
     ("trimmed-mean", timer(summary=lambda times: statistics.fmean(sorted(times)[1:-1] or times)),

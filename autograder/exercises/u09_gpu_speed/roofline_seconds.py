@@ -49,6 +49,7 @@ def cases(case):
     yield timed("edge cases", "both take as long", 8e12, 1.2e12, 2e12, 3e11)
     yield timed("edge cases", "numbers that are not whole, limited by arithmetic", 0.75, 0.5, 0.5, 2.5)
     yield timed("edge cases", "numbers that are not whole, limited by memory", 0.5, 0.75, 2.5, 0.5)
+    yield timed("edge cases", "rates of a few a second", 3.0, 0.25, 2.0, 0.5)
 
 
 def times(combine):

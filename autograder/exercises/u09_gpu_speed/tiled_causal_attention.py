@@ -197,7 +197,7 @@ MISTAKES = (
     ("one-query-at-a-time", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=1),
      "The result is right, but each query is served by itself. Let a block of queries meet a block of keys at once."),
     ("later-blocks-multiplied", {"later": True},
-     "The result is right, but blocks of keys wholly behind a block of queries are multiplied, and then masked."),
+     "The result is right, but blocks of keys wholly behind a block of queries are multiplied, though none sees them."),
 )  # fmt: skip
 
 EXERCISE = exercise(

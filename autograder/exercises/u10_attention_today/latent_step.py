@@ -6,7 +6,18 @@ import numpy as np
 import torch
 
 from ..attention_parts import INTERLEAVED, merge, split, split_interleaved
-from ..kit import Leaf, exercise, normal, other_order, profile, size, weights, with_a_row_of_zeros
+from ..kit import (
+    IN_FLOAT64,
+    RTOL_FLOAT64,
+    Leaf,
+    exercise,
+    normal,
+    other_order,
+    profile,
+    size,
+    weights,
+    with_a_row_of_zeros,
+)
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u07_transformer_block.parts import named
@@ -71,6 +82,8 @@ def cases(case):
     yield case("edge cases", "params in another order", **other_order(case.draw()))
     for heads in case.rng.permutation(range(3, 6))[:2]:
         yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
+    yield case("edge cases", "a long cache ({t} tokens)", t=range(530, 560), B=1, h=2, d_head=3, d_v=2)
+    yield case("edge cases", f"{IN_FLOAT64} (d_head = 4)", d_head=4, rtol=RTOL_FLOAT64)
     yield case("edge cases", "all scores near −10,000, many tokens, two are equal", rtol=1e-5, **all_low(case))
     sizes = {**WIDE, "B": 1, "h": 2, "t": 6, "d_v": 7, "d_head": 9}
     yield case("absorbed", f"{{t}} tokens, {{h}} heads: {SINGLE}", watch=7, **sizes)

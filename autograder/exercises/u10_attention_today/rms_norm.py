@@ -3,7 +3,7 @@
 import torch
 import torch.nn.functional as F
 
-from ..kit import Leaf, exercise, strided
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, exercise, strided
 from ..u07_transformer_block.norms import over_last, tokens, value_cases
 from ..u07_transformer_block.parts import NO_NORM_OF_TORCH, gain
 
@@ -32,6 +32,7 @@ def cases(case):
     drawn["x"][0, 1] = 0.0
     yield case("edge cases", "a row of zeros", **drawn)
     yield case("gradients", "gradients, a row of zeros", gradient=True, eps=0.1, **drawn)
+    yield case("edge cases", IN_FLOAT64, eps=0.25, rtol=RTOL_FLOAT64)
     drawn = case.draw(x=tokens("2 2 m n d"))
     drawn["x"][0, 0, 0, 0] = 3.0
     drawn["gamma"][1] = 0.0

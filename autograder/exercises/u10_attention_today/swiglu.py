@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..kit import Leaf, by_columns, exercise, normal, strided, weights
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, by_columns, exercise, normal, strided, weights
 
 
 def swiglu(
@@ -35,6 +35,7 @@ def cases(case):
     yield case("edge cases", "a single sequence of a single token", B=1, n=1)
     yield case("edge cases", "large numbers of both signs", x=normal("B n d_model", 3000.0))
     yield case("edge cases", "memory that is not contiguous", layout={"x": strided, "W_gate": by_columns})
+    yield case("edge cases", IN_FLOAT64, rtol=RTOL_FLOAT64)
     drawn = case.draw(x=normal("2 2 m n d_model"))
     drawn["x"][0, 0, 0, 1] = 0.0
     yield case("edge cases", "x of five axes, a token of zeros", **drawn)

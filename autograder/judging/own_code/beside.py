@@ -149,7 +149,8 @@ def together(verdict: Verdict, found: Finding, posed: Posed, own: OwnProgram) ->
     """The verdict with what the program tells, beside what was found before or in its place."""
     if found.slug.endswith("-in-part") and "as if" in verdict.advice:
         return verdict
-    if found.text.startswith(TWO_THINGS) and "as if" in verdict.advice and AT_ONE_SIZE not in verdict.advice:
+    of_two = found.text.startswith(TWO_THINGS) or found.slug.endswith("-another")
+    if of_two and "as if" in verdict.advice and AT_ONE_SIZE not in verdict.advice:
         return verdict
     if OF_INPUTS in verdict.advice and found.slug == "own-step" and TRIED not in found.text:
         return verdict

@@ -85,7 +85,8 @@ class Flow:
             self._now[number] = held
             node = self._nodes.get(number)
             makes = isinstance(node, ast.expr) and not isinstance(node, ast.Name) and not self._is_in_a_chain(node)
-            if held is False and makes and self._uses(node) and self._leaves(node):
+            gives_form = node in self._parents and _asks_for_form(self._parents[node])
+            if held is False and makes and not gives_form and self._uses(node) and self._leaves(node):
                 return node
         return None
 

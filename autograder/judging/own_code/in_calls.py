@@ -37,6 +37,10 @@ ALSO = {
 }
 
 
+#: What makes tensors, of float32 unless a dtype is named.
+MAKES = ("zeros", "ones", "empty", "full", "tensor", "arange", "linspace", "as_tensor", "eye", "randn", "rand")
+
+
 def of_call(node: ast.Call, names: Sequence[str] = ()) -> Iterator[Mend]:
     """names: that the program uses; an axis may have one."""
     name, method = called(node)
@@ -48,8 +52,17 @@ def of_call(node: ast.Call, names: Sequence[str] = ()) -> Iterator[Mend]:
             if isinstance(kept, ast.Constant):  # a divisor of 1 takes away what is divided by
                 continue
             yield mend(node, kept, "one-choice-too-many", f"the choice in {here} has no place there")
+    if name in ("min", "max", "minimum", "maximum", "fmin", "fmax") and len(node.args) == 2:
+        inner = None
+        for kept, gone in (node.args, reversed(node.args)):
+            words = f"{text_of(gone)} in {here} has no place there"
+            yield mend(node, kept, "one-choice-too-many", words)
     if inner is not None and name not in ("range", "len", "zip", "enumerate", "isinstance"):
         yield mend(node, inner, "one-call-too-many", f"the step `{name}` in {here} has no place there")
+    if method and not node.args and isinstance(inner, ast.Call) and not inner.args and called(inner)[1]:
+        words = f"the steps `{called(inner)[0]}` and `{name}` in {here} have no place there"
+        yield mend(node, inner.func.value, "one-call-too-many", words)
+    yield from _of_precision(node, name, here)
     for other in dict.fromkeys((*OTHERS.get(name, ()), *ALSO.get(name, ()))):
         new = deepcopy(node)
         if isinstance(new.func, ast.Attribute):
@@ -89,6 +102,15 @@ def of_call(node: ast.Call, names: Sequence[str] = ()) -> Iterator[Mend]:
             first = ast.Call(node.func, [taken, *node.args[1:]], node.keywords)
             new = ast.BinOp(first, within.op, within.right) if is_left else ast.BinOp(within.left, within.op, first)
             yield mend(node, new, "step-too-late", f"what `{name}` is taken of in {here}", POSSIBLE)
+
+
+def _of_precision(node: ast.Call, name: str, here: str) -> Iterator[Mend]:
+    """What PyTorch makes without being told a dtype is float32."""
+    of_torch = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == "torch"
+    if of_torch and name in MAKES and not any(keyword.arg == "dtype" for keyword in node.keywords):
+        new = deepcopy(node)
+        new.keywords.append(ast.keyword("dtype", ast.Attribute(ast.Name("torch", ast.Load()), "float64", ast.Load())))
+        yield mend(node, new, "made-coarse", f"{here} makes float32, which is too coarse for what goes there")
 
 
 def _plus(node: ast.expr, shift: int) -> ast.expr:
@@ -184,6 +206,15 @@ def of_subscript(node: ast.Subscript, blocks: Collection[str] = ()) -> Iterator[
             which = f"`{ast.unparse(part)}` in " if len(parts) > 1 else ""
             kind = f"{ast.unparse(part)} {ast.unparse(option)}"
             yield mend(node, new, "index", f"{which}the index of {here}", kind=kind)
+        block = _block_after_block(part)
+        if block is not None:
+            new = deepcopy(node)
+            if isinstance(new.slice, ast.Tuple):
+                new.slice.elts[index] = block
+            else:
+                new.slice = block
+            words = f"where the block `{ast.unparse(part)}` in {here} begins: each begins where the one before it ends"
+            yield mend(node, new, "block-after-block", words)
     for first, second in itertools.combinations(range(len(parts)), 2):
         new = deepcopy(node)
         new.slice.elts[first], new.slice.elts[second] = parts[second], parts[first]
@@ -203,6 +234,16 @@ def _is_a_block(places: ast.expr, blocks: Collection[str]) -> bool:
         and ast.unparse(part.upper.left) == part.lower.id
         for part in parts
     )
+
+
+def _block_after_block(part: ast.expr) -> ast.Slice | None:
+    """r * d : (r + 1) * d for r : r + d."""
+    if not isinstance(part, ast.Slice) or not isinstance(part.lower, ast.Name) or not isinstance(part.upper, ast.BinOp):
+        return None
+    if not isinstance(part.upper.op, ast.Add) or ast.unparse(part.upper.left) != part.lower.id:
+        return None
+    begin = ast.BinOp(part.lower, ast.Mult(), part.upper.right)
+    return ast.Slice(begin, ast.BinOp(begin, ast.Add(), part.upper.right))
 
 
 def _other_places(part: ast.expr) -> Iterator[ast.expr]:

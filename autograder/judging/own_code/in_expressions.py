@@ -54,6 +54,8 @@ def of_operation(node: ast.BinOp) -> Iterator[Mend]:
             pair = (right, turned) if is_left else (turned, left)
             words = f"the order of {here}, and a transposition in it"
             yield mend(node, ast.BinOp(pair[0], node.op, pair[1]), "sides-turned", words, POSSIBLE)
+    yield from _of_power(node, here)
+    yield from _of_parenthesis(node, here)
     # a * (x + b) for a * x + b, and the other way round
     for inner, outer, is_left in ((left, right, True), (right, left, False)):
         if isinstance(inner, ast.BinOp) and type(inner.op) is not op:
@@ -63,6 +65,35 @@ def of_operation(node: ast.BinOp) -> Iterator[Mend]:
             else:
                 new = ast.BinOp(ast.BinOp(outer, node.op, inner.left), inner.op, inner.right)
             yield mend(node, new, "brackets", words, POSSIBLE)
+
+
+def _of_power(node: ast.BinOp, here: str) -> Iterator[Mend]:
+    """d ** 1 / 2, where the root of d is meant: of what stands behind ** the first number alone belongs to it."""
+    chain: list[ast.BinOp] = []
+    first: ast.expr = node
+    while isinstance(first, ast.BinOp) and isinstance(first.op, (ast.Mult, ast.Div)):
+        chain.append(first)
+        first = first.left
+    if not isinstance(first, ast.BinOp) or not isinstance(first.op, ast.Pow):
+        return
+    if not any(isinstance(each.op, ast.Div) for each in chain):  # whole numbers may grow beyond what anybody waits for
+        return
+    exponent = first.right
+    for each in reversed(chain):
+        exponent = ast.BinOp(exponent, each.op, each.right)
+    words = f"how far `**` reaches in {here}: it comes before `*` and `/`"
+    yield mend(node, ast.BinOp(first.left, first.op, exponent), "power-first", words)
+
+
+def _of_parenthesis(node: ast.BinOp, here: str) -> Iterator[Mend]:
+    """max(a, b) / c for max(a, b / c)."""
+    call = node.left
+    if isinstance(call, ast.Call) and call.args and isinstance(node.op, ARITHMETIC) and not called(call)[1]:
+        if called(call)[0] in ("range", "len", "zip", "enumerate", "int", "float"):
+            return
+        last = ast.BinOp(call.args[-1], node.op, node.right)
+        new = ast.Call(call.func, [*call.args[:-1], last], call.keywords)
+        yield mend(node, new, "parenthesis", f"where the parenthesis of `{called(call)[0]}` closes in {here}", POSSIBLE)
 
 
 def of_shares(node: ast.BinOp, arrays: Sequence[str]) -> Iterator[Mend]:
@@ -218,6 +249,8 @@ def _literals(parents: Parents) -> Iterator[str]:
 
 #: What makes a number larger or smaller.
 OF_SIZE = ("no-root", "no-square", "no-complement", "not-doubled", "not-halved")
+#: What hardly anybody forgets of the length of an axis: a slice that ends beyond it is as right as one that ends there.
+LARGER = ("no-square", "not-doubled")
 
 
 def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents, limits: bool = False) -> Iterator[Mend]:
@@ -251,7 +284,7 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents, limits: b
     ):
         if slug == "not-inverted" and isinstance(node, ast.BinOp) and isinstance(node.op, ARITHMETIC):
             continue
-        if limits and slug in OF_SIZE:
+        if (limits and slug in OF_SIZE) or (slug in LARGER and _is_a_size(node)):
             continue
         what_rank = sign if slug == "no-sign" else rank
         if slug == "no-abs" and _is_held_against(node, parent):
@@ -262,6 +295,10 @@ def of_value(node: ast.expr, numbers: Sequence[str], parents: Parents, limits: b
             for op, what in ((ast.Mult(), "a factor"), (ast.Div(), "a divisor")):
                 new = ast.BinOp(node, op, ast.Name(number, ast.Load()))
                 yield mend(node, new, "no-factor", f"{here}{within} lacks {what}: `{number}`", rank)
+
+
+def _is_a_size(node: ast.expr) -> bool:
+    return isinstance(node, ast.Subscript) and getattr(node.value, "attr", None) == "shape"
 
 
 def _is_held_against(node: ast.expr, parent: ast.AST | None) -> bool:

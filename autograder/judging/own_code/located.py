@@ -27,6 +27,8 @@ from .way import Way, as_array, way_of
 MAXIMA = ("max", "amax")
 #: What makes an array, where a name only shows it.
 STEPS = (ast.Call, ast.BinOp, ast.Subscript, ast.Attribute)
+#: What makes one number, or shares, of all that it is taken of.
+ALL_OF = ("mean", "sum", "nansum", "nanmean", "median", "max", "amax", "min", "amin", "softmax", "cumsum", "var", "std")
 LOOPS = (ast.For, ast.While, ast.ListComp, ast.GeneratorExp, ast.SetComp, ast.DictComp)
 #: What else is known of the numbers that come out; see `Way.kin`.
 BESIDE = {"": "", "sign": ", but for the sign", "order": " in this order"}
@@ -76,6 +78,11 @@ def traced(posed: Posed, first: int, right: int | None, own: OwnProgram) -> Trac
     come_out = next(array for array in made if array is not None and way.holds(array) is False)
     where = f"{text_of(found)} in line {found.lineno}"
     vouched, beside = flow.vouches_for_inputs(found), BESIDE[way.kin(come_out)]
+    if vouched and isinstance(found, ast.Call) and called(found)[0] in ALL_OF:  # of a part of them something else comes
+        taken = (
+            arrays[each.number] for each in inputs_of(found) if getattr(each, "number", -1) in of_many & set(arrays)
+        )
+        vouched = all(way.holds_whole(array) for array in taken)
     if vouched:
         words = f"What goes into {where} occurs on the course's way to the result; what comes out does not{beside}. "
         words += (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from ..posed import Posed
 from ..problems import all_right
 from ..variants.edit import edited, numbered
 from .changes import Mend, mends_of
+from .falls_away import TURNS, falling_away
 from .mend import ARTIFICIAL, ODD
 from .program import AT_A_TIME, OwnProgram, Tried
 
@@ -38,6 +40,8 @@ BY_ACCIDENT = (
 )
 #: What is not told as another way to mend what a likelier change mends.
 SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign", "unpack-order", "function"}
+#: What takes something away: of another change there it is not known whether it does more than that.
+REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 25_000
@@ -87,6 +91,15 @@ def find_mend(
     tried: list[Tried] = []
     found: list[Mend] = []
     left = FULLY_IF_SHORT if steps <= SHORT else FULLY
+
+    def told(likely: Sequence[Mend]) -> Mend:
+        likeliest, times = _either(likely), Counter(number for number, _ in own.values(alone, 0))
+
+        def right(text: str) -> bool:
+            return all(_mends(own, text, each) for each in (alone, *posings))
+
+        return falling_away(likeliest, own, times, right) or likeliest
+
     for some in try_mends(alone, own, steps, near):
         tried += some
         for one in some:
@@ -98,11 +111,11 @@ def find_mend(
                     found.append(one.mend)
                     likely = [mend for mend in found if mend.slug not in chance]
                     if (one.mend in likely and one.mend.slug not in OPEN) or len(likely) == 2:
-                        return _either(likely), tried
+                        return told(likely), tried
         if only_sure:
             break
     likely = [mend for mend in found if mend.slug not in chance] or found
-    return (_either(likely) if likely else None), tried
+    return (told(likely) if likely else None), tried
 
 
 def _alike(found: Sequence[Mend], other: Mend) -> bool:
@@ -114,6 +127,8 @@ def _either(found: Sequence[Mend]) -> Mend:
     first, *others = sorted(found, key=lambda mend: (mend.edit.rank, mend.slug in OPEN, len(mend.edits)))
     others = [other for other in others if other.edit.rank < ODD and other.slug not in SECOND_TO_NONE]
     others = [other for other in others if not set(first.edits) <= set(other.edits)]
+    if first.slug in REMOVALS:
+        others = [other for other in others if other.edit.place != first.edit.place]
     if not others or first.slug not in OPEN:
         return first
     return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")
@@ -156,6 +171,8 @@ def _as_written(mend: Mend, own: OwnProgram) -> bool:
 
 def told_of(mend: Mend) -> Finding:
     """What is said of it."""
+    if mend.slug == TURNS:
+        return Finding(f"own-{mend.slug}", f"In line {mend.line}: {mend.words}.")
     if mend.slug in OPEN:
         which = "Either of two changes makes" if OR_ELSE in mend.words else "One change makes"
         return Finding(f"own-{mend.slug}", f"{which} every hidden case right. In line {mend.line}: {mend.words}.")

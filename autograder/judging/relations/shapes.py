@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -41,11 +42,20 @@ class Misshapen:
         return found.shape == self.value.shape and close(self.value, found, tolerance(self.case))
 
 
+def _begin_alike(one: list[Any], other: list[Any]) -> bool:
+    """Is one of them the other, cut off?"""
+    return all(a == b for a, b in zip(one, other, strict=False))
+
+
 def wrong_shape(evidence: Evidence) -> Finding | None:
     failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
     if 2 * len(failing) <= len(evidence.failing()):
         return None
-    if all(isinstance(evidence.calls[index].value, list) for index in failing):
+    lists = [evidence.calls[index].value for index in failing if isinstance(evidence.calls[index].value, list)]
+    if len(lists) == len(failing):
+        due = [evidence.posed.expected[index].value for index in failing]
+        if not all(_begin_alike(*pair) for pair in zip(lists, due, strict=True)):
+            return None
         text = "The list is too long or too short. Which entries belong to it, and when is it done?"
         return Finding("wrong-length", text)
     leaf = evidence.problems[failing[0]].leaf
