@@ -170,7 +170,8 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
         if value.shape != ():
             text = f"the shape of {name} is {value.shape} where a single number was asked for"
             return Problem("shape", text, index)
-        if leaf.exactly == OF_INPUTS and value.dtype.kind == "f" and value.dtype != _common_dtype(case):
+        another = value.dtype.kind == "f" and value.dtype != _common_dtype(case)
+        if leaf.exactly == OF_INPUTS and another and value:  # a 0 is the same number in every dtype
             text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"
             return Problem("precision", text, index)
         value = value[()].item()

@@ -21,7 +21,7 @@ import numpy as np
 from . import tensors
 from .busy import Busy
 from .lookout import Lookout, Seen
-from .randomness import Handed, global_states, moved
+from .randomness import Handed, global_states, moved, set_apart
 from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
 
 WARNINGS_CAP = 20
@@ -51,6 +51,23 @@ def perform(
 
 
 def _perform(
+    function: Callable[..., Any],
+    calls: list[dict[str, Any]],
+    payload: bytes,
+    send: Send,
+    ask: Callable[[dict[str, Any], bytes], Any] | None,
+    lookout: Lookout,
+) -> None:
+    with lookout.resting():
+        put_back = set_apart()
+    try:
+        _ask(function, calls, payload, send, ask, lookout)
+    finally:
+        with lookout.resting():
+            put_back()
+
+
+def _ask(
     function: Callable[..., Any],
     calls: list[dict[str, Any]],
     payload: bytes,

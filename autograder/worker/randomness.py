@@ -3,25 +3,52 @@
 from __future__ import annotations
 
 import hashlib
-import random
 import sys
 from collections.abc import Callable
+from random import getstate, setstate
+from random import seed as seed_python
 from typing import Any
 
 import numpy as np
+from numpy.random import get_state, set_state
+from numpy.random import seed as seed_numpy
 
 #: The global generators that are looked at, and what one of them was seeded with: a layer that is made draws as well.
 RANDOMNESS = ("NumPy", "torch", "torch's seed", "Python")
+#: A seed that nobody takes.
+NOBODYS = 2_718_281_829
 
 
 def global_states() -> dict[str, Any]:
     """The state of each global generator, to be compared with a later one."""
-    numpy = np.random.get_state(legacy=False)["state"]
-    states: dict[str, Any] = {"NumPy": (numpy["pos"], numpy["key"].tobytes()), "Python": random.getstate()}
+    numpy = get_state(legacy=False)["state"]
+    states: dict[str, Any] = {"NumPy": (numpy["pos"], numpy["key"].tobytes()), "Python": getstate()}
     if "torch" in sys.modules:
         shared = sys.modules["torch"].default_generator
         states |= {"torch": _of_torch(shared), "torch's seed": shared.initial_seed()}
     return states
+
+
+def set_apart() -> Callable[[], None]:
+    """Give the global generators a seed that nobody takes; what comes back leaves them as they were.
+
+    Whoever seeds one as somebody did before in this process would leave it where it was.
+    """
+    numpy, python = get_state(), getstate()
+    seed_numpy(NOBODYS)
+    seed_python(NOBODYS)
+    shared = sys.modules["torch"].default_generator if "torch" in sys.modules else None
+    torch = shared.get_state() if shared is not None else None
+    if shared is not None:
+        shared.manual_seed(NOBODYS)
+
+    def put_back() -> None:
+        set_state(numpy)
+        setstate(python)
+        if shared is not None:
+            shared.set_state(torch)
+
+    return put_back
 
 
 def moved(before: dict[str, Any]) -> list[str]:

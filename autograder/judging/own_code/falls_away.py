@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from ..variants.edit import Edit
 from .in_statements import of_condition
 from .mend import Mend
-from .program import OwnProgram
 
 #: The slug of what is told of a loop.
 TURNS = "turns"
 
 
-def falling_away(found: Mend, own: OwnProgram, times: Counter[int], right: Callable[[str], bool]) -> Mend | None:
-    """The branch or the loop that falls away with a change, if one does.
+def falling_away(
+    found: Mend, tree: ast.FunctionDef, times: Counter[int], right: Callable[[Sequence[Edit]], bool]
+) -> Mend | None:
+    """The branch or the loop of a program that falls away with a change, if one does.
 
-    times: how often each step was run in a wrong case. right: whether a version answers every case rightly.
+    times: how often each step was run in a wrong case. right: whether it answers every case rightly with these changes.
     """
     place = found.edit.place
-    for node in ast.walk(own.tree):
+    for node in ast.walk(tree):
         if isinstance(node, (ast.If, ast.IfExp)) and _holds(node.test, place) and found.slug != "condition":
             for other in _always_or_never(node):
-                if right(own.text(*other.edits)):
+                if right(other.edits):
                     return other
         if isinstance(node, ast.For) and not any(_holds(each, place) for each in (node, *node.body)[1:]):
             inside = (getattr(each, "number", -1) for statement in node.body for each in ast.walk(statement))
-            if max((times[number] for number in inside), default=0) > 1 and right(own.text(_once(node), *found.edits)):
+            if max((times[number] for number in inside), default=0) > 1 and right((_once(node), *found.edits)):
                 words = (
                     f"with a single turn of `for {ast.unparse(node.target)} in …` for everything, every hidden case "
                 )

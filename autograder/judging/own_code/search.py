@@ -13,7 +13,7 @@ from ...data import Finding
 from ..compare import Problem
 from ..posed import Posed
 from ..problems import all_right
-from ..variants.edit import edited, numbered
+from ..variants.edit import Edit, edited, numbered
 from .changes import Mend, mends_of
 from .falls_away import TURNS, falling_away
 from .mend import ARTIFICIAL, ODD
@@ -95,10 +95,10 @@ def find_mend(
     def told(likely: Sequence[Mend]) -> Mend:
         likeliest, times = _either(likely), Counter(number for number, _ in own.values(alone, 0))
 
-        def right(text: str) -> bool:
-            return all(_mends(own, text, each) for each in (alone, *posings))
+        def right(edits: Sequence[Edit]) -> bool:
+            return all(_mends(own, own.text(*edits), each) for each in (alone, *posings))
 
-        return falling_away(likeliest, own, times, right) or likeliest
+        return falling_away(likeliest, own.tree, times, right) or likeliest
 
     for some in try_mends(alone, own, steps, near):
         tried += some
