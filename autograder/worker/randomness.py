@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sys
 from collections.abc import Callable
 from random import getstate, setstate
@@ -15,8 +16,6 @@ from numpy.random import seed as seed_numpy
 
 #: The global generators that are looked at, and what one of them was seeded with: a layer that is made draws as well.
 RANDOMNESS = ("NumPy", "torch", "torch's seed", "Python")
-#: A seed that nobody takes.
-NOBODYS = 2_718_281_829
 
 
 def global_states() -> dict[str, Any]:
@@ -30,17 +29,17 @@ def global_states() -> dict[str, Any]:
 
 
 def set_apart() -> Callable[[], None]:
-    """Give the global generators a seed that nobody takes; what comes back leaves them as they were.
+    """Give the global generators a seed that nobody foresees; what comes back leaves them as they were.
 
     Whoever seeds one as somebody did before in this process would leave it where it was.
     """
-    numpy, python = get_state(), getstate()
-    seed_numpy(NOBODYS)
-    seed_python(NOBODYS)
+    numpy, python, nobodys = get_state(), getstate(), int.from_bytes(os.urandom(4), "little")
+    seed_numpy(nobodys)
+    seed_python(nobodys)
     shared = sys.modules["torch"].default_generator if "torch" in sys.modules else None
     torch = shared.get_state() if shared is not None else None
     if shared is not None:
-        shared.manual_seed(NOBODYS)
+        shared.manual_seed(nobodys)
 
     def put_back() -> None:
         set_state(numpy)
