@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ..exercises.kit.records import OF_INPUTS, Case, Leaf
+from ..exercises.kit.records import OF_INPUTS, RTOL_FLOAT64, Case, Leaf
 from ..worker.values import Foreign, Tensor, leaves
 
-RTOL_FLOAT64 = 1e-8
 RTOL_FLOAT32 = 5e-5
 FLOOR = 1e-12
 #: Beyond this no relation is taken to hold, unless the case's own tolerance is larger.

@@ -145,7 +145,7 @@ def explain_by_own(
     if look is None:
         return None
     if look.all_of("made"):
-        return _of_made(look)
+        return making(posed, look.wrong[0], own)
     if look.all_of("warned"):
         warned = first_nan(posed, look.wrong[0], own)
         return replace(warned, slug="warns", text=f"{QUIETLY} {warned.text}") if warned is not None else None
@@ -162,16 +162,6 @@ def explain_by_own(
     if not steps:
         return misprecise(posed, look.first, calls, own) if look.kind() == "precision" else None
     return _seen(look, found) or _by_two_or_by_steps(look, found, tried) or misshaping(posed, look.first, calls, own)
-
-
-def _of_made(look: Look) -> Finding | None:
-    """The step that makes what is to be done without, and the function that is due in the place of another."""
-    posed, own, first = look.posed, look.own, look.wrong[0]
-    found = making(posed, first, own)
-    mend, _ = find_mend(posed, posed.part([first]), own, len(own.values(posed, first)))
-    if found is None or mend is None or mend.slug != "function":
-        return found
-    return replace(found, text=f"{found.text} {told_of(mend).text}")
 
 
 def _seen(look: Look, found: Traced) -> Finding | None:

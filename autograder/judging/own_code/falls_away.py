@@ -28,7 +28,7 @@ def falling_away(
             for other in _always_or_never(node):
                 if right(other.edits):
                     return other
-        if isinstance(node, ast.For) and not any(_holds(each, place) for each in (node, *node.body)[1:]):
+        if isinstance(node, ast.For) and not any(_holds(each, place) for each in node.body):
             inside = (getattr(each, "number", -1) for statement in node.body for each in ast.walk(statement))
             if max((times[number] for number in inside), default=0) > 1 and right((_once(node), *found.edits)):
                 words = (
