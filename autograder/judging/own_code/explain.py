@@ -215,14 +215,17 @@ def _of_nan(look: Look, wrong: Sequence[int]) -> Finding | None:
 
 
 def _of_underflow(verdict: Verdict, look: Look | None) -> Verdict:
-    """NaN comes of what is too small as it does of what is too large: which of them it is the program shows."""
+    """Replace a name that speaks of overflow where the student's program makes NaN without any.
+
+    Every case with NaN is looked at: which of them fails first depends on the numbers that were drawn.
+    """
     if look is None or len(look.of_nan()) < len(look.ordinary):
         return verdict
-    nan = first_nan(look.posed, look.first, look.own)
-    if nan is None or nan.slug != "nan":
+    made = [first_nan(look.posed, index, look.own) for index in look.of_nan()]
+    if not all(nan is not None and nan.slug == "nan" for nan in made):
         return verdict
-    message = verdict.message.replace(verdict.advice, nan.text, 1)
-    return replace(verdict, mistake=nan.slug, advice=nan.text, message=message)
+    text = made[look.ordinary.index(look.first)].text
+    return replace(verdict, mistake="nan", advice=text, message=verdict.message.replace(verdict.advice, text, 1))
 
 
 def _is_coarse(case: Case) -> bool:
