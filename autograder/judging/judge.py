@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -64,16 +64,41 @@ def judge(posed: Posed, answer: Answer, probed: Answer | None = None) -> Verdict
             return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
 
 
-def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
+def mark(posed: Posed, answer: Answer) -> Verdict:
+    """Compare every case with what was expected: kind of verdict, criteria and score. No mistake is named."""
+    with np.errstate(all="ignore"):
+        return _compared(posed, answer).verdict
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """An answer beside what was expected.
+
+    verdict: its marks; its message as well, where nothing is to be explained. posed, answer: what is to be explained,
+    with the calls and problems of just these cases.
+    """
+
+    verdict: Verdict
+    posed: Posed
+    answer: Answer
+    calls: list[Call] = field(default_factory=list)
+    problems: list[Problem | None] = field(default_factory=list)
+    conduct: Finding | None = None
+
+
+def _compared(posed: Posed, answer: Answer) -> _Compared:
     exercise = posed.exercise
     if answer.status == "missing":
-        return without_answer(posed, "missing", answer.reason or f"There is no function {exercise.name} yet.")
+        reason = answer.reason or f"There is no function {exercise.name} yet."
+        return _Compared(without_answer(posed, "missing", reason), posed, answer)
     if answer.status == "forbidden":
         text = f"uses {answer.reason}. This exercise is to be done without it, as the notebook says."
-        return without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
+        forbidden = without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
+        return _Compared(forbidden, posed, answer)
     calls = all_in_our_terms(posed, answer.calls)
     if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
-        return without_answer(posed, "missing", f"{exercise.name} is not written yet: it raises NotImplementedError.")
+        text = f"{exercise.name} is not written yet: it raises NotImplementedError."
+        return _Compared(without_answer(posed, "missing", text), posed, answer)
 
     problems = problems_of(posed, calls)
     whole = _is_whole(posed, answer)
@@ -83,11 +108,25 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
     criteria = _criteria(posed, problems, whole and conduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
         message = f"Right: all {len(calls)} hidden cases pass."
-        return Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
-
+        right = Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
+        return _Compared(right, posed, answer)
+    score = _score(posed, criteria)
     posed, answer = _explained(posed, answer)
     calls, problems = calls[: len(posed.cases)], problems[: len(posed.cases)]
-    name, (finding, seen) = "wrong", _diagnose(posed, calls, problems, conduct)
+    kind = answer.status if answer.status in ("timeout", "crashed") else "wrong"
+    if kind == "wrong" and _core_raised(posed, problems):
+        kind = "crashed"
+    wrong = Verdict(exercise.unit, exercise.name, 1.0, score, kind, None, "", criteria)
+    return _Compared(wrong, posed, answer, calls, problems, conduct)
+
+
+def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
+    compared = _compared(posed, answer)
+    verdict, calls, problems = compared.verdict, compared.calls, compared.problems
+    if verdict.message:
+        return verdict
+    posed, answer = compared.posed, compared.answer
+    finding, seen = _diagnose(posed, calls, problems, compared.conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
@@ -97,15 +136,13 @@ def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
         finding = _with_observed(posed, answer, calls, problems, finding)
     raised = _raised(posed, calls, problems)
     if answer.status == "timeout":
-        name, finding, seen, raised = "timeout", Finding(None, answer.reason or "It did not come to an end."), "", ""
+        finding, seen, raised = Finding(None, answer.reason or "It did not come to an end."), "", ""
     elif answer.status == "crashed":
-        name, finding, seen, raised = "crashed", Finding(None, answer.reason or "Its process died."), "", ""
-    elif _core_raised(posed, calls, problems):
-        name = "crashed"
-    message = " ".join(filter(None, (raised, finding.text, seen, _passed(criteria))))
-    advice, earned = finding.text or ("" if raised else seen), _score(posed, criteria)
-    found = Verdict(exercise.unit, exercise.name, 1.0, earned, name, finding.slug, message, criteria, advice)
-    return replace(found, raised=raised, where=first_where(posed, calls, problems) if seen else None)
+        finding, seen, raised = Finding(None, answer.reason or "Its process died."), "", ""
+    message = " ".join(filter(None, (raised, finding.text, seen, _passed(verdict.criteria))))
+    advice = finding.text or ("" if raised else seen)
+    where = first_where(posed, calls, problems) if seen else None
+    return replace(verdict, mistake=finding.slug, message=message, advice=advice, raised=raised, where=where)
 
 
 def _explained(posed: Posed, answer: Answer) -> tuple[Posed, Answer]:
@@ -147,7 +184,7 @@ def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
     return (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
 
 
-def _core_raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> bool:
+def _core_raised(posed: Posed, problems: list[Problem | None]) -> bool:
     core = next(iter(posed.exercise.credit))
     kinds = [
         problem.kind if problem is not None else "right"

@@ -22,7 +22,7 @@ from ..worker.calls import answer_of_host, perform
 from ..worker.lookout import Lookout
 from ..worker.rewritten import perform_rewritten
 from .challenge import Challenge
-from .judge import ask_and_judge
+from .judge import ask_and_judge, mark
 from .own_code.explain import told_by_own
 from .own_code.program import OwnProgram
 from .posed import Posed
@@ -88,13 +88,17 @@ def judge_function(
     watched: bool = True,
     given: Mapping[str, Any] | None = None,
     reread: bool = True,
+    named: bool = True,
 ) -> Verdict:
     """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
 
     reread: whether other versions of its text may be run here, with alarms that may end this process.
+    named: whether to look for the mistake in a wrong answer; the mark is the same without.
     """
     name = name or function.__name__
     posed = Challenge().posed(name) if seed is None else _posed(name, seed)
+    if not named:
+        return mark(posed, ask_here(function, posed, watched, given))
     own = program_of(function) if reread else None
     further = partial(told_by_own, own) if own is not None else None
     return ask_and_judge(posed, lambda asked: ask_here(function, asked, watched, given), further)
