@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -32,6 +33,8 @@ ROOMS = (
 MIXED = ("torch._refs", "torch._decomp")
 #: Which code is that of a function that is closed at the moment.
 CLOSED: set[int] = set()
+#: The flags of code that only a function of the same kind may have.
+KINDS = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 Tell = Callable[..., None]
 
 
@@ -130,7 +133,7 @@ def replaced(functions: Iterable[tuple[FunctionType, Callable[..., Any], tuple[A
     for function, instead, first in functions:
         if function not in before:
             before[function] = function.__code__
-            code = _code(instead, first, len(function.__closure__ or ()))
+            code = _code(instead, first, len(function.__closure__ or ()), function.__code__.co_flags & KINDS)
             function.__code__ = code
             CLOSED.add(id(code))
     try:
@@ -190,12 +193,18 @@ def _inside(name: str, thing: Any) -> list[tuple[str, FunctionType]]:
 
 
 @functools.lru_cache(64)
-def _form(cells: int) -> CodeType:
-    """Code that calls one constant with another, of a function with so many variables of an outer one."""
-    names = [f"x{i}" for i in range(cells)]
-    lines = ["def outer():", *(f"    {name} = None" for name in names), "    def inner(*args, **kwargs):"]
+def _form(cells: int, kind: int) -> CodeType:
+    """Code that calls one constant with another, of a function with so many variables of an outer one.
+
+    kind: the flags that tell a generator or coroutine from a plain function, whose code it cannot have.
+    """
+    names, call = [f"x{i}" for i in range(cells)], "'instead'(*'first', args, kwargs)"
+    head = "async def" if kind & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR) else "def"
+    yields = kind & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR)
+    lines = ["def outer():", *(f"    {name} = None" for name in names), f"    {head} inner(*args, **kwargs):"]
     lines += [f"        if False: {name}" for name in names]
-    lines += ["        return 'instead'(*'first', args, kwargs)", "    return inner"]
+    lines += [f"        {call}", "        yield"] if yields else [f"        return {call}"]
+    lines += ["    return inner"]
     space: dict[str, Any] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that a text can't be called
@@ -203,9 +212,9 @@ def _form(cells: int) -> CodeType:
     return space["outer"]().__code__
 
 
-def _code(instead: Callable[..., Any], first: tuple[Any, ...], cells: int) -> CodeType:
+def _code(instead: Callable[..., Any], first: tuple[Any, ...], cells: int, kind: int) -> CodeType:
     """Code without any name that could be given another meaning."""
-    form = _form(cells)
+    form = _form(cells, kind)
     known = {"instead": instead, "first": first}
     consts = tuple(known.get(const, const) if type(const) is str else const for const in form.co_consts)
     return form.replace(co_consts=consts)
