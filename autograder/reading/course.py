@@ -82,9 +82,9 @@ class Course:
             if not path.is_file():
                 raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
             text, dropped = path.read_text(encoding="utf-8"), self.dropped().get(unit, [])
-            found = read_assignment(unit, text, self._own_tests(unit), dropped)
-            must_agree(self.root, unit, found.release)
             solution = self._solution(unit)
+            found = read_assignment(unit, text, _own_tests(unit, solution), dropped)
+            must_agree(self.root, unit, found.release)
             if solution is not None:
                 lone_notebook(self.root / "solutions" / unit)
                 refuse(unit, solution)
@@ -133,8 +133,8 @@ class Course:
             words = " ".join(str(error).split())[:100]
             raise BadAssignment(f"{path}: no notebook that can be read ({words}); mend it in JupyterLab") from None
 
-    def _own_tests(self, unit: str) -> dict[str, str]:
-        """Cell -> source, hidden tests and all, of the tests that are no exercise of the course."""
-        solution = self._solution(unit)
-        found = questions_of(unit, solution) if solution else []
-        return {question.cell: question.source for question in found if question.kind == TESTS}
+
+def _own_tests(unit: str, solution: NotebookNode | None) -> dict[str, str]:
+    """Cell -> source, hidden tests and all, of the tests that are no exercise of the course."""
+    found = questions_of(unit, solution) if solution else []
+    return {question.cell: question.source for question in found if question.kind == TESTS}
