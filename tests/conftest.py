@@ -15,34 +15,20 @@ import pytest
 for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
+# nbformat has these imported, and they take a second.
+for module in ("rfc3987_syntax", "rfc3986_validator", "isoduration"):
+    sys.modules.setdefault(module, None)
+
 ROOT = Path(__file__).parents[1]
 #: Files of tests of every exercise: one worker takes a unit, not the whole file, and each test has its unit's mark.
-BY_UNIT = (
-    *("test_held_out_answers.py", "test_mistakes.py", "test_visible_tests.py"),
-    *("test_crashes.py", "test_draws.py"),
-)
+BY_UNIT = ("test_answers.py", "test_mistakes.py", "test_visible_tests.py", "test_crashes.py", "test_draws.py")
 #: Files whose tests are long and share nothing.
 ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
-#: What is marked `slow`, the longest first, for workers begin with these: files of more than ten seconds of processor
-#: time or of waiting, and tests of that kind in files that are quick otherwise.
-SLOW = (
-    *("test_hostile.py", "test_term.py", "test_held_out_answers.py", "test_runs.py", "test_sandbox.py"),
-    *(
-        "test_confinement.py",
-        "test_demo.py",
-        "test_hostile_class.py",
-        "test_semester.py",
-        "test_website.py",
-        "test_textbook.py",
-    ),
-    *(
-        "test_forked_graders.py",
-        "test_check.py",
-        "test_hostile_exchange.py",
-        "test_unseen_answers.py",
-        "test_unseen.py",
-    ),
-    "test_solution_runs_from_the_top_and_prints_what_it_printed",
+#: What takes longest, for workers begin with it: files, and tests of files that are quick otherwise.
+LONGEST = (
+    *("test_term.py", "test_solution_runs_from_the_top_and_prints_what_it_printed", "test_demo.py"),
+    *("test_sandbox.py", "test_runs.py", "test_hostile.py", "test_confinement.py", "test_forbidden.py"),
+    *("test_grading.py", "test_semester.py", "test_check.py", "test_answers.py"),
 )
 
 
@@ -86,6 +72,12 @@ def pytest_unconfigure() -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """One worker more than there are cores, because many tests of the sandbox wait."""
+    return (os.cpu_count() or 1) + 1
+
+
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object | None:
     """Workers leave together what shares fixtures. (Marks of xdist's own say nothing to it under pytest 9.2.)"""
     from xdist.scheduler import LoadScopeScheduling
@@ -111,7 +103,7 @@ def group_of(nodeid: str) -> str:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Say which unit a test concerns, and what is slow."""
+    """Say which unit a test concerns, and begin with what takes longest."""
     ranks = {}
     for item in items:
         units, file = units_of(item), item.path.name
@@ -119,21 +111,38 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(mark_of(unit))
         if file in BY_UNIT and not units and {"exercise", "name", "unit"} & {*parameters(item)}:
             raise pytest.UsageError(f"{item.nodeid}: of which unit is it? Let a parameter name its exercise or unit")
-        ranks[item] = next((place for place, name in enumerate(SLOW) if name in (file, item.originalname)), len(SLOW))
-        if ranks[item] < len(SLOW):
-            item.add_marker("slow")
+        names = (file, item.originalname)
+        ranks[item] = next((place for place, name in enumerate(LONGEST) if name in names), len(LONGEST))
     if hasattr(config, "workerinput"):
         items.sort(key=ranks.__getitem__)
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With `-m unit03` read no file that says nothing of unit 3, and with `-k causal_mask` none that lacks the word."""
+    asked = re.fullmatch(r"unit\d\d", config.getoption("markexpr"))
+    file = collection_path.name
+    if asked is None or not file.startswith("test_") or file in (*BY_UNIT, *ONE_BY_ONE):
+        return None
+    (unit, names), *_ = [(unit, names) for unit, names in exercises_of_units().items() if mark_of(unit) == asked[0]]
+    words = set(re.findall(r"\w+", collection_path.read_text(encoding="utf-8"))) | {collection_path.stem}
+    about = {unit, f"unit_{unit[:2]}", f"test_unit_{unit[:2]}", *names} & words
+    keyword = config.getoption("keyword")
+    return None if about and (keyword not in names or keyword in words) else True
+
+
 @functools.cache
-def exercises_of_units() -> dict[str, set[str]]:
+def exercises_of_units() -> dict[str, list[str]]:
     """Unit -> its exercises, by the notebooks: a run of one quick file need not import them all."""
     found = {}
     for path in sorted((ROOT / "solutions").glob("*/*.ipynb")):
         cells = [cell["metadata"].get("nbgrader", {}) for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]]
-        found[path.stem] = {cell["grade_id"] for cell in cells if cell.get("solution")}
+        found[path.stem] = [cell["grade_id"] for cell in cells if cell.get("solution")]
     return found
+
+
+def exercise_names() -> list[str]:
+    """All exercises, unit by unit: to name them imports none."""
+    return [name for names in exercises_of_units().values() for name in names]
 
 
 def mark_of(unit: str) -> str:

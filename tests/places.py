@@ -41,20 +41,24 @@ def agree(term: Term, anyway: bool = False) -> None:
         partly = [entry for entry in verdicts(term) if 0 < entry["score"] < entry["points"]]
         print(error, "what earned a part:", *partly, sep="\n")
         raise
-    same("report --json", report(term), (single, None))
-    same("scores.csv", scores(term), (single, None))
-    same("scores.csv, sums", sums(term), totals(due))
-    same("feedback pages", pages(term, names), (single, whole))
-    same("nbgrader export", exported(term), whole)
     if anyway:
         assert "not final" in term.do("export", "--format", "canvas", status=2)
     flag = ["--anyway"] if anyway else []
-    same("canvas.csv", canvas(term, *flag), whole)
-    same("moodle.csv", moodle(term, *flag), {place: score for place, (score, _) in whole.items()})
     unit = min(term.asked, key=lambda unit: term.sheets[unit])  # one at a time, each in its turn
     term.sheets[unit] += 1
     scaled = {place: score * MOST / points for place, (score, points) in whole.items() if place[0] == unit}
-    same("Moodle's worksheet", worksheet(term, unit, *flag), scaled)
+    others = {
+        "report --json": lambda: (report(term), (single, None)),
+        "scores.csv": lambda: (scores(term), (single, None)),
+        "scores.csv, sums": lambda: (sums(term), totals(due)),
+        "feedback pages": lambda: (pages(term, names), (single, whole)),
+        "nbgrader export": lambda: (exported(term), whole),
+        "canvas.csv": lambda: (canvas(term, *flag), whole),
+        "moodle.csv": lambda: (moodle(term, *flag), {place: score for place, (score, _) in whole.items()}),
+        "Moodle's worksheet": lambda: (worksheet(term, unit, *flag), scaled),
+    }
+    for place, read in term.in_turn(others):
+        same(place, *read())
 
 
 def same(where: str, found: object, due: object) -> None:

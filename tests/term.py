@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import nbformat
 import pytest
@@ -26,6 +27,7 @@ import warm
 from autograder.cli import main
 from autograder.gradebook import class_run
 
+T = TypeVar("T")
 ROOT = Path(__file__).parents[1]
 UNITS = ("01_projections", "02_scaled_scores", "03_masking")
 RIGHT, RUBBISH, BLANK, PARTLY = "right", "rubbish", "blank", "partly"
@@ -90,8 +92,9 @@ class Said(str):
 class Term:
     """The course folder of a class, and the account that the test keeps of it."""
 
-    def __init__(self, root: Path, size: int = 30, seed: int = 2026) -> None:
-        self.root, self.draw = root, random.Random(seed)
+    def __init__(self, root: Path, size: int, each_time: int, seed: int = 2026) -> None:
+        """each_time: how many of the other places are compared with the gradebook after a step, in their turn."""
+        self.root, self.each_time, self.draw = root, each_time, random.Random(seed)
         self.students = [f"s{number:02}" for number in range(1, size + 1)]
         self.address = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
         shutil.copy(ROOT / "nbgrader_config.py", root)
@@ -107,6 +110,7 @@ class Term:
         self.rule: Callable[[float], float] = nothing
         #: How often each unit's worksheet was filled in.
         self.sheets: Counter[str] = Counter()
+        self.turn = 0
         #: What the last `autograder grade` judged anew.
         self.judged: list[tuple[str, str]] = []
         for unit in UNITS:
@@ -198,6 +202,12 @@ class Term:
         path.write_text(words, encoding="utf-8")
 
     # ---- what is expected
+
+    def in_turn(self, places: dict[str, T]) -> list[tuple[str, T]]:
+        """The next places to be compared."""
+        chosen = [list(places.items())[(self.turn + i) % len(places)] for i in range(min(self.each_time, len(places)))]
+        self.turn += self.each_time
+        return chosen
 
     def due(self) -> dict[tuple[str, str], Due]:
         """(unit, student) -> what should count."""

@@ -20,7 +20,6 @@ import warm
 from asked import points_of
 from autograder.cli import main
 from autograder.exercises import find_exercise
-from autograder.gradebook.config import load_config
 from autograder.reading import contract
 from autograder.running import sandbox as room
 from autograder.trouble import explained
@@ -229,6 +228,8 @@ def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_
     assert done.returncode == 0, done.stderr
     assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
     assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
+    from autograder.gradebook.config import load_config  # imports nbgrader, which takes a second
+
     assert load_config(course).CourseDirectory.db_url.startswith(f"sqlite:///{course / 'grading' / 'other.db'}")
     local.write_text("c.CourseDirectory.db_url = nowhere\n")
     said = refused(capfd, "release", UNIT)
@@ -312,7 +313,14 @@ def test_a_unit_that_was_not_released(capfd, course):
     assert f"autograder release {UNIT}" in refused(capfd, *grade(course, UNIT))
 
 
-@pytest.mark.parametrize("words", [["--workers", "0"], ["--workers", "-3"], ["--scheduler", "tcp://nowhere:1"]])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--workers", "0"],
+        ["--workers", "-3"],
+        pytest.param(["--scheduler", "tcp://nowhere:1"], marks=pytest.mark.nightly),  # waits for an answer
+    ],
+)
 def test_options_that_cannot_be(capfd, course, words):
     hand_in(course, "anna")
     refused(capfd, *grade(course, UNIT, *words))

@@ -183,7 +183,7 @@ def test_many_cells_that_end_the_process(sandbox: Sandbox) -> None:
     [
         ("while True: pass", "timeout", " seconds"),
         ("while True:\n    try:\n        while True: pass\n    except BaseException: pass", "timeout", " seconds"),
-        ("time.sleep(60)", "timeout", " seconds"),
+        pytest.param("time.sleep(60)", "timeout", " seconds", marks=pytest.mark.nightly),
         ("os._exit(0)", "crashed", "ended itself"),
         ("import ctypes; ctypes.string_at(0)", "crashed", "segmentation fault"),
         ("os.kill(os.getppid(), 9)\ntime.sleep(60)", "crashed", ""),
@@ -194,7 +194,9 @@ def test_many_cells_that_end_the_process(sandbox: Sandbox) -> None:
         ("frame(sockets()[-1], {'event': ['call'] * 99, 'index': {}})\nos._exit(0)", "crashed", "channel"),
         ("frame(sockets()[-1], b'[' * 9999)\nos._exit(0)", "crashed", "channel"),
         ("os.write(sockets()[-1], bytes([255] * 12))\nos._exit(0)", "crashed", "channel"),
-        ("os.write(sockets()[-1], bytes([1]))\ntime.sleep(60)", "timeout", " seconds"),
+        pytest.param(
+            "os.write(sockets()[-1], bytes([1]))\ntime.sleep(60)", "timeout", " seconds", marks=pytest.mark.nightly
+        ),
         ("while True: frame(sockets()[-1], {'event': 'ask', 'id': ['nobody']})", "timeout crashed", ""),
     ],
 )
@@ -245,6 +247,7 @@ def test_memory_of_many_processes(sandbox: Sandbox) -> None:
     assert "memory" in answer.reason
 
 
+@pytest.mark.nightly
 def test_memory_shared_by_forks_is_counted(sandbox: Sandbox) -> None:
     source = """
     import mmap
@@ -279,6 +282,7 @@ def test_processes_are_counted(sandbox: Sandbox) -> None:
     assert 1 <= value(sandbox, body) <= LIMITS.processes
 
 
+@pytest.mark.nightly
 def test_a_fork_bomb(sandbox: Sandbox) -> None:
     source = """
     def f(x):

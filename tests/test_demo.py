@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import secrets
 
 import nbformat
 import pytest
 
+import demo_seeds
 from autograder.commands import demo
 from autograder.data import NoSandbox
 from autograder.exercises import exercises, find_exercise, unit_names
@@ -74,9 +76,21 @@ def test_submissions_are_what_the_table_says(built):
     assert sum(len(student.units) for student in table.values()) == len(handed_in(target))
 
 
-def test_the_whole_class_gets_the_verdicts_that_the_table_expects(built):
+@pytest.mark.parametrize(
+    "seed", [20, *(pytest.param(None, id=f"fresh-{i}", marks=pytest.mark.nightly) for i in range(10))]
+)
+def test_no_verdict_and_no_name_depends_on_the_draw(seed):
+    seed = secrets.randbits(32) if seed is None else seed
+    tasks = [(student.id, name) for student in demo.students() for name in demo_seeds.judged(student)]
+    assert len(tasks) > 80
+    found = {task: demo_seeds.surprises(task, range(seed, seed + 1)) for task in tasks}
+    assert not any(found.values()), f"seed {seed}: {[(task, words) for task, words in found.items() if words]}"
+
+
+def graded_as_expected(built, units):
+    """The class graded for real, each verdict as the table expects."""
     target, table = built
-    handed = handed_in(target)
+    handed = [item for item in handed_in(target) if item.unit in units]
     try:
         graded = grade_class(target, handed, workers=2, challenge=Challenge(20))
     except NoSandbox:
@@ -87,3 +101,12 @@ def test_the_whole_class_gets_the_verdicts_that_the_table_expects(built):
         verdict.score == verdict.points > 0 for item in graded if item.student == "ada" for verdict in item.verdicts
     )
     assert not any(mark for (who, _), mark in marks.items() if who in ("ivan", "mallory"))
+
+
+def test_two_units_of_the_class_get_the_verdicts_that_the_table_expects(built):
+    graded_as_expected(built, ("02_scaled_scores", "05_mqa_gqa"))
+
+
+@pytest.mark.nightly
+def test_the_whole_class_gets_the_verdicts_that_the_table_expects(built):
+    graded_as_expected(built, unit_names())

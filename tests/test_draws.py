@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import torch
 
 import draws
 from autograder.exercises import exercises, find_exercise, unit_names
@@ -17,12 +16,14 @@ from autograder.judging.rounding import LOOSEST
 from autograder.running import dialogue
 from autograder.running.dialogue import Request
 from autograder.worker.values import Encoder
+from conftest import exercise_names
 
-NAMES = [name for unit in unit_names() for name in exercises(unit)]
+NAMES = exercise_names()
 #: Seeds that no other test draws from.
 FIRST, COUNT = 1_000_000, 12
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("name", NAMES)
 def test_the_published_solution_is_right_whatever_is_drawn(name):
     (tally,) = draws.put_through(name, range(FIRST, FIRST + COUNT), only_published=True).values()
@@ -35,6 +36,7 @@ def test_right_answers_in_float32_are_right_whatever_is_drawn(name):
         assert not tally.rejected, (answer, tally.rejected)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", unit_names())
 def test_whatever_is_drawn_the_courses_functions_may_stand_in(unit, monkeypatch):
     """An answer that uses an earlier one is asked with the course's in its place: no case may be too large for that."""
@@ -151,6 +153,7 @@ def test_a_result_that_jumps_is_not_given_a_wide_tolerance():
 
 def test_the_order_of_operations_is_free_in_float32():
     """The heads of an attention summed one by one, in one product, and the other way round."""
+    import torch  # takes seconds, and no other test of this file needs it
 
     def reference(x, W):
         return torch.einsum("hnd,hde->ne", x, W)

@@ -1,4 +1,4 @@
-"""Which unit a test concerns, and which tests are slow: `pytest -m unit03`, `pytest -m "not slow"`."""
+"""Which unit a test concerns, and which tests workers take together: `pytest -m unit03`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import conftest
-from answers import ANSWERS
+from answers import answers_of
 from autograder.exercises import exercises, find_exercise, unit_names
 
 
@@ -20,7 +20,7 @@ def units(request: pytest.FixtureRequest) -> set[str]:
     "about",
     [
         pytest.param(find_exercise("masked_softmax"), id="an exercise"),
-        pytest.param(ANSWERS["03_masking"].WRONG["masked_softmax"][0], id="an answer"),
+        pytest.param(answers_of("masked_softmax", "wrong")[0], id="an answer"),
         *("masked_softmax", "03_masking"),
     ],
 )
@@ -39,12 +39,12 @@ def test_what_names_no_exercise_is_of_no_unit(request, word):
 
 
 def test_the_notebooks_hold_the_exercises_that_are_judged():
-    assert conftest.exercises_of_units() == {unit: set(exercises(unit)) for unit in unit_names()}
+    assert conftest.exercises_of_units() == {unit: list(exercises(unit)) for unit in unit_names()}
 
 
 def test_what_is_listed_is_there():
     tests = Path(__file__).parent
-    for name in {*conftest.SLOW, *conftest.BY_UNIT, *conftest.ONE_BY_ONE}:
+    for name in {*conftest.LONGEST, *conftest.BY_UNIT, *conftest.ONE_BY_ONE}:
         found = (tests / name).is_file() if name.endswith(".py") else None
         assert found or any(f"def {name}(" in path.read_text(encoding="utf-8") for path in tests.glob("test_*.py"))
 
@@ -54,8 +54,8 @@ def test_what_is_listed_is_there():
     [
         ("tests/test_cli.py::test_a[b]", "test_cli.py"),
         (
-            "tests/test_held_out_answers.py::test_a[masked_softmax__right_by_where]",
-            "test_held_out_answers.py 03_masking",
+            "tests/test_answers.py::test_a[masked_softmax]",
+            "test_answers.py 03_masking",
         ),
         ("tests/test_mistakes.py::test_a[softmax]", "test_mistakes.py 02_scaled_scores"),
         ("tests/test_mistakes.py::test_a[03_masking]", "test_mistakes.py 03_masking"),

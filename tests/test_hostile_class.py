@@ -9,6 +9,7 @@ import subprocess
 import unicodedata
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -17,6 +18,7 @@ from asked import points_of
 from autograder.running.sandbox import preflight
 from autograder.text import UNSEEN, printable, spreadsheet_safe
 from hostile import KINDS, ROOT, Attack
+from lanes import nightly
 
 pytestmark = pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
 
@@ -40,18 +42,17 @@ REFUSED = {
 }
 #: And some that are.
 NAMES = {"long": "l" * 200, "letters": "Žoë Ødegård", "signs": "a.b-c_d+e@x.edu", "marks": "हिन्दी"}
-ATTACKS = {
-    attack.name.replace("'", ""): attack
-    for kind, wanted in {
-        "feedback": None,
-        "files": ("a link", "a linked folder", "a pipe", "a device", "more files", "50 MB"),
-        "notebooks": ("a kernel of its own", "odd metadata", "deep JSON", "doubled cells"),
-        "exhaustion": ("a fork bomb", "memory of many"),
-        "death": ("all killed",),
-        "persistence": ("a daemon",),
-    }.items()
-    for attack in KINDS[kind]
-    if wanted is None or attack.name in wanted
+#: Kind -> its attacks that are members of the class; all of them where none is named.
+BY_DAY = {
+    "feedback": None,
+    "files": ("a link", "a linked folder", "a pipe", "a device", "more files", "50 MB"),
+    "notebooks": ("a kernel of its own", "odd metadata", "deep JSON", "doubled cells"),
+}
+BY_NIGHT = {
+    **BY_DAY,
+    "exhaustion": ("a fork bomb", "memory of many"),
+    "death": ("all killed",),
+    "persistence": ("a daemon",),
 }
 HONEST = Attack("honest", "hands in the solutions")
 
@@ -60,32 +61,46 @@ def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
     return warm.command(folder, *words, COLUMNS="400")
 
 
-@pytest.fixture(scope="module")
-def graded(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str]]:
+class Graded(NamedTuple):
+    """The course folder, what the command said, and the hostile members."""
+
+    folder: Path
+    done: subprocess.CompletedProcess[str]
+    attacks: dict[str, Attack]
+
+
+@pytest.fixture(scope="module", params=nightly([BY_DAY, BY_NIGHT]), ids=["by day", "by night"])
+def graded(request, tmp_path_factory) -> Graded:
+    attacks = {
+        attack.name.replace("'", ""): attack
+        for kind, wanted in request.param.items()
+        for attack in KINDS[kind]
+        if wanted is None or attack.name in wanted
+    }
     folder = tmp_path_factory.mktemp("class")
     shutil.copy(ROOT / "nbgrader_config.py", folder)
     for name in ("solutions", "notebooks"):
         shutil.copytree(ROOT / name / UNIT, folder / name / UNIT)
     (folder / "autograder.toml").write_text("[limits]\nseconds_per_exercise = 4\nseconds_per_cell = 4\n")
     submitted = folder / "grading/submitted"
-    members = {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST, **dict.fromkeys(NAMES.values(), HONEST)}
+    members = {"anna": HONEST, **attacks, "mona": HONEST, "zoe": HONEST, **dict.fromkeys(NAMES.values(), HONEST)}
     members |= dict.fromkeys(REFUSED.values(), HONEST)
     for student, attack in members.items():
         attack.hand_in(submitted / student / UNIT / f"{UNIT}.ipynb", folder)
     done = run(folder, "autograder", "grade", UNIT, "--json", "--workers", "3")
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    return folder, done
+    return Graded(folder, done, attacks)
 
 
 def test_every_member_gets_what_is_due(graded):
-    entries = json.loads(graded[1].stdout)
+    entries = json.loads(graded.done.stdout)
     named = dict.fromkeys(NAMES.values(), HONEST)
-    for student, attack in {"anna": HONEST, **ATTACKS, "mona": HONEST, "zoe": HONEST, **named}.items():
+    for student, attack in {"anna": HONEST, **graded.attacks, "mona": HONEST, "zoe": HONEST, **named}.items():
         assert {e["function"]: e["score"] for e in entries if e["student"] == student} == attack.due(), student
 
 
 def test_what_is_no_id_is_named_and_graded_nowhere(graded):
-    folder, done = graded
+    folder, done, _ = graded
     assert len([line for line in done.stderr.splitlines() if "no student's ID" in line]) == len(REFUSED)
     for kind in ("autograded", "feedback", "verdicts"):
         names = {path.name.removesuffix(".json") for path in (folder / "grading" / kind).rglob("*")}
@@ -98,7 +113,7 @@ def odd_letters(text: str) -> set[str]:
 
 
 def test_words_of_an_answer_command_no_terminal(graded):
-    folder, done = graded
+    folder, done, _ = graded
     paths = sorted((folder / "grading/submitted").glob("a term*/*/*"))
     checked = run(folder, "autograder", "check", *map(str, paths))
     assert "hostile-mark" in checked.stdout
@@ -107,7 +122,7 @@ def test_words_of_an_answer_command_no_terminal(graded):
 
 
 def test_names_of_students_command_no_terminal(graded):
-    folder, done = graded
+    folder, done, _ = graded
     shown = run(folder, "autograder", "report", UNIT)
     assert shown.returncode == 0, shown.stderr
     assert odd_letters(done.stderr + shown.stdout + shown.stderr) == set()
@@ -138,9 +153,9 @@ def active(page: Path) -> set[tuple[str, str, str]]:
 
 
 def test_a_feedback_page_does_nothing_that_an_honest_one_does_not(graded):
-    pages = {page.parts[-3]: page for page in graded[0].glob(f"grading/feedback/*/{UNIT}/*.html")}
+    pages = {page.parts[-3]: page for page in graded.folder.glob(f"grading/feedback/*/{UNIT}/*.html")}
     usual = active(pages["anna"])
-    assert set(pages) >= {"anna", *ATTACKS}
+    assert set(pages) >= {"anna", *graded.attacks}
     for student, page in pages.items():
         assert active(page) - usual == set(), student
         text = page.read_text(encoding="utf-8")
@@ -149,7 +164,7 @@ def test_a_feedback_page_does_nothing_that_an_honest_one_does_not(graded):
 
 
 def test_recorded_notebooks_hold_text_alone(graded):
-    for path in graded[0].glob(f"grading/autograded/*/{UNIT}/*.ipynb"):
+    for path in graded.folder.glob(f"grading/autograded/*/{UNIT}/*.ipynb"):
         document = json.loads(path.read_text(encoding="utf-8"))
         assert not [cell for cell in document["cells"] if cell.get("attachments")]
         outputs = [output for cell in document["cells"] for output in cell.get("outputs", [])]
@@ -159,7 +174,7 @@ def test_recorded_notebooks_hold_text_alone(graded):
 
 
 def test_the_table_of_scores_runs_nothing(graded):
-    folder = graded[0]
+    folder = graded.folder
     done = run(folder, "nbgrader", "export", "--to", str(folder / "grades.csv"))
     assert done.returncode == 0, done.stderr
     with open(folder / "grades.csv", newline="", encoding="utf-8") as file:

@@ -13,6 +13,8 @@ from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIAL
 from autograder.exercises.u06_cross_attention.decoder_layer import decoder_layer
 from autograder.judging.local import judge_function
 
+pytestmark = pytest.mark.nightly
+
 
 def advice(answer, name, seed=1):
     return judge_function(answer, name, seed, watched=False, reread=False).advice

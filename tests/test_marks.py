@@ -16,7 +16,7 @@ pytestmark = [
 
 def graded(root, **config) -> Term:
     """A class of two, graded. config: settings of nbgrader's CourseDirectory."""
-    term = Term(root, 2)
+    term = Term(root, 2, 1)
     with open(root / "nbgrader_config.py", "a", encoding="utf-8") as file:
         file.writelines(f"c.CourseDirectory.{name} = {value!r}\n" for name, value in config.items())
     term.address = config.get("db_url", term.address)
@@ -88,7 +88,7 @@ def test_a_gradebook_in_another_place(tmp_path):
 
 
 def test_what_cannot_be_dropped_is_one_line(tmp_path):
-    term = Term(tmp_path, 2)
+    term = Term(tmp_path, 2, 1)
     assert "no question is called 'no_such'; there are embed, " in term.do("drop", "no_such", status=2)
     assert "is not out of the marks" in term.do("drop", "embed", "--back", status=2)
     assert "02_scaled_scores/softmax is out of the marks" in term.do("drop", "2/softmax")

@@ -7,23 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from autograder.exercises import exercises, unit_names
+from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
 from autograder.judging.relations.form import MATERIALISES
 from autograder.running.dialogue import Request
+from conftest import exercise_names
+from lanes import nightly
 
-ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
-#: The reference of a right exercise never fails, and rare draws have their own tests (test_draws.py).
-REFERENCE_SEEDS = 5
-#: Two mistakes that one draw cannot tell apart are hardly ever told apart by the next two.
-MISTAKE_SEEDS = 3
-MISTAKES = [pytest.param(e, m, id=f"{e.name}-{m.slug}") for e in ALL for m in e.mistakes]
+NAMES = exercise_names()
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_every_exercise_knows_mistakes(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_exercise_knows_mistakes(name):
     """By the variants of its plain program, or by a list."""
+    exercise = find_exercise(name)
     count = len(exercise.mistakes)
     text = f"{exercise.name} has no plain program and lists {count} mistakes: add what students do wrong, 6 or more"
     assert exercise.plain is not None or count >= 6, text
@@ -33,38 +31,50 @@ def test_every_exercise_knows_mistakes(exercise):
 
 
 def test_no_two_units_grade_a_function_of_the_same_name():
-    names = [exercise.name for exercise in ALL]
+    names = [name for unit in unit_names() for name in exercises(unit)]
     assert sorted(set(names)) == sorted(names), sorted(name for name in set(names) if names.count(name) > 1)
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_the_reference_is_right_whatever_the_seed(exercise):
-    for seed in range(REFERENCE_SEEDS):
-        verdict = judge_function(exercise.reference, exercise.name, seed, watched=False)
-        if verdict.mistake == MATERIALISES:  # it does without the blocks that are asked for: the plain program has them
-            verdict = judge_function(exercise.plain, exercise.name, seed, watched=False)
-        assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
-        assert verdict.score == verdict.points, f"seed {seed}: {verdict.score} of {verdict.points}"
+@pytest.mark.parametrize("seed", nightly(range(5)))
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_is_right_whatever_the_seed(name, seed):
+    exercise = find_exercise(name)
+    verdict = judge_function(exercise.reference, exercise.name, seed, watched=False)
+    if verdict.mistake == MATERIALISES:  # it does without the blocks that are asked for: the plain program has them
+        verdict = judge_function(exercise.plain, exercise.name, seed, watched=False)
+    assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
+    assert verdict.score == verdict.points, f"seed {seed}: {verdict.score} of {verdict.points}"
 
 
-@pytest.mark.parametrize(("exercise", "mistake"), MISTAKES)
-def test_a_known_mistake_is_rejected_and_recognised_as_itself(exercise, mistake):
-    for seed in range(MISTAKE_SEEDS):
-        verdict = judge_function(mistake.wrong, exercise.name, seed, watched=False)
-        what = f"seed {seed}: the mistake {mistake.slug!r} of {exercise.name}"
-        assert verdict.verdict in ("wrong", "crashed"), (
-            f"{what} is accepted: no case tells it from the reference. Let draw make one that does"
-        )
-        assert verdict.score < verdict.points, f"{what} earns full marks"
-        assert verdict.mistake == mistake.slug, (
-            f"{what} is taken for {verdict.mistake!r} ({verdict.message}): let a case tell the two apart, "
-            "put the one that students make more often first, or drop one"
-        )
+@pytest.mark.parametrize("name", NAMES)
+def test_each_known_mistake_is_rejected(name):
+    accepted = []
+    for mistake in find_exercise(name).mistakes:
+        verdict = judge_function(mistake.wrong, name, 0, watched=False, named=False)
+        if verdict.verdict not in ("wrong", "crashed") or verdict.score >= verdict.points:
+            accepted.append(mistake.slug)
+    assert not accepted, f"{accepted} of {name} are accepted: let draw make a case that tells each from the reference"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", NAMES)
+def test_each_known_mistake_is_recognised_as_itself(name, seed):
+    confused = []
+    for mistake in find_exercise(name).mistakes:
+        verdict = judge_function(mistake.wrong, name, seed, watched=False, reread=False)
+        assert verdict.verdict in ("wrong", "crashed") and verdict.score < verdict.points, mistake.slug
+        if verdict.mistake != mistake.slug:
+            confused.append(f"{mistake.slug!r} is taken for {verdict.mistake!r} ({verdict.message})")
+    assert not confused, (
+        f"seed {seed}, {name}: {confused}: let a case tell the two apart, put the one that students make more often "
+        "first, or drop one"
+    )
 
 
 def test_a_challenge_is_reproducible_from_its_seed_and_differs_between_seeds():
     one, again, other = (Challenge(seed) for seed in (11, 11, 12))
-    for exercise in ALL:
+    for exercise in map(find_exercise, NAMES):
         requests = [Request(exercise.name, c.posed(exercise.name).cases) for c in (one, again, other)]
         asked = [(request.calls, request.payload) for request in requests]
         assert asked[0] == asked[1]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from autograder.judging.local import judge_function
+from lanes import nightly
 
 SEEDS = range(3)
 
@@ -16,7 +17,7 @@ def told(name, answer, seed=1):
     return judge_function(answer, name, seed, watched=False)
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", nightly(SEEDS))
 def test_a_function_that_is_called_once_too_often_is_told_with_both_counts(seed):
     def timed(extra):
         def answer(run, synchronize, clock, warmup, repeats):
@@ -66,7 +67,7 @@ def all_later(keys, values, seen):
     values[seen:] -= 5
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", nightly(SEEDS))
 @pytest.mark.parametrize(
     ("change", "words"),
     [(last_row, "only the last row of K and V is ever changed"), (to_zero, "becomes 0")],

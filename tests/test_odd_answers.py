@@ -13,9 +13,10 @@ from autograder.data import Answer, Call
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.judging.challenge import Challenge
 from autograder.judging.compare import describe
-from autograder.judging.judge import judge
+from autograder.judging.judge import judge, mark
 from autograder.running.dialogue import Request
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode, leaves, map_leaves
+from lanes import nightly
 
 HUGE = 2**999
 ODD = (HUGE, -HUGE, True, math.nan, "x", Foreign("A"), [], (), {"a": 1}, [HUGE], [None], (None, None), ((), ()))
@@ -40,7 +41,8 @@ def as_torch(value: Any) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("unit", unit_names())
-def test_no_odd_answer_earns_a_mark_or_stops_the_judge(challenge, unit):
+@pytest.mark.parametrize("grade", nightly([mark, judge]), ids=["marked", "explained"])
+def test_no_odd_answer_earns_a_mark_or_stops_the_judge(challenge, unit, grade):
     for posed in challenge.unit(unit):
         expected = [outcome.value for outcome in posed.expected]
         candidates = [[value] * len(expected) for value in (*ODD, *ARRAYS, *map(as_torch, ARRAYS))]
@@ -48,7 +50,7 @@ def test_no_odd_answer_earns_a_mark_or_stops_the_judge(challenge, unit):
             spoilt = [map_leaves(value, lambda leaf, spoil=spoil: _spoilt(leaf, spoil)) for value in expected]
             candidates += [spoilt, as_torch(spoilt)]
         for values in candidates:
-            verdict = judge(posed, Answer(calls=_calls(posed, values)))
+            verdict = grade(posed, Answer(calls=_calls(posed, values)))
             assert verdict.score == 0, (posed.exercise.name, values[0])
 
 

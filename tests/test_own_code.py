@@ -26,6 +26,8 @@ from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
 from autograder.worker.notes import ENTRIES, IN_ALL, MOST, NOTED, TIMES, TOO_LARGE, WRITTEN, Notes
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = range(3)
 UNIT = "02_scaled_scores"
 

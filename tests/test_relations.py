@@ -14,6 +14,8 @@ from autograder.judging.challenge import pose
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here, judge_function
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = range(3)
 
 

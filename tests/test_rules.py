@@ -223,6 +223,7 @@ def keeps_too_many(next_logits, prompt, end, max_len, temperature, top_p, genera
     return tokens
 
 
+@pytest.mark.nightly
 def test_of_a_token_that_may_not_come_it_is_told_how_many_are_likelier():
     assert "that may not come" in told(keeps_too_many, "sample").advice
 

@@ -24,6 +24,7 @@ from autograder.exercises import exercises
 from autograder.grading import classroom, executors, jobs, runs
 from autograder.running.limits import Limits
 from autograder.running.sandbox import preflight
+from lanes import nightly
 
 ROOT = Path(__file__).parents[1]
 UNIT = "01_projections"
@@ -152,7 +153,7 @@ def test_a_lost_gradebook_is_written_again_without_grading(course, monkeypatch):
     assert len(list((course / "grading" / "feedback").glob(f"*/{UNIT}/{UNIT}.html"))) == 6
 
 
-@pytest.mark.parametrize("moment", [0, 1, 3, 5])
+@pytest.mark.parametrize("moment", nightly([3, 0, 1, 5]))
 def test_a_run_that_was_killed_is_finished_by_the_next(course, moment):
     process = start(course)
     deadline = time.monotonic() + 120
@@ -197,6 +198,7 @@ def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, cap
     }
 
 
+@pytest.mark.nightly
 def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypatch, capsys):
     """Whatever a stranger's answer makes the grader do: it has bounds of its own, in which its sandbox is not caught."""
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
@@ -296,6 +298,7 @@ def cluster(tmp_path):
         process.wait()
 
 
+@pytest.mark.nightly
 def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
     url, workers = cluster
     process = start(course, "--scheduler", url)
@@ -307,6 +310,7 @@ def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
     assert scores(course) == expected(course)
 
 
+@pytest.mark.nightly
 def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
     url, _ = cluster
     folder, handed = classroom.Course(course), classroom.handed_in(course)
@@ -321,6 +325,7 @@ def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
     assert {item.student: sum(v.score for v in graded.verdicts) for item, graded in found.items()} == expected(course)
 
 
+@pytest.mark.nightly
 def test_a_scheduler_that_is_not_there_is_one_line(course, capsys):
     assert main(["--course", str(course), "grade", "--scheduler", "tcp://127.0.0.1:9"]) == 2
     words = capsys.readouterr().err

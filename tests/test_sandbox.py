@@ -25,6 +25,7 @@ from autograder.running import view
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox
+from lanes import nightly
 
 ROOT = Path(__file__).parents[1]
 LIMITS = Limits(
@@ -307,7 +308,7 @@ def f(x):
     assert value(sandbox, source) == [3, 3, 1, False, "write() argument must be str, not int"]
 
 
-@pytest.mark.parametrize("source", LOOPS.values(), ids=LOOPS)
+@pytest.mark.parametrize("source", nightly(LOOPS.values()), ids=LOOPS)
 def test_a_function_without_end_costs_itself_alone(sandbox, source):
     first, second = answers(sandbox, f"{source}\n{DOUBLE}", "f", "g")
     assert first.status == "timeout"
@@ -381,7 +382,7 @@ BOMBS = {
 }
 
 
-@pytest.mark.parametrize("source", BOMBS.values(), ids=BOMBS)
+@pytest.mark.parametrize("source", nightly(BOMBS.values()), ids=BOMBS)
 def test_excess_hurts_nobody_else(sandbox, source):
     stand_ins = {"g": lambda x: x} if "asking" in source or "g(x)" in source else None
     first = answers(sandbox, source, "f", stand_ins=stand_ins)[0]
@@ -419,7 +420,7 @@ FRAMES = {
 }
 
 
-@pytest.mark.parametrize("text", FRAMES.values(), ids=FRAMES)
+@pytest.mark.parametrize("text", nightly(FRAMES.values()), ids=FRAMES)
 def test_forged_frames_hurt_nobody_else(sandbox, text):
     source = f"""
 import os, stat, struct

@@ -1,25 +1,24 @@
-"""A term of an instructor's: a class of thirty (or of TERM_SIZE), three units, and a course that changes while it is taught.
+"""A term of an instructor's: a class, three units, and a course that changes while it is taught.
 
 After each step gradebook, pages, report, nbgrader's export and the files for Canvas and Moodle say the same, to the
-cent, as the account that the test keeps; or a command has refused and said why.
+cent, as the account that the test keeps; or a command has refused and said why. By day a small class, and one of the
+places after each step; by night thirty students and all places.
 """
 
 from __future__ import annotations
-
-import os
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
 from autograder.running.sandbox import preflight
+from lanes import nightly
 from own_course import BANDED, BANDED_TEST, answer, code_by_hand, task, test_cell, words
-from places import agree, table
+from places import agree, exported, table
 from term import BLANK, PARTLY, RIGHT, RUBBISH, UNITS, Term, cell_of
 
 ONE, TWO, THREE = UNITS
 QUIZ = "quiz"
-SIZE = int(os.environ.get("TERM_SIZE", "30"))
 RULE = """\
 from nbgrader.plugins import LateSubmissionPlugin
 
@@ -34,8 +33,9 @@ pytestmark = [
 ]
 
 
-def test_a_term(tmp_path):
-    term = Term(tmp_path, SIZE)
+@pytest.mark.parametrize(("size", "each_time"), nightly([(6, 1), (30, 8)]))
+def test_a_term(tmp_path, size, each_time):
+    term = Term(tmp_path, size, each_time)
     for step in STEPS:
         print(f"--- {step.__name__}")
         step(term)
@@ -291,6 +291,7 @@ def an_upgrade_of_the_course(term: Term) -> None:
     agree(term)
     assert "A new sentence." in term.page("s01", TWO)
     term.nbgrader("export", "--to", str(term.root / "grading" / "plain.csv"))
+    exported(term)
     assert table(term.root / "grading" / "plain.csv") == table(term.root / "grading" / "grades.csv")
     assert "have not changed" in term.grade() and not term.judged
 

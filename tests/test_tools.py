@@ -13,10 +13,11 @@ import pytest
 import chromium
 import execute
 import where
-from autograder.exercises import exercises, unit_names
+from autograder.exercises import find_exercise
+from conftest import exercise_names
 
 ROOT = Path(__file__).parents[1]
-ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+NAMES = exercise_names()
 PARTS = {
     "prose and hints",
     "solution",
@@ -30,8 +31,9 @@ PARTS = {
 }
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_every_part_of_an_exercise_is_found_from_its_name(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_every_part_of_an_exercise_is_found_from_its_name(name):
+    exercise = find_exercise(name)
     found = where.places(exercise)
     assert found.keys() >= PARTS, f"not found: {', '.join(sorted(PARTS - found.keys()))}"
     for place in found.values():
@@ -39,14 +41,15 @@ def test_every_part_of_an_exercise_is_found_from_its_name(exercise):
         assert 0 < int(number) <= len((ROOT / path).read_text(encoding="utf-8").splitlines())
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_the_mistakes_of_an_exercise_stand_in_its_unit(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_mistakes_of_an_exercise_stand_in_its_unit(name):
+    exercise = find_exercise(name)
     assert where.places(exercise)["mistakes"].startswith(f"autograder/exercises/u{exercise.unit}/")
 
 
 def test_a_notebook_that_is_not_there_yet_is_left_out(monkeypatch, tmp_path):
     monkeypatch.setattr(where, "ROOT", tmp_path)
-    assert where.places(ALL[0]) == {}
+    assert where.places(find_exercise(NAMES[0])) == {}
 
 
 def test_help_is_no_function_and_several_names_have_headings(capsys):
@@ -61,7 +64,7 @@ def test_an_unknown_function_gets_a_suggestion(capsys):
     assert where.main(["casual_mask"]) == 2
     assert "did you mean causal_mask" in capsys.readouterr().err
     assert where.main([]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == len(ALL)
+    assert len(capsys.readouterr().out.splitlines()) == len(NAMES)
 
 
 def test_new_cells_get_names_that_can_be_read_and_old_ones_keep_theirs():

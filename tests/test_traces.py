@@ -11,6 +11,8 @@ import torch
 from autograder.exercises import exercises, other_ways, unit_names
 from autograder.judging.local import judge_function
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = range(2)
 
 

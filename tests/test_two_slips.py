@@ -11,6 +11,8 @@ import torch
 from answers.unit_04 import diagnose__right_nearest_of_all
 from autograder.judging.local import judge_function
 
+pytestmark = pytest.mark.nightly
+
 SEEDS = range(3)
 
 

@@ -12,10 +12,11 @@ import pytest
 import scipy.special
 import torch
 
-from answers import ANSWERS
+from answers import answers_of
 from autograder.exercises import exercises
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
+from lanes import nightly
 
 UNIT = "02_scaled_scores"
 SEEDS = range(6)
@@ -100,7 +101,7 @@ SECOND_ROUTE = {
 
 
 @pytest.mark.parametrize("name", SECOND_ROUTE)
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", nightly(SEEDS))
 def test_the_reference_agrees_with_a_second_route(name, seed):
     verdict = judge_function(SECOND_ROUTE[name], name, seed, watched=False)
     assert verdict.verdict == "right", verdict.message
@@ -157,7 +158,7 @@ def test_the_backward_pass_agrees_with_differences_of_attention():
             assert abs(found[place] - measured) < 1e-8, f"{'QKV'[which]}[{place}]"
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", nightly(range(20)))
 def test_no_gradient_that_is_judged_is_lost_in_rounding(seed):
     """Where the softmax is saturated dQ and dK vanish; the other cases must show what is wrong with them."""
     posed = Challenge(seed).posed("attention_backward")
@@ -176,7 +177,7 @@ def test_measured_statistics_approach_the_derived_moments(d):
     assert abs(variance / expected_variance - 1) < 6 * math.sqrt((2 + 6 / d) / count)
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", nightly(range(20)))
 def test_some_cross_part_is_negative_and_some_mean_is(seed):
     """A lost sign would else be right by luck."""
     challenge = Challenge(seed)
@@ -206,10 +207,11 @@ NAMED = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("answer", NAMED)
 def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
     name = answer.partition("__")[0]
-    wrong = {function.__name__: function for function in ANSWERS["02_scaled_scores"].WRONG[name]}[answer]
+    wrong = {function.__name__: function for function in answers_of(name, "wrong")}[answer]
     for seed in range(6):
         verdict = judge_function(wrong, name, seed)
         assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"
@@ -426,13 +428,13 @@ RIGHT = {
     ("name", "answer"),
     [pytest.param(name, answer, id=f"{name}-{i}") for name, group in RIGHT.items() for i, answer in enumerate(group)],
 )
-def test_a_right_answer_of_unusual_form_is_accepted(name, answer):
-    for seed in SEEDS:
-        verdict = judge_function(answer, name, seed)
-        assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
+@pytest.mark.parametrize("seed", nightly(SEEDS))
+def test_a_right_answer_of_unusual_form_is_accepted(name, answer, seed):
+    verdict = judge_function(answer, name, seed, named=False)
+    assert verdict.verdict == "right", verdict.message
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", nightly(range(20)))
 def test_rounding_does_not_decide_where_scores_are_large(seed):
     """Were every query's weight on one key, all slopes by queries and keys would be next to 0."""
     cases = Challenge(seed).posed("attention_backward").cases

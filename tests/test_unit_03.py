@@ -12,6 +12,7 @@ import torch
 
 from autograder.judging.challenge import Challenge
 from autograder.judging.local import judge_function
+from lanes import nightly
 from test_visible_tests import visible_test
 
 UNIT = "03_masking"
@@ -384,10 +385,10 @@ ANSWERS = [pytest.param(name, answer, id=f"{name}-{i}") for name in RIGHT for i,
 
 
 @pytest.mark.parametrize(("name", "answer"), ANSWERS)
-def test_a_right_answer_of_unusual_form_is_accepted(name, answer):
-    for seed in range(10):
-        verdict = judge_function(answer, name, seed)
-        assert verdict.verdict == "right", f"seed {seed}: {verdict.message}"
+@pytest.mark.parametrize("seed", nightly(range(10)))
+def test_a_right_answer_of_unusual_form_is_accepted(name, answer, seed):
+    verdict = judge_function(answer, name, seed, named=False)
+    assert verdict.verdict == "right", verdict.message
 
 
 @pytest.mark.parametrize(("name", "answer"), ANSWERS)

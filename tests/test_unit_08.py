@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from answers import ANSWERS
+from answers import answers_of
 from autograder.exercises.u08_induction_heads.hand_made_circuit import build_induction_circuit, run_circuit
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here, judge_function
@@ -229,10 +229,11 @@ NAMED = {
 }
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("answer", NAMED)
 def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
     name = answer.partition("__")[0]
-    wrong = {function.__name__: function for function in ANSWERS["08_induction_heads"].WRONG[name]}[answer]
+    wrong = {function.__name__: function for function in answers_of(name, "wrong")}[answer]
     for seed in range(6):
         verdict = judge_function(wrong, name, seed)
         assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"

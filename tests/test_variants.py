@@ -10,6 +10,8 @@ from autograder.judging.challenge import pose
 from autograder.judging.local import judge_function
 from autograder.judging.variants.programs import variants
 
+pytestmark = pytest.mark.nightly
+
 WITH_PLAIN = [each for unit in unit_names() for each in exercises(unit).values() if each.plain is not None]
 
 

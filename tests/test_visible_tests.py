@@ -14,12 +14,36 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from answers import ANSWERS
-from autograder.exercises import exercises, find_exercise, unit_names
+from answers import answers_of
+from autograder.exercises import exercises, find_exercise
+from conftest import exercise_names
 
 ROOT = Path(__file__).parents[1]
 HIDDEN = re.compile(r"### BEGIN HIDDEN TESTS.*?### END HIDDEN TESTS", re.DOTALL)
 SHARE_CAUGHT = 0.9
+
+
+@functools.cache
+def sources(unit: str) -> dict[str, str]:
+    """grade_id -> the source of that cell of a solution notebook; "given": all given cells."""
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    found = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell.source for cell in notebook.cells}
+    given = "\n\n".join(cell.source for cell in notebook.cells if "given" in cell.metadata.get("tags", []))
+    return {**found, "given": given}
+
+
+@functools.lru_cache(1)
+def given_namespace(unit: str) -> tuple[dict, dict]:
+    """The names of a unit's given cells, run once, and a copy of them as they were then.
+
+    Functions keep the first one as their globals: each test begins by putting it back.
+    """
+    names: dict = {"__name__": "__main__"}
+    with contextlib.redirect_stdout(io.StringIO()):
+        exec(compile(sources(unit)["given"], "<given>", "exec"), names)
+    for name, exercise in exercises(unit).items():  # what a learner has written by then
+        names.setdefault(name, exercise.reference)
+    return names, dict(names)
 
 
 def visible_test(unit: str, function: str):
@@ -27,18 +51,14 @@ def visible_test(unit: str, function: str):
 
     Those of ours may be torch's own calls, which an answer may not use.
     """
-    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
-    given = "\n\n".join(cell.source for cell in notebook.cells if "given" in cell.metadata.get("tags", []))
-    tests = {cell.metadata.get("nbgrader", {}).get("grade_id"): cell.source for cell in notebook.cells}
-    assert f"test_{function}" in tests, f"solutions/{unit} has no test cell with the grade_id 'test_{function}'"
-    test = HIDDEN.sub("", tests[f"test_{function}"])
-    given, test = compile(given, "<given>", "exec"), compile(test, f"<test_{function}>", "exec")
+    cells = sources(unit)
+    assert f"test_{function}" in cells, f"solutions/{unit} has no test cell with the grade_id 'test_{function}'"
+    test = compile(HIDDEN.sub("", cells[f"test_{function}"]), f"<test_{function}>", "exec")
 
     def run(implementation, ours=False):
-        names = {"__name__": "__main__"}
-        exec(given, names)
-        for name, exercise in exercises(unit).items():  # what a learner has written by then
-            names.setdefault(name, exercise.reference)
+        names, before = given_namespace(unit)
+        names.clear()
+        names.update(before)
         if ours:
             names["check_calls"] = lambda answer, inputs, *not_allowed: answer(*inputs)
         if isinstance(implementation, str):
@@ -56,11 +76,12 @@ def lets_through(function: str, missed: list[str]) -> str:
     return f"the visible test of {function} lets these through: {', '.join(missed)}; add asserts"
 
 
-ALL = [exercise for unit in unit_names() for exercise in exercises(unit).values()]
+NAMES = exercise_names()
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_the_visible_test_passes_the_reference(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_visible_test_passes_the_reference(name):
+    exercise = find_exercise(name)
     visible_test(exercise.unit, exercise.name)(exercise.reference, ours=True)
 
 
@@ -83,21 +104,23 @@ def known_mistakes_met(name: str) -> tuple[list[str], list[str]]:
     return missed, silent
 
 
-@pytest.mark.parametrize("exercise", ALL, ids=lambda e: e.name)
-def test_the_visible_test_says_something_of_each_known_mistake(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_visible_test_says_something_of_each_known_mistake(name):
+    exercise = find_exercise(name)
     silent = known_mistakes_met(exercise.name)[1]
     assert not silent, f"the visible test of {exercise.name} has an assert without words, which meets {silent}"
 
 
-@pytest.mark.parametrize("exercise", [e for e in ALL if e.unit in ANSWERS], ids=lambda e: e.name)
-def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(exercise):
+@pytest.mark.parametrize("name", NAMES)
+def test_the_visible_test_refuses_no_right_answer_and_catches_most_wrong_ones(name):
+    exercise = find_exercise(name)
     run = visible_test(exercise.unit, exercise.name)
-    for answer in ANSWERS[exercise.unit].RIGHT.get(exercise.name, ()):
+    for answer in answers_of(exercise.name, "right"):
         try:
             run(answer)
         except Exception as error:
             raise AssertionError(f"{answer.__name__} is right, but the visible test says: {error}") from error
-    wrong = ANSWERS[exercise.unit].WRONG.get(exercise.name, ())
+    wrong = answers_of(exercise.name, "wrong")
     missed = [*known_mistakes_met(exercise.name)[0]]
     for answer in wrong:
         try:

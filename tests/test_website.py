@@ -132,6 +132,7 @@ def test_every_page_has_a_language_a_title_one_main_part_and_headings_in_order(s
         assert not re.search(r"⟦|\$[^$\n]{1,80}\$", text), f"{path.name}: a formula was not set"
 
 
+@pytest.mark.nightly
 def test_a_unit_without_sections_has_no_list_of_them(tmp_path, monkeypatch):
     read_unit = website.read_unit
 
@@ -173,6 +174,7 @@ def test_without_a_network_there_is_one_line_with_the_remedy(tmp_path, monkeypat
     assert "ENOTFOUND" in capsys.readouterr().err.splitlines()[-1]
 
 
+@pytest.mark.nightly
 def test_only_a_site_of_ours_is_replaced(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(website, "install_packages", lambda: None)
     monkeypatch.setattr(website, "copy_packages", lambda target: None)

@@ -20,9 +20,18 @@ if sys.version_info < (3, 11):  # noqa: UP036 (so far any Python 3 understands t
             continue
         if _code == 0:
             sys.exit(subprocess.call([_name, *sys.argv]))
+    import shutil
+
+    _lines = {
+        "apt-get": "sudo apt-get install python3.11 python3.11-venv",
+        "dnf": "sudo dnf install python3.13",
+        "brew": "brew install python@3.13",
+    }
+    _line = next((_lines[_name] for _name in sorted(_lines) if shutil.which(_name)), "https://www.python.org/downloads")
     print(
-        "set-up: this is Python {}.{}; the course needs 3.11 or newer. Install one and name it, as in: "
-        "make PYTHON=python3.12 ...".format(*sys.version_info[:2]),
+        "set-up: this is Python {}.{}; the course needs 3.11 or newer. Install one: {}".format(
+            *sys.version_info[:2], _line
+        ),
         file=sys.stderr,
     )
     sys.exit(2)

@@ -78,8 +78,7 @@ def right_answers(function: str, only_published: bool = False) -> dict[str, Call
     found = {PUBLISHED: published(unit)[function]}
     if not only_published and (ROOT / "tests" / "answers").is_dir():
         sys.path[:0] = [path for path in [str(ROOT / "tests")] if path not in sys.path]
-        answers = importlib.import_module("answers").ANSWERS
-        listed = answers[unit].RIGHT.get(function, ()) if unit in answers else ()
+        listed = importlib.import_module("answers").answers_of(function, "right")
         found |= {answer.__name__.partition("__right_")[2]: answer for answer in listed}
     return found
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 import secrets
 import zlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -25,6 +26,8 @@ from .compare import tolerance
 from .ours import outcome
 from .posed import Posed
 
+#: So many cases of each criterion are asked again: good conduct shows in few, and each repetition costs two calls.
+REPEATED = 2
 #: Of torch answers in float64: a constant such as `torch.tensor(d).sqrt()` is a float32, and that is no mistake.
 RTOL_TORCH = 1e-6
 #: Of a gradient in float64, relative to its largest entry.
@@ -45,6 +48,7 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     if isinstance(exercise.returns, Leaf) and exercise.returns.kind == "bool":
         # Whoever counts the calls could else answer yes or no by the place alone.
         cases = [cases[index] for index in generator.permutation(len(cases))]
+    cases, general = _repeated_in_part(cases), [replace(case, once=True) for case in general]
     posed = Posed(exercise, [*cases, *general], partial(outcome, library=exercise.library), Again(exercise.library))
     criteria = {case.criterion for case in cases}
     for criterion in sorted(criteria ^ set(exercise.credit)):
@@ -58,6 +62,16 @@ def pose(exercise: Exercise, seed: int) -> Posed:
     posed.probes = _probes(exercise, seed)
     posed.keep_own(len(cases))
     return posed
+
+
+def _repeated_in_part(cases: list[Case]) -> list[Case]:
+    """The same cases, all but the first few of each criterion to be asked once."""
+    count: Counter[str] = Counter()
+    found = []
+    for case in cases:
+        count[case.criterion] += 1
+        found.append(replace(case, once=case.once or count[case.criterion] > REPEATED))
+    return found
 
 
 def _asked_everywhere(exercise: Exercise, seed: int) -> list[Case]:

@@ -95,11 +95,12 @@ class Request:
         repeated = [index for index, case in enumerate(cases) if not case.once]
         for index, call in enumerate(self.calls):
             again = [len(cases) + repeated.index(index)] if index in repeated else []
+            shaken = [len(repeated) + turn for turn in again]
             for place, tree in (*enumerate(call["args"]), *call["kwargs"].items()):
                 for identity in _identities(tree):
                     self._places[identity] = (index, place)
                     self.asked[index, place] = 0
-            turns = frozenset((index, *again, len(cases) + len(repeated) + index))
+            turns = frozenset((index, *again, *shaken))
             if sources:
                 turns = frozenset(range(index, len(cases) * len(sources), len(cases)))
             self._turns.update(dict.fromkeys(_identities([call["args"], call["kwargs"]]), turns))

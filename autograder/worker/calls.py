@@ -1,9 +1,9 @@
 """Calls one graded function on its cases and reports what happened, as frames.
 
 For every case the function is called on fresh inputs; what it returned, the inputs afterwards, its warnings or its
-exception are sent at once. Then every case is asked again, then with other values in arrays of the same shapes, and
-every first result is encoded a second time: a function that keeps state, or hands out a buffer that it later
-overwrites, shows here.
+exception are sent at once. Then each case that is to be repeated is asked again, then with other values in arrays of
+the same shapes, and its first result is encoded a second time: a function that keeps state, or hands out a buffer that
+it later overwrites, shows here.
 """
 
 from __future__ import annotations
@@ -94,13 +94,12 @@ def _ask(
         if header["outcome"] == "returned" and not call.get("once"):
             kept.append((index, result))
         send({"event": "call", "index": index, **header}, encoder.payload())
-    for index, call in enumerate(calls):
-        if call.get("once"):
-            continue
+    repeated = [(index, call) for index, call in enumerate(calls) if not call.get("once")]
+    for index, call in repeated:
         with lookout.over(closely=False):
             header, encoder, _ = one_call(function, call, payload, build())
         send({"event": "again", "index": index, **header}, encoder.payload())
-    for call in calls:
+    for _, call in repeated:
         with lookout.over(closely=False):
             one_call(function, call, payload, build(), shake=True)
     for index, result in kept:

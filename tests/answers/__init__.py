@@ -1,34 +1,14 @@
-"""Right and wrong answers, unit by unit, written from the contracts alone by people who had not seen the judge."""
+"""Right and wrong answers, unit by unit: functions named `exercise__right_what` and `exercise__wrong_what`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
-from types import ModuleType
 
-from autograder.exercises import unit_names
+from autograder.exercises import find_exercise
 
 
-class Answers:
-    """The functions of a module named `function__right_what` and `function__wrong_what`, by function."""
-
-    def __init__(self, module: ModuleType) -> None:
-        self.RIGHT = self._collect(module, "right")
-        self.WRONG = self._collect(module, "wrong")
-
-    def _collect(self, module: ModuleType, kind: str) -> dict[str, list[Callable]]:
-        table: dict[str, list[Callable]] = {}
-        for name, value in vars(module).items():
-            function, _, rest = name.partition("__")
-            if function and rest.startswith(kind + "_") and callable(value):
-                table.setdefault(function, []).append(value)
-        return table
-
-
-#: Unit -> its right and wrong answers.
-ANSWERS = {
-    unit: Answers(import_module(f"answers.unit_{unit[:2]}"))
-    for unit in unit_names()
-    if Path(__file__).with_name(f"unit_{unit[:2]}.py").exists()
-}
+def answers_of(function: str, kind: str) -> list[Callable]:
+    """The answers to one exercise. kind: right or wrong."""
+    module = import_module(f"answers.unit_{find_exercise(function).unit[:2]}")
+    return [value for name, value in vars(module).items() if name.startswith(f"{function}__{kind}_")]

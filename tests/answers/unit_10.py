@@ -1,11 +1,8 @@
 """Right and wrong answers to unit 10_attention_today, to test the judge with. Their author also wrote the known mistakes."""
 
 import math
-
 import torch
 import torch.nn.functional as F
-
-# ------------------------------------------------------------------------------------------------- helpers, all right
 
 
 def _angles(positions, d, base):
@@ -40,9 +37,6 @@ def _merge(X):
     return X.transpose(1, 2).flatten(2)
 
 
-# ------------------------------------------------------------------------------------------------------------- rotate
-
-
 def rotate__right_float32_angles(x, positions, base=10000.0):
     """The usual code: frequencies in float32, cos and sin laid out twice, rotate_half."""
     d = x.shape[-1]
@@ -51,31 +45,6 @@ def rotate__right_float32_angles(x, positions, base=10000.0):
     angles = torch.cat([angles, angles], dim=-1)
     half = torch.cat([-x[..., d // 2 :], x[..., : d // 2]], dim=-1)
     return x * angles.cos().to(x.dtype) + half * angles.sin().to(x.dtype)
-
-
-def rotate__right_matrices(x, positions, base=10000.0):
-    """A whole d × d rotation for each position."""
-    d = x.shape[-1]
-    angles = _angles(positions, d, base)
-    R = torch.zeros(len(positions), d, d, dtype=torch.float64)
-    i = torch.arange(d // 2)
-    R[:, i, i] = R[:, i + d // 2, i + d // 2] = angles.cos()
-    R[:, i, i + d // 2] = angles.sin()
-    R[:, i + d // 2, i] = -angles.sin()
-    return torch.einsum("...nd,nde->...ne", x.double(), R).to(x.dtype)
-
-
-def rotate__right_pair_by_pair(x, positions, base=10000.0):
-    """A loop over the pairs into an empty tensor; prints."""
-    half = x.shape[-1] // 2
-    columns = [None] * (2 * half)
-    for i in range(half):
-        theta = positions.to(torch.float64) * base ** (-2 * i / x.shape[-1])
-        cos, sin = theta.cos().to(x.dtype), theta.sin().to(x.dtype)
-        columns[i] = x[..., i] * cos - x[..., i + half] * sin
-        columns[i + half] = x[..., i + half] * cos + x[..., i] * sin
-    print(half, "pairs")
-    return torch.stack(columns, dim=-1)
 
 
 def rotate__right_exponentials(x, positions, base=10000.0):
@@ -96,32 +65,9 @@ def rotate__right_complex_exponent(x, positions, base=10000.0):
     return torch.cat([z.real, z.imag], dim=-1).to(x.dtype)
 
 
-def rotate__wrong_gpt_j(x, positions, base=10000.0):
-    """Neighbouring pairs: complex numbers from the last axis."""
-    z = torch.view_as_complex(x.double().unflatten(-1, (-1, 2)).contiguous())
-    z = z * torch.polar(torch.ones(1, dtype=torch.float64), _angles(positions, x.shape[-1], base))
-    return torch.view_as_real(z).flatten(-2).to(x.dtype)
-
-
-def rotate__wrong_row_index(x, positions, base=10000.0):
-    """arange(n) for the positions."""
-    return _rope(x, torch.arange(x.shape[-2]), base)
-
-
 def rotate__wrong_from_first_position(x, positions, base=10000.0):
     """Counts on from the first position."""
     return _rope(x, positions[0] + torch.arange(x.shape[-2]), base)
-
-
-def rotate__wrong_backwards(x, positions, base=10000.0):
-    """The minus on the other sine."""
-    return _rope(x, -positions, base)
-
-
-def rotate__wrong_rotate_half_without_minus(x, positions, base=10000.0):
-    """rotate_half forgets the sign."""
-    angles = _angles(positions, x.shape[-1], base).repeat(1, 2)
-    return x * angles.cos().to(x.dtype) + x.roll(x.shape[-1] // 2, -1) * angles.sin().to(x.dtype)
 
 
 def rotate__wrong_exponent_i_over_d(x, positions, base=10000.0):
@@ -130,51 +76,15 @@ def rotate__wrong_exponent_i_over_d(x, positions, base=10000.0):
     return _turn(x, torch.outer(positions.double(), base ** (-torch.arange(d // 2).double() / d)))
 
 
-def rotate__wrong_exponent_twice(x, positions, base=10000.0):
-    """arange(0, d, 2) and then doubled once more."""
-    d = x.shape[-1]
-    return _turn(x, torch.outer(positions.double(), base ** (-2 * torch.arange(0, d, 2).double() / d)))
-
-
-def rotate__wrong_growing(x, positions, base=10000.0):
-    """Forgets the minus of the exponent."""
-    d = x.shape[-1]
-    return _turn(x, torch.outer(positions.double(), base ** (torch.arange(0, d, 2).double() / d)))
-
-
 def rotate__wrong_default_base(x, positions, base=10000.0):
     """10000 written into the formula."""
     return _rope(x, positions)
-
-
-def rotate__wrong_repeat_interleave(x, positions, base=10000.0):
-    """Halves for the partner, but angles laid out for neighbours."""
-    d = x.shape[-1]
-    angles = _angles(positions, d, base).repeat_interleave(2, dim=-1)
-    half = torch.cat([-x[..., d // 2 :], x[..., : d // 2]], dim=-1)
-    return x * angles.cos().to(x.dtype) + half * angles.sin().to(x.dtype)
 
 
 def rotate__wrong_sinusoidal(x, positions, base=10000.0):
     """Adds the sinusoids of 2017."""
     angles = _angles(positions, x.shape[-1], base)
     return x + torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)
-
-
-def rotate__wrong_only_first_half(x, positions, base=10000.0):
-    """The new first half is used for the second as well."""
-    one, two = x.chunk(2, dim=-1)
-    angles = _angles(positions, x.shape[-1], base).to(x.dtype)
-    return torch.cat([one * angles.cos() - two * angles.sin(), two], dim=-1)
-
-
-def rotate__wrong_overwritten(x, positions, base=10000.0):
-    """The second half is turned with the first one, that has already turned."""
-    one, two = x.chunk(2, dim=-1)
-    angles = _angles(positions, x.shape[-1], base).to(x.dtype)
-    one = one * angles.cos() - two * angles.sin()
-    two = two * angles.cos() + one * angles.sin()
-    return torch.cat([one, two], dim=-1)
 
 
 def rotate__wrong_positions_cast(x, positions, base=10000.0):
@@ -187,9 +97,6 @@ def rotate__wrong_in_place(x, positions, base=10000.0):
     with torch.no_grad():
         x.copy_(_rope(x, positions, base))
     return x
-
-
-# ------------------------------------------------------------------------------------------------ sliding_window_mask
 
 
 def sliding_window_mask__right_triangles(n_new, n_total, window):
@@ -219,30 +126,6 @@ def sliding_window_mask__right_last_rows(n_new, n_total, window):
     return (whole > 0)[n_total - n_new :]
 
 
-def sliding_window_mask__wrong_one_more(n_new, n_total, window):
-    """i - window <= j."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return (distance >= 0) & (distance <= window)
-
-
-def sliding_window_mask__wrong_one_less(n_new, n_total, window):
-    """window - 1 tokens."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return (distance >= 0) & (distance < window - 1)
-
-
-def sliding_window_mask__wrong_no_offset(n_new, n_total, window):
-    """Forgets the cache."""
-    distance = torch.arange(n_new).unsqueeze(1) - torch.arange(n_total)
-    return (distance >= 0) & (distance < window)
-
-
-def sliding_window_mask__wrong_offset_one_far(n_new, n_total, window):
-    """One position too far."""
-    distance = torch.arange(n_total - n_new + 1, n_total + 1).unsqueeze(1) - torch.arange(n_total)
-    return (distance >= 0) & (distance < window)
-
-
 def sliding_window_mask__wrong_looks_ahead(n_new, n_total, window):
     """abs()."""
     distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
@@ -265,25 +148,10 @@ def sliding_window_mask__wrong_true_is_hidden(n_new, n_total, window):
     return (distance < 0) | (distance >= window)
 
 
-def sliding_window_mask__wrong_bias(n_new, n_total, window):
-    """Minus infinity and zero, a bias."""
-    seen = sliding_window_mask__right_distance(n_new, n_total, window)
-    return torch.zeros(n_new, n_total).masked_fill(~seen, -torch.inf)
-
-
 def sliding_window_mask__wrong_chunks(n_new, n_total, window):
     """Blocks of the window's length."""
     i, j = torch.arange(n_total - n_new, n_total).unsqueeze(1), torch.arange(n_total)
     return (i // window == j // window) & (j <= i)
-
-
-def sliding_window_mask__wrong_not_itself(n_new, n_total, window):
-    """The window tokens before its own."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return (distance > 0) & (distance <= window)
-
-
-# ----------------------------------------------------------------------------------------------------- sink_attention
 
 
 def _scores(Q, K, mask):
@@ -333,27 +201,6 @@ def sink_attention__wrong_divided(Q, K, V, sink, mask=None):
     return sink_attention__right_concatenated(Q, K, V, sink / math.sqrt(Q.shape[-1]), mask)
 
 
-def sink_attention__wrong_not_exponentiated(Q, K, V, sink, mask=None):
-    """The number itself is added to the denominator."""
-    S = _scores(Q, K, mask)
-    top = S.amax(-1, keepdim=True).clamp_min(0)
-    E = torch.exp(S - top)
-    return (E @ V) / (sink.abs()[:, None, None] * torch.exp(-top) + E.sum(-1, keepdim=True))
-
-
-def sink_attention__wrong_softmax_one(Q, K, V, sink, mask=None):
-    """One is added to every denominator: a sink of 0."""
-    return sink_attention__right_concatenated(Q, K, V, torch.zeros_like(sink), mask)
-
-
-def sink_attention__wrong_value_too(Q, K, V, sink, mask=None):
-    """The sink is a key with the first token's value."""
-    S = _scores(Q, K, mask)
-    column = sink.view(1, -1, 1, 1).expand(S.shape[0], -1, S.shape[2], 1)
-    weights = torch.softmax(torch.cat([column, S], dim=-1), dim=-1)
-    return weights @ torch.cat([V[:, :, :1], V], dim=2)
-
-
 def sink_attention__wrong_renormalised(Q, K, V, sink, mask=None):
     """Weights made to sum to 1 again."""
     S = _scores(Q, K, mask)
@@ -362,25 +209,9 @@ def sink_attention__wrong_renormalised(Q, K, V, sink, mask=None):
     return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9) @ V
 
 
-def sink_attention__wrong_added_to_scores(Q, K, V, sink, mask=None):
-    """The sink is added to every score, which changes nothing."""
-    S = _scores(Q, K, mask) + sink[:, None, None]
-    return torch.softmax(S, dim=-1).nan_to_num() @ V
-
-
 def sink_attention__wrong_one_for_all(Q, K, V, sink, mask=None):
     """The mean of all sinks."""
     return sink_attention__right_concatenated(Q, K, V, sink.mean().expand_as(sink), mask)
-
-
-def sink_attention__wrong_first_head(Q, K, V, sink, mask=None):
-    """sink[0] everywhere."""
-    return sink_attention__right_concatenated(Q, K, V, sink[0].expand_as(sink), mask)
-
-
-def sink_attention__wrong_unscaled(Q, K, V, sink, mask=None):
-    """No division by the root."""
-    return sink_attention__right_concatenated(Q * math.sqrt(Q.shape[-1]), K, V, sink, mask)
 
 
 def sink_attention__wrong_overflows(Q, K, V, sink, mask=None):
@@ -400,9 +231,6 @@ def sink_attention__wrong_weights_not_scores_masked(Q, K, V, sink, mask=None):
     column = sink.view(1, -1, 1, 1).expand(S.shape[0], -1, S.shape[2], 1)
     weights = torch.softmax(torch.cat([S, column], dim=-1), dim=-1)[..., :-1]
     return (weights if mask is None else weights * mask) @ V
-
-
-# ----------------------------------------------------------------------------------------------------------- rms_norm
 
 
 def rms_norm__right_rsqrt(x, gamma, eps=1e-6):
@@ -434,22 +262,6 @@ def rms_norm__wrong_eps_outside(x, gamma, eps=1e-6):
     return gamma * x / (x.square().mean(-1, keepdim=True).sqrt() + eps)
 
 
-def rms_norm__wrong_centred(x, gamma, eps=1e-6):
-    """LayerNorm without beta."""
-    z = x - x.mean(-1, keepdim=True)
-    return gamma * z / torch.sqrt(z.square().mean(-1, keepdim=True) + eps)
-
-
-def rms_norm__wrong_std(x, gamma, eps=1e-6):
-    """Divides by the standard deviation."""
-    return gamma * x / torch.sqrt(x.var(-1, correction=0, keepdim=True) + eps)
-
-
-def rms_norm__wrong_no_root(x, gamma, eps=1e-6):
-    """The mean square divides."""
-    return gamma * x / (x.square().mean(-1, keepdim=True) + eps)
-
-
 def rms_norm__wrong_length(x, gamma, eps=1e-6):
     """L2 normalisation."""
     return gamma * x / torch.sqrt(x.square().sum(-1, keepdim=True) + eps)
@@ -460,37 +272,9 @@ def rms_norm__wrong_no_eps(x, gamma, eps=1e-6):
     return gamma * x / x.square().mean(-1, keepdim=True).sqrt()
 
 
-def rms_norm__wrong_gemma(x, gamma, eps=1e-6):
-    """1 + gamma."""
-    return _rms(x, 1 + gamma, eps)
-
-
-def rms_norm__wrong_without_gain(x, gamma, eps=1e-6):
-    """gamma is forgotten."""
-    return x / torch.sqrt(x.square().mean(-1, keepdim=True) + eps)
-
-
-def rms_norm__wrong_gain_first(x, gamma, eps=1e-6):
-    """gamma before the norm."""
-    return _rms(gamma * x, torch.ones_like(gamma), eps)
-
-
-def rms_norm__wrong_all_numbers(x, gamma, eps=1e-6):
-    """mean() of everything."""
-    return gamma * x / torch.sqrt(x.square().mean() + eps)
-
-
-def rms_norm__wrong_tokens(x, gamma, eps=1e-6):
-    """Over the first axis."""
-    return gamma * x / torch.sqrt(x.square().mean(0, keepdim=True) + eps)
-
-
 def rms_norm__wrong_fixed_eps(x, gamma, eps=1e-6):
     """1e-6 in the formula."""
     return _rms(x, gamma)
-
-
-# ------------------------------------------------------------------------------------------------------------- swiglu
 
 
 def swiglu__right_sigmoid(x, W_gate, W_up, W_down):
@@ -522,11 +306,6 @@ def swiglu__wrong_swapped(x, W_gate, W_up, W_down):
     return _gated(x, W_up, W_gate, W_down)
 
 
-def swiglu__wrong_glu(x, W_gate, W_up, W_down):
-    """The sigmoid of GLU."""
-    return (torch.sigmoid(x @ W_gate) * (x @ W_up)) @ W_down
-
-
 def swiglu__wrong_geglu(x, W_gate, W_up, W_down):
     """GELU."""
     return (F.gelu(x @ W_gate) * (x @ W_up)) @ W_down
@@ -537,50 +316,12 @@ def swiglu__wrong_reglu(x, W_gate, W_up, W_down):
     return (F.relu(x @ W_gate) * (x @ W_up)) @ W_down
 
 
-def swiglu__wrong_bilinear(x, W_gate, W_up, W_down):
-    """No activation."""
-    return ((x @ W_gate) * (x @ W_up)) @ W_down
-
-
-def swiglu__wrong_silu_of_product(x, W_gate, W_up, W_down):
-    """silu behind the product."""
-    return F.silu((x @ W_gate) * (x @ W_up)) @ W_down
-
-
-def swiglu__wrong_silu_twice(x, W_gate, W_up, W_down):
-    """silu on both."""
-    return (F.silu(x @ W_gate) * F.silu(x @ W_up)) @ W_down
-
-
-def swiglu__wrong_sum(x, W_gate, W_up, W_down):
-    """A sum in place of the product."""
-    return (F.silu(x @ W_gate) + x @ W_up) @ W_down
-
-
-def swiglu__wrong_two_weights(x, W_gate, W_up, W_down):
-    """Plain feed-forward layer of the up-projection."""
-    return F.silu(x @ W_up) @ W_down
-
-
-def swiglu__wrong_gate_alone(x, W_gate, W_up, W_down):
-    """The up-projection is forgotten."""
-    return F.silu(x @ W_gate) @ W_down
-
-
-def swiglu__wrong_residual(x, W_gate, W_up, W_down):
-    """Adds x."""
-    return x + _gated(x, W_gate, W_up, W_down)
-
-
 def swiglu__wrong_in_place(x, W_gate, W_up, W_down):
     """Scales the gate's weights in place."""
     out = _gated(x, W_gate, W_up, W_down)
     with torch.no_grad():
         W_gate.mul_(1.01)
     return out
-
-
-# ------------------------------------------------------------------------------------------------------- modern_block
 
 
 def _attention(z, p, h, g, positions, window, norm=_rms, turn=_rope, mask=None, share=None, prepare=None):
@@ -647,62 +388,6 @@ def modern_block__right_row_by_row(x, params, n_heads, n_kv_heads, positions, wi
     return y + _gated(_rms(y, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
 
 
-def modern_block__right_relative(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Positions counted from the last one: only distances matter."""
-    shifted = positions - positions.max()
-    return modern_block__right_plain(x, params, n_heads, n_kv_heads, shifted, window)
-
-
-def modern_block__right_head_by_head(x, params, n_heads, n_kv_heads, positions, window=None):
-    """A loop over the heads, each with its own rows of W_O."""
-    p, n = params, x.shape[1]
-    d = p["W_Q"].shape[1] // n_heads
-    z = _rms(x, p["gamma_1"])
-    seen = sliding_window_mask__right_triangles(n, n, window or n)
-    y = x
-    for head in range(n_heads):
-        own, group = slice(head * d, (head + 1) * d), head // (n_heads // n_kv_heads)
-        shared = slice(group * d, (group + 1) * d)
-        Q = _rope(_rms(z @ p["W_Q"][:, own], p["gamma_q"]), positions)
-        K = _rope(_rms(z @ p["W_K"][:, shared], p["gamma_k"]), positions)
-        S = (Q @ K.mT / d**0.5).masked_fill(~seen, -torch.inf)
-        y = y + torch.softmax(S, -1) @ (z @ p["W_V"][:, shared]) @ p["W_O"][own]
-    return y + _gated(_rms(y, p["gamma_2"]), p["W_gate"], p["W_up"], p["W_down"])
-
-
-def modern_block__wrong_llama(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Llama's block: no norm of queries and keys."""
-
-    def prepare(Q, K, V):
-        return _rope(Q, positions), _rope(K, positions), V
-
-    return _two_steps(
-        x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, prepare=prepare)
-    )
-
-
-def modern_block__wrong_rotated_first(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Norm behind the rotation."""
-
-    def prepare(Q, K, V):
-        return _rms(_rope(Q, positions), params["gamma_q"]), _rms(_rope(K, positions), params["gamma_k"]), V
-
-    return _two_steps(
-        x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, prepare=prepare)
-    )
-
-
-def modern_block__wrong_one_gain(x, params, n_heads, n_kv_heads, positions, window=None):
-    """gamma_q for the keys, too."""
-
-    def prepare(Q, K, V):
-        return _rope(_rms(Q, params["gamma_q"]), positions), _rope(_rms(K, params["gamma_q"]), positions), V
-
-    return _two_steps(
-        x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, prepare=prepare)
-    )
-
-
 def modern_block__wrong_values_turned(x, params, n_heads, n_kv_heads, positions, window=None):
     """V is rotated as well."""
 
@@ -715,24 +400,6 @@ def modern_block__wrong_values_turned(x, params, n_heads, n_kv_heads, positions,
     )
 
 
-def modern_block__wrong_norm_of_values(x, params, n_heads, n_kv_heads, positions, window=None):
-    """V gets the norm of the keys."""
-
-    def prepare(Q, K, V):
-        Q, K = _rms(Q, params["gamma_q"]), _rms(K, params["gamma_k"])
-        return _rope(Q, positions), _rope(K, positions), _rms(V, params["gamma_k"])
-
-    return _two_steps(
-        x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, prepare=prepare)
-    )
-
-
-def modern_block__wrong_no_rotation(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Positions are never used."""
-    attended = lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, turn=lambda T, p: T)  # noqa: E731
-    return _two_steps(x, params, attended)
-
-
 def modern_block__wrong_positions_in_mask(x, params, n_heads, n_kv_heads, positions, window=None):
     """The mask compares positions."""
     mask = positions[:, None] - positions
@@ -743,12 +410,6 @@ def modern_block__wrong_index(x, params, n_heads, n_kv_heads, positions, window=
     """arange for the rotation."""
     index = torch.arange(x.shape[1])
     return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, index, window))
-
-
-def modern_block__wrong_window_plus_one(x, params, n_heads, n_kv_heads, positions, window=None):
-    """The window reaches one row further."""
-    wide = None if window is None else window + 1
-    return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, wide))
 
 
 def modern_block__wrong_window_unused(x, params, n_heads, n_kv_heads, positions, window=None):
@@ -765,46 +426,6 @@ def modern_block__wrong_heads_in_turn(x, params, n_heads, n_kv_heads, positions,
     return _two_steps(x, params, attended)
 
 
-def modern_block__wrong_post_norm(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Add, then norm."""
-    p = params
-    y = _rms(x + _attention(x, p, n_heads, n_kv_heads, positions, window), p["gamma_1"])
-    return _rms(y + _gated(y, p["W_gate"], p["W_up"], p["W_down"]), p["gamma_2"])
-
-
-def modern_block__wrong_parallel(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Both steps read x."""
-    p = params
-    y = x + _attention(_rms(x, p["gamma_1"]), p, n_heads, n_kv_heads, positions, window)
-    return y + _gated(_rms(x, p["gamma_2"]), p["W_gate"], p["W_up"], p["W_down"])
-
-
-def modern_block__wrong_no_residual(x, params, n_heads, n_kv_heads, positions, window=None):
-    """x is not added to the attention."""
-    p = params
-    y = _attention(_rms(x, p["gamma_1"]), p, n_heads, n_kv_heads, positions, window)
-    return y + _gated(_rms(y, p["gamma_2"]), p["W_gate"], p["W_up"], p["W_down"])
-
-
-def modern_block__wrong_layer_norm(x, params, n_heads, n_kv_heads, positions, window=None):
-    """LayerNorm of the stream."""
-
-    def centred(z, gamma):
-        return F.layer_norm(z, (z.shape[-1],)) * gamma
-
-    return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window), norm=centred)
-
-
-def modern_block__wrong_not_causal(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Later rows are seen."""
-    n = x.shape[1]
-    mask = (torch.arange(n)[:, None] - torch.arange(n)).abs()
-    return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, mask=mask))
-
-
-# -------------------------------------------------------------------------------------------------------- latent_step
-
-
 def _parts(params, h):
     """W_UK, W_UV as (h, d_latent, d), W_O as (h, d_v, d_model)."""
     W_UK, W_UV = (params[name].unflatten(1, (h, -1)).transpose(0, 1) for name in ("W_UK", "W_UV"))
@@ -818,12 +439,6 @@ def _absorbed(x, C, params, h, scale=None, seen=slice(None)):
     L = C[:, None, seen]
     weights = torch.softmax(absorbed @ L.mT * (q.shape[-1] ** -0.5 if scale is None else scale), dim=-1)
     return _merge(weights @ L @ W_UV) @ params["W_O"]
-
-
-def latent_step__right_absorbed(x, cache, params, n_heads):
-    """W_UK into the query, W_UV onto the mean of the latents."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    return _absorbed(x, C, params, n_heads), C
 
 
 def latent_step__right_einsum(x, cache, params, n_heads):
@@ -868,48 +483,6 @@ def latent_step__wrong_explicit(x, cache, params, n_heads):
     return _merge(torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1) @ V) @ params["W_O"], C
 
 
-def latent_step__wrong_values_explicit(x, cache, params, n_heads):
-    """Keys absorbed, values made."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    W_UK, _, _ = _parts(params, n_heads)
-    q = _split(x @ params["W_Q"], n_heads)
-    weights = torch.softmax(q @ W_UK.mT @ C[:, None].mT / q.shape[-1] ** 0.5, dim=-1)
-    return _merge(weights @ _split(C @ params["W_UV"], n_heads)) @ params["W_O"], C
-
-
-def latent_step__wrong_explicit_by_einsum(x, cache, params, n_heads):
-    """Keys and values made by einsum with the heads split off."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    W_UK, W_UV, W_O = _parts(params, n_heads)
-    q = (x[:, 0] @ params["W_Q"]).view(len(x), n_heads, -1)
-    K, V = torch.einsum("btl,hld->bthd", C, W_UK), torch.einsum("btl,hlv->bthv", C, W_UV)
-    weights = torch.softmax(torch.einsum("bhd,bthd->bht", q, K) / q.shape[-1] ** 0.5, -1)
-    return torch.einsum("bht,bthv,hvm->bm", weights, V, W_O)[:, None], C
-
-
-def latent_step__wrong_explicit_head_by_head(x, cache, params, n_heads):
-    """Keys and values of one head at a time."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    W_UK, W_UV, W_O = _parts(params, n_heads)
-    Q = _split(x @ params["W_Q"], n_heads)
-    out = 0
-    for i in range(n_heads):
-        weights = torch.softmax(Q[:, i] @ (C @ W_UK[i]).mT / Q.shape[-1] ** 0.5, -1)
-        out = out + weights @ (C @ W_UV[i]) @ W_O[i]
-    return out, C
-
-
-def latent_step__wrong_explicit_past(x, cache, params, n_heads):
-    """Keys and values of the cached tokens are made, those of the new token apart."""
-    new = x @ params["W_DKV"]
-    q = _split(x @ params["W_Q"], n_heads)
-    keys, values = ([_split(L @ params[name], n_heads) for L in (cache, new)] for name in ("W_UK", "W_UV"))
-    S = torch.cat([q @ K.mT for K in keys], dim=-1) / q.shape[-1] ** 0.5
-    weights = torch.softmax(S, dim=-1).split([cache.shape[1], 1], dim=-1)
-    heads = sum(w @ V for w, V in zip(weights, values, strict=True))
-    return _merge(heads) @ params["W_O"], torch.cat([cache, new], dim=1)
-
-
 def latent_step__wrong_root_of_latent(x, cache, params, n_heads):
     """Divides by the root of the absorbed query's width."""
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
@@ -928,35 +501,6 @@ def latent_step__wrong_old_cache_read(x, cache, params, n_heads):
     return _absorbed(x, C, params, n_heads, seen=slice(C.shape[1] - 1)), C
 
 
-def latent_step__wrong_own_latent_only(x, cache, params, n_heads):
-    """The cache is not read."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    return _absorbed(x, C, params, n_heads, seen=slice(-1, None)), C
-
-
-def latent_step__wrong_in_front(x, cache, params, n_heads):
-    """The new latent first."""
-    C = torch.cat([x @ params["W_DKV"], cache], dim=1)
-    return _absorbed(x, C, params, n_heads), C
-
-
-def latent_step__wrong_old_cache_returned(x, cache, params, n_heads):
-    """The cache is not extended in the result."""
-    return latent_step__right_absorbed(x, cache, params, n_heads)[0], cache
-
-
-def latent_step__wrong_keys_returned(x, cache, params, n_heads):
-    """The cache holds keys and values side by side."""
-    out, C = latent_step__right_absorbed(x, cache, params, n_heads)
-    return out, torch.cat([C @ params["W_UK"], C @ params["W_UV"]], -1)
-
-
-def latent_step__wrong_keys_cached(x, cache, params, n_heads):
-    """The cache holds keys."""
-    out, C = latent_step__right_absorbed(x, cache, params, n_heads)
-    return out, C @ params["W_UK"]
-
-
 def latent_step__wrong_heads_interleaved(x, cache, params, n_heads):
     """Columns of the up-projections in turn."""
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
@@ -964,15 +508,6 @@ def latent_step__wrong_heads_interleaved(x, cache, params, n_heads):
     for name in ("W_UK", "W_UV"):
         mixed[name] = params[name].unflatten(1, (-1, n_heads)).transpose(1, 2).flatten(1)
     return _absorbed(x, C, mixed, n_heads), C
-
-
-def latent_step__wrong_no_token_axis(x, cache, params, n_heads):
-    """out (B, d_model)."""
-    out, C = latent_step__right_absorbed(x, cache, params, n_heads)
-    return out[:, 0], C
-
-
-# --------------------------------------------------------------------------------------------------- linear_attention
 
 
 def _fold(Q, K, V, decay, state, step):
@@ -1007,16 +542,6 @@ def linear_attention__right_parallel(Q, K, V, decay=None, state=None):
         return out, S
     faded = total.exp()[..., None]
     return out + faded * (Q @ state), S + faded[..., -1:, :] * state
-
-
-def linear_attention__right_cumsum(Q, K, V, decay=None, state=None):
-    """All states by cumsum without a decay; else a loop over chunks of one."""
-    if decay is not None:
-        return linear_attention__right_loop(Q, K, V, decay, state)
-    S = torch.einsum("bhnk,bhnv->bhnkv", K, V).cumsum(2)
-    if state is not None:
-        S = S + state[:, :, None]
-    return torch.einsum("bhnk,bhnkv->bhnv", Q, S), S[:, :, -1]
 
 
 def linear_attention__right_chunks(Q, K, V, decay=None, state=None):
@@ -1060,26 +585,6 @@ def linear_attention__wrong_no_decay(Q, K, V, decay=None, state=None):
     return linear_attention__right_loop(Q, K, V, None, state)
 
 
-def linear_attention__wrong_decays_new(Q, K, V, decay=None, state=None):
-    """a (S + kv)."""
-
-    def step(S, q, k, v, a):
-        S = a * (S + k.mT @ v)
-        return q @ S, S
-
-    return _fold(Q, K, V, decay, state, step)
-
-
-def linear_attention__wrong_decay_one_late(Q, K, V, decay=None, state=None):
-    """The state fades behind the reading."""
-
-    def step(S, q, k, v, a):
-        S = S + k.mT @ v
-        return q @ S, a * S
-
-    return _fold(Q, K, V, decay, state, step)
-
-
 def linear_attention__wrong_moving_average(Q, K, V, decay=None, state=None):
     """a S + (1 - a) kv."""
     if decay is None:
@@ -1103,35 +608,6 @@ def linear_attention__wrong_state_unfaded(Q, K, V, decay=None, state=None):
     return (out, S) if state is None else (out + Q @ state, S + state)
 
 
-def linear_attention__wrong_scaled(Q, K, V, decay=None, state=None):
-    """Divided by the root of d_k."""
-    return linear_attention__right_loop(Q / math.sqrt(Q.shape[-1]), K, V, decay, state)
-
-
-def linear_attention__wrong_normalised(Q, K, V, decay=None, state=None):
-    """Divided by the sum of q k."""
-    out, S = linear_attention__right_loop(Q, K, V, decay, state)
-    return out / (Q * K.cumsum(2)).sum(-1, keepdim=True), S
-
-
-def linear_attention__wrong_elu(Q, K, V, decay=None, state=None):
-    """The feature map of 2020."""
-    return linear_attention__right_loop(F.elu(Q) + 1, F.elu(K) + 1, V, decay, state)
-
-
-def linear_attention__wrong_softmax(Q, K, V, decay=None, state=None):
-    """Softmax for out."""
-    n = Q.shape[2]
-    S = (Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~torch.ones(n, n).tril().bool(), -torch.inf)
-    return torch.softmax(S, -1) @ V, linear_attention__right_loop(Q, K, V, decay, state)[1]
-
-
-def linear_attention__wrong_turned_state(Q, K, V, decay=None, state=None):
-    """v k in place of k v in the state that comes back."""
-    out, S = linear_attention__right_loop(Q, K, V, decay, state)
-    return out, S.transpose(-1, -2)
-
-
 def linear_attention__wrong_writes_into_state(Q, K, V, decay=None, state=None):
     """Adds in place to the state that came in."""
     out, S = linear_attention__right_loop(Q, K, V, decay, state)
@@ -1139,9 +615,6 @@ def linear_attention__wrong_writes_into_state(Q, K, V, decay=None, state=None):
         with torch.no_grad():
             state.copy_(S)
     return out, S
-
-
-# --------------------------------------------------------------------------------------------------------- delta_rule
 
 
 def _system(K, beta, diagonal=-1):
@@ -1174,19 +647,6 @@ def delta_rule__right_inverse(Q, K, V, beta, state=None):
         U = U - W @ S0
         out, S = Q @ S0 + (Q @ K.mT).tril() @ U, S0 + K.mT @ U
     return out.to(dtype), S.to(dtype)
-
-
-def delta_rule__right_series(Q, K, V, beta, state=None):
-    """The inverse as a product of (I + A^(2^i)): A is nilpotent."""
-    n, S = K.shape[2], _zero(K, V, state)
-    A = -(beta[..., None] * (K @ K.mT)).tril(-1)
-    inverse, power, reach = torch.eye(n, dtype=K.dtype) + A, A, 2
-    while reach < n:
-        power = power @ power
-        inverse = inverse + inverse @ power
-        reach *= 2
-    U = inverse @ (beta[..., None] * (V - K @ S))
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
 
 
 def delta_rule__right_chunks(Q, K, V, beta, state=None):
@@ -1224,73 +684,10 @@ def delta_rule__wrong_loop(Q, K, V, beta, state=None):
     return _delta_loop(Q, K, V, beta, state, lambda S, k, v, b: S + b * k.mT @ (v - k @ S))
 
 
-def delta_rule__wrong_loop_each_head(Q, K, V, beta, state=None):
-    """Loops over batch, heads and tokens."""
-    B, h, n, _ = K.shape
-    outs, states = [], []
-    for i in range(B):
-        for j in range(h):
-            S, rows = _zero(K, V, state)[i, j], []
-            for t in range(n):
-                k = K[i, j, t]
-                S = S + beta[i, j, t] * torch.outer(k, V[i, j, t] - k @ S)
-                rows.append(Q[i, j, t] @ S)
-            outs.append(torch.stack(rows))
-            states.append(S)
-    return torch.stack(outs).view(B, h, n, -1), torch.stack(states).view(B, h, *states[0].shape)
-
-
-def delta_rule__wrong_substitution(Q, K, V, beta, state=None):
-    """Forward substitution, row by row."""
-    S = _zero(K, V, state)
-    right = beta[..., None] * (V - K @ S)
-    A = _system(K, beta)
-    rows = []
-    for t in range(K.shape[2]):
-        u = right[:, :, t]
-        for s in range(t):
-            u = u - A[:, :, t, s, None] * rows[s]
-        rows.append(u)
-    U = torch.stack(rows, dim=2)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_substitution_in_place(Q, K, V, beta, state=None):
-    """Forward substitution by slices, one row after the other."""
-    S, A = _zero(K, V, state), _system(K, beta)
-    U = beta[..., None] * (V - K @ S)
-    for t in range(1, K.shape[2]):
-        row = U[:, :, t] - (A[:, :, t, :t, None] * U[:, :, :t]).sum(dim=2)
-        U = torch.cat([U[:, :, :t], row[:, :, None], U[:, :, t + 1 :]], dim=2)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_adds(Q, K, V, beta, state=None):
-    """Linear attention with a rate."""
-    S = _zero(K, V, state)
-    U = beta[..., None] * V
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
 def delta_rule__wrong_first_state_for_all(Q, K, V, beta, state=None):
     """Corrections against the first state alone."""
     S = _zero(K, V, state)
     U = beta[..., None] * (V - K @ S)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_with_diagonal(Q, K, V, beta, state=None):
-    """tril without the -1."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve(_system(K, beta, 0), beta[..., None] * (V - K @ S))
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_minus(Q, K, V, beta, state=None):
-    """I - tril."""
-    S = _zero(K, V, state)
-    left = 2 * torch.eye(K.shape[2], dtype=K.dtype) - _system(K, beta)
-    U = torch.linalg.solve_triangular(left, beta[..., None] * (V - K @ S), upper=False)
     return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
 
 
@@ -1307,54 +704,6 @@ def delta_rule__wrong_beta_ignored(Q, K, V, beta, state=None):
     return delta_rule__right_triangular(Q, K, V, torch.ones_like(beta), state)
 
 
-def delta_rule__wrong_erases_all(Q, K, V, beta, state=None):
-    """Erases with rate 1 and writes with rate beta."""
-    S = _zero(K, V, state)
-    left = _system(K, torch.ones_like(beta))
-    U = torch.linalg.solve_triangular(left, beta[..., None] * V - K @ S, upper=False)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_state_not_asked(Q, K, V, beta, state=None):
-    """K S0 is missing on the right."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve_triangular(_system(K, beta), beta[..., None] * V, upper=False)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_state_not_read(Q, K, V, beta, state=None):
-    """Q S0 is missing in out."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve_triangular(_system(K, beta), beta[..., None] * (V - K @ S), upper=False)
-    return (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_state_not_kept(Q, K, V, beta, state=None):
-    """S0 is missing in the new state."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve_triangular(_system(K, beta), beta[..., None] * (V - K @ S), upper=False)
-    return Q @ S + (Q @ K.mT).tril() @ U, K.mT @ U
-
-
 def delta_rule__wrong_state_ignored(Q, K, V, beta, state=None):
     """Starts from zeros."""
     return delta_rule__right_triangular(Q, K, V, beta)
-
-
-def delta_rule__wrong_sees_later(Q, K, V, beta, state=None):
-    """No tril on Q K^T."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve_triangular(_system(K, beta), beta[..., None] * (V - K @ S), upper=False)
-    return Q @ S + (Q @ K.mT) @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_reads_before(Q, K, V, beta, state=None):
-    """tril(-1) on Q K^T."""
-    S = _zero(K, V, state)
-    U = torch.linalg.solve_triangular(_system(K, beta), beta[..., None] * (V - K @ S), upper=False)
-    return Q @ S + (Q @ K.mT).tril(-1) @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_scaled(Q, K, V, beta, state=None):
-    """Queries divided by the root of d_k."""
-    return delta_rule__right_triangular(Q / K.shape[-1] ** 0.5, K, V, beta, state)
