@@ -420,6 +420,12 @@ def test_no_network_and_no_way_to_more_rights(sandbox: Sandbox) -> None:
     assert value(sandbox, body) == []
 
 
+def test_the_only_network_interface_is_a_loopback_of_its_own(sandbox: Sandbox) -> None:
+    """Sockets are refused by a filter; behind it there is nothing to be reached either."""
+    body = "return [line.split(':')[0].strip() for line in open('/proc/net/dev') if ':' in line]"
+    assert value(sandbox, body) == ["lo"]
+
+
 def test_nothing_to_read_and_nowhere_to_write(sandbox: Sandbox) -> None:
     home, canary = Path.home(), PROJECT / "autograder"
     body = f"""
