@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 from .version import __version__
 
 __all__ = ["__version__", "judge_here"]
 
+#: nbformat has jsonschema import what checks addresses and durations: no notebook has any, and it takes a second.
+NEEDLESS = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
+
+
+def import_no_more_than_needed() -> None:
+    """Keep what is needless from being imported; called before anything imports nbformat."""
+    for name in NEEDLESS:
+        sys.modules.setdefault(name, None)
+
 
 def __getattr__(name: str) -> Any:
     # Looked up on first use: the commands start without importing SciPy and torch.
     if name == "judge_here":
+        import_no_more_than_needed()
         from .judging.local import judge_here
 
         return judge_here

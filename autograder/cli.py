@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
+from . import import_no_more_than_needed
 from .commands.status import FAILED, UNUSABLE
 from .commands.which_course import course, say_which, which_course
 from .trouble import explained
@@ -19,15 +20,10 @@ from .version import __version__
 IN_THE_SANDBOX = ("grade", "doctor")
 
 
-#: nbformat has jsonschema import what checks addresses and durations: no notebook has any, and it takes a second.
-NEEDLESS = ("rfc3987_syntax", "rfc3986_validator", "isoduration")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
     options = _parser().parse_args(arguments)
-    for name in NEEDLESS:
-        sys.modules.setdefault(name, None)
+    import_no_more_than_needed()
     try:
         if arguments is None and options.command in IN_THE_SANDBOX:
             with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on

@@ -1,6 +1,6 @@
 """Every hostile submission through the real sandbox: nobody gets what was not earned, and nobody else pays for it.
 
-All attacks of one kind share one sandbox, with an honest submission before and after them; two kinds run side by side.
+All attacks share two sandboxes, with an honest submission before and after those of each kind; two kinds run side by side.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import queue
 import sqlite3
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ from autograder.judging.challenge import Challenge
 from autograder.reading.course import Course
 from autograder.running import session as session_module
 from autograder.running.limits import Limits
-from autograder.running.sandbox import open_sandbox, preflight
+from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 from autograder.text import printable
 from hostile import CANARY, KINDS, MARK, ROOT, Attack
 
@@ -118,21 +119,26 @@ def outcomes(request, host) -> dict[str, Outcome | Exception]:
         challenge.unit(unit)  # drawn once, before the threads share it
     found: dict[str, Outcome | Exception] = {}
 
+    everyone = {**ATTACKS, **HONEST}
+    sandboxes: queue.SimpleQueue[Sandbox] = queue.SimpleQueue()
+
     def grade_kind(kind: str) -> None:
-        names = [f"{kind}: {attack.name}" for attack in KINDS[kind]]
-        wanted = [name for name in names if name in asked]
-        everyone = {**ATTACKS, **HONEST}
-        with open_sandbox(LIMITS) as sandbox:
-            neighbours = [name for name in HONEST if name.startswith(f"{kind}:") and name in asked]
-            for name in (*neighbours[:1], *wanted, *neighbours[1:]):
-                try:
-                    found[name] = grade(name, everyone[name], host, course, challenge, sandbox)
-                except Exception as error:  # a fault of ours: the test of this submission shows it
-                    found[name] = error
+        wanted = [name for name in (f"{kind}: {attack.name}" for attack in KINDS[kind]) if name in asked]
+        neighbours = [name for name in HONEST if name.startswith(f"{kind}:") and name in asked]
+        sandbox = sandboxes.get()
+        for name in (*neighbours[:1], *wanted, *neighbours[1:]):
+            try:
+                found[name] = grade(name, everyone[name], host, course, challenge, sandbox)
+            except Exception as error:  # a fault of ours: the test of this submission shows it
+                found[name] = error
+        sandboxes.put(sandbox)
 
     kinds = [kind for kind in KINDS if any(name.startswith(f"{kind}:") for name in asked)]
-    with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(2) as pool:
-        patch.setattr(session_module, "GRACE_SECONDS", 2.5)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(pytest.MonkeyPatch.context()).setattr(session_module, "GRACE_SECONDS", 2.5)
+        for _ in range(2):
+            sandboxes.put(stack.enter_context(open_sandbox(LIMITS)))
+        pool = stack.enter_context(ThreadPoolExecutor(2))
         list(pool.map(grade_kind, sorted(kinds, key=lambda kind: kind != "exhaustion")))
     return found
 

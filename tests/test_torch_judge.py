@@ -10,7 +10,7 @@ from autograder.exercises.kit import Activation, Case, Exercise, HostFunction, L
 from autograder.judging.challenge import pose
 from autograder.judging.judge import judge
 from autograder.judging.local import ask_here
-from autograder.running.dialogue import Request, Transcript
+from autograder.running.dialogue import Request
 from autograder.worker.calls import host_function, perform
 from autograder.worker.values import decode
 
@@ -152,7 +152,7 @@ def test_the_gradient_of_a_stand_in_crosses_the_border():
         return decode(reply["value"], data)
 
     helper = host_function("helper", ask, torch=True)
-    transcript = Transcript(len(posed.cases))
+    transcript = request.transcript()
     perform(lambda *args: helper(*args), request.calls, request.payload, transcript.take, ask)
     found = judge(posed, transcript.answer)
     assert found.verdict == "right", found.message

@@ -31,7 +31,7 @@ def known_mistake(
     found: list[tuple[int, Mistake]] = []
     for mistake in posed.exercise.mistakes:
         outcomes = posed.mistaken(mistake.slug)
-        if not strict and not any(_is_wrong(posed, i, outcomes[i]) for i in indices):
+        if not strict and not any(is_wrong(posed, i, outcomes[i]) for i in indices):
             continue  # a mistake that does not show in these cases cannot be what went wrong in them
         agree = all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices)
         if agree and _speaks(posed, calls, outcomes, indices):
@@ -79,12 +79,13 @@ def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: l
     returned = [i for i in indices if calls[i].failure is None]
     if not raised:
         return True
-    if any(_is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
+    if any(is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
         return True
     return all(calls[i].failure.message == outcomes[i].said != "" for i in raised)
 
 
-def _is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
+def is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:
+    """Does what one of our functions did with a case differ from what was expected?"""
     case, expected = posed.cases[index], posed.expected[index]
     if outcome.made is not None:
         return True

@@ -43,6 +43,22 @@ class _Here(threading.local):
 
 
 _here = _Here()
+_importing = threading.Lock()
+_transformers: list[type] = []
+
+
+def _transformer() -> type:
+    """IPython's transformer of cells, imported when first needed, because that takes long and few commands read a cell.
+
+    Two threads that import it at the same time would meet a module that is half made. A forked process never waits
+    here: the thread that forked it has imported it.
+    """
+    if not _transformers:
+        with _importing:
+            from IPython.core.inputtransformer2 import TransformerManager
+
+            _transformers.append(TransformerManager)
+    return _transformers[0]
 
 
 def begin() -> None:
@@ -53,8 +69,7 @@ def begin() -> None:
 
 def python_of(source: str) -> str:
     """A cell as Python, after IPython's own rules. Raises Unread where that takes too long, or it cannot be parsed."""
-    from IPython.core import inputtransformer2  # noqa: F401 (takes long: once here, not in each process)
-
+    _transformer()  # once here, not in each process
     if source in _here.given_up:
         raise Unread
     if sys.platform != "linux":  # strangers' work is graded on Linux alone
@@ -131,9 +146,7 @@ def _serve(channel: Connection, parent: int) -> None:
 
 def here(source: str) -> str:
     """The same in this process, however long it takes."""
-    from IPython.core.inputtransformer2 import TransformerManager  # takes long, and few commands read a cell
-
-    manager = TransformerManager()
+    manager = _transformer()()
     lines = (source if source.endswith("\n") else source + "\n").splitlines(keepends=True)
     try:
         for transform in (*manager.cleanup_transforms, *manager.line_transforms):
