@@ -103,6 +103,7 @@ def test_a_cell_is_read_as_the_notebook_runs_it():
     assert read("%pip install scipy") == read("def f(:") == []
 
 
+@pytest.mark.nightly
 def test_cells_are_read_side_by_side(monkeypatch):
     """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
     monkeypatch.setattr(apart, "CELL_SECONDS", 600.0)  # it is not about time, and the machine may be busy

@@ -241,6 +241,7 @@ def installed(tmp_path):
     return tmp_path, run
 
 
+@pytest.mark.nightly
 def test_on_a_server_with_the_package_alone_the_notebook_says_what_it_asks(installed):
     folder, run = installed
     unit = "03_masking"

@@ -248,6 +248,7 @@ def test_no_gelu_of_torchs_does_the_exercise():
     assert asked("gelu", "x * torch.sigmoid(1.702 * x) + F.silu(x) * 0") == "wrong"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unit", unit_names())
 def test_the_solutions_are_free(unit, sandbox):
     challenge, answers = Challenge(3), solutions(unit)

@@ -14,7 +14,6 @@ from autograder.judging.local import judge_function
 from autograder.judging.relations.form import MATERIALISES
 from autograder.running.dialogue import Request
 from conftest import exercise_names
-from lanes import nightly
 
 NAMES = exercise_names()
 
@@ -36,7 +35,8 @@ def test_no_two_units_grade_a_function_of_the_same_name():
     assert sorted(set(names)) == sorted(names), sorted(name for name in set(names) if names.count(name) > 1)
 
 
-@pytest.mark.parametrize("seed", nightly(range(5)))
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", NAMES)
 def test_the_reference_is_right_whatever_the_seed(name, seed):
     exercise = find_exercise(name)

@@ -247,5 +247,6 @@ def end_not_written(next_logits, prompt, end, max_len, temperature, top_p, gener
     return tokens
 
 
+@pytest.mark.nightly
 def test_of_a_text_that_lacks_its_end_that_is_told():
     assert "which is `end`" in told(end_not_written, "sample").advice

@@ -135,6 +135,7 @@ def test_what_has_changed_is_graded_again_and_force_grades_all(course, capsys):
     assert all(time_ != after[name] for name, time_ in recorded(course).items())
 
 
+@pytest.mark.nightly
 def test_a_corrected_exercise_is_graded_again(course, monkeypatch):
     assert grade(course) == 0
     before = recorded(course)

@@ -68,6 +68,7 @@ def test_of_a_live_figure_the_page_keeps_data_picture_and_caption_and_no_code():
         names_in('<figure class="live" data-live="../x">')
 
 
+@pytest.mark.nightly
 def test_a_live_figure_opens_the_site_and_its_scripts_are_linked_once_a_page(tmp_path):
     website.build(tmp_path, as_tex)
     copied = {path.name for path in (tmp_path / "live").iterdir()}
