@@ -657,48 +657,6 @@ def extend_cache__wrong_detached(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv
 
 
 # ---------------------------------------------------------------- unit 4: diagnose
-_BUGS = (
-    "right",
-    "not_scaled",
-    "scaled_by_d",
-    "scaled_by_d_model",
-    "softmax_over_queries",
-    "causal_off_by_one",
-    "mask_after_softmax",
-    "heads_not_by_columns",
-    "keys_and_values_swapped",
-    "one_head_for_all",
-)
-
-
-def _attend_as(name, X, W_Q, W_K, W_V, W_O, n_heads, causal):
-    if name == "keys_and_values_swapped":
-        W_K, W_V = W_V, W_K
-    if name == "one_head_for_all":
-        n_heads = 1
-    B, n, d_model = X.shape
-    d = W_Q.shape[1] // n_heads
-
-    def split(Z):
-        if name == "heads_not_by_columns":
-            return Z.reshape(B, n_heads, n, d)
-        return Z.reshape(B, n, n_heads, d).transpose(1, 2)
-
-    Q, K, V = split(X @ W_Q), split(X @ W_K), split(X @ W_V)
-    scale = {"not_scaled": 1.0, "scaled_by_d": d, "scaled_by_d_model": math.sqrt(d_model)}.get(name, math.sqrt(d))
-    scores = Q @ K.transpose(-1, -2) / scale
-    allowed = torch.ones(n, n, dtype=torch.bool)
-    if causal:
-        allowed = torch.tril(allowed, 1 if name == "causal_off_by_one" else 0)
-    if name == "mask_after_softmax":
-        weights = torch.softmax(scores, -1) * allowed
-    else:
-        scores = scores.masked_fill(~allowed, -math.inf)
-        weights = torch.softmax(scores, -2 if name == "softmax_over_queries" else -1)
-    out = weights @ V
-    if name == "heads_not_by_columns":
-        return out.reshape(B, n, -1) @ W_O
-    return out.transpose(1, 2).reshape(B, n, -1) @ W_O
 
 
 def extend_cache__right_head_loop_summed(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
