@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from enum import IntEnum
 from typing import Any
 
 from .text import printable
@@ -199,12 +200,44 @@ FIRST_SEEN = "First seen in the case"
 MARK = "autograder"
 
 
+class Certainty(IntEnum):
+    """How much a finding explains, from the least to the most.
+
+    PLACE: it says which cases or results are wrong. SYMPTOM: it says how they are wrong. RELATION: it relates the
+    results to the expected ones. ALIKE: a changed model solution gives all the student's results. KNOWN: a known
+    mistake does. REPAIR: a single change of the student's function passes every case.
+    """
+
+    PLACE, SYMPTOM, RELATION, ALIKE, KNOWN, REPAIR = range(6)
+
+
 @dataclass(frozen=True)
 class Finding:
-    """A slug (None when the mistake has no name) and the words for the student."""
+    """What a diagnosis found.
+
+    slug: the name of the mistake, None if it has none. text: the words for the student. certainty: how much it
+    explains. facts: sentences on what was observed, such as which cases fail if the ordinary ones pass. names: of
+    ALIKE, the names of the model solution that the words use. part: of ALIKE, the function of the course that is
+    changed, if it is not the exercise's own.
+    """
 
     slug: str | None
     text: str
+    certainty: Certainty = Certainty.RELATION
+    facts: str = ""
+    names: frozenset[str] = frozenset()
+    part: str = ""
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it says where the answer is wrong and not why."""
+        return self.slug is None or self.certainty <= Certainty.SYMPTOM
+
+    @property
+    def message(self) -> str:
+        """All that is said to the student; what was observed comes first, unless it is known what to change."""
+        parts = (self.text, self.facts) if self.certainty == Certainty.REPAIR else (self.facts, self.text)
+        return " ".join(filter(None, parts))
 
 
 @dataclass(frozen=True)

@@ -115,7 +115,7 @@ def test_there_are_four_unseen_wrong_answers_to_every_function(unit):
 def test_the_readme_states_the_figure():
     text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
     count = RECORDED["all"]
-    pattern = r"(\d+) of (\d+) wrong answers were rejected, and (\d+) .*?cause.*? and (\d+) something false"
+    pattern = r"(\d+) of (\d+) wrong answers were rejected, and (\d+) .*?cause.*? and (\d+) said something false"
     words = re.search(pattern, text)
     assert words is not None, "the README says how many unseen answers were rejected, named, and named falsely"
     assert [int(word) for word in words.groups()] == [count[key] for key in ("rejected", "wrong", "cause", "false")]

@@ -6,11 +6,10 @@ A unit is a package beside this file: u01_projections holds "01_projections". It
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from ..data import UnknownUnit
 from .kit.records import Exercise
@@ -83,15 +82,6 @@ def find_exercise(function: str, unit: str = "") -> Exercise:
         if _declares(name, function):
             return exercises(name)[function]
     raise KeyError(f"no unit grades a function named {function!r}")
-
-
-@cache
-def other_ways(function: str, unit: str) -> tuple[Callable[..., Any], ...]:
-    """Other right programs of an exercise than its own, from `other_ways.py` of its unit, where there is one."""
-    if not (Path(__file__).parent / f"u{unit}" / "other_ways.py").is_file():
-        return ()
-    found = vars(import_module(f".u{unit}.other_ways", __name__))
-    return tuple(way for name, way in found.items() if name.startswith(f"{function}__"))
 
 
 def is_exercise(function: str, unit: str = "") -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 from ..data import Answer, CellOutcome, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
 from ..judging.judge import Further, ask_and_judge, without_answer
-from ..judging.own_code.explain import told_by_own
+from ..judging.own_code.explain import with_own_code
 from ..judging.own_code.program import OwnProgram
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
@@ -134,7 +134,7 @@ def _asked(
     def by_own(stand_ins: Mapping[str, Callable[..., Any]]) -> Further | None:
         run = partial(_run, session, stand_ins)
         own = OwnProgram.read(text, posed.exercise.name, run)
-        return partial(told_by_own, own) if own is not None else None
+        return partial(with_own_code, own) if own is not None else None
 
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):

@@ -12,21 +12,19 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Criterion, Finding, Verdict
+from ..data import CONDUCT, FIRST_SEEN, Answer, Call, Certainty, Criterion, Finding, Verdict
 from ..exercises.kit.records import CONDUCT_SHARE
 from .compare import Problem
 from .conduct import misconduct, miscounted, never_called, observed
-from .known import is_refuted
 from .posed import Posed
 from .problems import all_in_our_terms, problems_of
-from .recognise import of_values, recognise
-from .symptoms import WEAK
+from .recognise import recognise
 from .where import first_where
 
-#: Makes more of a verdict: of a posing, the answer to it, and what is told so far.
-Further = Callable[[Posed, Answer, Verdict], Verdict]
-#: Findings that name a symptom: here cases of equal sizes may tell the cause.
-VAGUE = (
+#: Makes more of a finding, where a student's program can be run again.
+Further = Callable[[Posed, Sequence[Call], Sequence[Problem | None], Finding], Finding]
+#: Findings beside which it is asked whether only equal sizes are right.
+OF_SIZES = (
     *(None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "does-not-reshape"),
     *("stacks-different-shapes", "unequal-parts"),
 )
@@ -39,29 +37,24 @@ def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], further: Further | None = None) -> Verdict:
-    """Ask the cases, and judge what is answered; where it is wrong and says little, ask what says more of it.
+    """Ask the cases, mark what is answered and, where it is wrong, say which mistake explains it.
 
-    further: what else may be told of a wrong answer, where more is known than its answers.
+    further: makes more of a finding, where more is known than the answers.
     """
     answer = ask(posed)
-    verdict = judge(posed, answer)
-    if verdict.verdict not in ("wrong", "crashed") or answer.status != "answered":
-        return verdict
-    if posed.probes is not None and verdict.mistake in VAGUE:
-        verdict = judge(posed, answer, ask(posed.probes))
-    return verdict if further is None else further(*_explained(posed, answer), verdict)
-
-
-def judge(posed: Posed, answer: Answer, probed: Answer | None = None) -> Verdict:
-    """Judge one answer against one posed exercise, as if it were worth one point.
-
-    probed: the answer to `posed.probes`, which changes no mark and may tell what went wrong.
-    """
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
         try:
-            return _judge(posed, answer, probed)
+            compared = _compared(posed, answer)
+            if compared.verdict.message:
+                return compared.verdict
+            return _explained_by(compared, ask, further)
         except MemoryError:
             return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
+
+
+def judge(posed: Posed, answer: Answer) -> Verdict:
+    """Judge one answer against one posed exercise, as if it were worth one point."""
+    return ask_and_judge(posed, lambda asked: answer if asked is posed else Answer("missing"))
 
 
 def mark(posed: Posed, answer: Answer) -> Verdict:
@@ -120,28 +113,31 @@ def _compared(posed: Posed, answer: Answer) -> _Compared:
     return _Compared(wrong, posed, answer, calls, problems, conduct)
 
 
-def _judge(posed: Posed, answer: Answer, probed: Answer | None) -> Verdict:
-    compared = _compared(posed, answer)
-    verdict, calls, problems = compared.verdict, compared.calls, compared.problems
-    if verdict.message:
-        return verdict
-    posed, answer = compared.posed, compared.answer
+def _explained_by(compared: _Compared, ask: Callable[[Posed], Answer], further: Further | None) -> Verdict:
+    """The verdict on a wrong answer, with the words for the student."""
+    posed, answer, verdict = compared.posed, compared.answer, compared.verdict
+    calls, problems = compared.calls, compared.problems
+    if answer.status != "answered":
+        ended = "It did not come to an end." if answer.status == "timeout" else "Its process died."
+        return _worded(compared, Finding(None, answer.reason or ended), "", "")
     finding, seen = _diagnose(posed, calls, problems, compared.conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
-    elif probed is not None:
-        finding = _of_probes(posed, calls, problems, probed, finding)
+    elif posed.probes is not None and finding.slug in OF_SIZES:
+        finding = _of_equal_sizes(posed, problems, ask(posed.probes), finding)
     if never is None:
         finding = _with_observed(posed, answer, calls, problems, finding)
-    raised = _raised(posed, calls, problems)
-    if answer.status == "timeout":
-        finding, seen, raised = Finding(None, answer.reason or "It did not come to an end."), "", ""
-    elif answer.status == "crashed":
-        finding, seen, raised = Finding(None, answer.reason or "Its process died."), "", ""
-    message = " ".join(filter(None, (raised, finding.text, seen, _passed(verdict.criteria))))
-    advice = finding.text or ("" if raised else seen)
-    where = first_where(posed, calls, problems) if seen else None
+    if further is not None and verdict.verdict in ("wrong", "crashed"):
+        finding = further(posed, calls, problems, finding)
+    return _worded(compared, finding, seen, _raised(posed, calls, problems))
+
+
+def _worded(compared: _Compared, finding: Finding, seen: str, raised: str) -> Verdict:
+    verdict = compared.verdict
+    message = " ".join(filter(None, (raised, finding.message, seen, _passed(verdict.criteria))))
+    advice = finding.message or ("" if raised else seen)
+    where = first_where(compared.posed, compared.calls, compared.problems) if seen else None
     return replace(verdict, mistake=finding.slug, message=message, advice=advice, raised=raised, where=where)
 
 
@@ -227,8 +223,7 @@ def _diagnose(
         return conduct, ""
     finding = _recognised(posed, calls, problems) or Finding(None, "")
     if conduct is not None:  # both are said: what is certain first
-        told = finding.slug is not None and not finding.slug.startswith(WEAK)
-        finding = Finding(finding.slug if told else conduct.slug, f"{conduct.text} {finding.text}".strip())
+        finding = _beside(finding, conduct)
     if _raised(posed, calls, problems):
         return finding, f"{FIRST_SEEN} “{posed.cases[raised].label}”."
     seen = f"{FIRST_SEEN} “{posed.cases[first].label}”: {problems[first].text}."
@@ -250,49 +245,35 @@ def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None])
 def _with_observed(
     posed: Posed, answer: Answer, calls: list[Call], problems: list[Problem | None], finding: Finding
 ) -> Finding:
-    """What was found, and what was seen of the functions that are handed in: certain, and so it comes first."""
+    """What was found, and what was seen of the functions that are handed in."""
     try:
         wrong = [index for index, problem in enumerate(problems[: len(calls)]) if problem]
-        known = finding.slug is not None and not finding.slug.startswith(WEAK)
-        found = observed(posed, answer, calls, wrong, finding.slug if known else None)
+        found = observed(posed, answer, calls, wrong, None if finding.is_weak else finding.slug)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
         return finding
-    if found is None:
-        return finding
-    return Finding(finding.slug if known else found.slug, f"{found.text} {finding.text}".strip())
+    return finding if found is None else _beside(finding, found)
 
 
-def _of_probes(
-    posed: Posed, asked: Sequence[Call], before: Sequence[Problem | None], probed: Answer, finding: Finding
-) -> Finding:
-    """What the cases of equal sizes tell, or what was found without them.
+def _beside(finding: Finding, seen: Finding) -> Finding:
+    """A finding, and what was seen for certain: that comes first, and gives the name where nothing else does."""
+    facts = f"{seen.text} {finding.facts}".strip()
+    if finding.is_weak:
+        return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)
+    return replace(finding, facts=facts)
 
-    asked, before: the calls of the other cases, and what is wrong with them.
-    """
-    probes = posed.probes
-    calls = all_in_our_terms(probes, probed.calls)
-    if probed.status != "answered" or len(calls) < len(probes.cases) or any(call.failure for call in calls):
+
+def _of_equal_sizes(posed: Posed, problems: Sequence[Problem | None], probed: Answer, finding: Finding) -> Finding:
+    """What is found, where the cases of equal sizes are right and no other case of the core is."""
+    calls = all_in_our_terms(posed.probes, probed.calls)
+    if probed.status != "answered" or len(calls) < len(posed.probes.cases) or any(call.failure for call in calls):
         return finding
-    problems = problems_of(probes, calls)
-    if any(problems) and {problem.kind for problem in before if problem is not None} == {"values"}:
-        return finding  # what is true of equal sizes would explain the others as well
-    if not any(problems):
-        right_ones = {case.criterion for case, wrong in zip(posed.cases, before, strict=True) if not wrong}
-        if posed.exercise.core in right_ones:  # then no size is taken for another
-            return finding
-        where = "Every case in which all sizes are equal is right; not every other is."
-        return Finding("equal-sizes-only", " ".join(filter(None, (where, finding.text if finding.slug else ""))))
-    try:
-        found = of_values(probes, calls, problems)
-    except Exception:
-        if os.environ.get("AUTOGRADER_DEBUG"):
-            raise
+    right_ones = {case.criterion for case, wrong in zip(posed.cases, problems, strict=True) if not wrong}
+    if any(problems_of(posed.probes, calls)) or posed.exercise.core in right_ones:
         return finding
-    if found is None or is_refuted(posed, asked, found.slug):
-        return finding
-    return replace(found, text=f"{found.text} (Seen where sizes are equal.)")
+    where = "Every case in which all sizes are equal is right; not every other is."
+    return Finding("equal-sizes-only", finding.text if finding.slug else "", Certainty.SYMPTOM, where)
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:

@@ -9,16 +9,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ..data import Call, Finding
+from ..data import Call, Certainty, Finding
 from ..exercises.kit.records import Case, Mistake
 from ..worker.values import leaves
 from .compare import RTOL_FLOAT32, Problem, same, tolerance
 from .posed import Outcome, Posed
-
-
-def known_of(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """The known mistake that answers all of these calls as the student does."""
-    return known_mistake(posed, calls, problems, list(range(len(calls))), strict=True)
 
 
 def known_mistake(
@@ -42,8 +37,9 @@ def known_mistake(
     most = max(also for also, _ in found)
     best = [mistake for also, mistake in found if also == most]
     if len(best) == 1 or not strict:
-        return Finding(best[0].slug, best[0].advice)
-    return Finding(best[0].slug, f"{best[0].advice} Or, which would answer the same: {best[1].advice}")
+        return Finding(best[0].slug, best[0].advice, Certainty.KNOWN)
+    text = f"{best[0].advice} Or, which would answer the same: {best[1].advice}"
+    return Finding(best[0].slug, text, Certainty.KNOWN)
 
 
 def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int = 1) -> bool:

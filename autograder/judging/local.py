@@ -23,7 +23,7 @@ from ..worker.lookout import Lookout
 from ..worker.rewritten import perform_rewritten
 from .challenge import Challenge
 from .judge import ask_and_judge, mark
-from .own_code.explain import told_by_own
+from .own_code.explain import with_own_code
 from .own_code.program import OwnProgram
 from .posed import Posed
 
@@ -100,7 +100,7 @@ def judge_function(
     if not named:
         return mark(posed, ask_here(function, posed, watched, given))
     own = program_of(function) if reread else None
-    further = partial(told_by_own, own) if own is not None else None
+    further = partial(with_own_code, own) if own is not None else None
     return ask_and_judge(posed, lambda asked: ask_here(function, asked, watched, given), further)
 
 

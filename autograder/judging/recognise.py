@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from ..data import Call, Finding
+from ..data import Call, Certainty, Finding
 from .compare import Problem
 from .hunts import is_hunt
-from .known import is_refuted, known_mistake, known_of
+from .known import is_refuted, known_mistake
 from .posed import Evidence, Posed
 from .relations import bands, coverage, errors, form, inputs, lists, numbers, order, places, shapes
 from .relations.wherever import names_given, set_apart, some_cases_only, where_it_fails
-from .repair import repaired, repairs
-from .symptoms import ON_ORDINARY, SYMPTOMS, WEAK
-from .variants.explain import explain
-from .variants.pairs import explain_by_two, explain_ordinary
+from .symptoms import ON_ORDINARY
+from .variants.explain import explain, explain_ordinary
 
 __all__ = ["Finding", "recognise"]
 
@@ -106,13 +104,6 @@ RELATIONS: tuple[Relation, ...] = (
     some_cases_only,
     names_given,
 )
-#: What may be said of the numbers once their form is put right.
-NUMERIC: tuple[Relation, ...] = (
-    numbers.constant_factor,
-    numbers.varying_factor,
-    numbers.added_constant,
-    inputs.changed_inputs,
-)
 #: For answers that are right wherever they do not raise.
 OF_CRASHES = (form.wrong_signature, errors.of_shapes, coverage.first_batch_only, some_cases_only)
 #: For slips of the pen, such as a name that is not defined.
@@ -161,14 +152,7 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
         known = _of_ordinary(posed, calls, problems, core) or explain_ordinary(posed, calls, problems, core)
     if known is not None:
         return known
-    misshapen = any(problems[index].kind == "shape" for index in failing)
-    second = _behind_another(posed, calls[:count], misshapen=True) if misshapen else None
-    finding = second or _of_relations(posed, calls[:count], problems[:count])
-    answered = any(calls[index].failure is None for index in failing)
-    if answered and not misshapen and (finding is None or finding.slug.startswith(WEAK)):
-        finding = _behind_another(posed, calls[:count], misshapen=False) or finding
-    if in_core and (finding is None or finding.slug.endswith("-fixed") or _is_symptom(finding)):
-        finding = explain_by_two(posed, calls[:count], problems[:count]) or finding
+    finding = _of_relations(posed, calls[:count], problems[:count])
     if finding is not None:
         return finding
     quiet = ("warned", "made", "detached", "gradient")
@@ -181,39 +165,7 @@ def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None]
     found = known_mistake(posed, calls, problems, core, strict=False)
     if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug, times=2):
         return found
-    return replace(found, text=f"{ON_ORDINARY} like this: {found.text}")
-
-
-def _is_symptom(finding: Finding) -> bool:
-    """Where several results are told one by one, each is told all that is known of it."""
-    return finding.slug.startswith(WEAK) or (finding.slug.startswith(SYMPTOMS) and "-and-" not in finding.slug)
-
-
-def _behind_another(posed: Posed, calls: list[Call], misshapen: bool) -> Finding | None:
-    """Two slips: results or axes in another order, and one that is seen once they are put right."""
-    for repair in repairs(posed, calls, misshapen):
-        mended, problems = repaired(posed, calls, repair)
-        if not any(problems):
-            return None  # the first slip is all there is, and has a relation of its own
-        if repair.slug == "swapped-results" and not misshapen and not _right_in_part(posed, mended, problems):
-            continue
-        found = of_values(posed, mended, problems)
-        if found is None:
-            found = _first_of(NUMERIC, Evidence(posed, mended, problems))
-        if found is not None:
-            return Finding(f"{repair.slug}-and-{found.slug}", f"{repair.words} Beside that: {found.text}")
-    return None
-
-
-def _right_in_part(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> bool:
-    """Is one of the results right in every case?"""
-    wrong = {leaf for _, leaf, _, _ in Evidence(posed, calls, problems).wrong_pairs()}
-    return len(wrong) < len(posed.exercise.leaves)
-
-
-def of_values(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """A known mistake, or a small change of the plain program, that answers all of these calls as the student does."""
-    return known_of(posed, calls, problems) or explain(posed, calls, problems)
+    return replace(found, text=f"{ON_ORDINARY} like this: {found.text}", certainty=Certainty.RELATION)
 
 
 def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -234,9 +186,9 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
     if _slips(posed, calls, evidence.failing(), anywhere=evidence.all_of_kind("raised")):
         relations = OF_SLIPS
     found = _first_of(relations, evidence)
-    if found is None or found.slug.startswith(WEAK) or found.text.startswith("The numbers are right"):
+    if found is None or found.is_weak or evidence.all_of_kind("made", "warned"):
         return found
-    return replace(found, text=f"{where_it_fails(evidence)} {found.text}".strip())
+    return replace(found, facts=where_it_fails(evidence))
 
 
 def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:
@@ -255,7 +207,8 @@ def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding |
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
     asked = posed.cases[failing[0]].raises.type_name
     text = f"The docstring asks for a {asked}. Test for it first, and raise it yourself."
-    return Finding("no-error", advice.get("no-error", text))
+    certainty = Certainty.KNOWN if "no-error" in advice else Certainty.RELATION
+    return Finding("no-error", advice.get("no-error", text), certainty)
 
 
 def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None], failing: list[int]) -> Finding | None:
@@ -268,7 +221,8 @@ def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None]
         return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
     apart = set_apart(Evidence(posed, calls, problems), of_arguments=True)
-    return Finding(first, " ".join(filter(None, (advice.get(first, ""), apart))))
+    certainty = Certainty.KNOWN if first in advice else Certainty.SYMPTOM
+    return Finding(first, " ".join(filter(None, (advice.get(first, ""), apart))), certainty)
 
 
 def _of_gradients(problem: Problem) -> Finding:

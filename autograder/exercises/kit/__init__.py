@@ -51,9 +51,6 @@ One exercise is one file in its unit's folder, named after the function that stu
            weights = softmax(scores)
            return weights @ values
 
-   Other right programs that students write, by another road, stand in the unit's `other_ways.py`, as `name__how`: a
-   step of theirs is then not taken for the mistake. Add one where a right step of a wrong answer is blamed.
-
 4. **The known mistakes** that no small change makes: a table of rows `(slug, how it computes, what the student reads)`,
    most typical first: the first that explains an answer is named. Advice says what went wrong and where to look, in one
    sentence or two, and never holds the answer. Slugs are stable.

@@ -6,9 +6,8 @@ import ast
 from collections.abc import Iterator, Sequence
 
 from ..variants.edit import called
-from ..variants.scope import names_in
+from ..variants.scope import assigned, names_in, only_compared
 from . import in_calls, in_expressions, in_statements
-from .flow import assigned, only_compared
 from .mend import Mend, Parents, mend, text_of, together
 
 #: Changes that say plainly what is meant, to be tried before others that come to the same.

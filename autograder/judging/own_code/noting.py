@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from copy import copy
 
-from ...worker.notes import NOTED, STORED
+from ...worker.notes import NOTED
 
 #: What makes a value. A name hands on one that was made before.
 STEPS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Subscript, ast.Attribute, ast.Name)
@@ -15,7 +14,7 @@ STEPS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, a
 def noted(tree: ast.FunctionDef) -> ast.FunctionDef:
     """The numbered function with each of its steps noted under its number."""
     new = copy(tree)
-    new.body = [part for statement in tree.body for part in (_statement(statement), *_stored(statement))]
+    new.body = [_statement(statement) for statement in tree.body]
     return ast.fix_missing_locations(new)
 
 
@@ -26,20 +25,10 @@ def _statement(node: ast.AST) -> ast.AST:
         if name == "annotation":
             continue
         if isinstance(field, list):
-            setattr(new, name, [part for item in field for part in (_part(item), *_stored(item))])
+            setattr(new, name, [_part(item) for item in field])
         elif isinstance(field, ast.AST):
             setattr(new, name, _part(field))
     return new
-
-
-def _stored(node: object) -> Iterator[ast.stmt]:
-    """What notes an array that a statement has written into."""
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
-    for target in targets:
-        if isinstance(target, ast.Subscript) and isinstance(target.value, ast.Name):
-            what = [ast.Constant(target.number), ast.Name(target.value.id, ast.Load())]
-            noting = ast.Attribute(ast.Name(NOTED, ast.Load()), STORED, ast.Load())
-            yield ast.copy_location(ast.Expr(ast.Call(noting, what, [])), node)
 
 
 def _part(node: object) -> object:

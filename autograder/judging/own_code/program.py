@@ -8,8 +8,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ...data import Answer, Call, Finding
-from ..compare import Problem
+from ...data import Answer, Call
 from ..posed import Posed
 from ..variants.edit import Edit, edited, numbered
 from .mend import Mend
@@ -21,10 +20,6 @@ LONGEST = 20_000
 DRAWS = re.compile(r"rand|rng|normal|draw|sample|uniform|generator", re.IGNORECASE)
 #: Texts that are sent at a time.
 AT_A_TIME = 120
-
-
-#: What is told of a change and another one together: asked with the problems that the first one leaves.
-Again = Callable[[Mend, Sequence[Problem | None]], Finding | None]
 
 
 @dataclass(frozen=True)

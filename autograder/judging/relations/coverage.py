@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ...data import Finding
+from ...data import Certainty, Finding
 from ...text import begun
 from ...worker.values import leaves
 from ..compare import close, same, tolerance
@@ -107,7 +107,7 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
         return None
     bad = " and ".join(leaves[index].name for index in sorted(wrong))
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    return Finding(f"{slug}-wrong", f"{begin(right)}: right. {begin([bad])}: not.")
+    return Finding(f"{slug}-wrong", f"{begin(right)}: right. {begin([bad])}: not.", Certainty.PLACE)
 
 
 def begin(names: Sequence[str]) -> str:

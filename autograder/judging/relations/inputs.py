@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Finding
+from ...data import Certainty, Finding
 from ...exercises.kit.arguments import Rng
 from ...exercises.kit.records import Case
 from ...worker.values import leaves
@@ -99,7 +99,7 @@ def changed_inputs(evidence: Evidence) -> Finding | None:
         return None  # a single number is like much else
     for slug, text, change in _changes(names, [cases[index] for index in core]):
         if all(_explains(evidence, index, change) for index in core) and not _is_refuted(evidence, change):
-            return Finding(slug, text)
+            return Finding(slug, text, Certainty.ALIKE)
     return _fixed_count(evidence, names)
 
 
@@ -125,7 +125,7 @@ def generator_unused(evidence: Evidence) -> Finding | None:
             told += 1
     if told:
         text = "The result is the same whatever generator is handed in. Where do the random numbers come from?"
-        return Finding("generator-unused", text)
+        return Finding("generator-unused", text, Certainty.PLACE)
     return None
 
 

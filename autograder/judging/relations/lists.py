@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...data import Finding
+from ...data import Certainty, Finding
 from ...exercises.kit.experiments import parted
 from ..posed import Evidence
 
@@ -17,7 +17,9 @@ def of_lists(evidence: Evidence) -> Finding | None:
         most = max(len(each) for each in _answered(evidence, leaf))
         told = _of_sets(found, most) if leaves[leaf].kind == "pair list" else _of_sequences(found)
         if told is not None:
-            return Finding(told[0], f"{name[:1].upper()}{name[1:]}: {told[1]}")
+            weak = told[0] not in ("one-alone", "list-order", "goes-on", "begins-too-late")
+            certainty = Certainty.SYMPTOM if weak else Certainty.RELATION
+            return Finding(told[0], f"{name[:1].upper()}{name[1:]}: {told[1]}", certainty)
     return None
 
 

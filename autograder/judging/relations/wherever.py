@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ...data import Call, Finding
+from ...data import Call, Certainty, Finding
 from ...exercises.kit.records import Case
 from ..posed import Evidence
 
@@ -130,12 +130,12 @@ def some_cases_only(evidence: Evidence) -> Finding | None:
         wrong = {case.criterion for case in failing}
         criteria = [name for name in evidence.posed.exercise.credit if name in wrong]  # cases come in any order
         slug = "fails-" + "-and-".join(name.replace(" ", "-") for name in criteria)
-        return Finding(slug, f"{elsewhere} {_said(evidence)}".strip())  # the cases say what sets them apart
+        return Finding(slug, _said(evidence), Certainty.PLACE, elsewhere)  # the cases say what sets them apart
     ordinary = [case for case in passing if case.criterion == core]
     if len(ordinary) >= 2:
         apart = set_apart(evidence) or "What sets them apart?"
         text = f"Some cases of “{core}” are right, others not: {labels}. {apart}"
-        return Finding("not-general", text)
+        return Finding("not-general", text, Certainty.SYMPTOM)
     return None
 
 
@@ -143,7 +143,7 @@ def names_given(evidence: Evidence) -> Finding | None:
     """Where a name is asked for: which one came back, and for what."""
     if not all(isinstance(evidence.calls[index].value, str) for index in evidence.failing()):
         return None
-    return Finding("wrong-names", f"Wrong is: {'; '.join(_labels(evidence)[:4])}.")
+    return Finding("wrong-names", f"Wrong is: {'; '.join(_labels(evidence)[:4])}.", Certainty.SYMPTOM)
 
 
 def _labels(evidence: Evidence) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,38 +65,15 @@ class Compared:
                 partly.append((variant, agree))
         return None, partly
 
-    def explained(self, variant: Variant, whole: bool = False) -> list[bool] | None:
-        """For each result whether the variant gives it in every case; None where it gives none that is wrong.
-
-        whole: None where it does not give all of them.
-        """
+    def explained(self, variant: Variant) -> list[bool] | None:
+        """For each result whether the variant gives it in every case; None where it gives none that is wrong."""
         agree = [True] * self.count
         for index in self.indices:
             found = self.agrees(index, self.outcome(variant, index))
             agree = [one and other for one, other in zip(agree, found, strict=True)]
-            if not all(agree) and (whole or not self.tells(agree)):
+            if not all(agree) and not self.tells(agree):
                 return None
         return agree
-
-    def explained_after(self, variant: Variant, after: Callable[[Results, int], Results | None]) -> bool:
-        """Does the variant give all results in every case, with a step more behind it?
-
-        after: makes of the results of a case, and its index, other results.
-        """
-        for index in self.indices:
-            call, outcome = self.calls[index], self.outcome(variant, index)
-            if call.failure is not None or outcome.failure is not None:
-                if call.failure is None or outcome.failure is None:
-                    return False
-                continue
-            results = after(listed(outcome.value, self.count), index)
-            answered = listed(call.value, self.count)
-            if results is None or len(answered) != len(results):
-                return False
-            rtol = self.rtol(index)
-            if not all(same(one, other, rtol) for one, other in zip(answered, results, strict=True)):
-                return False
-        return True
 
     def tells(self, agree: list[bool]) -> bool:
         """Does a variant that agrees in these results say anything of a wrong one?"""
@@ -106,14 +83,6 @@ class Compared:
         token = sizes_of_case.set(self.posed.cases[index].sizes)
         try:
             return self.posed.varied(variant.key, variant.function, index)
-        finally:
-            sizes_of_case.reset(token)
-
-    def meets(self, variant: Variant, index: int) -> bool:
-        """Does a variant give all results of one case? What it answers is not kept."""
-        token = sizes_of_case.set(self.posed.cases[index].sizes)
-        try:
-            return all(self.agrees(index, self.posed.tried(variant.function, index)))
         finally:
             sizes_of_case.reset(token)
 

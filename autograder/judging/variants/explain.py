@@ -1,25 +1,87 @@
-"""Does a small change of the plain program explain a wrong answer, and which results does it explain?"""
+"""Does a small change of the model solution explain a wrong answer, and which results does it explain?"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
-from ...data import Call, Finding
+from ...data import Call, Certainty, Finding
+from ...text import begun
 from ..compare import Problem
 from ..posed import Posed
+from ..symptoms import ON_ORDINARY
 from .compared import asked_of
-from .programs import alone
-from .words import of_parts, of_whole
+from .programs import alone, tree_of
+from .scope import names_in
+from .variant import Variant
+
+WORD = re.compile(r"\w+")
 
 
 def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> Finding | None:
-    """The change of the plain program that answers as the student does, if there is one."""
+    """The change of the model solution that answers as the student does, if there is one."""
     asked = asked_of(posed, calls, problems)
     if asked is None:
         return None
     with posed.quietly():
         whole, partly = asked.first(alone(posed))
-    return of_whole(whole) if whole is not None else of_parts(asked.names, asked.fine, partly)
+    if whole is None:
+        return _of_parts(posed, asked.names, asked.fine, partly)
+    return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
 
 
-__all__ = ["explain"]
+def explain_ordinary(
+    posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None], core: Sequence[int]
+) -> Finding | None:
+    """The change that answers the cases of the core as the student does."""
+    asked = asked_of(posed, calls, problems, core)
+    if asked is None:
+        return None
+    with posed.quietly():
+        whole, partly = asked.first(alone(posed))
+        if whole is None:
+            return _of_parts(posed, asked.names, asked.fine, partly)
+        everything = asked_of(posed, calls, problems)
+        if everything is None or everything.explained(whole) == [True] * everything.count:
+            return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
+    return Finding(whole.slug, f"{ON_ORDINARY} as if {whole.words}.")
+
+
+def _found(posed: Posed, variants: Sequence[Variant], slug: str, text: str) -> Finding:
+    words = {word for variant in variants for word in WORD.findall(variant.words)}
+    part = next((variant.part for variant in variants if variant.part), "")
+    return Finding(slug, text, Certainty.ALIKE, names=frozenset(words & local_names(posed)), part=part)
+
+
+def local_names(posed: Posed) -> set[str]:
+    """The names that the model solution gives to steps on its way; sizes, arguments and results have names for all."""
+    if posed.exercise.plain is None:
+        return set()
+    tree = tree_of(posed.exercise.plain)
+    known = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
+    known |= {name for case in posed.cases for name in case.sizes} | {leaf.name for leaf in posed.exercise.leaves}
+    return set(names_in(tree)) - known
+
+
+def _of_parts(
+    posed: Posed, names: Sequence[str], right: list[bool], partly: list[tuple[Variant, list[bool]]]
+) -> Finding | None:
+    """Each result by itself: some are right, and each of the others is explained by a change of its own."""
+    told: list[tuple[str, Variant]] = []
+    for index, name in enumerate(names):
+        if right[index]:
+            continue
+        variant = next((variant for variant, agree in partly if agree[index]), None)
+        if variant is None:
+            return None
+        told.append((name, variant))
+    if not told:
+        return None
+    fine = [name for name, good in zip(names, right, strict=True) if good]
+    parts = [f"{begun(' and '.join(fine))}: right."] if fine else []
+    parts += [f"{begun(name)}: as if {variant.words}." for name, variant in told]
+    variants = [variant for _, variant in told]
+    return _found(posed, variants, "-and-".join(dict.fromkeys(each.slug for each in variants)), " ".join(parts))
+
+
+__all__ = ["explain", "explain_ordinary", "local_names"]

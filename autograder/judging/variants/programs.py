@@ -9,7 +9,7 @@ import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
+from functools import cache
 from types import FunctionType
 from typing import Any
 
@@ -87,9 +87,8 @@ def _variant(program: FunctionType, changes: Sequence[_Change]) -> Variant:
     slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
     words = ", and ".join(dict.fromkeys(change.words for change in changes))
     key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
-    return Variant(
-        slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}", tuple(changes), partial(_variant, program)
-    )
+    part = next((_told(change.part) for change in changes if change.path), "")
+    return Variant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}", part)
 
 
 class _Lazy:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterator
 
 
 def names_in(tree: ast.FunctionDef) -> list[str]:
@@ -32,3 +33,32 @@ def bound_at(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> set[str]:
             if inside or each.lineno < node.lineno:
                 names.add(each.id)
     return names
+
+
+def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) of each place that gives a name a value; None for what is no plain assignment."""
+    plain: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            (target,), value = node.targets, node.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs = list(zip(target.elts, value.elts, strict=True))
+            for one, given in pairs:
+                if isinstance(one, ast.Name):
+                    plain.add(one)
+                    yield one.id, given
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
+            yield node.id, None
+        elif isinstance(node, ast.arg):
+            yield node.arg, None
+
+
+def only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
+    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    sides = {each for test in tests for each in (test.left, *test.comparators)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    elsewhere = {node.id for node in loads if node not in sides}
+    return sides | {value for name, value in assigned(tree) if value is not None and name not in elsewhere}
