@@ -25,7 +25,6 @@ setup:  ## everything that grading a class needs, and nothing else
 test test-all test-browser: export PYTHONDONTWRITEBYTECODE :=
 
 test: lint  ## every kind of test, in eight minutes on two cores; what CI runs
-	@$(BIN)python -m autograder release --check
 	@$(BIN)python -m pytest -q -n auto --dist loadgroup -m "not nightly" $(ARGS)
 
 test-all: lint  ## all tests, the browser's too; what runs every night

@@ -23,7 +23,7 @@ def __getattr__(name: str) -> Any:
     # Looked up on first use: the commands start without importing SciPy and torch.
     if name == "judge_here":
         import_no_more_than_needed()
-        from .judging.local import judge_here
+        from .grading.in_process import judge_here
 
         return judge_here
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

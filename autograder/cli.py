@@ -75,7 +75,9 @@ def _parser() -> argparse.ArgumentParser:
     grade.add_argument("--scheduler", metavar="ADDRESS", help="have the work done by the workers of a Dask scheduler")
     again = "grade again what has not changed since it was graded"
     grade.add_argument("--force", action="store_true", help=again)
-    grade.add_argument("--unsafe", action="store_true", help="without a sandbox: only for people you trust")
+    grade.add_argument(
+        "--no-sandbox", dest="unsafe", action="store_true", help="without a sandbox: only for people you trust"
+    )
     grade.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
     grade.set_defaults(command="grade")
 
@@ -114,10 +116,10 @@ def _parser() -> argparse.ArgumentParser:
     feedback.add_argument("--student", metavar="ID", help="only this student")
     feedback.set_defaults(command="on_marks.feedback")
 
-    drop = commands.add_parser("drop", help="take a question out of the marks, for everybody")
-    drop.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
-    drop.add_argument("--back", action="store_true", help="put it back, with the marks that it had")
-    drop.set_defaults(command="on_marks.drop")
+    exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
+    exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
+    exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")
+    exclude.set_defaults(command="on_marks.exclude")
 
     marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
     marks.add_argument("units", nargs="*", metavar="UNIT")

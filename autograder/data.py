@@ -54,7 +54,7 @@ class Question:
     name: the word for it: the function of an exercise, else the answer's cell, or the cell's own `grade_id`.
     cell: the `grade_id` of the cell that carries the points. kind: EXERCISE, TESTS, MANUAL or TASK.
     source: of TESTS, the whole test as it is to be run, with what is hidden from students where that is known.
-    dropped: taken out of the marks for everybody; `points` is 0 then, and `worth` is what it was.
+    excluded: taken out of the marks for everybody; `points` is 0 then, and `worth` is what it was.
     """
 
     name: str
@@ -62,7 +62,7 @@ class Question:
     kind: str
     points: float
     source: str = ""
-    dropped: bool = False
+    excluded: bool = False
     worth: float = 0.0
 
 

@@ -30,7 +30,7 @@ def agree(term: Term, anyway: bool = False) -> None:
     single = {(*place, name): mark for place, each in due.items() for name, mark in each.marks.items()}
     whole = {place: (each.score, each.points) for place, each in due.items()}
     names = {(unit, entry.cell): entry.name for unit, entries in term.asked.items() for entry in entries}
-    out = {(unit, entry.name) for unit, entries in term.asked.items() for entry in entries if entry.dropped}
+    out = {(unit, entry.name) for unit, entries in term.asked.items() for entry in entries if entry.excluded}
     counted = {place: mark for place, mark in single.items() if (place[0], place[2]) not in out}
     said = term.do("report")
     assert "run `autograder grade" not in said, said

@@ -59,7 +59,7 @@ class Asked:
     cell: str
     points: float
     kind: str = "exercise"
-    dropped: bool = False
+    excluded: bool = False
 
 
 @dataclasses.dataclass
@@ -221,7 +221,7 @@ class Term:
         return found
 
     def _mark(self, student: str, unit: str, entry: Asked, answers: dict[str, str]) -> tuple[float, float] | None:
-        if entry.dropped:
+        if entry.excluded:
             return None
         answer = answers.get(entry.name, BLANK)
         share = PARTS[entry.name][1] if answer == PARTLY else float(answer == RIGHT)

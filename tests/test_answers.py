@@ -15,7 +15,7 @@ import pytest
 import figure
 from answers import answers_of
 from autograder.exercises import exercises, unit_names
-from autograder.judging.local import judge_function
+from autograder.grading.in_process import judge_function
 from conftest import exercise_names
 from lanes import nightly
 
@@ -62,7 +62,7 @@ def test_every_exercise_has_answers(name):
         assert count >= least, f"tests/answers has {count} of at least {least} functions {name}__{kind}_…"
 
 
-REMEDY = "add a Mistake to the exercise, or a relation to autograder/judging/relations/"
+REMEDY = "add a Mistake to the exercise, or a relation to autograder/diagnosis/symptoms/"
 
 
 @pytest.mark.nightly

@@ -153,7 +153,7 @@ def elsewhere(tmp_path_factory, monkeypatch):
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
 
 
-ACTING = ["grade", "release", "report", "export --format canvas", "collect 3 x.zip", "feedback", "drop 3", "marks"]
+ACTING = ["grade", "release", "report", "export --format canvas", "collect 3 x.zip", "feedback", "exclude 3", "marks"]
 
 
 @pytest.mark.parametrize("words", ACTING)
@@ -491,7 +491,7 @@ def test_a_fault_of_ours_on_one_notebook_spares_the_others(capfd, course, monkey
 @needs_sandbox
 def test_unsafe_is_said_in_the_report(capfd, course):
     hand_in(course, "anna")
-    status, out, _ = command(capfd, *grade(course, UNIT, "--unsafe"))
+    status, out, _ = command(capfd, *grade(course, UNIT, "--no-sandbox"))
     assert status == 0
     assert "WITHOUT a sandbox" in out
 

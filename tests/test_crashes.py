@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from autograder.diagnosis.diagnose import judge
 from autograder.exercises import find_exercise
+from autograder.grading.in_process import ask_here, judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.judge import judge
-from autograder.judging.local import ask_here, judge_function
 from autograder.pages.feedback import FeedbackPages
 from conftest import exercise_names
 from test_feedback import UNIT, box, recorded, words

@@ -11,10 +11,10 @@ import pytest
 import demo_seeds
 from autograder.commands import demo
 from autograder.data import NoSandbox
+from autograder.diagnosis.mutants.programs import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.classroom import grade_class, handed_in
 from autograder.judging.challenge import Challenge
-from autograder.judging.variants.programs import variants
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def answers(cells) -> dict[str, str]:
 def slugs_of_variants(function: str) -> set[str]:
     posed = Challenge(1).posed(function)
     sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
-    return {variant.slug for variant in variants(posed.exercise.plain, sizes)} if posed.exercise.plain else set()
+    return {variant.slug for variant in mutants(posed.exercise.plain, sizes)} if posed.exercise.plain else set()
 
 
 def test_the_table_names_only_functions_and_mistakes_that_exist():

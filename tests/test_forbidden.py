@@ -10,8 +10,8 @@ import pytest
 from autograder.data import CellSource
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from autograder.reading.course import Course
 from autograder.reading.uses import Uses
 from autograder.running.dialogue import Request

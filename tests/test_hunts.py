@@ -11,7 +11,7 @@ from autograder.exercises.u04_multi_head.diagnose import expected
 from autograder.exercises.u04_multi_head.suspects import SUSPECTS
 from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIALS, made
 from autograder.exercises.u06_cross_attention.decoder_layer import decoder_layer
-from autograder.judging.local import judge_function
+from autograder.grading.in_process import judge_function
 
 pytestmark = pytest.mark.nightly
 

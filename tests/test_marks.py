@@ -78,7 +78,7 @@ def test_a_gradebook_in_another_place(tmp_path):
     term.mark("s01", UNIT, "embed", 0.25)
     term.do("feedback")
     assert "0.25 of 1" in term.page("s01", UNIT)
-    term.do("drop", "soft_lookup")
+    term.do("exclude", "soft_lookup")
     assert "s01, 01_projections, embed: by hand 0.25" in term.do("marks")
     assert "0.25*" in term.do("report", UNIT)
     term.do("export", "--format", "canvas")
@@ -87,25 +87,27 @@ def test_a_gradebook_in_another_place(tmp_path):
     assert not (tmp_path / "grading" / "gradebook.db").exists()
 
 
-def test_what_cannot_be_dropped_is_one_line(tmp_path):
+def test_what_cannot_be_excluded_is_one_line(tmp_path):
     term = Term(tmp_path, 2, 1)
-    assert "no question is called 'no_such'; there are embed, " in term.do("drop", "no_such", status=2)
-    assert "is not out of the marks" in term.do("drop", "embed", "--back", status=2)
-    assert "02_scaled_scores/softmax is out of the marks" in term.do("drop", "2/softmax")
-    assert "is out of the marks already" in term.do("drop", "softmax", status=2)
-    (tmp_path / "grading" / "dropped.json").write_text("{")
-    assert "dropped.json: cannot be read" in term.do("drop", "embed", status=2)
+    assert "no question is called 'no_such'; there are embed, " in term.do("exclude", "no_such", status=2)
+    assert "is not out of the marks" in term.do("exclude", "embed", "--undo", status=2)
+    assert "02_scaled_scores/softmax is out of the marks" in term.do("exclude", "2/softmax")
+    assert "is out of the marks already" in term.do("exclude", "softmax", status=2)
+    (tmp_path / "grading" / "excluded.json").write_text("{")
+    assert "excluded.json: cannot be read" in term.do("exclude", "embed", status=2)
+    (tmp_path / "grading" / "excluded.json").rename(tmp_path / "grading" / "dropped.json")
+    assert "dropped.json: an older version of the course wrote this file" in term.do("exclude", "embed", status=2)
 
 
-def test_a_dropped_question_is_out_of_the_marks_of_whoever_hands_in_later(tmp_path):
+def test_an_excluded_question_is_out_of_the_marks_of_whoever_hands_in_later(tmp_path):
     term = graded(tmp_path)
     term.mark("s02", UNIT, "embed", 0.5)
-    term.do("drop", "embed")
+    term.do("exclude", "embed")
     term.hand_in("s02", UNIT, embed=RUBBISH)
     said = term.grade()
     assert term.judged == [("s02", UNIT)] and "another answer" not in said
     term.do("export", "--format", "canvas")
-    term.do("drop", "embed", "--back")
+    term.do("exclude", "embed", "--undo")
     assert counts(term, "s02", "embed") == 0.5
     assert "given by hand for another answer" in term.do("export", "--format", "canvas", status=2)
     assert counts(term, "s01", "embed") == 0

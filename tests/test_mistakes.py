@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from autograder.diagnosis.known import is_wrong
+from autograder.diagnosis.symptoms.form import MATERIALISES
 from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.known import is_wrong
-from autograder.judging.local import judge_function
-from autograder.judging.relations.form import MATERIALISES
 from autograder.running.dialogue import Request
 from conftest import exercise_names
 
@@ -73,6 +73,7 @@ def test_each_known_mistake_is_recognised_as_itself(name, seed):
     )
 
 
+@pytest.mark.nightly
 def test_a_challenge_is_reproducible_from_its_seed_and_differs_between_seeds():
     one, again, other = (Challenge(seed) for seed in (11, 11, 12))
     for exercise in map(find_exercise, NAMES):

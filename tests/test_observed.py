@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from autograder.judging.local import judge_function
+from autograder.grading.in_process import judge_function
 from lanes import nightly
 
 SEEDS = range(3)

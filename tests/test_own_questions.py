@@ -436,12 +436,12 @@ def test_parameters_and_loop_variables_of_a_question_are_needed_from_no_cell(tmp
     assert release_module.release(tmp_path, [LAB]) == [LAB]
 
 
-def test_a_question_that_was_dropped_is_asked_all_the_same_and_counts_for_nothing(tmp_path, grade):
+def test_a_question_that_was_excluded_is_asked_all_the_same_and_counts_for_nothing(tmp_path, grade):
     make_course(tmp_path, unit=False, own=True)
     release_module.release(tmp_path, [LAB])
     (tmp_path / "grading").mkdir(exist_ok=True)
-    dropped = json.dumps({LAB: ["banded_mask", "cell-shares-test", "why", "draw"]})
-    (tmp_path / "grading" / "dropped.json").write_text(dropped)
+    excluded = json.dumps({LAB: ["banded_mask", "cell-shares-test", "why", "draw"]})
+    (tmp_path / "grading" / "excluded.json").write_text(excluded)
     found = grade({**solved(tmp_path, LAB), "why": "words"}, folder=tmp_path)
     assert found["banded_mask"].verdict == found["cell-shares-test"].verdict == "right"
     assert not any(found[name].points for name in ("banded_mask", "cell-shares-test", "why", "draw"))

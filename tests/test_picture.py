@@ -13,10 +13,10 @@ import pytest
 
 from autograder.data import Graded, Verdict, Where
 from autograder.exercises.kit.records import Case
+from autograder.grading.in_process import judge_function
 from autograder.grading.jobs import outputs_of
 from autograder.grading.kept import keep, read_kept
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from autograder.judging.where import MOST, where
 from autograder.pages.in_words import in_words
 from autograder.pages.picture import picture

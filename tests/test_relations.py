@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.diagnosis.diagnose import judge
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
+from autograder.grading.in_process import ask_here, judge_function
 from autograder.judging.challenge import pose
-from autograder.judging.judge import judge
-from autograder.judging.local import ask_here, judge_function
 
 pytestmark = pytest.mark.nightly
 

@@ -12,12 +12,12 @@ import torch
 
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
+from autograder.diagnosis.repair.candidate import LONGEST, text_of
+from autograder.diagnosis.repair.instrument import noted
 from autograder.exercises import find_exercise
+from autograder.grading.in_process import judge_function, judge_here, program_of
 from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function, judge_here, program_of
-from autograder.judging.own_code.mend import LONGEST, text_of
-from autograder.judging.own_code.noting import noted
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
 from autograder.worker.notes import MOST, NOTED, TIMES, Notes
@@ -408,7 +408,7 @@ def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):
     def refuse(function):
         raise RuntimeError("its alarms could end the notebook's kernel")
 
-    monkeypatch.setattr("autograder.judging.local.program_of", refuse)
+    monkeypatch.setattr("autograder.grading.in_process.program_of", refuse)
     with pytest.raises(AssertionError, match="softmax: "):
         judge_here(softmax)
     with pytest.raises(RuntimeError, match="kernel"):

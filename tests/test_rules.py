@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from autograder.judging.local import judge_function
+from autograder.grading.in_process import judge_function
 from autograder.worker.busy import Busy
 
 
@@ -64,9 +64,9 @@ def head_by_head(Q, K, V, causal=False):
     return out
 
 
-def test_the_loop_is_told_by_its_line():
+def test_a_python_loop_is_told():
     verdict = told(head_by_head, "batched_attention")
-    assert verdict.verdict == "wrong" and "loop in line 4" in verdict.advice, verdict.message
+    assert verdict.verdict == "wrong" and "there is to be no Python loop" in verdict.advice, verdict.message
 
 
 def test_lines_are_counted_where_they_stand_and_the_trace_is_given_back():

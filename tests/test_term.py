@@ -117,15 +117,15 @@ def new_work_under_marks_by_hand(term: Term) -> None:
     agree(term)
 
 
-def a_question_is_dropped_and_put_back(term: Term) -> None:
-    said = term.do("drop", "leaks_future")
+def a_question_is_excluded_and_put_back(term: Term) -> None:
+    said = term.do("exclude", "leaks_future")
     assert "1 entry by hand kept aside" in said
-    term.entry(THREE, "leaks_future").dropped = True
+    term.entry(THREE, "leaks_future").excluded = True
     agree(term)
     term.do("release", "--check", *UNITS)
-    term.do("drop", "03_masking/leaks_future", status=2)
-    assert "1 entry by hand put back" in term.do("drop", "leaks_future", "--back")
-    term.entry(THREE, "leaks_future").dropped = False
+    term.do("exclude", "03_masking/leaks_future", status=2)
+    assert "1 entry by hand put back" in term.do("exclude", "leaks_future", "--undo")
+    term.entry(THREE, "leaks_future").excluded = False
     agree(term)
 
 
@@ -242,11 +242,11 @@ def own_questions(term: Term) -> None:
     term.grade()
     assert not term.judged
     agree(term)
-    term.do("drop", "03_masking/banded_mask")
-    term.entry(THREE, "banded_mask").dropped = True
+    term.do("exclude", "03_masking/banded_mask")
+    term.entry(THREE, "banded_mask").excluded = True
     agree(term)
-    term.do("drop", "03_masking/banded_mask", "--back")
-    term.entry(THREE, "banded_mask").dropped = False
+    term.do("exclude", "03_masking/banded_mask", "--undo")
+    term.entry(THREE, "banded_mask").excluded = False
 
 
 def an_exercise_goes_and_a_cell_is_renamed(term: Term) -> None:
@@ -302,7 +302,7 @@ STEPS = (
     points_in_nbgraders_panel,
     points_by_generate_assignment,
     new_work_under_marks_by_hand,
-    a_question_is_dropped_and_put_back,
+    a_question_is_excluded_and_put_back,
     late_work,
     nbgraders_own_autograde,
     more_than_the_maximum,

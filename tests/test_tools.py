@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import nbformat
@@ -14,6 +16,7 @@ import chromium
 import execute
 import where
 from autograder.exercises import find_exercise
+from autograder.running.sandbox import preflight
 from conftest import exercise_names
 
 ROOT = Path(__file__).parents[1]
@@ -167,3 +170,18 @@ def test_the_dev_container_and_the_packages_of_the_site_are_valid():
     lock = json.loads((ROOT / "tools" / "web" / "package-lock.json").read_text(encoding="utf-8"))
     for name, version in package["dependencies"].items():
         assert lock["packages"][f"node_modules/{name}"]["version"] == version
+
+
+@pytest.mark.nightly
+@pytest.mark.skipif(preflight() is not None, reason=str(preflight()))
+def test_the_benchmark_runs_to_its_end(tmp_path):
+    figures = tmp_path / "figures.json"
+    sizes = ["--students", "1", "--repeats", "1", "--scale", "2", "--bare"]
+    line = [sys.executable, ROOT / "tools" / "bench.py", *sizes, "--json", figures]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(figures.read_text(encoding="utf-8"))
+    assert found["runs"].keys() >= {"stock", "ours, 1 workers"}
+    assert found["scale"].keys() == {"2"}
+    assert min(found["stages"].values()) > 0, found["stages"]
+    assert "judge" in done.stdout

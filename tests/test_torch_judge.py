@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.diagnosis.diagnose import judge
 from autograder.exercises.kit import Activation, Case, Exercise, HostFunction, Leaf, Mistake, Rng
+from autograder.grading.in_process import ask_here
 from autograder.judging.challenge import pose
-from autograder.judging.judge import judge
-from autograder.judging.local import ask_here
 from autograder.running.dialogue import Request
 from autograder.worker.calls import host_function, perform
 from autograder.worker.values import decode

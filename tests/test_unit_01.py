@@ -10,8 +10,8 @@ import pytest
 
 from autograder.exercises import find_exercise
 from autograder.exercises.u01_projections import pointing_faults
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from lanes import nightly
 
 

@@ -14,8 +14,8 @@ import torch
 
 from answers import answers_of
 from autograder.exercises import exercises
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from lanes import nightly
 
 UNIT = "02_scaled_scores"

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from lanes import nightly
 from test_visible_tests import visible_test
 

@@ -12,8 +12,8 @@ from autograder.exercises.u06_cross_attention import decoder_suspects as suspect
 from autograder.exercises.u06_cross_attention.catches_wrong_decoder import TRIALS, made
 from autograder.exercises.u06_cross_attention.greedy_decode import model
 from autograder.exercises.u06_cross_attention.right_decoders import RIGHT
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from references import cases, near
 
 

@@ -16,8 +16,8 @@ from autograder.exercises.u07_transformer_block.blocks import attend
 from autograder.exercises.u07_transformer_block.post_norm_block import post_norm_block
 from autograder.exercises.u07_transformer_block.pre_norm_block import pre_norm_block
 from autograder.exercises.u07_transformer_block.transformer_logits import transformer_logits
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
-from autograder.judging.local import judge_function
 from references import cases, near
 
 

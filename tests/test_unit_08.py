@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from answers import answers_of
+from autograder.diagnosis.diagnose import judge
 from autograder.exercises.u08_induction_heads.hand_made_circuit import build_induction_circuit, run_circuit
-from autograder.judging.judge import judge
-from autograder.judging.local import ask_here, judge_function
+from autograder.grading.in_process import ask_here, judge_function
 from references import cases, near
 
 

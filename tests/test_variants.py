@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from autograder.diagnosis.mutants.programs import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import pose
-from autograder.judging.local import judge_function
-from autograder.judging.variants.programs import variants
 
 pytestmark = pytest.mark.nightly
 
@@ -29,7 +29,7 @@ def test_a_plain_program_is_a_right_answer(exercise):
 
 @pytest.mark.parametrize("exercise", WITH_PLAIN, ids=lambda exercise: exercise.name)
 def test_each_variant_has_words_and_a_key_of_its_own(exercise):
-    found = variants(exercise.plain, ("n", "d_k"))
+    found = mutants(exercise.plain, ("n", "d_k"))
     assert len({variant.key for variant in found}) == len(found) > 3
     assert all(variant.slug and variant.words and "\n" not in variant.words for variant in found)
 

@@ -72,6 +72,7 @@ def leaks(text: str, unit: str) -> list[str]:
     return sorted(line for line in secret_lines(unit) if line in text)
 
 
+@pytest.mark.nightly
 def test_no_page_and_no_file_of_the_site_gives_an_answer_away(site):
     for unit in unit_names():
         assert secret_lines(unit), f"{unit}: the solutions hold no line to look for"

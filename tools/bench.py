@@ -229,9 +229,9 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     started = time.perf_counter()
     jobs.run(made[0])
     opened = time.perf_counter() - started
-    timed("run in the sandbox", room.Session, "ask")
-    timed("run in the sandbox", room.Session, "__enter__")
-    timed("judge", grading, "judge")
+    timed("run the cells", room.Session, "__enter__")
+    timed("call the functions", room.Session, "ask")
+    timed("judge, with the calls", grading, "ask_and_judge")
     timed("feedback page", feedback.FeedbackPages, "page")
     timed("gradebook, with the page", gradebook.Recorder, "record")
     with gradebook.Recorder(folder) as recorder:
@@ -245,6 +245,7 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
         total = (time.perf_counter() - started) / len(made)
     jobs.close_sandboxes()
     per = {name: seconds / len(made) for name, seconds in spent.items()}
+    per["judge"] = per.pop("judge, with the calls") - per["call the functions"]
     per["gradebook"] = per.pop("gradebook, with the page") - per["feedback page"]
     per["reading, writing, the rest"] = total - sum(per.values())
     return {"start: cases and references": drawn, "start: sandbox": opened, **per}

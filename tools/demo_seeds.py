@@ -31,7 +31,7 @@ import nbformat  # noqa: E402 (threads are counted when NumPy is first imported)
 
 from autograder.commands.demo import MARKERS, SampleStudent, students  # noqa: E402
 from autograder.exercises import exercises, find_exercise, is_exercise  # noqa: E402
-from autograder.judging.local import judge_function  # noqa: E402
+from autograder.grading.in_process import judge_function  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 #: Students who attack the grader.

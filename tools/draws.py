@@ -30,9 +30,9 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import nbformat  # noqa: E402 (threads are counted when NumPy is first imported)
 
 from autograder.data import UnknownUnit, Verdict  # noqa: E402
+from autograder.diagnosis.diagnose import judge  # noqa: E402
 from autograder.exercises import exercises, find_exercise, unit_names  # noqa: E402
 from autograder.judging.challenge import Challenge  # noqa: E402
-from autograder.judging.judge import judge  # noqa: E402
 from autograder.judging.posed import Posed  # noqa: E402
 from autograder.running.dialogue import Request  # noqa: E402
 from autograder.running.tensors import one_thread  # noqa: E402

@@ -32,7 +32,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 from autograder.exercises import is_exercise  # noqa: E402 (threads are counted when NumPy is first imported)
-from autograder.judging.local import judge_function  # noqa: E402
+from autograder.grading.in_process import judge_function  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The last commit with tests/former.

@@ -51,7 +51,7 @@ def _grade(options: argparse.Namespace, root: Path, sandbox: Sandbox | None) -> 
     else:
         print_report([item for item in graded if item.verdicts], most=MOST)
         if options.unsafe:
-            print("Graded WITHOUT a sandbox (--unsafe).")
+            print("Graded WITHOUT a sandbox (--no-sandbox).")
         if run.unchanged:
             print(
                 f"{run.unchanged} of {len(graded)} were graded before and have not changed (--force grades them again)."

@@ -42,15 +42,15 @@ def feedback(options: argparse.Namespace) -> int:
     return 2 if found.closed else 0
 
 
-def drop(options: argparse.Namespace) -> int:
+def exclude(options: argparse.Namespace) -> int:
     """Take a question out of the marks, or put it back."""
     root = course_folder(options)
     unit, name = decisions.find_question(Course(root), options.question)
-    if not decisions.drop(Course(root), unit, name, options.back):
-        words = "is not out of the marks" if options.back else "is out of the marks already"
+    if not decisions.exclude(Course(root), unit, name, options.undo):
+        words = "is not out of the marks" if options.undo else "is out of the marks already"
         raise decisions.NoDecision(f"{unit}/{name} {words}")
     _settle(root, [unit])
-    print(f"{unit}/{name} {'is back in' if options.back else 'is out of'} the marks, for everybody.")
+    print(f"{unit}/{name} {'is back in' if options.undo else 'is out of'} the marks, for everybody.")
     return 0
 
 

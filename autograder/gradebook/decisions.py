@@ -13,7 +13,7 @@ from nbgrader.coursedir import CourseDirectory
 from sqlalchemy import select, update
 
 from ..data import Expected
-from ..reading.course import DROPPED, Course
+from ..reading.course import EXCLUDED, Course
 from .config import load_config
 from .marks import Mark, read_marks
 from .migration import ANSWERS, prepare
@@ -36,20 +36,20 @@ def find_question(course: Course, name: str) -> tuple[str, str]:
     return found[0], short
 
 
-def drop(course: Course, unit: str, name: str, back: bool = False) -> bool:
+def exclude(course: Course, unit: str, name: str, undo: bool = False) -> bool:
     """Take a question out of the marks for everybody, or put it back; returns whether that changes anything."""
-    dropped = course.dropped()
-    names = dropped.setdefault(unit, [])
-    if (name in names) != back:
+    excluded = course.excluded()
+    names = excluded.setdefault(unit, [])
+    if (name in names) != undo:
         return False
-    if back:
+    if undo:
         names.remove(name)
     else:
         names.append(name)
-    path = course.root / DROPPED
+    path = course.root / EXCLUDED
     path.parent.mkdir(exist_ok=True)
     aside = path.with_suffix(f".{os.getpid()}.part")
-    aside.write_text(json.dumps({each: found for each, found in dropped.items() if found}, indent=1) + "\n")
+    aside.write_text(json.dumps({each: found for each, found in excluded.items() if found}, indent=1) + "\n")
     os.replace(aside, path)
     return True
 

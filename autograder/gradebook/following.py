@@ -51,7 +51,7 @@ def _verdict(unit: str, question: Question, judged: Verdict | None, mark: Mark |
     if judged is None:
         words = "Not graded yet." if mark is None or mark.waiting else "Marked in the gradebook."
         judged = Verdict(unit, question.name, 1.0, 0.0, "waiting", None, words)
-    if question.dropped:
+    if question.excluded:
         return replace(judged.worth(question, unit), message=f"Taken out of the marks. {judged.message}")
     if mark is None:
         return replace(judged.worth(question, unit), score=0.0, verdict="waiting")
@@ -75,7 +75,7 @@ def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> It
             yield f"{unit}: in the gradebook, and no assignment of this course any more"
             continue
         asked = {
-            question.cell: question.points for question in course.assignment(unit).questions if not question.dropped
+            question.cell: question.points for question in course.assignment(unit).questions if not question.excluded
         }
         behind = [
             student

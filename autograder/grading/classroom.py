@@ -56,7 +56,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         content, problem = None, item.problem or str(error)
     asked = course.assignment(item.unit)
     tests = tuple((question.cell, question.source) for question in asked.of_kind(TESTS))
-    dropped = tuple(question.name for question in asked.questions if question.dropped)
+    excluded = tuple(question.name for question in asked.questions if question.excluded)
     return Job(
         item.student,
         item.unit,
@@ -68,7 +68,7 @@ def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bo
         limits,
         unsafe,
         tests,
-        dropped,
+        excluded,
         asked.fingerprint,
         digest(asked.exercises, item.unit),
         unseen(course.root),

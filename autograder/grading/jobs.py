@@ -33,8 +33,9 @@ class Job:
     """Everything that grading one submission needs.
 
     name: the submission's file, for messages. content: its bytes, or None where `problem` says why there are none.
-    release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source. dropped: questions
-        that are out of the marks. asked: a digest of what is asked by all these. code: one of what judges it.
+    release: our notebook of the unit, as text. tests: own tests of the instructor's, cell -> source.
+    excluded: questions that are out of the marks. asked: a digest of what is asked by all these.
+    code: one of what judges it.
     hidden: folders that the submission may not see, on whatever machine it is graded.
     """
 
@@ -48,7 +49,7 @@ class Job:
     limits: Limits = field(default_factory=Limits)
     unsafe: bool = False
     tests: tuple[tuple[str, str], ...] = ()
-    dropped: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
     asked: str = ""
     code: str = ""
     hidden: tuple[str, ...] = ()
@@ -133,18 +134,18 @@ def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bo
         marks = cell.metadata.get("nbgrader", {})
         verdict = by_cell.get(marks.get("grade_id"))
         if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
-            cell.outputs = outputs_of(verdict, dropped=not marks.get("grade"))
+            cell.outputs = outputs_of(verdict, excluded=not marks.get("grade"))
             cell.execution_count = 1
     return notebook
 
 
-def outputs_of(verdict: Verdict, dropped: bool = False) -> list[NotebookNode]:
+def outputs_of(verdict: Verdict, excluded: bool = False) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
     noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
     where = asdict(verdict.where) if verdict.where else None
-    score.metadata[MARK] = {**noted, "dropped": dropped, "where": where}
+    score.metadata[MARK] = {**noted, "excluded": excluded, "where": where}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 
@@ -169,9 +170,9 @@ def _opened_notebook(job: Job) -> Transplanted:
 
 
 def _assignment(job: Job) -> Assignment:
-    key = (job.unit, job.release, job.tests, job.dropped)
+    key = (job.unit, job.release, job.tests, job.excluded)
     if key not in _here.assignments:
-        _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.dropped)
+        _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.excluded)
     return _here.assignments[key]
 
 

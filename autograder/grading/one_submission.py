@@ -1,7 +1,7 @@
 """One submission, from its transplanted cells to a verdict for every exercise of its unit.
 
 An `Exercise` draws its cases (challenge.py); they travel as a `Request` into the sandbox, where worker/calls.py asks
-the student's function; what comes back is an `Answer` (data.py), which judge.py compares, recognise.py names, and
+the student's function; what comes back is an `Answer` (data.py), which judge.py marks, diagnose.py explains, and
 recorder.py records.
 """
 
@@ -14,10 +14,10 @@ from functools import partial
 from typing import Any
 
 from ..data import Answer, CellOutcome, Transplanted, Unreadable, Verdict
+from ..diagnosis.diagnose import ask_and_judge
+from ..diagnosis.repair.program import OwnProgram
 from ..judging.challenge import Challenge
-from ..judging.judge import Further, ask_and_judge, without_answer
-from ..judging.own_code.explain import with_own_code
-from ..judging.own_code.program import OwnProgram
+from ..judging.judge import without_answer
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
 from ..reading.uses import Uses
@@ -131,15 +131,13 @@ def _asked(
         if verdict.verdict != "right" and name not in posed.exercise.not_from and uses(posed.exercise.name, name)
     ]
 
-    def by_own(stand_ins: Mapping[str, Callable[..., Any]]) -> Further | None:
-        run = partial(_run, session, stand_ins)
-        own = OwnProgram.read(text, posed.exercise.name, run)
-        return partial(with_own_code, own) if own is not None else None
+    def program(stand_ins: Mapping[str, Callable[..., Any]]) -> OwnProgram | None:
+        return OwnProgram.read(text, posed.exercise.name, partial(_run, session, stand_ins))
 
     verdict = None
     if not set(failed) & set(_forbidden(earlier)):
-        further = None if failed else by_own({})
-        verdict = ask_and_judge(posed, lambda asked: session.ask(_request(asked)), further)
+        own = None if failed else program({})
+        verdict = ask_and_judge(posed, lambda asked: session.ask(_request(asked)), own)
         if not failed or verdict.verdict not in NOT_RIGHT:
             return verdict
     stand_ins = {name: challenge.posed(name).exercise.reference for name in failed}
@@ -149,7 +147,7 @@ def _asked(
         requests.append(_request(asked, stand_ins))
         return session.ask(requests[-1])
 
-    again = ask_and_judge(posed, ask, by_own(stand_ins))
+    again = ask_and_judge(posed, ask, program(stand_ins))
     if verdict is not None and (again.score < verdict.score or _told(again) == _told(verdict)):
         return verdict
     called = [name for name in failed if name in requests[0].called]

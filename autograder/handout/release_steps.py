@@ -103,9 +103,9 @@ class MigrateCells(SaveCells):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         told = resources["nbgrader"]
-        unit, dropped = told["assignment"], Course(_root(self)).dropped().get(told["assignment"], [])
+        unit, excluded = told["assignment"], Course(_root(self)).excluded().get(told["assignment"], [])
         asked = nbformat.from_dict(nb)
-        take_out(asked, [question.cell for question in questions_of(unit, asked) if question.name in dropped])
+        take_out(asked, [question.cell for question in questions_of(unit, asked) if question.name in excluded])
         with Gradebook(told["db_url"], self.parent.parent.coursedir.course_id) as gradebook:
             prepare(gradebook)
             for line in migrate(gradebook, unit, asked):

@@ -1,23 +1,17 @@
-"""What can be seen of an answer beside its results: its inputs afterwards, a second asking, and what it asks of others.
-
-All of this was observed, so that it is certain; whether it is the cause is for whoever reads it.
-"""
+"""Good conduct: inputs stay as they were, asking twice gives the same, functions are called as often as is said."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..data import Answer, Call, Finding, HostCall
-from ..exercises.kit.arguments import Rng
 from ..worker.values import is_list_of_numbers, leaves, map_leaves
 from .compare import same
-from .draws import generator_of, misdrawn, why_not_repeatable
-from .hunts import of_its_calls
+from .draws import misdrawn, why_not_repeatable
 from .posed import Posed
 
 
@@ -58,77 +52,21 @@ def _odd(value: Any) -> bool:
     return not same(value, value, 0.0)
 
 
-def _names(posed: Posed) -> list[str]:
+def names_of(posed: Posed) -> list[str]:
+    """The names of the arguments."""
     return list(inspect.signature(posed.exercise.reference).parameters)
 
 
-def _name(posed: Posed, place: int | str) -> str:
-    names = _names(posed)
+def name_of(posed: Posed, place: int | str) -> str:
+    """The name of the argument at a place."""
+    names = names_of(posed)
     return names[place] if isinstance(place, int) and place < len(names) else str(place)
 
 
 # ------------------------------------------------------------------------------------------------- functions handed in
 
 
-def never_called(posed: Posed, answer: Answer) -> Finding | None:
-    """A function that every case hands over is never asked for."""
-    for place in sorted({place for _, place in answer.asked}, key=str):
-        counts = [count for (_, at), count in answer.asked.items() if at == place]
-        if len(counts) == len(posed.cases) and not any(counts):
-            name = _name(posed, place)
-            return Finding(f"never-calls-{name}".replace("_", "-"), f"It never calls `{name}`, which it is handed.")
-    return None
-
-
-def observed(
-    posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int], known: str | None = None
-) -> Finding | None:
-    """What is seen of the calls of functions and generators that the wrong cases hand over, if it is out of order.
-
-    known: the mistake that was named, if one was: then it has told what is handed on, and only counts are new.
-    """
-    found = [_refused(posed, answer, wrong)]
-    wrong = [index for index in wrong if calls[index].failure is None]
-    if known is None and wrong:
-        found.append(_generator_unused(posed, calls, wrong))
-    for place in sorted({place for _, place in answer.asked}, key=str) if wrong else ():
-        asked = {i: [each for each in answer.questions.get(i, ()) if each.place == place] for i in range(len(calls))}
-        looks = (_count, _contexts, _arrays) if known is None else (_count,)
-        found.append(next((f for look in looks if (f := look(posed, place, asked, calls, wrong)) is not None), None))
-    if known is None and not any(found) and posed.exercise.experiment is not None:
-        found.append(of_its_calls(posed, answer, calls, wrong))
-    seen = [each for each in found if each is not None]
-    return Finding(seen[0].slug, " ".join(each.text for each in seen)) if seen else None
-
-
-def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | None:
-    """A function that answers so many calls is called once more."""
-    for index in wrong:
-        for each in answer.questions.get(index, ()):
-            if "and this is one more" in each.refusal:
-                allowed = each.refusal.partition("the box answers ")[2].partition(",")[0]
-                name = _name(posed, each.place)
-                text = f"`{name}` answers {allowed} in the case “{posed.cases[index].label}”, and it is called again."
-                return Finding(f"calls-{name}-too-often".replace("_", "-"), text)
-    return None
-
-
-def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
-    """The generator that is handed over stays as it was, in cases whose right answer depends on it."""
-    name = generator_of(posed)
-    if not name or any(calls[index].drew is not False for index in wrong):
-        return None
-    for index in wrong[:3]:
-        case = posed.cases[index]
-        other = replace(case, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, Rng) else v for v in case.args))
-        if same(posed.reference_on(other).value, posed.expected[index].value, 1e-9):
-            return None
-    where = "" if len(wrong) > 1 else f"In the case “{posed.cases[wrong[0]].label}” it does not draw"
-    if not where and any(call.drew for call in calls):
-        where = "In the cases that are wrong it does not draw"
-    return Finding("generator-unused", f"{where or 'It never draws'} from `{name}`, which it is handed.")
-
-
+#: By case, the calls of a function that was handed in.
 Seen = dict[int, list[HostCall]]
 
 
@@ -136,19 +74,21 @@ def miscounted(posed: Posed, answer: Answer, calls: Sequence[Call]) -> Finding |
     """Of an answer that is right: a function is called more often, or less, than the docstring says."""
     for place in sorted({place for _, place in answer.asked}, key=str):
         asked = {i: [each for each in answer.questions.get(i, ()) if each.place == place] for i in range(len(calls))}
-        found = _count(posed, place, asked, calls, range(len(calls)))
+        found = wrong_count(posed, place, asked, calls, range(len(calls)))
         if found is not None:
             return found
     return None
 
 
-def _count(posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
+def wrong_count(
+    posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]
+) -> Finding | None:
     """Called once too often or too seldom, where the contract says how often."""
-    name = _name(posed, place)
+    name = name_of(posed, place)
     if name not in posed.exercise.counted:
         return None
     for index in wrong:
-        count, due = len(asked[index]), len(_due(posed, index, name))
+        count, due = len(asked[index]), len(calls_due(posed, index, name))
         if count != due and calls[index].failure is None:
             text = f"`{name}` is called {_times(count)} in the case “{posed.cases[index].label}”; {due} "
             text += "is due." if due == 1 else "are due."
@@ -161,7 +101,7 @@ def _times(count: int) -> str:
     return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
+def calls_due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
     """The arguments with which the reference calls a function that is handed to it."""
     noted: list[tuple[Any, ...]] = []
 
@@ -172,7 +112,7 @@ def _due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
 
         return call
 
-    parameters = _names(posed)
+    parameters = names_of(posed)
 
     def reference(*args: Any, **kwargs: Any) -> Any:
         given = dict(zip(parameters, args, strict=False)) | kwargs
@@ -184,96 +124,3 @@ def _due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:
 
 def _copied(value: Any) -> Any:
     return np.array(value) if hasattr(value, "shape") else value
-
-
-def _contexts(
-    posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]
-) -> Finding | None:
-    """Lists that are to hold all tokens so far: are they, beside the tokens that came back, cut or reversed?"""
-    name, ways = _name(posed, place), dict(CONTEXTS)
-    told = 0
-    for index in wrong:
-        value, lists = calls[index].value, [each.args[0] for each in asked[index] if each.args]
-        if not isinstance(value, list) or not all(isinstance(tokens, list) for tokens in lists):
-            return None
-        first = _first_length(posed, index)
-        for step, tokens in enumerate(lists):
-            due = value[: first + step]
-            if len(due) < 2 or len(due) != first + step:
-                continue
-            ways = {words: cut for words, cut in ways.items() if cut(due, first) == tokens != due}
-            told += 1
-    if told < 2 or not ways:
-        return None
-    words = next(iter(ways))
-    return Finding(f"{name}-is-given-less".replace("_", "-"), f"`{name}` is handed {words}, not all tokens so far.")
-
-
-def _first_length(posed: Posed, index: int) -> int:
-    """How many tokens stand there before the first is added."""
-    given = [value for value in posed.cases[index].args if isinstance(value, list)]
-    return len(given[0]) if given else 1
-
-
-CONTEXTS: tuple[tuple[str, Callable[[list[int], int], list[int]]], ...] = (
-    ("the last token alone", lambda due, first: due[-1:]),
-    ("the tokens in reverse order", lambda due, first: due[::-1]),
-    ("the tokens without the first", lambda due, first: due[1:]),
-    ("the tokens without the last", lambda due, first: due[:-1]),
-    ("the same tokens each time", lambda due, first: due[:first]),
-    ("the new tokens without those that came in", lambda due, first: due[first:]),
-)
-
-
-def _arrays(posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
-    """Arrays that are to be handed on with some rows changed: which of their rows ever are?"""
-    name = _name(posed, place)
-    rows: dict[str, list[tuple[int, set[int]]]] = {}
-    zeros, reverse = True, False
-    for index in range(len(calls)):
-        case = posed.cases[index]
-        given = {n: v for n, v in zip(_names(posed), case.args, strict=False) if isinstance(v, np.ndarray) and v.ndim}
-        sent = [each.args for each in asked[index] if not each.refusal]
-        if any(len(args) != len(given) for args in sent) or not given or any(len(v) < 3 for v in given.values()):
-            continue
-        for at, (key, value) in enumerate(given.items()):
-            changed: set[int] = set()
-            for args in sent:
-                if not isinstance(args[at], np.ndarray) or args[at].shape != value.shape:
-                    return None
-                differ = [i for i in range(len(value)) if not np.array_equal(args[at][i], value[i])]
-                changed |= set(differ)
-                zeros &= not args[at][differ].any()
-                reverse |= len(differ) > 1 and np.array_equal(args[at], value[::-1])
-            rows.setdefault(key, []).append((len(value), changed))
-    moved = {key: found for key, found in rows.items() if any(changed for _, changed in found)}
-    if not rows or sum(map(len, rows.values())) < 2 or not any(asked.values()):
-        return None
-    if not moved:
-        due = [_due(posed, index, name) for index in wrong[:1]]
-        unchanged = due and all(same(args, due[0][0], 0.0) for args in due[0])
-        text = f"`{name}` is handed {_and(rows)} as they came in every call: nothing in them is ever changed."
-        return None if unchanged else Finding(f"{name}-sees-no-change", text)
-    texts = list(_of_rows(moved))
-    if zeros:
-        texts.append(f"all that is changed in {_and(moved)} becomes 0: where it is 0 before, nothing changes.")
-    if reverse:
-        texts.append(f"{_and(moved)} come in reverse order.")
-    return (
-        Finding(f"{name}-sees-part".replace("_", "-"), f"In its calls of `{name}` {' '.join(texts)}") if texts else None
-    )
-
-
-def _of_rows(moved: dict[str, list[tuple[int, set[int]]]]) -> Iterator[str]:
-    every = [(n, changed) for found in moved.values() for n, changed in found if changed]
-    if all(changed == {n - 1} for n, changed in every):
-        yield f"only the last row of {_and(moved)} is ever changed."
-    elif all(changed == {0} for _, changed in every):
-        yield f"only the first row of {_and(moved)} is ever changed."
-    elif all(len(changed) == 1 for _, changed in every):
-        yield f"only one row of {_and(moved)} is ever changed."
-
-
-def _and(names: Any) -> str:
-    *most, last = names
-    return f"{', '.join(most)} and {last}" if most else last

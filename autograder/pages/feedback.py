@@ -15,7 +15,7 @@ from markupsafe import Markup
 from nbformat import NotebookNode
 
 from ..data import MARK
-from ..reading.assignment import DROPPED_TAG
+from ..reading.assignment import EXCLUDED_TAG
 from ..reading.words import unquoted
 from ..text import visible
 from .colour import coloured
@@ -39,7 +39,7 @@ WORDS = {
     "forbidden": ("✗", "forbidden"),
     "waiting": ("…", "waits for your instructor"),
     "marked": ("✎", "marked by your instructor"),
-    "dropped": ("–", "does not count"),
+    "excluded": ("–", "does not count"),
 }
 
 
@@ -131,10 +131,10 @@ def _marks(notebook: NotebookNode) -> Iterator[ShownMark]:
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
             verdict = _verdict(cell)
-            if verdict.get("dropped") or DROPPED_TAG in cell.metadata.get("tags", ()):
+            if verdict.get("excluded") or EXCLUDED_TAG in cell.metadata.get("tags", ()):
                 place, words = told["grade_id"], "Taken out of the marks, for everybody."
                 name = place.removeprefix("test_")
-                yield ShownMark(place, name, 0.0, 0.0, "dropped", words, verdict.get("message", ""), False, "")
+                yield ShownMark(place, name, 0.0, 0.0, "excluded", words, verdict.get("message", ""), False, "")
             continue
         place, score, points = told["grade_id"], float(told["score"] or 0), float(told["points"])
         if told.get("solution") or told.get("task"):

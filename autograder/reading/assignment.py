@@ -21,14 +21,14 @@ from ..exercises import is_exercise
 #: A picture that a cell carries along, as Markdown shows it.
 PICTURE = re.compile(r"!\[[^\]]*\]\(attachment:[^)]*\)\s*")
 #: On a cell that is out of the marks.
-DROPPED_TAG = "dropped"
+EXCLUDED_TAG = "excluded"
 
 
 @dataclass(frozen=True)
 class Assignment:
     """The questions of one unit, or of an assignment of the instructor's own, in the order of its notebook.
 
-    release: the student's version, in which a dropped question carries no points. text: the same as it was read.
+    release: the student's version, in which an excluded question carries no points. text: the same as it was read.
     """
 
     name: str
@@ -53,13 +53,13 @@ class Assignment:
     @property
     def fingerprint(self) -> str:
         """Of all that a verdict depends on: the points of an exercise are none of it, for verdicts are shares, and
-        neither is whether a question is dropped."""
+        neither is whether a question is excluded."""
         if not self._print:
             told = [(q.name, q.cell, q.kind, q.source, q.worth if q.kind == TESTS else 0) for q in self.questions]
             cells = [
                 (cell.cell_type, cell.get("id"), _marks(cell).get("grade_id"), cell.source, tags)
                 for cell in self.release.cells
-                for tags in [[tag for tag in _tags(cell) if tag != DROPPED_TAG]]
+                for tags in [[tag for tag in _tags(cell) if tag != EXCLUDED_TAG]]
                 if cell.cell_type == "code" or _marks(cell)
             ]
             self._print.append(hashlib.sha256(repr((self.name, told, cells)).encode()).hexdigest())
@@ -78,11 +78,11 @@ def our_notebook(text: str) -> NotebookNode:
 
 
 def read_assignment(
-    name: str, text: str, tests: Mapping[str, str] | None = None, dropped: Collection[str] = ()
+    name: str, text: str, tests: Mapping[str, str] | None = None, excluded: Collection[str] = ()
 ) -> Assignment:
     """The assignment that a release notebook holds. Raises BadAssignment.
 
-    text: the notebook file. tests: cell -> the source of an own test with its hidden part. dropped: questions' names.
+    text: the notebook file. tests: cell -> the source of an own test with its hidden part. excluded: questions' names.
     """
     try:
         release = with_ids(our_notebook(text))
@@ -94,11 +94,11 @@ def read_assignment(
             cell.source = PICTURE.sub("", cell.source)
     found = []
     for question in questions_of(name, release):
-        out = question.name in dropped
+        out = question.name in excluded
         source = (tests or {}).get(question.cell, question.source)
         points = 0.0 if out else question.points
-        found.append(replace(question, points=points, source=source, dropped=out))
-    take_out(release, {question.cell for question in found if question.dropped})
+        found.append(replace(question, points=points, source=source, excluded=out))
+    take_out(release, {question.cell for question in found if question.excluded})
     return Assignment(name, text, release, tuple(found))
 
 
@@ -109,7 +109,7 @@ def take_out(notebook: NotebookNode, cells: Collection[str]) -> None:
             marks = cell.metadata.nbgrader
             marks.update(grade=False, task=False, locked=not marks.solution)
             marks.pop("points", None)
-            cell.metadata["tags"] = [*_tags(cell), DROPPED_TAG]
+            cell.metadata["tags"] = [*_tags(cell), EXCLUDED_TAG]
 
 
 def with_ids(notebook: NotebookNode) -> NotebookNode:

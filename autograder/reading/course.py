@@ -18,7 +18,7 @@ from .submission import read
 from .transplant import transplant
 
 #: Beside the marks: the questions that were taken out of them, by assignment.
-DROPPED = Path("grading") / "dropped.json"
+EXCLUDED = Path("grading") / "excluded.json"
 #: A name that may be a folder, a word on a command line, and a part of a path in nbgrader's patterns.
 PLAIN_NAME = re.compile(r"[A-Za-z0-9][\w.-]{0,79}", re.ASCII)
 
@@ -81,9 +81,9 @@ class Course:
             path = self.path(unit)
             if not path.is_file():
                 raise FileNotFoundError(f"{path}: not there; make it with `autograder release {unit}`")
-            text, dropped = path.read_text(encoding="utf-8"), self.dropped().get(unit, [])
+            text, excluded = path.read_text(encoding="utf-8"), self.excluded().get(unit, [])
             solution = self._solution(unit)
-            found = read_assignment(unit, text, _own_tests(unit, solution), dropped)
+            found = read_assignment(unit, text, _own_tests(unit, solution), excluded)
             must_agree(self.root, unit, found.release)
             if solution is not None:
                 lone_notebook(self.root / "solutions" / unit)
@@ -97,8 +97,8 @@ class Course:
 
     def points(self, unit: str) -> dict[str, float]:
         """Question -> points, as the release says, whatever version it is of. Raises BadAssignment."""
-        text, dropped = self.path(unit).read_text(encoding="utf-8"), self.dropped().get(unit, [])
-        return read_assignment(unit, text, dropped=dropped).points
+        text, excluded = self.path(unit).read_text(encoding="utf-8"), self.excluded().get(unit, [])
+        return read_assignment(unit, text, excluded=excluded).points
 
     def open(self, path: Path, unit: str) -> Transplanted:
         """Read a submission and put its answers into our notebook. Raises Unreadable."""
@@ -114,16 +114,20 @@ class Course:
                 f"{'notebooks' if solution is None else 'solutions'}/{unit}/{unit}.ipynb: {error}"
             ) from None
 
-    def dropped(self) -> dict[str, list[str]]:
+    def excluded(self) -> dict[str, list[str]]:
         """Assignment -> its questions that were taken out of the marks. Raises BadAssignment."""
-        path = self.root / DROPPED
+        path = self.root / EXCLUDED
+        if (older := path.with_name("dropped.json")).exists():
+            raise BadAssignment(f"{older}: an older version of the course wrote this file; rename it to {path.name}")
         try:
             found = json.loads(path.read_text(encoding="utf-8"))
             return {str(unit): [str(name) for name in names] for unit, names in found.items()}
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, AttributeError, TypeError):
-            raise BadAssignment(f"{path}: cannot be read; mend it, or remove it and drop the questions again") from None
+            raise BadAssignment(
+                f"{path}: cannot be read; repair it, or remove it and exclude the questions again"
+            ) from None
 
     def _solution(self, unit: str) -> NotebookNode | None:
         path = self.root / "solutions" / unit / f"{unit}.ipynb"

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from ..data import TESTS
-from .assignment import DROPPED_TAG, questions_of
+from .assignment import EXCLUDED_TAG, questions_of
 from .submission import Cell
 
 #: What a cell of a student's file is. "extra" has no name; the others are named by their `grade_id`, "ours" by its id.
@@ -94,7 +94,7 @@ def is_answer(cell: NotebookNode) -> bool:
 
 def is_test(cell: NotebookNode) -> bool:
     """Whether it is a test: one that is out of the marks is no less one."""
-    graded = _marks(cell).get("grade") or DROPPED_TAG in cell.metadata.get("tags", [])
+    graded = _marks(cell).get("grade") or EXCLUDED_TAG in cell.metadata.get("tags", [])
     named = _name(cell).startswith("test_")
     return cell.cell_type == "code" and not _marks(cell).get("solution") and bool(graded or named)
 

@@ -412,13 +412,13 @@ def attention_parameters__right_loops(d_model, d_head, n_heads, n_layers):
     return total
 
 
-def attention_parameters__wrong_numpy_prod_of_64_bits(d_model, d_head, n_heads, n_layers):
-    """A NumPy int64 from np.prod, which begins again at 2**63."""
+def attention_parameters__right_numpy_prod_of_64_bits(d_model, d_head, n_heads, n_layers):
+    """A NumPy int64 from np.prod: enough below 2**63."""
     return np.prod(np.array([4, d_model, d_head, n_heads, n_layers], dtype=np.int64))
 
 
-def attention_parameters__wrong_zero_d_of_64_bits(d_model, d_head, n_heads, n_layers):
-    """A 0-d array of int64, which begins again at 2**63."""
+def attention_parameters__right_zero_d_of_64_bits(d_model, d_head, n_heads, n_layers):
+    """A 0-d array of int64: enough below 2**63."""
     per_layer = np.array([d_model * d_head] * 4, dtype=np.int64) * n_heads
     return np.asarray(per_layer.sum() * n_layers)
 
@@ -429,13 +429,6 @@ def attention_parameters__right_math_prod(d_model, d_head, n_heads, n_layers):
 
     shapes = [(d_model, d_head)] * 3 + [(d_head, d_model)]
     return n_layers * n_heads * sum(math.prod(shape) for shape in shapes)
-
-
-def attention_parameters__wrong_uint64(d_model, d_head, n_heads, n_layers):
-    """An unsigned NumPy integer of 64 bits."""
-    qkv = 3 * (n_heads * d_head) * d_model
-    up = d_model * (n_heads * d_head)
-    return np.uint64((qkv + up) * n_layers)
 
 
 def attention_parameters__wrong_one_layer(d_model, d_head, n_heads, n_layers):

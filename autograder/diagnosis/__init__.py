@@ -1,0 +1,1 @@
+"""Names the mistake in a wrong answer. No mark depends on it."""

@@ -1,0 +1,256 @@
+"""From a plain program to all its mutants: the functions that it is made of, each changed in one place or in two."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import itertools
+import sys
+import textwrap
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from types import FunctionType
+from typing import Any
+
+from . import brackets, calls, expressions, given, numbers, statements
+from .edit import FAR, Edit, brief, change, numbered, shown, slug_of
+from .helpers import HELPERS, sizes_of_case
+from .mutant import Mutant
+from .scope import names_in
+from .steps import Stepwise
+
+#: The same slip is made in at most so many places at once.
+TOGETHER = 4
+#: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
+COURSE = __name__.split(".")[0] + ".exercises"
+DEEPEST = 3
+#: What the changes of one program may cost, in calls that it makes: the likeliest come first. Half of it for what has
+#: no cases of equal sizes beside it, as they have none themselves.
+BUDGET = 1_200_000
+
+
+@dataclass(frozen=True)
+class _Change:
+    """An edit of one of the functions, wherever it is called: path holds names by which it is reached."""
+
+    path: tuple[str, ...]
+    part: FunctionType
+    edit: Edit
+
+    @property
+    def words(self) -> str:
+        return f"in `{_told(self.part)}` {self.edit.words}" if self.path else self.edit.words
+
+
+@cache
+def mutants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Mutant, ...]:
+    """All mutants by one change, the likeliest first, and by one kind of change wherever it can be made."""
+    alone = [(slip,) for slip in _changes(program, sizes)]
+    alike: dict[tuple[tuple[str, ...], str], list[_Change]] = {}
+    for (slip,) in alone:
+        if slip.edit.kind:
+            alike.setdefault((slip.path, slip.edit.kind), []).append(slip)
+    together = [tuple(slips) for slips in alike.values() if 2 <= len({slip.edit.place for slip in slips}) == len(slips)]
+    together = [slips for slips in together if len(slips) <= TOGETHER]
+    return tuple(_mutant(program, slips) for slips in (*alone, *together))
+
+
+def alone(posed: Any) -> tuple[Mutant, ...]:
+    """The mutants by one change that a diagnosis may try, the likeliest first."""
+    sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
+    program = posed.exercise.plain
+    budget = BUDGET if posed.probes is not None else BUDGET // 2
+    return mutants(program, sizes)[: budget // cost_of(program, posed, 0)]
+
+
+def cost_of(program: FunctionType, posed: Any, index: int) -> int:
+    """What the program costs in one case: how many calls it makes, those of each step included."""
+    key = (program, index)
+    if key not in posed.notes:
+        calls = itertools.count()
+        sizes = sizes_of_case.set(posed.cases[index].sizes)
+        built = _build(program, dict.fromkeys(_reached(program), ()))
+        posed.tried(built, index)  # what is done at the first time alone does not count
+        before = sys.getprofile()
+        sys.setprofile(lambda frame, event, argument: next(calls) if event in ("call", "c_call") else None)
+        try:
+            posed.tried(built, index)
+        finally:
+            sys.setprofile(before if callable(before) else None)
+            sizes_of_case.reset(sizes)
+        posed.notes[key] = next(calls)
+    return posed.notes[key]
+
+
+def _mutant(program: FunctionType, changes: Sequence[_Change]) -> Mutant:
+    slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
+    words = ", and ".join(dict.fromkeys(change.words for change in changes))
+    key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
+    part = next((_told(change.part) for change in changes if change.path), "")
+    return Mutant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}", part)
+
+
+class _Lazy:
+    """A changed program, compiled when it is first called: most are never needed twice."""
+
+    def __init__(self, program: FunctionType, changes: tuple[_Change, ...]) -> None:
+        self._program, self._changes = program, changes
+        self._built: Callable[..., Any] | None = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._built is None:
+            edits: dict[FunctionType, list[Edit]] = {}
+            for change in self._changes:
+                edits.setdefault(change.part, []).append(change.edit)
+            self._built = _build(self._program, edits)
+        return self._built(*args, **kwargs)
+
+
+@cache
+def _changes(program: FunctionType, sizes: tuple[str, ...]) -> tuple[_Change, ...]:
+    found = [
+        _Change(path, part, edit)
+        for path, part in _parts(program)
+        for edit in _edits(part, sizes)
+        if not path or edit.rank < FAR
+    ]
+    return tuple(sorted(found, key=lambda change: change.edit.rank))
+
+
+def _told(part: FunctionType) -> str:
+    """What students call a part: the exercise's name for its plain program."""
+    return part.__module__.rpartition(".")[2] if part.__name__ == "plain" else part.__name__
+
+
+@cache
+def _edits(function: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
+    tree = tree_of(function)
+    return (*numbers.fills_of(tree), *_edits_of(tree, sizes), *given.of_arguments(tree))
+
+
+@cache
+def tree_of(function: FunctionType) -> ast.FunctionDef:
+    return numbered(ast.parse(textwrap.dedent(inspect.getsource(function))).body[0])
+
+
+def _parts(program: FunctionType) -> Iterator[tuple[tuple[str, ...], FunctionType]]:
+    """The program and the functions of the course that it calls, each once, with the names that lead there."""
+    seen: set[FunctionType] = set()
+    waiting: list[tuple[tuple[str, ...], FunctionType]] = [((), program)]
+    while waiting:
+        path, function = waiting.pop(0)
+        if function in seen:
+            continue
+        seen.add(function)
+        yield path, function
+        if len(path) < DEEPEST:
+            waiting += [((*path, name), part) for name, part in called_by(function)]
+
+
+@cache
+def called_by(function: FunctionType) -> list[tuple[str, FunctionType]]:
+    names = dict.fromkeys(node.id for node in ast.walk(tree_of(function)) if isinstance(node, ast.Name))
+    own = names_in(tree_of(function))
+    found = [(name, function.__globals__.get(name)) for name in names if name not in own]
+    return [(n, f) for n, f in found if isinstance(f, FunctionType) and f.__module__.startswith(COURSE)]
+
+
+def _build(function: FunctionType, edits: Mapping[FunctionType, Sequence[Edit]]) -> Callable[..., Any]:
+    """The function with its edits and with its parts changed by theirs."""
+    parts = {
+        name: _build(part, edits)
+        for name, part in called_by(function)
+        if part is not function and not edits.keys().isdisjoint(_reached(part))
+    }
+    return _stepwise(function).build(function, edits.get(function, ()), {**HELPERS, **parts})
+
+
+@cache
+def _stepwise(function: FunctionType) -> Stepwise:
+    return Stepwise(tree_of(function))
+
+
+@cache
+def _reached(function: FunctionType) -> frozenset[FunctionType]:
+    return frozenset(part for _, part in _parts(function))
+
+
+def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
+    """All changes of a numbered function. sizes: the names of the cases' sizes."""
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    by_code: dict[tuple[int, str], Edit] = {}
+    for edit in _all_edits(tree, parents, sizes):
+        by_code.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
+    found: dict[tuple[int, str], Edit] = {}
+    for edit in by_code.values():  # the same words at one place: 1e-10 by two ways of rounding
+        found.setdefault((edit.place, edit.words), edit)
+    nodes = {node.number: node for node in ast.walk(tree)}
+    places: dict[str, list[int]] = {}
+    for edit in found.values():
+        places.setdefault(edit.words, []).append(edit.place)
+    for edit in found.values():
+        same = sorted(set(places[edit.words]), key=lambda place: (nodes[place].lineno, nodes[place].col_offset))
+        yield replace(edit, words=edit.words + _which(edit.place, same, nodes, parents)) if len(same) > 1 else edit
+
+
+def _which(place: int, same: Sequence[int], nodes: Mapping[int, ast.AST], parents: dict[ast.AST, ast.AST]) -> str:
+    """Words that tell one of several places from the others."""
+    told = [_where(nodes[other], parents) for other in same]
+    index = same.index(place)
+    if told.count(told[index]) == 1:
+        return told[index]
+    return f" (place {index + 1} of {len(same)})"
+
+
+def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
+    """In which line, for words that fit several of them."""
+    while not isinstance(node, ast.stmt) and node in parents:
+        node = parents[node]
+    if isinstance(node, ast.Return):
+        return " in what it returns"
+    if isinstance(node, ast.For):
+        return f" in `for {shown(node.target)} in {shown(node.iter)}`"
+    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    return f" where `{shown(target)}` is worked out" if isinstance(target, ast.Name) else ""
+
+
+def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
+    names, named = names_in(tree), numbers.sizes_in(tree, sizes)
+    yield from expressions.of_given(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp):
+            yield from expressions.of_operation(node, parents)
+            yield from brackets.of_operation(node)
+        elif isinstance(node, ast.UnaryOp):
+            yield from expressions.of_sign(node, parents)
+        elif isinstance(node, ast.arguments):
+            yield from expressions.of_defaults(node)
+        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
+            yield from expressions.of_comparison(node)
+        elif isinstance(node, ast.Call):
+            yield from calls.of_call(node)
+        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "H"):
+            yield change(node, node.value, slug_of("not-turned", shown(node.value)),
+                        f"{brief(node.value, 'something')} were not transposed")  # fmt: skip
+            reread = ast.Call(ast.Name("_reread", ast.Load()), [node.value], [])
+            yield change(node, reread, slug_of("reshaped", shown(node.value)),
+                        f"{brief(node.value, 'something')} were reshaped, not transposed")  # fmt: skip
+        elif isinstance(node, ast.Subscript):
+            yield from expressions.of_subscript(node)
+            yield from expressions.of_key(node, tree)
+        elif isinstance(node, (ast.IfExp, ast.If)):
+            yield from statements.of_condition(node)
+        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
+            yield from statements.of_statement(node, tree, parents)
+            yield from statements.of_value(node, sizes)
+        elif isinstance(node, ast.For):
+            yield from statements.of_loop(node, tree)
+        elif isinstance(node, ast.Return):
+            yield from statements.of_return(node, tree)
+        elif isinstance(node, ast.Constant):
+            yield from expressions.of_constant(node, parents)
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+            yield from expressions.of_name(node, names, parents)
+        if numbers.is_a_size(node, parents):
+            yield from numbers.of_size(node, sizes, named)

@@ -1,0 +1,162 @@
+"""Where in a student's program wrong values begin: NaN or infinity, a shape, a dtype, an index below 0, an error."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...data import Call, Finding
+from ...judging.compare import Problem
+from ...judging.posed import Posed
+from ...worker.values import leaves
+from ..mutants.edit import called
+from .candidate import text_of
+from .program import OwnProgram
+
+EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
+#: The largest number whose exponential a float holds.
+MOST = {"float64": "no float64 holds the exponential of 710", "float32": "no float32 holds the exponential of 89"}
+#: What puts infinity somewhere on purpose.
+ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
+#: What makes arrays; a name hands on one that was made before.
+MAKES = (ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)
+
+#: The steps of a run in their order: what makes each value, and the value.
+Steps = list[tuple[ast.expr, Any]]
+
+
+def origin(posed: Posed, index: int, call: Call, problem: Problem, own: OwnProgram) -> Finding | None:
+    """The first step of one wrong case at which it is seen to go wrong, if that can be seen."""
+    case = posed.cases[index]
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    steps = [(nodes[number], value) for number, value in own.values(posed, index) if number in nodes]
+    there = f"In the case “{case.label}” "
+    if problem.kind == "nan":
+        given = [array for value in leaves((case.args, case.kwargs)) if (array := floats(value)) is not None]
+        return None if any(np.isnan(array).any() for array in given) else _nan(steps, there)
+    if problem.kind == "raised":
+        return _raise(own.tree, steps)
+    if problem.kind in ("shape", "dtype", "precision"):
+        return _first_like(posed, index, call, steps)
+    return _wrapped_index(own.tree, steps, there)
+
+
+def as_array(value: Any) -> np.ndarray | None:
+    """A number, an array or what stands in a tensor that came over the wire; None for all else."""
+    value = getattr(value, "array", value)
+    if isinstance(value, (bool, int, float, np.generic)):
+        try:
+            return np.asarray(value) if np.asarray(value).dtype.kind in "biuf" else None
+        except OverflowError:
+            return None
+    return value if isinstance(value, np.ndarray) and value.dtype.kind in "biuf" else None
+
+
+def floats(value: Any) -> np.ndarray | None:
+    """The same, of floating-point numbers only."""
+    array = as_array(value)
+    return array if array is not None and array.dtype.kind == "f" else None
+
+
+def _at(node: ast.expr) -> str:
+    return f"{text_of(node)} in line {node.lineno}"
+
+
+def _nan(steps: Steps, there: str) -> Finding | None:
+    """The first step that makes NaN or infinity of numbers, and why."""
+    latest: dict[int, np.ndarray] = {}
+    for node, value in steps:
+        array = floats(value)
+        if array is None:
+            continue
+        if isinstance(node, (ast.BinOp, ast.Call)):
+            inputs = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
+            power = isinstance(node, ast.Call) and called(node)[0] in EXPONENTIALS and len(inputs) == 1
+            if power and np.isposinf(array).any() and not np.isposinf(inputs[0]).any():
+                most = MOST.get(str(array.dtype), MOST["float32"])
+                reaches = f"what goes in there reaches {inputs[0].max():,.0f}, and {most}"
+                return Finding("overflow", f"{there}{_at(node)} becomes infinite: {reaches}.")
+            if np.isnan(array).any() and not any(np.isnan(each).any() for each in inputs):
+                return Finding("nan", f"{there}NaN comes from {_at(node)}{_divisor(node, latest)}.")
+            infinite = np.isposinf(array).any() and inputs and not any(np.isinf(each).any() for each in inputs)
+            if infinite and not (isinstance(node, ast.Call) and called(node)[0] in ON_PURPOSE):
+                return Finding("overflow", f"{there}{_at(node)} becomes infinite{_divisor(node, latest)}.")
+        latest[node.number] = array
+    return None
+
+
+def _divisor(node: ast.expr, latest: dict[int, np.ndarray]) -> str:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
+        return ""
+    by = latest.get(getattr(node.right, "number", -1))
+    return f", where {text_of(node.right)} has become 0" if by is not None and (by == 0).any() else ""
+
+
+def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
+    """The pieces of a step whose values go into it: of a call its arguments, and what it is a method of."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.keyword):
+            yield child.value
+        elif isinstance(node, ast.Call) and child is node.func:
+            if isinstance(child, ast.Attribute):
+                yield child.value
+        elif isinstance(child, ast.expr):
+            yield child
+
+
+def _first_like(posed: Posed, index: int, call: Call, steps: Steps) -> Finding | None:
+    """The first step whose value has the wrong shape, or the wrong dtype, of a result."""
+    found, expected = call.value, posed.expected[index].value
+    pairs = zip(found, expected, strict=False) if isinstance(expected, tuple) and isinstance(found, tuple) else ()
+    for value, wanted in pairs or [(found, expected)]:
+        array, wanted = as_array(value), as_array(wanted)
+        if array is None or wanted is None or not array.ndim:
+            continue
+        shape, dtype = array.shape != wanted.shape, array.dtype != wanted.dtype and array.dtype.kind == "f"
+        for node, made in steps if shape or dtype else ():
+            made = as_array(made)
+            if made is None or not isinstance(node, MAKES):
+                continue
+            if made.shape == array.shape if shape else made.dtype == array.dtype:
+                return Finding(None, f"The first of this {'shape' if shape else 'dtype'} is {_at(node)}.")
+    return None
+
+
+def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
+    """The condition at which the program raises an error itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
+            values = [as_array(value) for step, value in steps if step is node.test]
+            if any(value is not None and value.any() for value in values):
+                where = f"in line {node.body[0].lineno}, where {text_of(node.test)} holds"
+                return Finding(None, f"It is raised {where}, and none is due there.")
+    return None
+
+
+def _wrapped_index(tree: ast.FunctionDef, steps: Steps, there: str) -> Finding | None:
+    """An index that is worked out and below 0, or 0 behind a minus: it counts from the other end."""
+    seen: dict[int, list[int]] = {}
+    for node, value in steps:
+        array = as_array(value)
+        if array is not None and array.dtype.kind in "iu" and array.size:
+            seen.setdefault(node.number, []).extend((int(array.min()), int(array.max())))
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Subscript):
+            continue
+        for part in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            for end in (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,):
+                numbers = seen.get(getattr(end, "number", -1), [])
+                below = isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub)
+                if numbers and below and max(numbers) == 0 and isinstance(part, ast.Slice):
+                    words = f"{text_of(end)} is 0 in the index of {_at(node)}: it counts from the front then."
+                    return Finding("own-index-wraps", there + words)
+                if numbers and not below and min(numbers) < 0:
+                    words = f"{text_of(end)} is {min(numbers)} in the index of {_at(node)}: that counts from the end."
+                    return Finding("own-index-wraps", there + words)
+    return None
+
+
+__all__: Sequence[str] = ("as_array", "floats", "inputs_of", "origin")

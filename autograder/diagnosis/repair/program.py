@@ -1,0 +1,113 @@
+"""A student's own program: its text, and a way to have other texts of it run where it was run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ...data import Answer, Call
+from ...judging.posed import Posed
+from ..mutants.edit import Edit, edited, numbered
+from .candidate import Repair
+from .instrument import noted
+
+#: A longer text is nobody's answer to one exercise.
+LONGEST = 20_000
+#: What stands where random numbers are drawn.
+DRAWS = re.compile(r"rand|rng|normal|draw|sample|uniform|generator", re.IGNORECASE)
+#: Texts that are sent at a time.
+AT_A_TIME = 120
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A change, the program with it, and the calls of the case that is tried first; no calls where time had run out."""
+
+    repair: Repair
+    text: str
+    calls: list[Call]
+
+
+@dataclass(frozen=True)
+class OwnProgram:
+    """tree: the function, with a number for each node, and lines as they are counted in the cell.
+
+    run: puts the cases of a posing to each of several texts of the function, and to no more than there is time for.
+    """
+
+    tree: ast.FunctionDef
+    decorators: list[ast.expr]
+    run: Callable[[Sequence[str], Posed], Answer]
+    _texts: dict[ast.stmt, str] = field(default_factory=dict, compare=False, repr=False)
+    _noted: dict[tuple[ast.FunctionDef, Posed, int], Call | None] = field(
+        default_factory=dict, compare=False, repr=False
+    )
+
+    @staticmethod
+    def read(source: str, name: str, run: Callable[[Sequence[str], Posed], Answer]) -> OwnProgram | None:
+        """The last function of this name in a cell; None where there is none that can be read."""
+        if len(source) > LONGEST:
+            return None
+        try:
+            body = ast.parse(textwrap.dedent(source)).body
+            found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == name]
+            return OwnProgram(numbered(found[-1]), found[-1].decorator_list, run) if found else None
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return None
+
+    @property
+    def names(self) -> set[str]:
+        """All names that it uses."""
+        return {node.id for node in ast.walk(self.tree) if isinstance(node, ast.Name)} | {
+            argument.arg for argument in self.tree.args.args
+        }
+
+    @property
+    def draws(self) -> bool:
+        """Whether it may draw random numbers: by the names in it."""
+        return DRAWS.search(ast.unparse(self.tree)) is not None
+
+    def text(self, *edits: Edit) -> str:
+        """The function with these changes."""
+        return self.text_of(edited(self.tree, edits))
+
+    def text_of(self, tree: ast.FunctionDef) -> str:
+        """A version of the function, as a text to be run."""
+        head = ast.FunctionDef(
+            tree.name, tree.args, [], self.decorators, type_params=getattr(tree, "type_params", []), lineno=1
+        )
+        body = [self._text_of(statement) for statement in tree.body or [ast.Pass()]]
+        return "\n".join((ast.unparse(head), *body))
+
+    def _text_of(self, statement: ast.stmt) -> str:
+        """A statement, indented: most are the same in every version."""
+        if statement not in self._texts:
+            self._texts[statement] = textwrap.indent(ast.unparse(statement), "    ")
+        return self._texts[statement]
+
+    def noted(self, posed: Posed, index: int) -> Call | None:
+        """One case, with what each step makes in the order in which they run; run through once."""
+        key = (self.tree, posed, index)
+        if key not in self._noted:
+            (calls,) = self.calls([self.text_of(noted(self.tree))], posed.part([index])) or ([],)
+            self._noted[key] = calls[0] if calls else None
+        return self._noted[key]
+
+    def values(self, posed: Posed, index: int) -> Sequence[tuple[int, object]]:
+        """The steps of one case, by their numbers, with their values."""
+        call = self.noted(posed, index)
+        return call.noted if call is not None else []
+
+    def calls(self, texts: Sequence[str], posed: Posed) -> list[list[Call]]:
+        """For each text its calls of all the cases; none where the time had run out before."""
+        count, found = len(posed.cases), []
+        for start in range(0, len(texts), AT_A_TIME):
+            part = texts[start : start + AT_A_TIME]
+            calls = self.run(part, posed).calls
+            found += [calls[i * count : (i + 1) * count] for i in range(len(part))]
+            if len(calls) < count * len(part):
+                break
+        return [calls if len(calls) == count else [] for calls in found]

@@ -1,0 +1,119 @@
+"""Judging in the same process, for one's own code: the hidden line of a test cell, and tests of the judge itself.
+
+Nothing here is safe against a stranger. Submissions are graded by `one_submission.py`, through the sandbox.
+"""
+
+from __future__ import annotations
+
+import inspect
+import io
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from functools import lru_cache, partial
+from types import FunctionType
+from typing import Any
+
+from ..data import Answer, Verdict
+from ..diagnosis.diagnose import ask_and_judge
+from ..diagnosis.repair.program import OwnProgram
+from ..exercises import exercises, find_exercise
+from ..judging.challenge import Challenge
+from ..judging.judge import mark
+from ..judging.posed import Posed
+from ..running.dialogue import Request
+from ..running.tensors import one_thread
+from ..worker.calls import answer_of_host, perform
+from ..worker.lookout import Lookout
+from ..worker.rewritten import perform_rewritten
+
+#: This package itself: it is at work here, and no answer's doing.
+PACKAGE = "autograder"
+
+
+def ask_here(
+    function: Callable[..., Any], posed: Posed, watched: bool = False, given: Mapping[str, Any] | None = None
+) -> Answer:
+    """Put the posed cases to `function` in this process, by the same route as in the sandbox.
+
+    watched: whether to look out for what the exercise forbids. given: the notebook's own functions by name.
+    """
+    request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
+    transcript = request.transcript()
+    forbidden = [name for name in posed.exercise.forbidden if name != PACKAGE] if watched else []
+    lookout = Lookout(forbidden, lambda used: transcript.take({"event": "forbidden", "name": used}, b""), given)
+
+    def ask(header: dict[str, Any], payload: bytes) -> Any:
+        with lookout.resting():
+            return answer_of_host(*request.reply(header, payload))
+
+    quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        perform(function, request.calls, request.payload, transcript.take, ask, lookout)
+    return transcript.answer
+
+
+def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed) -> Answer:
+    """Put the posed cases to other texts of `function`, in this process, among the names that it knows."""
+    request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library, sources=sources)
+    transcript = request.transcript()
+
+    def ask(header: dict[str, Any], payload: bytes) -> Any:
+        return answer_of_host(*request.reply(header, payload))
+
+    quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
+    space = {**function.__globals__}
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        perform_rewritten(list(sources), function.__name__, space, request.calls, request.payload, transcript.take, ask)
+    return transcript.answer
+
+
+def program_of(function: Callable[..., Any]) -> OwnProgram | None:
+    """A function's text, and a way to run others; None where it has none, or this is not the main thread."""
+    if type(function) is not FunctionType or function.__closure__:  # what it closes over is not to be had by a text
+        return None
+    if threading.current_thread() is not threading.main_thread():
+        return None
+    try:
+        source = inspect.getsource(function)
+    except (OSError, TypeError):
+        return None
+    return OwnProgram.read(source, function.__name__, partial(run_here, function))
+
+
+def judge_function(
+    function: Callable[..., Any],
+    name: str | None = None,
+    seed: int | None = None,
+    watched: bool = True,
+    given: Mapping[str, Any] | None = None,
+    reread: bool = True,
+    named: bool = True,
+) -> Verdict:
+    """The verdict on a Python function, on cases drawn from `seed` (None: fresh ones).
+
+    reread: whether other versions of its text may be run here, with alarms that may end this process.
+    named: whether to look for the mistake in a wrong answer; the mark is the same without.
+    """
+    name = name or function.__name__
+    posed = Challenge().posed(name) if seed is None else _posed(name, seed)
+    if not named:
+        return mark(posed, ask_here(function, posed, watched, given))
+    program = program_of(function) if reread else None
+    return ask_and_judge(posed, lambda asked: ask_here(function, asked, watched, given), program)
+
+
+@lru_cache(64)
+def _posed(name: str, seed: int) -> Posed:
+    """Cases from a known seed, drawn once however many answers are put to them."""
+    return Challenge(seed).posed(name)
+
+
+def judge_here(function: Callable[..., Any]) -> None:
+    """Judge `function` on fresh inputs; raises AssertionError with the judge's message unless it is right."""
+    names, space = exercises(find_exercise(function.__name__).unit), getattr(function, "__globals__", {})
+    given = {name: value for name, value in space.items() if type(value) is FunctionType and name not in names}
+    given = {name: value for name, value in given.items() if value.__globals__ is space}
+    verdict = judge_function(function, given=given, reread=False)
+    if verdict.verdict != "right":
+        raise AssertionError(f"{verdict.function}: {verdict.message}")
