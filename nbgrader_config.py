@@ -61,7 +61,7 @@ c.Autograde.exporter_class = "autograder.gradebook.nbgrader_plugin.SubmissionExp
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]
 c.Autograde.autograde_preprocessors = [
     "autograder.gradebook.nbgrader_plugin.RecordVerdicts",
-    "autograder.gradebook.saving.SaveMarks",
+    "autograder.gradebook.save_marks.SaveMarks",
     "nbgrader.preprocessors.AssignLatePenalties",
     "autograder.gradebook.nbgrader_plugin.KeepResult",
     "nbgrader.preprocessors.CheckCellMetadata",
@@ -71,7 +71,7 @@ c.Autograde.autograde_preprocessors = [
 # contributes code and plain text alone to them, and both are escaped.
 
 # A release says for which version of the exercises it was made.
-c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.release_stamp.StampRelease")
+c.GenerateAssignment.preprocessors.insert(0, "autograder.handout.release_steps.StampRelease")
 
 # Last of all what is set here alone. It finds `c` as it stands, and may read and change all of it.
 LOCAL = ROOT / "nbgrader_config_local.py"

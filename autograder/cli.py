@@ -11,8 +11,7 @@ from importlib import import_module
 from pathlib import Path
 
 from . import import_no_more_than_needed
-from .commands.status import FAILED, UNUSABLE
-from .commands.which_course import course, say_which, which_course
+from .commands.shared import FAILED, UNUSABLE, course, say_which, which_course
 from .trouble import explained
 from .version import __version__
 
@@ -27,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if arguments is None and options.command in IN_THE_SANDBOX:
             with contextlib.suppress(ImportError):  # `doctor` says what is missing, and `grade` cannot go on
-                from .running.delegation import claim
+                from .running.control_groups import claim
 
                 claim()  # not when called from within a program, which it might start again
         _name_units(options)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from nbgrader.apps import ExportApp
 
-from autograder.gradebook.config import load_config
+from autograder.gradebook.health_check import load_config
 from autograder.gradebook.safe_csv import SafeCsvExport
 from term import Due, Term
 

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.reading import apart
+from autograder.reading import parse_in_subprocess
 from autograder.reading.submission import read_bytes
-from autograder.reading.syntax import Unread, definitions, read, statements
-from autograder.reading.uses import Uses
+from autograder.reading.syntax import Unread, Uses, definitions, read, statements
 
 #: IPython's expression for questions looks at such a line from each of its letters.
 LONG_QUESTION = "a" * 40_000 + " x ?"
@@ -25,16 +24,16 @@ def test_a_line_that_holds_its_reader_is_given_up_and_the_next_is_read():
     read_bytes(EMPTY, "new.ipynb")
     with pytest.raises(Unread):
         read(LONG_QUESTION)
-    left = apart._here.left
-    assert statements(LONG_QUESTION) == [] and apart._here.left == left, "it is not tried again"
+    left = parse_in_subprocess._here.left
+    assert statements(LONG_QUESTION) == [] and parse_in_subprocess._here.left == left, "it is not tried again"
     assert [type(node).__name__ for node in read("%timeit y = 1")] == ["Assign"]
 
 
 def test_all_cells_of_a_submission_share_a_time_and_the_next_submission_has_its_own(monkeypatch):
-    monkeypatch.setattr(apart, "CELL_SECONDS", 0.5)
-    monkeypatch.setattr(apart, "ALL_SECONDS", 1.0)
+    monkeypatch.setattr(parse_in_subprocess, "CELL_SECONDS", 0.5)
+    monkeypatch.setattr(parse_in_subprocess, "ALL_SECONDS", 1.0)
     read_bytes(EMPTY, "new.ipynb")
-    for number in range(round(apart.ALL_SECONDS / apart.CELL_SECONDS)):
+    for number in range(round(parse_in_subprocess.ALL_SECONDS / parse_in_subprocess.CELL_SECONDS)):
         with pytest.raises(Unread):
             read(f"b{number}{LONG_QUESTION}")
     with pytest.raises(Unread):
@@ -54,34 +53,44 @@ def test_all_cells_of_a_submission_share_a_time_and_the_next_submission_has_its_
     ],
 )
 def test_what_is_read_apart_is_what_is_read_here(cell, text):
-    apart.begin()
-    assert apart.python_of(cell) in (text, apart.here(cell)) and apart.here(cell) in (text, text + "\n")
+    parse_in_subprocess.begin()
+    assert parse_in_subprocess.python_of(cell) in (text, parse_in_subprocess.here(cell)) and parse_in_subprocess.here(
+        cell
+    ) in (text, text + "\n")
 
 
 def test_a_thread_and_a_forked_process_have_readers_of_their_own():
-    apart.begin()
-    apart.python_of("%time 1")
-    mine = apart._here.reader
+    parse_in_subprocess.begin()
+    parse_in_subprocess.python_of("%time 1")
+    mine = parse_in_subprocess._here.reader
     found = []
-    thread = threading.Thread(target=lambda: found.append((apart.python_of("%time 2"), apart._here.reader)))
+    thread = threading.Thread(
+        target=lambda: found.append((parse_in_subprocess.python_of("%time 2"), parse_in_subprocess._here.reader))
+    )
     thread.start()
     thread.join()
     assert found[0][1] is not mine and "time" in found[0][0]
     child = os.fork()
     if child == 0:
-        right = apart.python_of("%time 3") == apart.here("%time 3") and apart._here.reader is not mine
+        right = (
+            parse_in_subprocess.python_of("%time 3") == parse_in_subprocess.here("%time 3")
+            and parse_in_subprocess._here.reader is not mine
+        )
         os._exit(0 if right else 1)
     assert os.waitpid(child, 0)[1] == 0
-    assert apart.python_of("%time 4") == apart.here("%time 4") and apart._here.reader is mine
+    assert (
+        parse_in_subprocess.python_of("%time 4") == parse_in_subprocess.here("%time 4")
+        and parse_in_subprocess._here.reader is mine
+    )
 
 
 def test_a_reader_holds_nothing_that_was_open(tmp_path):
     """A submission lives while its line is open: a copy of it would keep it alive."""
     with (tmp_path / "open").open("w"):
-        apart._here.reader = None
-        apart.begin()
-        apart.python_of("%time 1")
-        links = Path(f"/proc/{apart._here.reader._child}/fd").iterdir()
+        parse_in_subprocess._here.reader = None
+        parse_in_subprocess.begin()
+        parse_in_subprocess.python_of("%time 1")
+        links = Path(f"/proc/{parse_in_subprocess._here.reader._child}/fd").iterdir()
         assert [os.readlink(link).split(":")[0] for link in links] == ["socket"]
 
 
@@ -106,8 +115,8 @@ def test_a_cell_is_read_as_the_notebook_runs_it():
 @pytest.mark.nightly
 def test_cells_are_read_side_by_side(monkeypatch):
     """Python code that the collector runs while a tree is built lets another thread begin a tree of its own."""
-    monkeypatch.setattr(apart, "CELL_SECONDS", 600.0)  # it is not about time, and the machine may be busy
-    monkeypatch.setattr(apart, "ALL_SECONDS", 600.0)
+    monkeypatch.setattr(parse_in_subprocess, "CELL_SECONDS", 600.0)  # it is not about time, and the machine may be busy
+    monkeypatch.setattr(parse_in_subprocess, "ALL_SECONDS", 600.0)
     read_bytes(EMPTY, "new.ipynb")
     gc.callbacks.append(lambda *_: sum(range(20_000)))
     source = "\n".join(f"def f{i}(x):\n    return [x + {i}, (x, x)]" for i in range(2000))

@@ -20,9 +20,9 @@ from autograder.data import BadAssignment, Unreadable
 from autograder.exercises import exercises, unit_names
 from autograder.handout import start_page
 from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
-from autograder.reading import contract
+from autograder.reading import cell_roles
 from autograder.reading.assignment import read_assignment
-from autograder.reading.contract import OtherVersion, must_be_the_code_of
+from autograder.reading.cell_roles import OtherVersion, must_be_the_code_of
 from autograder.version import __version__
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
@@ -170,7 +170,7 @@ def told(capfd, *words: str | Path) -> tuple[int, str, list[str]]:
 def restamp(path: Path, change) -> Path:
     """Change the mark of the version in a notebook."""
     notebook = nbformat.read(path, as_version=4)
-    change(notebook.metadata[contract.KEY])
+    change(notebook.metadata[cell_roles.KEY])
     nbformat.write(notebook, path)
     return path
 
@@ -207,7 +207,7 @@ def test_a_notebook_says_when_it_is_old_and_is_refused_where_its_exercises_are_o
     assert told(capfd, path)[0] == 0, "what is gone costs nothing"
     restamp(path, lambda mark: mark["contracts"].update(causal_mask="0123456789"))
     status, out, (line,) = told(capfd, path)
-    ours = contract.contract("causal_mask", "03_masking")
+    ours = cell_roles.contract("causal_mask", "03_masking")
     assert (
         (status, out) == (2, "") and f"causal_mask is 0123456789; in autograder {__version__}" in line and ours in line
     )

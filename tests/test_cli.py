@@ -20,7 +20,7 @@ import warm
 from asked import points_of
 from autograder.cli import main
 from autograder.exercises import find_exercise
-from autograder.reading import contract
+from autograder.reading import cell_roles
 from autograder.running import sandbox as room
 from autograder.trouble import explained
 from autograder.version import __version__
@@ -176,9 +176,9 @@ def stamp(course: Path, **changes) -> None:
     path = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     if changes:
-        notebook.metadata[contract.KEY].update(changes)
+        notebook.metadata[cell_roles.KEY].update(changes)
     else:
-        del notebook.metadata[contract.KEY]
+        del notebook.metadata[cell_roles.KEY]
     path.write_text(nbformat.writes(notebook) + "\n", encoding="utf-8")
 
 
@@ -206,11 +206,11 @@ def test_a_release_for_other_exercises_is_refused_until_it_is_made_anew(capfd, c
 
 def test_a_contract_is_what_a_notebook_promises_and_not_how_it_is_judged(monkeypatch):
     exercise = find_exercise("masked_softmax", UNIT)
-    told = contract.contract.__wrapped__
+    told = cell_roles.contract.__wrapped__
 
     def digest_of(**changes) -> str:
         changed = replace(exercise, **changes)
-        monkeypatch.setattr(contract, "find_exercise", lambda function, unit: changed)
+        monkeypatch.setattr(cell_roles, "find_exercise", lambda function, unit: changed)
         return told("masked_softmax", UNIT)
 
     before = digest_of()
@@ -228,7 +228,7 @@ def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_
     assert done.returncode == 0, done.stderr
     assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
     assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
-    from autograder.gradebook.config import load_config  # imports nbgrader, which takes a second
+    from autograder.gradebook.health_check import load_config  # imports nbgrader, which takes a second
 
     assert load_config(course).CourseDirectory.db_url.startswith(f"sqlite:///{course / 'grading' / 'other.db'}")
     local.write_text("c.CourseDirectory.db_url = nowhere\n")
@@ -331,14 +331,14 @@ def gradebook(course: Path) -> Path:
 
 
 def test_a_locked_gradebook(capfd, course, monkeypatch):
-    from autograder.gradebook import condition
+    from autograder.gradebook import health_check
 
     hand_in(course, "anna")
     connect = sqlite3.connect
     with connect(gradebook(course), isolation_level=None) as other:
         other.execute("CREATE TABLE course (id TEXT)")
         other.execute("BEGIN EXCLUSIVE")
-        monkeypatch.setattr(condition.sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
+        monkeypatch.setattr(health_check.sqlite3, "connect", lambda path, timeout: connect(path, timeout=0.1))
         assert "locked; close the program" in refused(capfd, *grade(course, UNIT))
         other.rollback()
 
@@ -363,7 +363,7 @@ def test_a_gradebook_that_is_none(capfd, course, content):
 
 def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(capfd, course, monkeypatch):
     """It holds marks. Whoever runs this may be root, to whom every file is open."""
-    from autograder.gradebook import condition
+    from autograder.gradebook import health_check
 
     hand_in(course, "anna")
     gradebook(course).mkdir()
@@ -376,11 +376,11 @@ def test_a_gradebook_that_cannot_be_opened_or_written_is_not_to_be_moved_away(ca
         other.execute("INSERT INTO course VALUES ('attention')")
         other.commit()
     before = gradebook(course).read_bytes()
-    condition.check_gradebook(course)
+    health_check.check_gradebook(course)
     assert gradebook(course).read_bytes() == before, "looking changes nothing"
     read_only = partial(connect, f"file:{gradebook(course)}?mode=ro", uri=True)
-    monkeypatch.setattr(condition.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
-    condition.check_gradebook(course)  # enough to read marks
+    monkeypatch.setattr(health_check.sqlite3, "connect", lambda path, timeout: read_only(timeout=timeout))
+    health_check.check_gradebook(course)  # enough to read marks
     said = refused(capfd, *grade(course, UNIT))
     assert "readonly" in said and "permissions" in said and "move it away" not in said
 

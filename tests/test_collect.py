@@ -22,8 +22,8 @@ from autograder.cli import main
 from autograder.data import NotUsable, Unreadable
 from autograder.exercises import exercises
 from autograder.gradebook.recorder import Gradebook
-from autograder.gradebook.timestamps import read_timestamp
-from autograder.grading.hand_in import read_said
+from autograder.gradebook.submission_times import read_timestamp
+from autograder.grading.submitted_files import read_said
 from autograder.lms.collect import _notebooks
 from autograder.lms.downloads import File, sender_of
 from autograder.lms.export import Student, Table, write

@@ -18,7 +18,7 @@ import pytest
 from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises import unit_names
 from autograder.exercises.kit import Case, HostFunction
-from autograder.running import bubblewrap, view
+from autograder.running import bubblewrap
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
@@ -468,7 +468,7 @@ def test_the_memory_of_the_notebook_is_out_of_reach(sandbox: Sandbox) -> None:
 
 
 #: Folders that may be visible on the way to the interpreter.
-PLACES = tuple({part for folder in view.visible() for part in Path(folder).parts})
+PLACES = tuple({part for folder in bubblewrap.visible() for part in Path(folder).parts})
 
 
 def test_the_scratch_folder_is_bounded(sandbox: Sandbox) -> None:

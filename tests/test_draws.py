@@ -11,8 +11,7 @@ from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.grading.in_process import ask_here
 from autograder.judging.challenge import pose
-from autograder.judging.compare import tolerance
-from autograder.judging.rounding import LOOSEST
+from autograder.judging.compare import LOOSEST, tolerance
 from autograder.running import dialogue
 from autograder.running.dialogue import Request
 from autograder.worker.values import Encoder

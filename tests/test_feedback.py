@@ -16,9 +16,8 @@ from asked import points_of
 from autograder.data import Verdict
 from autograder.exercises import unit_names
 from autograder.grading.jobs import with_outputs
-from autograder.pages.colour import coloured
 from autograder.pages.feedback import FeedbackPages
-from autograder.pages.markdown import mathml, rendered
+from autograder.pages.markup import coloured, mathml, rendered
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

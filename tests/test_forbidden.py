@@ -13,7 +13,7 @@ from autograder.exercises.kit import Case
 from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
 from autograder.reading.course import Course
-from autograder.reading.uses import Uses
+from autograder.reading.syntax import Uses
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox

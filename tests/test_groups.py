@@ -14,15 +14,15 @@ import pytest
 
 from autograder.data import Answer, CellSource
 from autograder.exercises.kit import Case
-from autograder.running import delegation
+from autograder.running import control_groups
+from autograder.running.control_groups import PREFIX
 from autograder.running.dialogue import Request
-from autograder.running.groups import PREFIX
 from autograder.running.limits import Limits
 from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 
 pytestmark = [
     pytest.mark.skipif(preflight() is not None, reason=str(preflight())),
-    pytest.mark.skipif(delegation.find() is None, reason="this machine gives no control groups"),
+    pytest.mark.skipif(control_groups.find() is None, reason="this machine gives no control groups"),
 ]
 LITTLE = replace(Limits(), memory_bytes=64 * 2**20, scratch_bytes=2**20, processes=12)
 
@@ -43,7 +43,7 @@ def ask(sandbox: Sandbox, body: str, limits: Limits = LITTLE) -> Answer:
 
 def groups() -> list[Path]:
     """The control groups of this process that there are now."""
-    folders = delegation.find().folders.values()
+    folders = control_groups.find().folders.values()
     return [path for folder in folders for path in folder.glob(f"{PREFIX}{os.getpid()}-*")]
 
 
@@ -143,11 +143,11 @@ def test_a_group_lives_as_long_as_its_submission(sandbox):
 
 
 def test_what_a_killed_run_left_is_removed():
-    folders = list(dict.fromkeys(delegation.find().folders.values()))
+    folders = list(dict.fromkeys(control_groups.find().folders.values()))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     left = [folder / f"{PREFIX}{ended.pid}-0" for folder in folders]
     for folder in left:
         folder.mkdir()
-    delegation.find()
+    control_groups.find()
     assert not any(folder.exists() for folder in left)

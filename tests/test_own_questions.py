@@ -22,7 +22,7 @@ from autograder.handout import release as release_module
 from autograder.judging.challenge import Challenge
 from autograder.reading.course import Course
 from autograder.reading.submission import WORDS_CAP
-from autograder.reading.words import quoted, unquoted
+from autograder.reading.transplant import quoted, unquoted
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox, preflight
 from own_course import (

@@ -15,11 +15,10 @@ from autograder.data import Graded, Verdict, Where
 from autograder.exercises.kit.records import Case
 from autograder.grading.in_process import judge_function
 from autograder.grading.jobs import outputs_of
-from autograder.grading.kept import keep, read_kept
+from autograder.grading.results_store import keep, read_kept
 from autograder.judging.challenge import Challenge
 from autograder.judging.where import MOST, where
-from autograder.pages.in_words import in_words
-from autograder.pages.picture import picture
+from autograder.pages.picture import in_words, picture
 
 CASE = Case("values", "a <case>", (np.zeros(3),), sizes={"B": 2, "h": 3, "n": 4, "d_k": 5})
 

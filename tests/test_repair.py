@@ -13,14 +13,14 @@ import torch
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
 from autograder.diagnosis.repair.candidate import LONGEST, text_of
-from autograder.diagnosis.repair.instrument import noted
+from autograder.diagnosis.repair.program import noted
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import judge_function, judge_here, program_of
 from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
-from autograder.worker.notes import MOST, NOTED, TIMES, Notes
+from autograder.worker.rewritten import MOST, NOTED, TIMES, Notes
 
 pytestmark = pytest.mark.nightly
 

@@ -20,11 +20,11 @@ from rich.console import Console
 from asked import points_of
 from autograder.cli import main
 from autograder.data import Graded, Verdict
-from autograder.grading.kept import keep, kept
-from autograder.pages.chart import chart
+from autograder.grading.results_store import keep, kept
+from autograder.pages.charts import chart
 from autograder.pages.report import print_report
 from autograder.pages.summary import NOT_RECOGNISED, summarise
-from autograder.reading.oddities import _reached, odd_things
+from autograder.reading.tamper_flags import _reached, odd_things
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

@@ -11,14 +11,13 @@ import numpy as np
 import pytest
 
 from autograder.data import Graded, PointInTime, Verdict
-from autograder.gradebook.timestamps import days_of_handing_in
-from autograder.grading import runs
-from autograder.grading.kept import keep
-from autograder.pages import timeline
-from autograder.pages.heat import heat_map
-from autograder.pages.items import ALIKE, FEWEST, TOO_FEW, items
+from autograder.gradebook.submission_times import days_of_handing_in
+from autograder.grading import results_store
+from autograder.grading.results_store import keep
+from autograder.pages import charts
+from autograder.pages.heatmap import heat_map
 from autograder.pages.report_page import page, write_report
-from autograder.pages.summary import summarise
+from autograder.pages.summary import ALIKE, FEWEST, TOO_FEW, items, summarise
 
 UNIT = "03_masking"
 POINTS = {"causal_mask": 1, "padding_mask": 2, "masked_softmax": 3, "leaks_future": 4}
@@ -140,7 +139,7 @@ def a_run(day: float, **units: tuple[int, int]) -> PointInTime:
 
 
 def test_a_run_of_one_unit_leaves_the_others_as_they_were():
-    overall, first, second = timeline.lines([a_run(0, u1=(10, 5)), a_run(7, u2=(10, 10)), a_run(14, u1=(10, 9))])
+    overall, first, second = charts.lines([a_run(0, u1=(10, 5)), a_run(7, u2=(10, 10)), a_run(14, u1=(10, 9))])
     assert [share for _, share in overall.points] == [0.5, 0.75, 0.95]
     assert [share for _, share in first.points] == [0.5, 0.9] and [share for _, share in second.points] == [1.0]
 
@@ -157,39 +156,39 @@ def test_a_run_of_one_unit_leaves_the_others_as_they_were():
     ],
 )
 def test_with_fewer_than_two_runs_it_says_so_and_draws_nothing(past, words):
-    assert timeline.in_words(past).startswith(words) and timeline.timeline(past, words) == ""
+    assert charts.in_words(past).startswith(words) and charts.timeline(past, words) == ""
 
 
 def test_the_drawing_is_within_its_bounds_and_says_what_it_shows():
     chance = np.random.default_rng(3)
     past = [a_run(day, **{f"{u:02}_unit": (20, int(chance.integers(21))) for u in range(1, 11)}) for day in range(200)]
-    tree = ElementTree.fromstring(timeline.timeline(past, timeline.in_words(past)))
-    assert tree.get("aria-label") == timeline.in_words(past) and "60 runs from 19 July 2026" in timeline.in_words(past)
+    tree = ElementTree.fromstring(charts.timeline(past, charts.in_words(past)))
+    assert tree.get("aria-label") == charts.in_words(past) and "60 runs from 19 July 2026" in charts.in_words(past)
     lines = list(tree.iter("polyline"))
     assert len(lines) == 11
     for line in lines:
         spots = [tuple(map(float, spot.split(","))) for spot in line.get("points").split()]
-        assert len(spots) == timeline.MOST
-        assert all(0 <= x <= timeline.WIDTH and 0 <= y <= timeline.HEIGHT for x, y in spots)
+        assert len(spots) == charts.MOST
+        assert all(0 <= x <= charts.WIDTH and 0 <= y <= charts.HEIGHT for x, y in spots)
     heights = sorted(float(node.get("y")) for node in tree.iter("text") if node.get("class") == "name")
     assert min(np.diff(heights)) >= 11, "no label lies on another"
 
 
 def test_runs_of_the_same_moment_are_no_line():
-    assert timeline.timeline([a_run(0, u1=(10, 5))] * 2, "") == ""
+    assert charts.timeline([a_run(0, u1=(10, 5))] * 2, "") == ""
 
 
 def test_a_run_notes_how_the_class_stands_and_no_name(tmp_path):
     for item in a_class(12):
         keep(tmp_path, item)
-    runs.begun(tmp_path, 7, "autograder grade")
-    runs.finished(tmp_path, 7, [UNIT])
-    runs.finished(tmp_path, 7)
-    (found,) = [run for run in runs.past(tmp_path) if run.units]
+    results_store.begun(tmp_path, 7, "autograder grade")
+    results_store.finished(tmp_path, 7, [UNIT])
+    results_store.finished(tmp_path, 7)
+    (found,) = [run for run in results_store.past(tmp_path) if run.units]
     right = sum(verdict.verdict == "right" for item in a_class(12) for verdict in item.verdicts)
     assert found.units == {UNIT: (48, right)}
-    text = (tmp_path / "grading" / runs.NAME).read_text()
-    assert "s000" not in text and runs.interrupted(tmp_path) is None
+    text = (tmp_path / "grading" / results_store.NAME).read_text()
+    assert "s000" not in text and results_store.interrupted(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -203,8 +202,8 @@ def test_a_run_notes_how_the_class_stands_and_no_name(tmp_path):
 )  # fmt: skip
 def test_lines_that_say_nothing_are_passed_over(tmp_path, line):
     (tmp_path / "grading").mkdir()
-    (tmp_path / "grading" / runs.NAME).write_text(line + "\n")
-    assert list(runs.past(tmp_path)) == []
+    (tmp_path / "grading" / results_store.NAME).write_text(line + "\n")
+    assert list(results_store.past(tmp_path)) == []
 
 
 def test_the_page_has_the_drawing_and_its_numbers(tmp_path):
@@ -227,11 +226,11 @@ def test_days_of_handing_in_are_drawn_where_their_times_are_known(tmp_path):
     assert [day.units for day in days] == [{"handed in": (4 * len(right[n::4]), sum(right[n::4]))} for n in range(3)], (
         "what has no time, or none that can be read, is left out"
     )
-    (line,) = timeline.lines(days)
-    assert len(line.points) == 3 and timeline.days_in_words(days).startswith("3 days from 1 March 2026 to 4 March 2026")
+    (line,) = charts.lines(days)
+    assert len(line.points) == 3 and charts.days_in_words(days).startswith("3 days from 1 March 2026 to 4 March 2026")
     write_report(summarise(tmp_path, found), tmp_path / "out", tmp_path, days=days)
     assert "By the day of handing in" in (tmp_path / "out" / "index.html").read_text()
-    assert timeline.days_in_words(days[:1]) == "" == timeline.days_in_words([])
+    assert charts.days_in_words(days[:1]) == "" == charts.days_in_words([])
 
 
 def test_other_programs_get_the_analysis_as_json(tmp_path):

@@ -21,7 +21,7 @@ import pytest
 
 from autograder.cli import main
 from autograder.exercises import exercises
-from autograder.grading import classroom, executors, jobs, runs
+from autograder.grading import classroom, executors, jobs, results_store
 from autograder.running.limits import Limits
 from autograder.running.sandbox import preflight
 from lanes import nightly
@@ -164,16 +164,16 @@ def test_a_run_that_was_killed_is_finished_by_the_next(course, moment):
     process.wait()
     assert still_running(course) == [], "what the run had started ends with it"
     before = recorded(course)
-    interrupted = runs.interrupted(course)
+    interrupted = results_store.interrupted(course)
     assert grade(course) == 0
     assert scores(course) == expected(course)
     after = recorded(course)
     assert set(after) == set(expected(course))
     assert {name: after[name] for name in before} == before, "what was recorded is neither graded nor written again"
-    lines = (course / "grading" / "runs.jsonl").read_text().splitlines()
+    lines = (course / "grading" / "results_store.jsonl").read_text().splitlines()
     if interrupted is not None:
         assert {json.loads(line)["seed"] for line in lines} == {str(interrupted)}, "the same secret cases"
-    assert runs.interrupted(course) is None
+    assert results_store.interrupted(course) is None
 
 
 def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, capsys):

@@ -19,9 +19,9 @@ import pytest
 
 from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises.kit import Case
+from autograder.running import bubblewrap
 from autograder.running import sandbox as room
 from autograder.running import session as session_module
-from autograder.running import view
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox
@@ -273,6 +273,7 @@ def busy():
         other.wait()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("unsafe", [False, True], ids=["sandbox", "plain"])
 def test_how_busy_the_machine_is_costs_nobody_an_answer(unsafe, busy):
     """What counts is the processor time of an answer, which is that of its cells and of each exercise."""
@@ -497,7 +498,7 @@ def f(x):
         except OSError: pass
     return seen
 """
-    inside = view.visible()
+    inside = bubblewrap.visible()
     seen = value(sandbox, source)
     assert [path for path in seen if not any(name.startswith(path + "/") for name in inside)] == []
 

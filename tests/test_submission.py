@@ -13,8 +13,7 @@ import pytest
 
 from autograder.data import Unreadable
 from autograder.reading.assignment import read_assignment
-from autograder.reading.outputs import TOKENS_CAP, without_outputs
-from autograder.reading.submission import FILE_CAP, SIZE_CAP, Cell, read, read_bytes
+from autograder.reading.submission import FILE_CAP, SIZE_CAP, TOKENS_CAP, Cell, read, read_bytes, without_outputs
 from autograder.reading.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[1]

@@ -13,7 +13,7 @@ from torch import nn
 from autograder.exercises.u04_multi_head import diagnose as hunt
 from autograder.exercises.u04_multi_head.suspects import SUSPECTS, Disguise, check, layer, line_up
 from autograder.grading.in_process import judge_function
-from autograder.judging.ours import outcome
+from autograder.judging.reference_calls import outcome
 from references import cases, near
 
 

@@ -14,10 +14,10 @@ from autograder.data import CellSource
 from autograder.exercises.kit import Case
 from autograder.grading.classroom import job_of
 from autograder.grading.jobs import Job
-from autograder.grading.placement import HandedIn
-from autograder.grading.unseen import EXCHANGE, unseen
+from autograder.grading.sandbox_start import EXCHANGE, unseen
+from autograder.grading.submitted_files import HandedIn
 from autograder.reading.course import Course
-from autograder.running import view
+from autograder.running import bubblewrap
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
 from autograder.running.sandbox import open_sandbox, preflight
@@ -57,7 +57,7 @@ def ask(source: str, *args: object, hidden: tuple[str, ...] = ()) -> object:
 def test_beside_what_is_needed_nothing_is_in_sight(tmp_path, monkeypatch):
     """Every folder on the way to a part of Python shows that part alone, whatever else the host has there."""
     monkeypatch.chdir(tmp_path)  # the current folder has no say in it
-    shown = view.visible()
+    shown = bubblewrap.visible()
     ways = sorted({str(parent) for path in shown for parent in Path(path).parents})
     seen = ask("import os\ndef f(ways): return [sorted(os.listdir(way)) for way in ways]", ways)
     for way, names in zip(ways, seen, strict=True):
@@ -128,8 +128,8 @@ def test_a_class_within_a_part_of_python_is_covered(tmp_path, monkeypatch):
     for folder in (tmp_path, *tmp_path.rglob("*")):
         folder.chmod(0o755)
     (tmp_path / "way").symlink_to(library)
-    real = view.interpreter()
-    monkeypatch.setattr(view, "interpreter", lambda: [*real, str(library), str(needed)])
+    real = bubblewrap.interpreter()
+    monkeypatch.setattr(bubblewrap, "interpreter", lambda: [*real, str(library), str(needed)])
     hidden = (str(tmp_path / "way/course"), str(exchange))
     assert ask(SEARCH, [str(tmp_path)], hidden=hidden) == [str(library / "file"), str(needed / "file")]
 
@@ -138,7 +138,7 @@ def test_this_package_is_covered_where_it_is_installed(tmp_path):
     for name in ("autograder", "attention_course-1.dist-info", "numpy"):
         (tmp_path / "python3.11/site-packages" / name).mkdir(parents=True)
     packages = tmp_path / "python3.11/site-packages"
-    assert view.masks([str(tmp_path)], ()) == [
+    assert bubblewrap.masks([str(tmp_path)], ()) == [
         str(packages / "attention_course-1.dist-info"),
         str(packages / "autograder"),
     ]

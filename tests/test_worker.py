@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case
+from autograder.running.cell_messages import read_failure
 from autograder.running.dialogue import Request, Transcript
-from autograder.running.failures import read_failure
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from autograder.worker.moment import Moment
+from autograder.worker.namespace_snapshot import Moment
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode
 
 

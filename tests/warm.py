@@ -23,7 +23,7 @@ from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 #: Whatever opens a sandbox for a run of its own.
 OPENERS = (
     *("autograder.commands.own_notebooks", "autograder.gradebook.nbgrader_plugin"),
-    *("autograder.grading.warm", "autograder.grading.jobs"),
+    *("autograder.grading.sandbox_start", "autograder.grading.jobs"),
 )
 SECONDS = 300.0
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 
 from ..handout.bundle import bundle
-from .status import GRADED
-from .which_course import course as course_folder
+from .shared import GRADED
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from ..text import printable
 from .own_notebooks import check_notebooks, chosen, whose_judge
-from .status import GRADED, UNUSABLE
-from .which_course import course_if_any
+from .shared import GRADED, UNUSABLE, course_if_any
 
 
 def run(options: argparse.Namespace) -> int:

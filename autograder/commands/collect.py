@@ -8,8 +8,8 @@ import sys
 from ..lms.collect import collect
 from ..lms.roster import read_roster
 from ..text import counted
-from .status import GRADED, UNUSABLE
-from .which_course import course as course_folder
+from .shared import GRADED, UNUSABLE
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -156,7 +156,7 @@ def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
     from ..data import NoSandbox
     from ..gradebook.class_run import Run
     from ..grading import classroom
-    from .progress import progress
+    from .shared import progress
 
     handed = classroom.handed_in(target)
 
@@ -210,7 +210,7 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     from rich.console import Console
     from rich.table import Table
 
-    from ..grading.runs import past
+    from ..grading.results_store import past
     from ..pages.beliefs import beliefs
     from ..pages.report import print_report, problem_lines
     from ..pages.report_page import write_report
@@ -243,7 +243,7 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
 
 
 if __name__ == "__main__":
-    from ..running.delegation import claim
+    from ..running.control_groups import claim
 
     claim()
     sys.exit(main())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ..course_folder import HOME
 from ..version import __version__
-from .which_course import course_if_any
+from .shared import course_if_any
 
 #: Package -> what needs it, and the command that brings it.
 PACKAGES = {
@@ -166,7 +166,7 @@ def _gradebook(root: Path) -> Condition:
     if not path.exists():
         return Condition("gradebook", f"none yet in {path.parent}; `autograder grade` makes it")
     try:
-        from ..gradebook.condition import check_gradebook
+        from ..gradebook.health_check import check_gradebook
 
         check_gradebook(root)
     except ImportError as error:

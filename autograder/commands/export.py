@@ -10,13 +10,13 @@ from pathlib import Path
 from ..data import NotUsable
 from ..gradebook.class_run import Run
 from ..grading.classroom import handed_in
-from ..grading.placement import HandedIn
+from ..grading.submitted_files import HandedIn
 from ..lms.export import refusals, students, table, write
 from ..lms.roster import read_roster
 from ..reading.course import Course
 from ..text import counted, printable
-from .status import GRADED, UNUSABLE, Unusable
-from .which_course import course as course_folder
+from .shared import GRADED, UNUSABLE, Unusable
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

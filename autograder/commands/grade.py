@@ -8,12 +8,11 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..grading.warm import launched
+from ..grading.sandbox_start import launched
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox
-from .progress import progress
-from .status import FAILED, GRADED, UNUSABLE, Unusable, outdated
-from .which_course import course as course_folder
+from .shared import FAILED, GRADED, UNUSABLE, Unusable, outdated, progress
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:
@@ -32,9 +31,9 @@ def run(options: argparse.Namespace) -> int:
 def _grade(options: argparse.Namespace, root: Path, sandbox: Sandbox | None) -> int:
     # While the sandbox imports what it needs, this process does.
     from ..gradebook.class_run import Run
-    from ..gradebook.condition import check_gradebook
-    from ..gradebook.following import follow
+    from ..gradebook.health_check import check_gradebook
     from ..gradebook.marks import read_marks
+    from ..gradebook.migration import follow
     from ..grading import classroom
     from ..pages.report import MOST, print_report, problem_lines
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from ..data import NotUsable
 from ..gradebook import decisions
 from ..gradebook.class_run import Run
-from ..gradebook.condition import check_gradebook
+from ..gradebook.health_check import check_gradebook
 from ..gradebook.recorder import NoPage, Recorder
 from ..grading import classroom
 from ..reading.course import Course
 from ..text import counted, printable
-from .which_course import course as course_folder
+from .shared import course as course_folder
 
 
 def feedback(options: argparse.Namespace) -> int:

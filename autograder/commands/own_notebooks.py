@@ -20,7 +20,7 @@ from ..grading.one_submission import grade_submission
 from ..handout.own_release import own_release
 from ..judging.challenge import Challenge
 from ..reading.assignment import Assignment, read_assignment
-from ..reading.contract import OtherVersion, Stamp, contract, differing, minor_version, read_stamp
+from ..reading.cell_roles import OtherVersion, Stamp, contract, differing, minor_version, read_stamp
 from ..reading.course import Course
 from ..reading.submission import Cell, bounded, read_bytes, read_file
 from ..reading.transplant import transplant

@@ -6,8 +6,8 @@ import argparse
 import sys
 
 from ..handout import release
-from .status import FAILED, GRADED
-from .which_course import course as course_folder
+from .shared import FAILED, GRADED
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

@@ -6,18 +6,17 @@ import argparse
 import json
 import sys
 
-from ..gradebook.following import class_now, disagreements
 from ..gradebook.marks import read_marks
-from ..gradebook.timestamps import days_of_handing_in
-from ..grading.runs import past
+from ..gradebook.migration import class_now, disagreements
+from ..gradebook.submission_times import days_of_handing_in
+from ..grading.results_store import past
 from ..pages.beliefs import beliefs
-from ..pages.items import items
 from ..pages.report import mistakes, print_report, problem_lines
 from ..pages.report_page import write_report
-from ..pages.summary import summarise
+from ..pages.summary import items, summarise
 from ..reading.course import Course
-from .status import GRADED, Unusable, outdated
-from .which_course import course as course_folder
+from .shared import GRADED, Unusable, outdated
+from .shared import course as course_folder
 
 
 def run(options: argparse.Namespace) -> int:

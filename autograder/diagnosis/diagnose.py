@@ -11,13 +11,12 @@ import numpy as np
 from ..data import FIRST_SEEN, Answer, Call, Certainty, Criterion, Finding, Verdict
 from ..judging.compare import Problem
 from ..judging.judge import Marked, compare, without_answer
-from ..judging.posed import Posed
-from ..judging.problems import all_in_our_terms, problems_of
+from ..judging.posed import Posed, all_in_our_terms, problems_of
 from ..judging.where import first_where
 from .observed import never_called, observed
 from .recognise import recognise
-from .repair.explain import with_repair
 from .repair.program import OwnProgram
+from .repair.search import with_repair
 
 #: Findings beside which it is asked whether only equal sizes are right.
 OF_SIZES = (

@@ -1,7 +1,4 @@
-"""What can be seen of the functions and generators that an answer was handed: how it called them, and with what.
-
-All of this was observed, so that it is certain; whether it is the cause is for whoever reads it.
-"""
+"""What is seen of the functions and generators that an answer was handed: how it used them."""
 
 from __future__ import annotations
 
@@ -13,11 +10,38 @@ import numpy as np
 
 from ..data import Answer, Call, Finding
 from ..exercises.kit.arguments import Rng
+from ..exercises.kit.records import Sent
 from ..judging.compare import same
-from ..judging.conduct import Seen, calls_due, name_of, names_of, wrong_count
-from ..judging.draws import generator_of
+from ..judging.conduct import Seen, calls_due, generator_of, name_of, names_of, wrong_count
 from ..judging.posed import Posed
-from .hunts import of_its_calls
+
+#: Of so many wrong cases it is told.
+EXPERIMENTS = 2
+#: What a hunt answers.
+VERDICTS = ("bool", "text")
+
+
+def is_hunt(posed: Posed) -> bool:
+    """Whether the answer is a verdict on what is handed in: which way the program goes tells what it found."""
+    return all(leaf.kind in VERDICTS for leaf in posed.exercise.leaves)
+
+
+def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Sequence[int]) -> Finding | None:
+    """Of a hunt: what its own calls could show in the first of the wrong cases, one of each kind."""
+    told: dict[str, str] = {}
+    for index in wrong:
+        case, asked = posed.cases[index], answer.questions.get(index, ())
+        if case.label in told.values() or any(each.refusal for each in asked):
+            continue
+        sent = [Sent(each.args, each.kwargs) for each in asked]
+        text = posed.exercise.experiment(case, posed.expected[index].value, calls[index].value, sent)
+        if text:
+            told.setdefault(text, case.label)
+        if len(told) == EXPERIMENTS:
+            break
+    if not told:
+        return None
+    return Finding("experiment", " ".join(f"In the case “{label}”: {text}" for text, label in told.items()))
 
 
 def never_called(posed: Posed, answer: Answer) -> Finding | None:

@@ -9,28 +9,28 @@ from ..data import Call, Certainty, Finding
 from ..judging.compare import Problem
 from ..judging.posed import Posed
 from .evidence import Evidence
-from .hunts import is_hunt
 from .known import ON_ORDINARY, is_refuted, known_mistake
 from .mutants.explain import explain, explain_ordinary
-from .symptoms import coverage, errors, form, lists, numbers, order, shapes
-from .symptoms.wherever import names_given, some_cases_only, where_it_fails
+from .observed import is_hunt
+from .symptoms import form, shapes, values
+from .symptoms.form import names_given, some_cases_only, where_it_fails
 
 __all__ = ["Finding", "recognise"]
 
 Relation = Callable[[Evidence], Finding | None]
 #: What is looked for in each of several results by itself.
 OF_ONE_RESULT: tuple[Relation, ...] = (
-    numbers.imprecise,
-    numbers.constant_factor,
-    order.transposed,
-    numbers.inverted,
-    coverage.masked_rows,
-    order.permuted,
-    order.read_in_another_order,
-    coverage.entries_missing,
-    numbers.unnormalised,
-    numbers.rows_related,
-    coverage.same_row_everywhere,
+    values.imprecise,
+    values.constant_factor,
+    values.transposed,
+    values.inverted,
+    values.masked_rows,
+    values.permuted,
+    values.read_in_another_order,
+    values.entries_missing,
+    values.unnormalised,
+    values.rows_related,
+    values.same_row_everywhere,
 )
 
 
@@ -44,10 +44,10 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     if not any(found.values()):
         return None
     fine = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
-    told = [f"{coverage.begin(fine)}: right."] if fine else []
+    told = [f"{values.begin(fine)}: right."] if fine else []
     for text in dict.fromkeys(each.text if each else "wrong." for each in found.values()):
         names = [leaves[i].name for i, each in found.items() if (each.text if each else "wrong.") == text]
-        lead = "" if text.lower().startswith(f"{names[0].lower()} ") else f"{coverage.begin(names)}: "
+        lead = "" if text.lower().startswith(f"{names[0].lower()} ") else f"{values.begin(names)}: "
         told.append(f"{lead}{text[:1].lower() + text[1:] if lead else text}")
     return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
 
@@ -64,38 +64,38 @@ RELATIONS: tuple[Relation, ...] = (
     form.wrong_container,
     form.opposite,
     form.wrong_dtype,
-    lists.of_lists,
+    form.of_lists,
     shapes.wrong_shape,
     form.only_made,
     form.only_warned,
-    errors.of_shapes,
-    coverage.constant_answer,
-    coverage.remembers,
+    shapes.of_shapes,
+    values.constant_answer,
+    values.remembers,
     form.returns_input,
-    numbers.through_a_float,
-    numbers.rounded_ids,
-    numbers.imprecise,
-    numbers.constant_factor,
-    order.transposed,
-    numbers.inverted,
-    coverage.masked_rows,
+    values.through_a_float,
+    values.rounded_ids,
+    values.imprecise,
+    values.constant_factor,
+    values.transposed,
+    values.inverted,
+    values.masked_rows,
     form.not_finite,
-    order.permuted,
-    order.read_in_another_order,
+    values.permuted,
+    values.read_in_another_order,
     leaf_by_leaf,
-    coverage.entries_missing,
-    numbers.unnormalised,
-    coverage.first_batch_only,
-    numbers.rows_related,
-    coverage.same_row_everywhere,
-    coverage.generator_unused,
-    numbers.measured_on_draws,
-    coverage.one_result_wrong,
+    values.entries_missing,
+    values.unnormalised,
+    values.first_batch_only,
+    values.rows_related,
+    values.same_row_everywhere,
+    values.generator_unused,
+    values.measured_on_draws,
+    values.one_result_wrong,
     some_cases_only,
     names_given,
 )
 #: For answers that are right wherever they do not raise.
-OF_CRASHES = (form.wrong_signature, errors.of_shapes, coverage.first_batch_only, some_cases_only)
+OF_CRASHES = (form.wrong_signature, shapes.of_shapes, values.first_batch_only, some_cases_only)
 #: For slips of the pen, such as a name that is not defined.
 OF_SLIPS = (some_cases_only,)
 #: Exceptions that speak of a slip of the pen, whatever is to be computed.
@@ -163,7 +163,7 @@ def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | Non
     if any(call.failure is not None and case.raises is None for call, case in zip(calls, posed.cases, strict=False)):
         return None
     evidence = Evidence(posed, calls, problems)
-    return coverage.constant_answer(evidence) if evidence.all_of_kind("values", "not-raised") else None
+    return values.constant_answer(evidence) if evidence.all_of_kind("values", "not-raised") else None
 
 
 def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..data import Graded, NoSandbox
-from ..grading import runs
+from ..grading import results_store
 from ..grading.classroom import Done, grade_class, job_of
 from ..grading.jobs import recorded_form
-from ..grading.kept import keep, read_kept
-from ..grading.placement import HandedIn
+from ..grading.results_store import keep, read_kept
+from ..grading.submitted_files import HandedIn
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..running.limits import Limits
@@ -31,7 +31,7 @@ class Run:
     def __init__(self, root: Path, force: bool = False, unsafe: bool = False) -> None:
         self.root, self._unsafe = root, unsafe
         self.course, self._limits = Course(root), Limits.from_course(root)
-        seed = None if force else runs.interrupted(root)
+        seed = None if force else results_store.interrupted(root)
         self._challenge, self._force = Challenge(seed), force
         self.unchanged = 0
         self.remarks: list[str] = []
@@ -52,7 +52,7 @@ class Run:
             self.course.assignment(unit)
         if not self._unsafe and scheduler is None and preflight() is not None:
             raise NoSandbox(preflight())  # before anything is written
-        runs.begun(self.root, self._challenge.seed, "autograder grade")
+        results_store.begun(self.root, self._challenge.seed, "autograder grade")
         found: dict[HandedIn, Graded] = {}
         with Recorder(self.root, self.course) as recorder:
             recorder.check_rule()
@@ -78,7 +78,7 @@ class Run:
                 for item, graded in zip(fresh, grade_class(*settings, enter_units, sandbox), strict=True):
                     found[item] = graded
             self.remarks = [*recorder.changes, *recorder.remarks]
-        runs.finished(self.root, self._challenge.seed, [*dict.fromkeys(item.unit for item in handed)])
+        results_store.finished(self.root, self._challenge.seed, [*dict.fromkeys(item.unit for item in handed)])
         return [found[item] for item in handed]
 
     def settle(self, handed: Sequence[HandedIn], again: bool = False) -> list[HandedIn]:

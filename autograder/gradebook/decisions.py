@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from ..data import Expected
 from ..reading.course import EXCLUDED, Course
-from .config import load_config
+from .health_check import load_config
 from .marks import Mark, read_marks
 from .migration import ANSWERS, prepare
 

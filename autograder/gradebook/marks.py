@@ -1,4 +1,4 @@
-"""The marks that count, as the gradebook has them: judged, changed by hand, late, and those that wait for a person."""
+"""The marks that count, as the gradebook has them: judged, changed by hand, late, or waiting for a person."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from nbformat import NotebookNode
 from nbgrader.api import (
     Assignment,
     BaseCell,
@@ -19,10 +20,22 @@ from nbgrader.api import (
     SubmittedNotebook,
     TaskCell,
 )
+from nbgrader.preprocessors import GetGrades
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 
 from ..data import Expected
+
+
+class GetMarks(GetGrades):
+    """nbgrader's GetGrades, which gives 0 to what nobody has marked yet, and says no more than that."""
+
+    def _get_score(self, cell: NotebookNode, resources: dict) -> None:
+        super()._get_score(cell, resources)
+        told = cell.metadata.nbgrader
+        grade = self.gradebook.find_grade(told["grade_id"], self.notebook_id, self.assignment_id, self.student_id)
+        told["marked"] = grade.manual_score is not None
+        told["waits"] = grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None
 
 
 class NoGradebook(Expected):
@@ -152,7 +165,7 @@ def _opened(root: Path) -> Iterator[Gradebook | None]:
     """The gradebook, or None where there is none: nbgrader would make one."""
     from nbgrader.coursedir import CourseDirectory
 
-    from .config import load_config
+    from .health_check import load_config
 
     course = CourseDirectory(config=load_config(root))
     address = make_url(course.db_url)
@@ -165,6 +178,3 @@ def _opened(root: Path) -> Iterator[Gradebook | None]:
     except DatabaseError as error:
         words = " ".join(str(error.orig).split())[:200]
         raise NoGradebook(f"{address.render_as_string()}: the gradebook cannot be read ({words})") from None
-
-
-__all__ = ["Mark", "Marks", "NoGradebook", "all_marks", "marks_of", "read_marks", "read_names"]

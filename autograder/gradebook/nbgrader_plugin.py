@@ -22,11 +22,10 @@ from traitlets.config import Config
 from ..data import MARK, Graded, NoSandbox, Unreadable, Verdict
 from ..grading.classroom import job_of
 from ..grading.jobs import with_outputs
-from ..grading.kept import keep
 from ..grading.one_submission import grade_submission, nothing_to_grade
-from ..grading.placement import HandedIn
-from ..grading.runs import begun
-from ..grading.unseen import unseen
+from ..grading.results_store import begun, keep
+from ..grading.sandbox_start import unseen
+from ..grading.submitted_files import HandedIn
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..reading.submission import Cell, for_the_student
@@ -36,7 +35,7 @@ from ..running.sandbox import Sandbox, open_sandbox
 from ..text import NO_ID, is_student_id, printable
 from .migration import migrate, prepare
 from .recorder import Recorder
-from .timestamps import mistrust
+from .submission_times import mistrust
 
 
 class _Run:

@@ -27,15 +27,13 @@ from traitlets import TraitError
 from ..data import Expected
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
-from .config import load_config
-from .grades import GetMarks
-from .lateness import rule_digest
-from .lending import lent
-from .marks import Marks, marks_of
+from .health_check import load_config
+from .marks import GetMarks, Marks, marks_of
 from .migration import migrate, prepare
-from .saving import SaveMarks
-from .timestamps import NAME as TIMESTAMP
-from .timestamps import read_timestamp
+from .save_marks import SaveMarks
+from .shared_gradebook import lent
+from .submission_times import NAME as TIMESTAMP
+from .submission_times import read_timestamp, rule_digest
 
 
 class BadRule(Expected):

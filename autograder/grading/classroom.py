@@ -17,9 +17,8 @@ from ..running.limits import Limits
 from ..running.sandbox import Sandbox
 from .executors import Pool
 from .jobs import Job, begin, lost, run
-from .placement import HandedIn, HandedInByAll, survey
-from .unseen import unseen
-from .warm import launched
+from .sandbox_start import launched, unseen
+from .submitted_files import HandedIn, HandedInByAll, survey
 
 Done = Callable[[Graded], None]
 

@@ -23,8 +23,8 @@ from ..judging.judge import mark
 from ..judging.posed import Posed
 from ..running.dialogue import Request
 from ..running.tensors import one_thread
+from ..worker.call_monitor import Lookout
 from ..worker.calls import answer_of_host, perform
-from ..worker.lookout import Lookout
 from ..worker.rewritten import perform_rewritten
 
 #: This package itself: it is at work here, and no answer's doing.

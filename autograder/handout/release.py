@@ -49,7 +49,7 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
     from nbgrader.converters.base import NbGraderException
     from nbgrader.coursedir import CourseDirectory
 
-    from ..gradebook.config import load_config
+    from ..gradebook.health_check import load_config
 
     if not (root / "solutions" / unit / f"{unit}.ipynb").is_file():
         raise ReleaseFailed(f"solutions/{unit}/{unit}.ipynb is not there; the release is made from it")

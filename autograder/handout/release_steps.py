@@ -1,8 +1,4 @@
-"""Our part in `nbgrader generate_assignment`, which `autograder release` goes through as well.
-
-A notebook that cannot be graded is refused, the lines above the exercises say what those are worth, the gradebook
-follows the notebook whoever has been graded already, and a release that fails leaves the old one as it was.
-"""
+"""Our part in `nbgrader generate_assignment`, which `autograder release` goes through as well."""
 
 from __future__ import annotations
 
@@ -18,14 +14,34 @@ import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
+from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
 from traitlets.config import Config
 
+from ..data import Expected
 from ..gradebook.migration import migrate, prepare
 from ..reading.assignment import questions_of, take_out
+from ..reading.cell_roles import KEY, must_be_the_code_of, stamp_for
 from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
+
+
+class StampRelease(NbGraderPreprocessor):
+    """Writes into the metadata which version of the exercises the notebook is made for."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        try:
+            must_be_the_code_of(Path(self.parent.parent.coursedir.root))  # of the exporter's converter
+            stamp = stamp_for(resources["nbgrader"]["assignment"], nb)
+        except Expected as error:
+            self.log.error("%s", error)
+            raise NbGraderException(str(error)) from error
+        nb.metadata.pop(KEY, None)
+        if stamp.contracts:
+            nb.metadata[KEY] = stamp.as_metadata()
+        return nb, resources
+
 
 #: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
@@ -144,6 +160,3 @@ def _careful(converter: Any, convert: Callable[[], None]) -> Callable[[], None]:
 def _root(step: NbGraderPreprocessor) -> Path:
     """The course folder: a step belongs to an exporter, and that to nbgrader's converter."""
     return Path(step.parent.parent.coursedir.root)
-
-
-__all__ = ["CheckQuestions", "MigrateCells", "PictureAsText", "PointsInProse", "ReleaseExporter"]

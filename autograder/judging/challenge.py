@@ -21,10 +21,9 @@ from ..exercises.kit.arguments import Rng
 from ..exercises.kit.records import GRADIENTS, Case, Exercise, Leaf
 from ..reading.assignment import Assignment
 from ..worker.values import leaves, map_leaves
-from .again import Again
 from .compare import tolerance
-from .ours import outcome
 from .posed import Posed
+from .reference_calls import Again, outcome
 
 #: So many cases of each criterion are asked again: good conduct shows in few, and each repetition costs two calls.
 REPEATED = 2

@@ -1,4 +1,4 @@
-"""Good conduct: inputs stay as they were, asking twice gives the same, functions are called as often as is said."""
+"""Good conduct: inputs stay, asking twice gives the same, functions and generators are used as the docstring says."""
 
 from __future__ import annotations
 
@@ -9,10 +9,132 @@ from typing import Any
 import numpy as np
 
 from ..data import Answer, Call, Finding, HostCall
+from ..exercises.kit.arguments import DevicePart, HostFunction, Rng
+from ..worker.randomness import mark_of
 from ..worker.values import is_list_of_numbers, leaves, map_leaves
 from .compare import same
-from .draws import misdrawn, why_not_repeatable
 from .posed import Posed
+
+#: What draws from each global generator, for those who wrote it.
+GLOBAL = {
+    "NumPy": "NumPy's global generator",
+    "torch": "torch's global generator",
+    "torch's seed": "torch's global generator",
+    "Python": "Python's `random`",
+}
+
+
+def misdrawn(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is a generator drawn from that should not be, or not moved that should be?"""
+    if generator_of(posed):
+        found = _draws_needlessly(posed, calls) or _draws_from_a_copy(posed, calls) or _draws_more(posed, calls)
+        return found or _moves_others(posed, calls)
+    return _moves_others(posed, calls) if posed.exercise.own_draws else _draws_at_all(posed, calls)
+
+
+def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from a generator that all programs share, or seeds it."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness), None)
+    if shared is None or (_hands_over(posed) and not posed.exercise.own_draws):
+        return None
+    generator = generator_of(posed)
+    due = f"`{generator}` is handed in for that" if generator else "a generator of its own is asked for"
+    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get: {due}."
+    return Finding("shared-generator-moved", text)
+
+
+def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """Is anything left to chance where nothing is? A layer of PyTorch's draws as it is made, even if nobody asks."""
+    shared = next((GLOBAL[name] for call in calls for name in call.randomness if name != "torch"), None)
+    if shared is None or _hands_over(posed):
+        return None
+    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get. Nothing is left to "
+    return Finding("shared-generator-moved", f"{text}chance here.")
+
+
+def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """It draws from the generator that it is handed where nothing is left to chance."""
+    for index, call in enumerate(calls):
+        if call.drew and call.failure is None and not _is_drawn_from(posed, index):
+            case, generator = posed.cases[index].label, generator_of(posed)
+            text = f"In the case “{case}” it draws from `{generator}`, where nothing is left "
+            return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
+    return None
+
+
+def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator that is handed over stays where it was."""
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].drew is not False for index in drawn):
+        return None
+    name = generator_of(posed)
+    text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
+    return Finding("generator-not-moved", text)
+
+
+def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
+    """What is due comes back wherever something is drawn, and the generator is never left where it should be."""
+    drawn = _drawn_rightly(posed, calls)
+    if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
+        return None
+    text = f"It draws more from `{generator_of(posed)}` than the result needs: whoever draws next gets other numbers."
+    return Finding("draws-more", text)
+
+
+def _drawn_rightly(posed: Posed, calls: Sequence[Call]) -> list[int]:
+    """The cases in which something is drawn, two or more, if what is due comes back in all of them; none otherwise."""
+    drawn = [index for index, call in enumerate(calls) if call.failure is None and _is_drawn_from(posed, index)]
+    right = all(same(calls[index].value, posed.expected[index].value, 1e-9) for index in drawn)
+    return drawn if right and len(drawn) > 1 else []
+
+
+def _is_drawn_from(posed: Posed, index: int) -> bool:
+    """Whether the reference draws from a generator that a case hands over; how it leaves it is noted, too."""
+    key = ("draws", index)
+    if key not in posed.notes:
+        moved: list[bool] = []
+
+        def reference(*args: Any, **kwargs: Any) -> Any:
+            sources = [
+                each
+                for each in (*args, *kwargs.values())
+                if hasattr(each, "get_state") or hasattr(each, "bit_generator")
+            ]
+            before = [_state(each) for each in sources]
+            value = posed.exercise.reference(*args, **kwargs)
+            moved.append([_state(each) for each in sources] != before)
+            posed.notes["left", index] = mark_of(sources)
+            return value
+
+        posed.ask(reference, posed.cases[index])
+        posed.notes[key] = any(moved) or not moved
+    return posed.notes[key]
+
+
+def _state(source: Any) -> str:
+    return str(source.get_state().tolist() if hasattr(source, "get_state") else source.bit_generator.state)
+
+
+def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
+    drawn = [] if _hands_over(posed) else [GLOBAL[name] for call in calls for name in call.randomness]
+    generator = generator_of(posed)
+    if drawn:
+        instead = f" `{generator}` is handed in for that." if generator else ""
+        return f"it draws from {' and '.join(drawn)}.{instead}"
+    if generator and not any(call.drew for call in calls):
+        return f"it never draws from `{generator}`, which it is handed."
+    return "it keeps something from call to call, or draws random numbers that it is not handed."
+
+
+def generator_of(posed: Posed) -> str:
+    """The name of the generator that is handed over, if one is."""
+    places = [place for place, value in enumerate(posed.cases[0].args) if isinstance(value, Rng)]
+    return list(inspect.signature(posed.exercise.reference).parameters)[places[0]] if places else ""
+
+
+def _hands_over(posed: Posed) -> bool:
+    """Whether functions are handed over that may run in the same process, as in a notebook, and draw there."""
+    return any(isinstance(value, (DevicePart, HostFunction)) for case in posed.cases for value in case.args)
 
 
 def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:

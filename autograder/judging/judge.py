@@ -14,8 +14,7 @@ from ..data import CONDUCT, Answer, Call, Criterion, Finding, Verdict
 from ..exercises.kit.records import CONDUCT_SHARE
 from .compare import Problem
 from .conduct import misconduct, miscounted
-from .posed import Posed
-from .problems import all_in_our_terms, problems_of
+from .posed import Posed, all_in_our_terms, problems_of
 
 
 def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None = None) -> Verdict:

@@ -17,8 +17,8 @@ from nbformat import NotebookNode
 from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
-from ..gradebook.timestamps import local_time
-from ..grading.hand_in import Said, fault_of, note, store
+from ..gradebook.submission_times import local_time
+from ..grading.submitted_files import Said, fault_of, note, store
 from ..reading.course import Course
 from ..reading.submission import read_file
 from ..text import is_plain_text, printable
@@ -52,7 +52,7 @@ class Collected:
 
 def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -> Collected:
     """Put the notebooks of one unit where `autograder grade` looks for them. Raises NotUsable."""
-    from ..gradebook.config import load_config
+    from ..gradebook.health_check import load_config
 
     config = load_config(root)
     place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))

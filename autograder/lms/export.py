@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..data import NotUsable
-from ..gradebook.condition import check_gradebook
-from ..gradebook.following import disagreements
+from ..gradebook.health_check import check_gradebook
 from ..gradebook.marks import read_marks, read_names
-from ..grading.placement import HandedIn
+from ..gradebook.migration import disagreements
+from ..grading.submitted_files import HandedIn
 from ..reading.course import Course
 from ..text import csv_line, spreadsheet_safe
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster

@@ -16,12 +16,10 @@ from nbformat import NotebookNode
 
 from ..data import MARK
 from ..reading.assignment import EXCLUDED_TAG
-from ..reading.words import unquoted
+from ..reading.transplant import unquoted
 from ..text import visible
-from .colour import coloured
 from .frame import template
-from .inline_code import with_code
-from .markdown import rendered
+from .markup import coloured, rendered, with_code
 from .picture import picture
 
 #: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.

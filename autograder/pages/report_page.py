@@ -12,14 +12,13 @@ from markupsafe import Markup
 
 from ..data import NotUsable, PointInTime, Verdict
 from ..text import csv_line, spreadsheet_safe
-from . import beliefs, heat, timeline
+from . import beliefs, charts, heatmap
 from .beliefs import Belief
-from .chart import chart
+from .charts import chart
 from .frame import template
-from .inline_code import with_code
-from .items import FEWEST, LOW, items
+from .markup import with_code
 from .report import SIGNS, mark_of
-from .summary import NOT_RECOGNISED, Summary, outcome
+from .summary import FEWEST, LOW, NOT_RECOGNISED, Summary, items, outcome
 
 PAGE, SCORES, MISTAKES, BELIEFS = "index.html", "scores.csv", "mistakes.csv", "predictions.html"
 MEANINGS = {
@@ -70,18 +69,18 @@ def page(
     return template("report_page.html").render(
         summary=summary,
         chart=Markup(chart(summary)),
-        heat_map=Markup(heat.heat_map(summary)),
-        meanings=heat.MEANINGS,
-        letter=heat.letter,
-        place_of=heat.place_of,
+        heat_map=Markup(heatmap.heat_map(summary)),
+        meanings=heatmap.MEANINGS,
+        letter=heatmap.letter,
+        place_of=heatmap.place_of,
         items=items(summary),
         fewest=FEWEST,
         low=LOW,
-        line=Markup(timeline.timeline(runs, timeline.in_words(runs))),
-        line_in_words=timeline.in_words(runs),
-        days=Markup(timeline.timeline(days, timeline.days_in_words(days))),
-        days_in_words=timeline.days_in_words(days),
-        lines=timeline.lines(runs),
+        line=Markup(charts.timeline(runs, charts.runs_in_words(runs))),
+        line_in_words=charts.runs_in_words(runs),
+        days=Markup(charts.timeline(days, charts.days_in_words(days))),
+        days_in_words=charts.days_in_words(days),
+        lines=charts.lines(runs),
         made=time.strftime("%d %B %Y, %H:%M"),
         notebooks=sum(len(unit.rows) for unit in summary.units),
         answers=sum(verdict.verdict not in ("missing", "waiting") for verdict in verdicts),

@@ -11,7 +11,7 @@ from nbformat import NotebookNode
 from ..data import TESTS, BadAssignment, Transplanted
 from ..exercises import find_unit, unit_names
 from .assignment import Assignment, our_notebook, questions_of, read_assignment, solution_problems
-from .contract import must_agree
+from .cell_roles import must_agree
 from .predictions import Asked, asked_in
 from .solution_check import lone_notebook, refuse
 from .submission import read

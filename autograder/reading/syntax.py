@@ -1,15 +1,15 @@
-"""What a student's cell defines, read from its syntax tree and never by running it."""
+"""What a student's cell defines and which functions it may call, read from its syntax tree and never by running it."""
 
 from __future__ import annotations
 
 import ast
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from . import apart
-from .apart import ESCAPE, Unread
+from . import parse_in_subprocess
+from .parse_in_subprocess import ESCAPE, Unread
 
 #: A cell with more letters is read apart, whatever it holds.
 LONG = 20_000
@@ -63,7 +63,11 @@ def read(source: str, depth: int = 0) -> list[ast.stmt]:
 @lru_cache(maxsize=1024)
 def _transformed(source: str) -> str:
     """A cell as Python, after IPython's own rules: magics are calls, prompts are gone. Raises Unread."""
-    return apart.here(source) if len(source) <= LONG and not escapes(source) else apart.python_of(source)
+    return (
+        parse_in_subprocess.here(source)
+        if len(source) <= LONG and not escapes(source)
+        else parse_in_subprocess.python_of(source)
+    )
 
 
 def escapes(source: str) -> int:
@@ -151,3 +155,53 @@ def bound_here(node: ast.AST) -> Iterator[str]:
             yield node.name
     elif isinstance(node, ast.MatchMapping) and node.rest:
         yield node.rest
+
+
+class Uses:
+    """What the statements of these cells define and mention. A cell that cannot be read may use anything."""
+
+    def __init__(self, sources: Iterable[str]) -> None:
+        self._definitions: dict[str, list[ast.stmt]] = {}
+        self._unread = False
+        for source in sources:
+            try:
+                nodes = read(source)
+            except Unread:
+                self._unread, nodes = True, []
+            for node in nodes:
+                for name in {*bound_names(node), *_changed(node)}:
+                    self._definitions.setdefault(name, []).append(node)
+
+    def uses(self, function: str, other: str) -> bool:
+        """Whether `function` leads to `other`, at once or by way of the student's other definitions.
+
+        A function that no cell defines, so far as can be read, may use anything.
+        """
+        if self._unread or function not in self._definitions:
+            return True
+        names, seen, waiting = set[str](), set[int](), [function]
+        while waiting and other not in names:
+            for node in self._definitions.get(waiting.pop(), ()):
+                if id(node) not in seen:
+                    seen.add(id(node))
+                    mentioned = set(_mentioned(node))
+                    waiting += mentioned - names
+                    names |= mentioned
+        return other in names
+
+
+def _mentioned(node: ast.stmt) -> Iterable[str]:
+    for child in ast.walk(node):
+        if isinstance(child, ast.Name):
+            yield child.id
+        elif isinstance(child, ast.Attribute):
+            yield child.attr
+        elif isinstance(child, ast.alias):
+            yield child.name
+        elif isinstance(child, ast.Constant) and isinstance(child.value, str):
+            yield child.value
+
+
+def _changed(node: ast.stmt) -> Iterable[str]:
+    """Names whose objects a statement may change, where it is more than a definition."""
+    return () if isinstance(node, (ast.FunctionDef, ast.ClassDef)) else set(_mentioned(node))

@@ -1,14 +1,99 @@
-"""The bubblewrap command line: what the zygote and everything below it can see."""
+"""The bubblewrap command line: what the zygote and everything below it can see of this machine."""
 
 from __future__ import annotations
 
+import glob
 import os
 import shutil
+import site
 import sys
+import sysconfig
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
-from . import view
+#: Programs that a cell may call, what the loader of programs asks for, and data that libraries read.
+SYSTEM = ("/usr/bin", "/bin", "/lib64", "/usr/lib64", "/usr/lib/locale", "/etc/ld.so.cache", "/etc/alternatives")
+DATA = ("/usr/share/zoneinfo", "/usr/share/fonts", "/usr/share/matplotlib", "/etc/matplotlibrc")
+#: Where others install as well: of a Python that lives there only what bears its name is mounted.
+SHARED = ("/", "/usr", "/usr/local", "/opt")
+#: The loader and the library of C: a system's own libraries lie beside them.
+FIRST_LIBRARIES = ("libc.", "libc-", "ld-")
+#: What this project is called among installed packages.
+OURS = ("autograder", "attention_course*", "__editable__*attention_course*")
+PACKAGES = ("", "site-packages", "dist-packages", "python3*/site-packages", "python3*/dist-packages")
+
+
+def visible(hidden: Iterable[str] = ()) -> list[str]:
+    """The folders and files to mount, each as it is called inside, and none beneath another.
+
+    hidden: folders that will be covered: what is needed beneath one is mounted once more, above the cover.
+    """
+    covers = {os.path.realpath(path) for path in hidden}
+    found: list[str] = []
+    for path in sorted({_unlinked(path) for path in (*SYSTEM, *DATA, *interpreter(), *libraries())}, key=len):
+        covered = any(_is_within(os.path.realpath(path), cover) for cover in covers)
+        if os.path.exists(path) and (covered or not any(_is_within(path, above) for above in found)):
+            found.append(path)
+    return found
+
+
+def interpreter() -> list[str]:
+    """The parts of this Python: its program, its library, its packages, for its environment and the one beneath."""
+    executable = os.path.realpath(sys.executable)
+    parts = {sys.executable, executable, os.path.dirname(os.__file__), sysconfig.get_config_var("DESTSHARED") or ""}
+    parts |= {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    parts |= {*site.getsitepackages()}
+    tops = {sys.prefix, sys.exec_prefix, sys.base_prefix, sys.base_exec_prefix}
+    for top in {*tops, os.path.dirname(os.path.dirname(executable))} - {*SHARED}:
+        parts |= {os.path.join(top, name) for name in ("bin", "lib", "lib64", "pyvenv.cfg")}
+    return sorted(map(os.path.abspath, parts - {""}))
+
+
+@cache
+def libraries() -> tuple[str, ...]:
+    """The folders of the system's shared libraries, and each other library that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8", errors="replace") as file:
+        mapped = {line.rstrip("\n").split(maxsplit=5)[-1] for line in file if "/" in line}
+    loaded = {path for path in mapped if ".so" in os.path.basename(path) and os.path.isfile(path)}
+    folders = {os.path.dirname(path) for path in loaded if os.path.basename(path).startswith(FIRST_LIBRARIES)}
+    folders |= {f"/usr{folder}" for folder in folders if folder.startswith("/lib")}
+    folders |= {folder.removeprefix("/usr") for folder in folders if folder.startswith("/usr/lib")}
+    known = [os.path.realpath(path) for path in (*folders, *interpreter())]
+    others = [path for path in loaded if not any(_is_within(os.path.realpath(path), place) for place in known)]
+    return (*folders, *(name for path in others for name in _names(path)))
+
+
+def _names(path: str) -> list[str]:
+    """The names of one file in its folder: libraries are looked for by those of their links."""
+    start = os.path.join(glob.escape(os.path.dirname(path)), glob.escape(os.path.basename(path).split(".so")[0]))
+    return [path, *(name for name in glob.glob(f"{start}.so*") if os.path.realpath(name) == os.path.realpath(path))]
+
+
+def masks(mounted: Iterable[str], hidden: Iterable[str]) -> list[str]:
+    """What to cover with emptiness, as it is called inside: this package, and `hidden` where it lies in a mount."""
+    mounted = list(mounted)
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    unseen = {os.path.realpath(path) for path in (package, *hidden)}
+    found = {
+        path for top in mounted for place in PACKAGES for name in OURS
+        for path in glob.glob(os.path.join(glob.escape(top), place, name)) if os.path.isdir(path)
+    }  # fmt: skip
+    for top in mounted:
+        real = os.path.realpath(top)
+        found |= {os.path.join(top, os.path.relpath(path, real)) for path in unseen if _is_within(path, real, False)}
+    return sorted(path for path in found if os.path.isdir(path))
+
+
+def _is_within(path: str, folder: str, itself: bool = True) -> bool:
+    return path.startswith(folder.rstrip("/") + "/") or (itself and path == folder)
+
+
+def _unlinked(path: str) -> str:
+    """The path without a link at its top, such as that from /lib to /usr/lib: the link is made inside as well."""
+    _, top, *rest = path.split("/", 2)
+    return os.path.join(os.path.realpath(f"/{top}"), *rest) if os.path.islink(f"/{top}") else path
+
 
 WORKER = Path(__file__).resolve().parents[1] / "worker"
 INSIDE = "/course"
@@ -62,18 +147,18 @@ def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:
         line += ["--symlink", os.readlink(link), link]
     line += ["--tmpfs", SCRATCH]
     hidden = list(hidden)
-    mounted = view.visible(hidden)
-    masks = view.masks(mounted, hidden)
+    mounted = visible(hidden)
+    covers = masks(mounted, hidden)
     if not any(path.startswith("/tmp/") for path in mounted):
         line += ["--symlink", SCRATCH, "/tmp"]
     # Folders on the way are made first, and open to every user: the student's is not the one who starts bubblewrap.
     line += _ways((*mounted, f"{INSIDE}/worker"), "/")
-    for path in sorted({*mounted, *masks}, key=len):  # what lies deeper covers what lies above
-        if path in masks:
+    for path in sorted({*mounted, *covers}, key=len):  # what lies deeper covers what lies above
+        if path in covers:
             line += ["--perms", "0755", "--tmpfs", path, *_ways(mounted, path)]
         else:
             line += ["--ro-bind", path, path]
-    line += [word for path in masks for word in ("--remount-ro", path)]
+    line += [word for path in covers for word in ("--remount-ro", path)]
     line += ["--ro-bind", str(WORKER), f"{INSIDE}/worker"]
     line += ["--proc", "/proc", "--perms", "0755", "--tmpfs", "/dev"]  # bubblewrap's own /dev would have terminals
     for name in ("null", "zero", "full", "random", "urandom"):

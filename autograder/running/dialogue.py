@@ -17,7 +17,7 @@ from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFuncti
 from ..exercises.kit.records import Case
 from ..worker.randomness import RANDOMNESS
 from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
-from .failures import read_failure, words
+from .cell_messages import read_failure, words
 from .tensors import Differentiable, bare
 
 #: An exercise that asks more often than this, all its cases together, is taken to have no end.

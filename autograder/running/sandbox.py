@@ -16,8 +16,8 @@ from functools import cache
 from typing import IO
 
 from ..data import CellSource, NoSandbox
-from . import bubblewrap, delegation
-from .groups import Group, remove_all
+from . import bubblewrap, control_groups
+from .control_groups import Group, remove_all
 from .limits import Limits
 from .session import Lost, Session, Spawned
 
@@ -35,7 +35,7 @@ class Sandbox:
     def __init__(self, limits: Limits, mode: str, hidden: Sequence[str] = ()) -> None:
         self.limits, self.mode, self._hidden = limits, mode, tuple(hidden)
         self._is_mine = True
-        self.hierarchy = None if mode == "plain" else delegation.find()
+        self.hierarchy = None if mode == "plain" else control_groups.find()
         self._groups: list[Group] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._zygotes: dict[frozenset[str], socket.socket] = {}  # what each has imported -> the way to order it

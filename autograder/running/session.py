@@ -17,12 +17,12 @@ from typing import Any, Protocol
 from ..data import Answer, CellOutcome, CellSource
 from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
-from ..worker.keeper import SWEEP, TELL
+from ..worker.supervisor import SWEEP, TELL
 from ..worker.values import BadValue
+from .cell_messages import order_of, outcome_of, slow_libraries
+from .control_groups import Group
 from .dialogue import QUESTIONS_CAP, Request, Transcript
-from .groups import Group
 from .limits import Limits
-from .told import order_of, outcome_of, slow_libraries
 
 RESTARTS = 3
 #: Where the host ends what takes too long, the student's process itself would do so this many times later.

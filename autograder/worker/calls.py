@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from . import tensors
-from .busy import Busy
-from .lookout import Lookout, Seen
+from .call_monitor import Lookout, Seen
+from .line_counter import Busy
 from .randomness import Handed, global_states, moved, set_apart
 from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
 

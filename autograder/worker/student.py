@@ -21,12 +21,12 @@ from typing import Any
 import numpy as np
 
 from . import limits, linux
+from .call_monitor import Lookout
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from .lookout import Lookout
-from .moment import Moment
-from .ours import Ours
+from .module_snapshot import Ours
+from .namespace_snapshot import Moment
 from .own_tests import OwnTests
 from .rewritten import perform_rewritten
 

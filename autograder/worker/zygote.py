@@ -22,9 +22,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import later, limits, linux, lookout_torch, seccomp
-from .keeper import keep
+from . import call_monitor_torch, lazy_matplotlib, limits, linux, seccomp
 from .student import serve
+from .supervisor import keep
 
 PLAIN, USER, ROOT = "plain", "user", "root"
 SCRATCH = "/scratch"
@@ -109,12 +109,12 @@ def bring_torch() -> None:
         torch.set_num_threads(1)
         torch.set_num_threads = keep_one_thread
         torch.compile = leave_as_it_is
-        for room in lookout_torch.ROOMS:
-            lookout_torch.all_in(room)  # else each exercise would look for itself
+        for room in call_monitor_torch.ROOMS:
+            call_monitor_torch.all_in(room)  # else each exercise would look for itself
 
 
 #: What takes long to import, and is there for submissions that name it.
-LIBRARIES = {"matplotlib": later.bring, "torch": bring_torch}
+LIBRARIES = {"matplotlib": lazy_matplotlib.bring, "torch": bring_torch}
 
 
 def keep_one_thread(int_: int, /) -> None:

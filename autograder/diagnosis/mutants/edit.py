@@ -1,14 +1,12 @@
-"""One small change of a plain program, and how it is made.
-
-The words of a change complete the sentence "It answers as if …". Where an expression is changed they name what stands
-there now, so the sentence is true of every answer that agrees, whatever its code looks like.
-"""
+"""One small change of a program, how it is made, and which names a piece of a program knows."""
 
 from __future__ import annotations
 
 import ast
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
 from copy import copy, deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -149,3 +147,170 @@ def one_off(node: ast.expr) -> tuple[ast.BinOp, ast.BinOp]:
 def preludes(edits: Sequence[Edit]) -> list[ast.stmt]:
     """The lines of those edits that stand first."""
     return [edit.new for edit in edits if isinstance(edit.new, ast.stmt)]
+
+
+def names_in(tree: ast.FunctionDef) -> list[str]:
+    arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)]
+    stored = [n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return list(dict.fromkeys([*arguments, *stored]))
+
+
+def arguments_of(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> set[str]:
+    """The arguments of the function that holds a node."""
+    while node in parents:
+        node = parents[node]
+    return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
+
+
+def bound_at(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> set[str]:
+    """The names that have a value where a node stands: arguments, and what an earlier line or round of a loop binds."""
+    within, loops = node, []
+    while within in parents:
+        within = parents[within]
+        if isinstance(within, (ast.For, ast.While)):
+            loops.append(within)
+    names = {argument.arg for argument in (*within.args.args, *within.args.kwonlyargs)}
+    for each in ast.walk(within):
+        if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
+            inside = any(loop.lineno <= each.lineno <= loop.end_lineno for loop in loops)
+            if inside or each.lineno < node.lineno:
+                names.add(each.id)
+    return names
+
+
+def assigned(tree: ast.FunctionDef) -> Iterator[tuple[str, ast.expr | None]]:
+    """(name, value) of each place that gives a name a value; None for what is no plain assignment."""
+    plain: set[ast.AST] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and len(node.targets) == 1:
+            (target,), value = node.targets, node.value
+            pairs = [(target, value)]
+            if isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+                pairs = list(zip(target.elts, value.elts, strict=True))
+            for one, given in pairs:
+                if isinstance(one, ast.Name):
+                    plain.add(one)
+                    yield one.id, given
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in plain:
+            yield node.id, None
+        elif isinstance(node, ast.arg):
+            yield node.arg, None
+
+
+def only_compared(tree: ast.FunctionDef) -> set[ast.expr]:
+    """Values that are compared and do nothing else: another number there may turn what is decided, by accident."""
+    tests = [node for node in ast.walk(tree) if isinstance(node, ast.Compare)]
+    sides = {each for test in tests for each in (test.left, *test.comparators)}
+    loads = [node for node in ast.walk(tree) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)]
+    elsewhere = {node.id for node in loads if node not in sides}
+    return sides | {value for name, value in assigned(tree) if value is not None and name not in elsewhere}
+
+
+#: The sizes of the case that a mutant is just now asked about, by name.
+sizes_of_case: ContextVar[Mapping[str, int]] = ContextVar("sizes_of_case")
+
+
+def _size(words: str) -> float:
+    """A size of the present case, a product of two or a quotient: "h*d_head". KeyError where it has none."""
+    sizes = sizes_of_case.get()
+    if "*" in words:
+        return math.prod(sizes[name] for name in words.split("*"))
+    if "/" in words:
+        above, below = words.split("/")
+        return sizes[above] / sizes[below]
+    return sizes[words]
+
+
+def _length(x: Any, axis: int = -1) -> Any:
+    return (x * x).sum(axis, keepdims=True) ** 0.5
+
+
+def _of_numbers(x: Any) -> Any:
+    """The same; nobody does to a mask what is done to numbers."""
+    if str(x.dtype).endswith("bool"):
+        raise TypeError("a mask has no length, and no mean")
+    return x
+
+
+def _unit(x: Any) -> Any:
+    """Each row with length 1."""
+    return _of_numbers(x) / _length(x)
+
+
+def _centred(x: Any) -> Any:
+    """Each row with its mean subtracted."""
+    return _of_numbers(x) - x.mean(-1, keepdims=True)
+
+
+def _cosines(a: Any, b: Any) -> Any:
+    """The product of two matrices, divided by the lengths of the rows of one and the columns of the other."""
+    return (a / _length(a)) @ (b / _length(b, -1 if b.ndim == 1 else -2))
+
+
+def _reread(x: Any) -> Any:
+    """In the shape of the transposed array, without moving a number."""
+    return x.reshape(tuple(reversed(x.shape)))
+
+
+def _first_for_all(x: Any, axis: int) -> Any:
+    """The first entry along an axis in the place of all."""
+    if x.shape[axis] < 2:
+        return x
+    index = [slice(None)] * x.ndim
+    index[axis] = slice(0, 1)
+    return x[tuple(index)] + (x != x) if x.dtype.__str__().endswith("bool") else x[tuple(index)] + 0 * x
+
+
+def _turned_round(x: Any) -> Any:
+    """Along the first axis in reverse order."""
+    order = list(range(x.shape[0] - 1, -1, -1))
+    return x[order]
+
+
+def _cut(x: Any) -> Any:
+    """Without what comes after the point."""
+    return x - x % 1 + (x < 0) * (x % 1 > 0)
+
+
+def _exchanged(params: Mapping[str, Any], one: str, other: str) -> dict[str, Any]:
+    """A dict whose entries with one word in their names have changed places with those with the other."""
+
+    def partner(name: str) -> str:
+        changed = name.replace(one, other) if one in name else name.replace(other, one)
+        return changed if changed in params else name
+
+    return {name: params[partner(name)] for name in params}
+
+
+def _relu(x: Any) -> Any:
+    return x * (x > 0)
+
+
+def _silu(x: Any) -> Any:
+    return x * x.sigmoid()
+
+
+def _sigmoid(x: Any) -> Any:
+    return x.sigmoid()
+
+
+def _tanh(x: Any) -> Any:
+    return x.tanh()
+
+
+def _gelu(x: Any) -> Any:
+    return x * (1 + (x / math.sqrt(2)).erf()) / 2
+
+
+def _identity(x: Any) -> Any:
+    return x
+
+
+HELPERS: dict[str, Callable[..., Any]] = {
+    function.__name__: function
+    for function in (
+        *(_size, _length, _unit, _centred, _cosines, _reread, _first_for_all, _turned_round, _cut, _exchanged),
+        *(_relu, _silu, _sigmoid, _tanh, _gelu, _identity),
+    )
+}

@@ -1,4 +1,4 @@
-"""Slips in an expression: an operation, a comparison, a slice, a name, a number, a size."""
+"""Mutations of expressions: an operation, a bracket, a comparison, a slice, a name, a number, a size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,23 @@ import math
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import LIKELY, POSSIBLE, RANGES, Edit, brief, called, change, constant, edited, instead, one_off, shown
-from .scope import arguments_of, bound_at
+from .edit import (
+    LIKELY,
+    ODD,
+    POSSIBLE,
+    RANGES,
+    Edit,
+    arguments_of,
+    bound_at,
+    brief,
+    called,
+    change,
+    constant,
+    edited,
+    instead,
+    one_off,
+    shown,
+)
 
 
 def of_operation(node: ast.BinOp, parents: dict[ast.AST, ast.AST]) -> Iterator[Edit]:
@@ -332,3 +347,148 @@ def of_key(node: ast.Subscript, tree: ast.FunctionDef) -> Iterator[Edit]:
             new = ast.Subscript(node.value, ast.Constant(key), ast.Load())
             words = f"`{key}` stood in the place of `{node.slice.value}`"
             yield change(node, new, f"{key}-for-{node.slice.value}", words, POSSIBLE)
+
+
+_SUMS = (ast.Add, ast.Sub)
+_PRODUCTS = (ast.Mult, ast.Div)
+_DONE = {ast.Add: "added", ast.Sub: "subtracted"}
+
+
+def of_brackets(node: ast.BinOp) -> Iterator[Edit]:
+    left, right, op = node.left, node.right, node.op
+    if isinstance(op, _SUMS) and isinstance(left, ast.BinOp) and isinstance(left.op, _PRODUCTS):
+        # a * x + b as a * (x + b), or x / a + b as (x + b) / a
+        words = f"{brief(right, 'the last part')} were {_DONE[type(op)]} before {_verb(left)}"
+        if isinstance(left.op, ast.Mult):
+            new = ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
+        else:
+            new = ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
+        yield change(node, new, f"too-early-{shown(right)}", words, POSSIBLE)
+    if isinstance(op, ast.Mult):
+        for factor, inner in ((left, right), (right, left)):
+            if isinstance(inner, ast.BinOp) and isinstance(inner.op, _SUMS):
+                new = ast.BinOp(ast.BinOp(factor, ast.Mult(), inner.left), inner.op, inner.right)
+                words = f"the factor {brief(factor, 'before')} reached only {brief(inner.left, 'the first term')}, "
+                words += f"not {brief(inner.right, 'the second')}"
+                yield change(node, new, f"reaches-only-{shown(inner.left)}", words, POSSIBLE)
+        yield from _of_other_factor(node)
+    if isinstance(op, ast.Div) and isinstance(left, ast.BinOp) and isinstance(left.op, _SUMS):
+        new = ast.BinOp(left.left, left.op, ast.BinOp(left.right, ast.Div(), right))
+        words = f"only {brief(left.right, 'the second term')} were divided by {brief(right, 'it')}, not all"
+        yield change(node, new, f"divides-only-{shown(left.right)}", words, POSSIBLE)
+    if isinstance(op, (ast.Mult, ast.Sub)):
+        for side, other, is_left in ((left, right, True), (right, left, False)):
+            if isinstance(side, ast.Name):
+                for sign, said in ((ast.Add(), f"1 + {side.id}"), (ast.Sub(), f"1 - {side.id}")):
+                    changed = ast.BinOp(ast.Constant(1), sign, side)
+                    new = ast.BinOp(changed, op, other) if is_left else ast.BinOp(other, op, changed)
+                    words = f"`{said}` stood in the place of `{side.id}`"
+                    yield change(node, new, f"one-{type(sign).__name__.lower()}-{side.id}", words, POSSIBLE)
+
+
+def _of_other_factor(node: ast.BinOp) -> Iterator[Edit]:
+    """f(a) * b as a * f(b)."""
+    for one, other, is_left in ((node.left, node.right, True), (node.right, node.left, False)):
+        if (
+            isinstance(one, ast.Call)
+            and len(one.args) == 1
+            and not called(one)[1]
+            and not isinstance(other, ast.Constant)
+        ):
+            moved = ast.Call(one.func, [other], one.keywords)
+            pair = (one.args[0], moved) if is_left else (moved, one.args[0])
+            words = f"`{called(one)[0]}` were taken of {brief(other, 'the other factor')}, not of "
+            words += brief(one.args[0], "the first")
+            yield change(
+                node, ast.BinOp(pair[0], ast.Mult(), pair[1]), f"{called(one)[0]}-of-{shown(other)}", words, POSSIBLE
+            )
+
+
+def _verb(node: ast.BinOp) -> str:
+    if isinstance(node.op, ast.Mult):
+        return f"the factor {brief(node.left, 'before it')}"
+    return f"the division by {brief(node.right, 'what follows')}"
+
+
+NUMBERS = (*range(1, 13), 15, 16, 20, 24, 25, 32, 36, 48, 49, 50, 64, 81, 96, 100, 128, 256, 384, 512, 768, 1024)
+FILLS = (0.0, 1e-9, -1.0, -5.0, -9.0, -10.0, -20.0, -30.0, -50.0, -99.0, -100.0, -999.0, -1e3, -1e4, -1e5, -1e6, -1e9)
+
+
+def sizes_in(tree: ast.FunctionDef, sizes: Sequence[str]) -> set[str]:
+    """Names that stand for sizes: those of the cases, counts and widths that are handed in, and what is read off."""
+    found = {argument.arg for argument in tree.args.args if argument.arg in sizes or argument.arg.startswith("n_")}
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Assign):
+            continue
+        reads = any(
+            (isinstance(part, ast.Attribute) and part.attr == "shape")
+            or (isinstance(part, ast.Call) and called(part)[0] in ("len", "size", "ndim"))
+            or (isinstance(part, ast.Name) and part.id in found)
+            for part in ast.walk(node.value)
+        )
+        makes = any(
+            isinstance(part, (ast.MatMult, ast.Call)) and not _is_size_call(part) for part in ast.walk(node.value)
+        )
+        if reads and not makes:
+            found |= {part.id for part in ast.walk(node.targets[0]) if isinstance(part, ast.Name)}
+    return found
+
+
+def _is_size_call(node: ast.AST) -> bool:
+    return isinstance(node, ast.Call) and called(node)[0] in ("len", "size", "min", "max", "int", "sqrt")
+
+
+def is_a_size(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """Does a single size stand here: below a root, or as what is divided by?"""
+    shape = isinstance(node, ast.Subscript) and isinstance(node.value, ast.Attribute) and node.value.attr == "shape"
+    name = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
+    length = isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len"
+    if not (shape or name or length):
+        return False
+    parent = parents.get(node)
+    if isinstance(parent, ast.Call) and node in parent.args:
+        return called(parent)[0] == "sqrt"
+    if isinstance(parent, ast.BinOp):
+        return isinstance(parent.op, ast.Pow) or (
+            isinstance(parent.op, (ast.Div, ast.FloorDiv)) and parent.right is node
+        )
+    return False
+
+
+def of_size(node: ast.AST, sizes: Sequence[str], named: set[str]) -> Iterator[Edit]:
+    """Another size, or a number. named: names of sizes; of another name only sizes stand in the place."""
+    now = shown(node)
+    for words in sizes:
+        if words == now:  # of two sizes of one name nobody could tell which is meant
+            continue
+        new = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(words)], [])
+        yield change(node, new, f"{words}-for-{now}", f"{words} stood in the place of {now}", LIKELY)
+    if isinstance(node, ast.Name) and node.id not in named:
+        return
+    products = [f"{one}*{other}" for one, other in itertools.combinations(sizes, 2)]
+    for words in (
+        *products,
+        *(f"{one}/{other}" for one, other in itertools.product(sizes, ("h", "g")) if other in sizes and one != other),
+    ):
+        new = ast.Call(ast.Name("_size", ast.Load()), [ast.Constant(words)], [])
+        text = words.replace("*", "·")
+        rank = POSSIBLE if "*" in words else ODD
+        yield change(node, new, f"{words}-for-{now}", f"{text} stood in the place of {now}", rank)
+    for operation, sign in ((ast.Add(), "+"), (ast.Sub(), "-")):
+        new = ast.BinOp(node, operation, ast.Constant(1))
+        yield change(node, new, f"{now}-{'plus' if sign == '+' else 'minus'}-one", f"{now} {sign} 1 stood in the place "
+                    f"of {now}", POSSIBLE)  # fmt: skip
+    for number in NUMBERS:
+        yield change(node, ast.Constant(number), f"{number}-for-{now}",
+                    f"{number} stood in the place of {now}, whatever it is", ODD)  # fmt: skip
+
+
+def fills_of(tree: ast.FunctionDef) -> Iterator[Edit]:
+    """Other numbers for −∞, wherever it stands: -np.inf, -math.inf, float("-inf")."""
+    for node in ast.walk(tree):
+        text = ast.unparse(node) if isinstance(node, (ast.UnaryOp, ast.Call, ast.Attribute)) else ""
+        lowest = isinstance(node, ast.Attribute) and node.attr == "min" and "finfo(" in text
+        if lowest or text in ("-np.inf", "-math.inf", "-torch.inf", "float('-inf')"):
+            for fill in FILLS:
+                words = f"a number such as {fill:g} stood for −∞" if fill else "0 stood for −∞"
+                yield change(node, constant(fill), f"fill-{fill:g}".replace("--", "-minus-"), words)

@@ -9,8 +9,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..mutants.edit import Edit
-from ..mutants.scope import bound_at
+from ..mutants.edit import Edit, bound_at
 
 LIKELY, POSSIBLE, ODD = range(3)
 #: Changes that put something there that few forget: one of them alone may be what is missing, and hardly one of two.

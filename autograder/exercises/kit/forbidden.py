@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...worker.lookout_torch import ROOMS
+from ...worker.call_monitor_torch import ROOMS
 
 #: Libraries that a NumPy answer may not import. `autograder` holds the references themselves.
 NOT_IN_NUMPY_UNITS = ("torch", "functorch", "scipy", "sklearn", "jax", "tensorflow", "autograder")

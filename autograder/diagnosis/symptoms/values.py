@@ -1,0 +1,413 @@
+"""Symptoms of values: a factor, a sign, an order, a part that is missing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from ...data import Certainty, Finding
+from ...exercises.kit.arguments import Rng
+from ...exercises.kit.records import Case
+from ...judging.compare import close, same, slack, tolerance
+from ...text import begun
+from ...worker.values import leaves
+from ..evidence import Evidence
+from . import shapes
+
+#: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
+NEAR = 0.3
+
+
+def through_a_float(evidence: Evidence) -> Finding | None:
+    """A count so large that no float holds it, wrong in its last digits."""
+    told = 0
+    for index in evidence.failing():
+        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
+        if type(expected) is not int or not isinstance(value, (int, float)) or abs(expected) <= 2**53:
+            return None
+        if (
+            value in (float("inf"), float("-inf"))
+            or value != value
+            or abs(int(value) - expected) > 1e-14 * abs(expected)
+        ):
+            return None
+        told += 1
+    if not told:
+        return None
+    text = (
+        "Only the last digits of a very large count are wrong: somewhere on the way it is a float, which holds whole "
+    )
+    return Finding(
+        "through-a-float", text + "numbers up to 2**53. A division by `/`, a power of `math` or a mean makes one."
+    )
+
+
+def rounded_ids(evidence: Evidence) -> Finding | None:
+    """Whole numbers that came out as the nearest ones that a float of four or of eight bytes holds."""
+    pairs = evidence.wrong_pairs()
+    for kind, most in ((np.float32, "2**24"), (np.float64, "2**53")):
+        if pairs and all(
+            value.dtype.kind in "iu" and expected.dtype.kind in "iu" and (value == expected.astype(kind)).all()
+            for _, _, value, expected in pairs
+        ):
+            text = f"Whole numbers are rounded: on the way they are floats, which hold them up to {most}."
+            return Finding("rounded-ids", text)
+    return None
+
+
+def constant_factor(evidence: Evidence) -> Finding | None:
+    """Right up to a factor: one number everywhere, or a power of a named size."""
+    wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}
+    if len(wrong) != 1 or not evidence.all_of_kind("values"):
+        return None
+    seen: list[tuple[Case, float]] = []
+    for case, leaf, value, expected in evidence.pairs(only_failing=False):
+        if leaf not in wrong or value.dtype.kind != "f" or expected.dtype.kind != "f":
+            continue
+        norm = float((expected * expected).sum())
+        if norm == 0:
+            continue
+        factor = float((value * expected).sum()) / norm
+        if factor == 0 or not close(value, factor * expected, slack(case, 100)):
+            return None
+        seen.append((case, factor))
+    if len(seen) < 2:
+        return None
+    for text, formula in formulas(seen[0][0]):
+        if all(near(factor, formula(case)) for case, factor in seen):
+            return Finding(
+                "off-by-factor", f"The result is {text} times too large: is a size used or left out once too often?"
+            )
+    found = _power_and_number(seen)
+    if found:
+        return Finding("off-by-factor", f"The result is {found} times what it should be.")
+    factors = np.array([factor for _, factor in seen])
+    if np.abs(factors - 1).max() < 1e-4:
+        return None  # right up to rounding: no factor, but too little precision
+    if np.ptp(factors) < 1e-6 * abs(factors[0]):
+        if near(factors[0], -1.0):
+            return Finding("wrong-sign", "The result has the wrong sign everywhere.")
+        return Finding("off-by-factor", f"The result is {factors[0]:.4g} times what it should be, in every case.")
+    return None
+
+
+def _power_and_number(seen: Sequence[tuple[Case, float]]) -> str:
+    """ "2/√d_k": a small number times a power of one size, in cases where that size differs."""
+    for size in seen[0][0].sizes:
+        lengths = np.array([float(case.sizes.get(size, 0)) for case, _ in seen])
+        if len(set(lengths)) < 3 or not lengths.all():
+            continue
+        for power, words in ((0.5, "·√{}"), (-0.5, "/√{}"), (1.0, "·{}"), (-1.0, "/{}"), (1.5, "·{0}·√{0}")):
+            numbers = np.array([factor for _, factor in seen]) / lengths**power
+            number = round(float(numbers[0]) * 12) / 12
+            if number and np.abs(numbers - number).max() < 1e-5 * abs(number):
+                return f"{number:.4g}{words.format(size)}"
+    return ""
+
+
+def formulas(case: Case) -> Iterator[tuple[str, Callable[[Case], float]]]:
+    powers = ((0.5, "√{}"), (-0.5, "1/√{}"), (1.0, "{}"), (-1.0, "1/{}"), (2.0, "{}²"), (-2.0, "1/{}²"))
+    for size in case.sizes:
+        for power, words in powers:
+            yield words.format(size), lambda c, size=size, power=power: float(c.sizes.get(size, 0) or np.nan) ** power
+
+
+def near(one: float, other: float) -> bool:
+    return abs(one - other) <= 1e-4 * abs(other)
+
+
+def inverted(evidence: Evidence) -> Finding | None:
+    pairs = evidence.wrong_pairs()
+    # A single boolean that is wrong is always the opposite of the right one: that says nothing.
+    if pairs and all(v.ndim and v.dtype.kind == e.dtype.kind == "b" and np.array_equal(v, ~e) for _, _, v, e in pairs):
+        return Finding("inverted", "True and False have changed places.")
+    return None
+
+
+def unnormalised(evidence: Evidence) -> Finding | None:
+    for _, leaf, value, expected in evidence.wrong_pairs():
+        if not evidence.posed.exercise.leaves[leaf].rows_sum_to_one or value.ndim < 2:
+            continue
+        live = (expected != 0).any(axis=-1)
+        rows, columns = value.sum(axis=-1)[live], value.sum(axis=-2)
+        if np.allclose(rows, 1, atol=1e-4) or not np.isfinite(rows).all():
+            continue
+        if value.shape[-2] > 1 and np.allclose(columns, 1, atol=1e-4):
+            return Finding("softmax-over-queries", "The columns of the weights sum to 1, not the rows.")
+        return Finding("rows-not-normalised", "The rows of the weights do not sum to 1.")
+    return None
+
+
+def imprecise(evidence: Evidence) -> Finding | None:
+    pairs = evidence.wrong_pairs()
+    if (
+        pairs
+        and evidence.all_of_kind("values")
+        and all(value.dtype.kind == "f" and close(value, expected, 2e-3) for _, _, value, expected in pairs)
+    ):
+        text = "Close, but less exact than the inputs allow: is there an epsilon, a rounding, a "
+        text += "quotient of differences or a float32 on the way?"
+        return Finding("imprecise", text)
+    return None
+
+
+def measured_on_draws(evidence: Evidence) -> Finding | None:
+    """Single numbers near the right ones, now above them and now below, as a mean over random draws is."""
+    offsets = []
+    if not evidence.all_of_kind("values"):
+        return None
+    for _, one in itertools.groupby(evidence.pairs(), key=lambda pair: id(pair[0])):
+        found = [(value, expected) for _, _, value, expected in one]
+        size = max(float(np.abs(expected).max()) for _, expected in found)
+        for value, expected in found:
+            if value.ndim or value.dtype.kind != "f":
+                return None
+            offsets.append(float(value - expected) / size if size else float(value))
+    above, below = sum(offset > 1e-6 for offset in offsets), sum(offset < -1e-6 for offset in offsets)
+    if min(above, below) >= 3 and max(map(abs, offsets)) < NEAR:
+        text = "Close, now above and now below: is it measured on random draws? Each of them gives other numbers. "
+        return Finding("measured-on-draws", text + "Work it out on paper, and calculate it from the arguments.")
+    return None
+
+
+def rows_related(evidence: Evidence) -> Finding | None:
+    """Each row is right up to a factor, or up to a shift, of its own."""
+    pairs = [pair for pair in evidence.wrong_pairs() if pair[2].ndim >= 1 and pair[2].shape[-1] > 1]
+    if not pairs or not evidence.all_of_kind("values") or any(value.dtype.kind != "f" for _, _, value, _ in pairs):
+        return None
+    shifted = scaled = True
+    for case, _, value, expected in pairs:
+        rtol = slack(case, 100)
+        shift = (value - expected).mean(axis=-1, keepdims=True)
+        shifted &= close(value - shift, expected, rtol)
+        norm = (expected * expected).sum(axis=-1, keepdims=True)
+        factor = (value * expected).sum(axis=-1, keepdims=True) / np.where(norm == 0, 1, norm)
+        scaled &= close(value, factor * expected, rtol) and bool((factor != 0).any())
+    if shifted:
+        return Finding("rows-shifted", "Each row is right up to one number added to all of its entries.")
+    if scaled:
+        text = "Each row is right up to a factor of its own: by what are rows multiplied or divided?"
+        return Finding("rows-off-by-factor", text)
+    return None
+
+
+Pair = tuple[Case, int, np.ndarray, np.ndarray]
+
+
+def transposed(evidence: Evidence) -> Finding | None:
+    pairs = evidence.wrong_pairs()
+    if pairs and all(
+        value.ndim >= 2
+        and value.shape[-1] == value.shape[-2]
+        and close(np.swapaxes(value, -1, -2), expected, tolerance(case))
+        for case, _, value, expected in pairs
+    ):
+        leaves, wrong = evidence.posed.exercise.leaves, {leaf for _, leaf, _, _ in pairs}
+        which = leaves[wrong.pop()].name if len(leaves) > 1 and len(wrong) == 1 else "the result"
+        return Finding(
+            "transposed", f"{which[0].upper()}{which[1:]} is transposed: rows and columns have changed places."
+        )
+    return None
+
+
+def permuted(evidence: Evidence) -> Finding | None:
+    pairs = evidence.wrong_pairs()
+    if not pairs:
+        return None
+    for axis in range(pairs[0][2].ndim):
+        if all(_permuted_along(pair, axis) for pair in pairs):
+            size = shapes.name_of([(case, value.shape[axis]) for case, _, value, _ in pairs])
+            along = f"along {size}" if size and not size.isdigit() else f"along axis {axis} of the result"
+            return Finding("permuted", f"The right entries stand in the wrong order {along}.")
+    return None
+
+
+def _permuted_along(pair: Pair, axis: int) -> bool:
+    case, _, value, expected = pair
+    if axis >= value.ndim or value.shape[axis] < 2 or value.dtype.kind != "f":
+        return False
+    rows_value = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)
+    rows_expected = np.moveaxis(expected, axis, 0).reshape(value.shape[axis], -1)
+    mix = np.random.default_rng(0).standard_normal(rows_value.shape[1])
+    order_value, order_expected = np.argsort(rows_value @ mix), np.argsort(rows_expected @ mix)
+    return close(rows_value[order_value], rows_expected[order_expected], tolerance(case))
+
+
+def read_in_another_order(evidence: Evidence) -> Finding | None:
+    """The entries of merged axes as a reshape gives them that comes before the axes are exchanged, or without it."""
+    pairs = evidence.wrong_pairs()
+    if len(pairs) < 2 or len({value.ndim for _, _, value, _ in pairs}) != 1:
+        return None
+    if any(value.dtype.kind != "f" or not value.size for _, _, value, _ in pairs):
+        return None
+    for parts in _split_axes(pairs):
+        if len(parts) > 5:
+            continue
+        for order in itertools.permutations(range(len(parts))):
+            if list(order) != sorted(order) and all(_read(pair, parts, order) for pair in pairs):
+                there, due = (", ".join(parts[i] for i in some) for some in (order, range(len(parts))))
+                text = f"The entries are read in the order ({there}) where ({due}) is due: a reshape exchanges no axes."
+                return Finding("read-in-another-order", text)
+    return None
+
+
+def _split_axes(pairs: Sequence[Pair]) -> Iterator[list[str]]:
+    """The sizes of all axes one by one, with both orders of each product."""
+    names = []
+    for axis in range(pairs[0][3].ndim):
+        name = shapes.name_of([(case, expected.shape[axis]) for case, _, _, expected in pairs])
+        if not name or not all(part.isidentifier() for part in name.split("·")):
+            return
+        names.append(name.split("·"))
+    if sum(map(len, names)) < 2:
+        return
+    for chosen in itertools.product(*(list(itertools.permutations(name)) for name in names)):
+        yield [part for name in chosen for part in name]
+
+
+def _read(pair: Pair, parts: Sequence[str], order: Sequence[int]) -> bool:
+    case, _, value, expected = pair
+    lengths = [case.sizes.get(part, 0) for part in parts]
+    if int(np.prod(lengths)) != expected.size:
+        return False
+    return close(expected.reshape(lengths).transpose(order).reshape(value.shape), value, tolerance(case))
+
+
+def masked_rows(evidence: Evidence) -> Finding | None:
+    """Right except where nothing is allowed, that is where the expected row is all zeros."""
+    seen = False
+    for index in evidence.failing():
+        call = evidence.calls[index]
+        if call.failure is not None or evidence.problems[index].kind not in ("values", "nan"):
+            return None
+    for case, _, value, expected in evidence.pairs():
+        if value.ndim < 1 or value.dtype.kind != "f":
+            return None
+        empty = (expected == 0).all(axis=-1)
+        if not close(value[~empty], expected[~empty], tolerance(case)):
+            return None
+        seen = seen or not close(value, expected, tolerance(case))
+    if seen:
+        if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
+            text = "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand "
+            text += "there: a softmax spreads its weights even where every key is hidden. What takes them to 0, in "
+            text += "each result?"
+            return Finding("masked-rows", text)
+        return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
+    return None
+
+
+def constant_answer(evidence: Evidence) -> Finding | None:
+    if any(problem is not None and problem.kind == "raised" for problem in evidence.problems):
+        return None
+    values = [value for _, _, value, _ in evidence.pairs(only_failing=False)]
+    if len(values) > 1 and all(value.size and (value == values[0].flat[0]).all() for value in values):
+        return Finding("constant", "The function gives the same number in every case that is asked.")
+    return None
+
+
+def remembers(evidence: Evidence) -> Finding | None:
+    """It answers a later case with what an earlier one got."""
+    values = [call.value if call.failure is None else None for call in evidence.calls]
+    for index in evidence.failing():
+        value = values[index]
+        if value is None or not any(
+            earlier is not None and problem is None and same(value, earlier, 0.0)
+            for earlier, problem in zip(values[:index], evidence.problems[:index], strict=True)
+        ):
+            return None
+    told = [values[index] for index in evidence.failing()]
+    if any(leaf.size > 1 and leaf.any() for value in told for leaf in leaves(value) if isinstance(leaf, np.ndarray)):
+        text = "Later calls get what an earlier call returned. Does the function keep something from call to call?"
+        return Finding("keeps-state", text)
+    return None
+
+
+def entries_missing(evidence: Evidence) -> Finding | None:
+    """Where it is wrong, it is 0."""
+    pairs = evidence.wrong_pairs()
+    if not pairs or not evidence.all_of_kind("values"):
+        return None
+    some_right = False
+    for case, _, value, expected in pairs:
+        if value.dtype.kind != "f":
+            return None
+        off = np.abs(value - expected) > tolerance(case) * np.abs(expected).max() + 1e-12
+        if (value[off] != 0).any():
+            return None
+        some_right = some_right or not off.all()
+    if not some_right:
+        return None
+    return Finding("entries-missing", "Some entries are right and the others are 0: what leaves them out?")
+
+
+def same_row_everywhere(evidence: Evidence) -> Finding | None:
+    """All rows of every wrong result are the same row."""
+    pairs = evidence.wrong_pairs()
+    told = 0
+    for _, _, value, expected in pairs:
+        if value.ndim < 2 or value.shape[-2] < 2:
+            return None
+        if not (value == value[..., :1, :]).all():
+            return None
+        told += not (expected == expected[..., :1, :]).all()
+    if told:
+        return Finding("same-row-everywhere", "All rows of the result are the same: what tells the tokens apart?")
+    return None
+
+
+def one_result_wrong(evidence: Evidence) -> Finding | None:
+    """Of several results one is right everywhere and another is not."""
+    leaves = evidence.posed.exercise.leaves
+    if len(leaves) < 2 or not evidence.all_of_kind("values"):
+        return None
+    wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()} | evidence.misshapen()
+    right = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
+    if not wrong or not right:
+        return None
+    bad = " and ".join(leaves[index].name for index in sorted(wrong))
+    slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
+    return Finding(f"{slug}-wrong", f"{begin(right)}: right. {begin([bad])}: not.", Certainty.PLACE)
+
+
+def begin(names: Sequence[str]) -> str:
+    """The names of results at the beginning of a sentence: q is not Q."""
+    words = " and ".join(names)
+    return words if len(words.split()[0]) == 1 else begun(words)
+
+
+def first_batch_only(evidence: Evidence) -> Finding | None:
+    core = next(iter(evidence.posed.exercise.credit))
+    failing = [evidence.posed.cases[index] for index in evidence.failing()]
+    passing = [case for case, problem in zip(evidence.posed.cases, evidence.problems, strict=False) if problem is None]
+    if not any(case.sizes.get("B", 1) == 1 for case in passing):
+        return None
+    if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
+        return None  # a batch is no hindrance: something else sets the failing cases apart
+    if all(case.sizes.get("B", 1) > 1 for case in failing):
+        text = "Right for one sequence alone (B = 1), wrong for a batch: what is done there that is right for one only?"
+        return Finding("single-batch-only", text)
+    return None
+
+
+def generator_unused(evidence: Evidence) -> Finding | None:
+    """Is the answer the same where nothing but the generator differs?"""
+    seen: dict[str, int] = {}
+    told = 0
+    for index in evidence.failing():
+        case, call = evidence.posed.cases[index], evidence.calls[index]
+        given = [*case.args, *case.kwargs.items()]
+        if call.failure is not None or not any(isinstance(value, Rng) for value in case.args):
+            return None
+        key = repr([None if isinstance(value, Rng) else value for value in given])
+        earlier = seen.setdefault(key, index)
+        if earlier != index:
+            if not same(call.value, evidence.calls[earlier].value, 0.0):
+                return None
+            told += 1
+    if told:
+        text = "The result is the same whatever generator is handed in. Where do the random numbers come from?"
+        return Finding("generator-unused", text, Certainty.PLACE)
+    return None

@@ -1,0 +1,223 @@
+"""What lies in grading/submitted/: where a hand-in is put, and which notebooks are to be graded."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import count
+from pathlib import Path
+
+from nbformat import NotebookNode
+
+from ..data import Unreadable
+from ..reading.submission import read_bytes
+from ..reading.transplant import transplant
+from ..text import NO_ID, is_student_id, printable
+
+#: What `autograder collect` puts beside a notebook: the words of a learning-management system.
+SAID = "lms.json"
+#: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
+NOTES = ("timestamp.txt", "submission_secret.txt", SAID)
+
+
+@dataclass(frozen=True)
+class HandedIn:
+    """One student's notebook of one unit.
+
+    problem: what to say where there is no such file.
+    """
+
+    student: str
+    unit: str
+    path: Path
+    problem: str | None = None
+
+
+@dataclass
+class HandedInByAll:
+    """What was found. remarks: lines about what is passed over. closed: lines about folders that cannot be read."""
+
+    notebooks: list[HandedIn] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+
+def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
+    """Look through the folder of all submissions, or one student's in it. Raises OSError where it cannot be read.
+
+    known: all assignments of the course. units: those that are wanted, if not all.
+    """
+    result = HandedInByAll()
+    students, files = _listing(folder)
+    result.remarks += [
+        f"{name}: lies in no student's folder, so it is not graded; it belongs in STUDENT/UNIT/"
+        for name in files
+        if student is None and _is_notebook(name)
+    ]
+    found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
+    strange: dict[str, list[str]] = defaultdict(list)
+    for name in students if student is None else [student]:
+        if not is_student_id(name):
+            if name.startswith("."):
+                continue
+            result.closed.append(f"{shlex.quote(name)}: not graded, {NO_ID}")
+            continue
+        try:
+            folders, files = _listing(folder / name)
+        except OSError as error:
+            result.closed.append(_closed(name, folder / name, error))
+            continue
+        for unit in found:
+            if unit in folders:
+                try:
+                    found[unit].append(_notebook(folder, name, unit, result.remarks))
+                except OSError as error:
+                    result.closed.append(_closed(f"{name}, {unit}", folder / name / unit, error))
+            elif unit in files:
+                place, right = folder / name / unit, f"{unit}.ipynb"
+                problem = f"'{unit}' is no folder; make it one that holds {right}"
+                found[unit].append(HandedIn(name, unit, place / right, problem))
+        for other in folders:
+            if other not in known and not other.startswith("."):
+                strange[other].append(name)
+        result.remarks += [
+            f"{name}: {file} lies in no unit's folder, so it is not graded; it belongs in {name}/UNIT/"
+            for file in files
+            if _is_notebook(file)
+        ]
+    for other, owners in strange.items():
+        result.remarks.append(f"{_some(owners, '')}: '{other}' is no unit, so nothing in that folder is graded")
+    result.notebooks = [item for items in found.values() for item in items]
+    result.remarks, result.closed = [*map(printable, result.remarks)], [*map(printable, result.closed)]
+    return result
+
+
+def _closed(who: str, folder: Path, error: OSError) -> str:
+    remedy = f"make it yours to read, as with: chmod -R u+rX {shlex.quote(str(folder))}"
+    return f"{who}: not graded, the folder cannot be read ({error.strerror}); {remedy}"
+
+
+def _notebook(folder: Path, student: str, unit: str, remarks: list[str]) -> HandedIn:
+    """The file that counts: the one with the right name, or else the only notebook. Raises OSError."""
+    place, right = folder / student / unit, f"{unit}.ipynb"
+    whole = HandedIn(student, unit, place / right)
+    if place.is_symlink() or place.parent.is_symlink():
+        return whole  # what a link leads to is refused by whoever reads it, and nothing of it is shown
+    folders, files = _listing(place)
+    others = [name for name in files if _is_notebook(name) and name != right]
+    if right in folders + files:
+        if others:
+            remarks.append(f"{student}, {unit}: only {right} is graded, not {_some(others)} beside it")
+        return whole
+    if len(others) == 1:
+        remarks.append(f"{student}, {unit}: '{others[0]}' is graded, the only notebook there; rename it to {right}")
+        return replace(whole, path=place / others[0])
+    seen = [name for name in folders + files if not name.startswith(".") and name not in NOTES]
+    remedy = f"rename the right one to {right}" if others else "hand in the notebook under that name"
+    return replace(whole, problem=printable(f"no {right}; its folder holds {_some(seen) or 'nothing'}; {remedy}"))
+
+
+def _listing(folder: Path) -> tuple[list[str], list[str]]:
+    """The names of folders, and of all else, in order."""
+    folders, files = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            try:
+                inside = entry.is_dir()
+            except OSError:
+                inside = False
+            (folders if inside else files).append(entry.name)
+    return sorted(folders), sorted(files)
+
+
+def _is_notebook(name: str) -> bool:
+    return name.lower().endswith(".ipynb") and not name.startswith(".")
+
+
+def _some(names: Sequence[str], quote: str = "'") -> str:
+    """The first three names."""
+    more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    return ", ".join(f"{quote}{name}{quote}" for name in names[:3]) + more
+
+
+TIMESTAMP = "timestamp.txt"
+
+
+@dataclass(frozen=True)
+class Said:
+    """What a learning-management system itself says of a hand-in.
+
+    late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None where the system does not say.
+    """
+
+    by: str
+    late: bool
+    time: str | None = None
+
+
+def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
+    """Why a notebook cannot be graded, or "", and whether it is a whole notebook of something else.
+
+    release: the unit's own notebook; where there is none it is not asked whether this one belongs to it.
+    """
+    whole = False
+    try:
+        cells = read_bytes(data, name)
+        whole = True
+        if release is not None:
+            transplant(cells, release, unit, name)
+    except Unreadable as error:
+        return str(error), whole
+    return "", False
+
+
+def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[str] = NOTES) -> bool:
+    """Write the files of one hand-in into its folder; whether a file of one of these names was there before.
+
+    notes: names of what goes away with it, for it is not true of the new hand-in. Raises OSError.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    parts = {name: place / f".{name}.{os.getpid()}.part" for name in files}
+    for name, part in parts.items():
+        part.write_bytes(files[name])
+    earlier = [name for name in dict.fromkeys([*files, *notes]) if os.path.lexists(place / name)]
+    if earlier:
+        aside = _new_folder(root / "grading" / "replaced" / place.parent.name / place.name)
+        for name in earlier:
+            os.replace(place / name, aside / name)
+    for name, part in parts.items():
+        os.replace(part, place / name)
+    return not set(files).isdisjoint(earlier)
+
+
+def _new_folder(base: Path) -> Path:
+    """A folder of its own for each hand-in that was replaced: 1, 2, …"""
+    folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
+    folder.mkdir(parents=True)
+    return folder
+
+
+def note(root: Path, place: Path, said: Said) -> None:
+    """Keep what a system says of the hand-in in this folder; where it gives a time, nbgrader reads that.
+
+    A timestamp that somebody changed by hand holds until the system says something else. Raises OSError.
+    """
+    if said == read_said(place):
+        return
+    if said.time is not None:
+        store(root, place, {TIMESTAMP: f"{said.time}\n".encode()}, notes=())
+    part = place / f".{SAID}.{os.getpid()}.part"
+    part.write_text(json.dumps(asdict(said)) + "\n", encoding="utf-8")
+    os.replace(part, place / SAID)
+
+
+def read_said(place: Path) -> Said | None:
+    """What a system said of the hand-in in this folder; None where none did. Only `autograder collect` writes it."""
+    try:
+        return Said(**json.loads((place / SAID).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return None

@@ -1,0 +1,214 @@
+"""The report's charts: how many answers are right in each exercise, and how the class went on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from html import escape
+
+from attention_figures.look import SERIES
+
+from ..data import PointInTime
+from ..text import counted
+from .summary import OUTCOMES, Summary
+
+WORDS = {
+    "right": "right",
+    "partly": "partly right",
+    "wrong": "wrong",
+    "missing": "missing",
+    "waiting": "waiting to be marked",
+}
+#: Heights of a row and its bar, and widths: of what stands left of a bar, of a bar, of what stands right of it.
+ROW, BAR, LEFT, WIDTH, RIGHT = 24, 18, 250, 560, 40
+
+
+def chart(summary: Summary) -> str:
+    """An SVG image with a text alternative; it takes its colours from the page."""
+    parts: list[str] = []
+    top = 34
+    for unit in summary.units:
+        parts.append(f'<text x="0" y="{top + 13}" class="unit">{escape(unit.name)}</text>')
+        top += ROW
+        for exercise in unit.exercises:
+            label = f'<text x="{LEFT - 10}" y="{top + 13}" text-anchor="end">{escape(exercise.function)}</text>'
+            parts.append(label + _bar(exercise.counts, top))
+            parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{top + 13}" class="sum">{exercise.handed_in}</text>')
+            top += ROW
+        top += 8
+    head = (
+        f'<svg role="img" aria-labelledby="chart-title chart-text" class="chart" '
+        f'viewBox="0 0 {LEFT + WIDTH + RIGHT} {top}" xmlns="http://www.w3.org/2000/svg">'
+        f'<title id="chart-title">Answers by exercise</title>'
+        f'<desc id="chart-text">{escape(chart_in_words(summary))}</desc>'
+    )
+    return head + _legend(summary) + "".join(parts) + "</svg>"
+
+
+def _bar(counts: dict[str, int], top: int) -> str:
+    total, x, pieces = sum(counts.values()), float(LEFT), []
+    for name in OUTCOMES:
+        if not counts[name]:
+            continue
+        width = WIDTH * counts[name] / total
+        pieces.append(
+            f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" class="piece of-{name}">'
+            f"<title>{counts[name]} of {total} {WORDS[name]}</title></rect>"
+        )
+        if width >= 16:
+            pieces.append(
+                f'<text x="{x + width / 2:.1f}" y="{top + 13}" text-anchor="middle" '
+                f'class="number on-{name}">{counts[name]}</text>'
+            )
+        x += width
+    return "".join(pieces)
+
+
+def _legend(summary: Summary) -> str:
+    pieces, x = [], LEFT
+    waiting = any(exercise.counts["waiting"] for unit in summary.units for exercise in unit.exercises)
+    for name in OUTCOMES if waiting else OUTCOMES[:-1]:
+        pieces.append(f'<rect x="{x}" y="4" width="14" height="14" class="piece of-{name}"/>')
+        pieces.append(f'<text x="{x + 20}" y="15">{WORDS[name]}</text>')
+        x += 40 + 8 * len(WORDS[name])
+    return "".join(pieces) + f'<text x="{LEFT + WIDTH + 8}" y="15" class="sum">of</text>'
+
+
+def chart_in_words(summary: Summary) -> str:
+    """What is to be seen in the chart, without its numbers: those stand in the tables."""
+    shares = [
+        (exercise.counts["right"] / exercise.handed_in, exercise.function)
+        for unit in summary.units
+        for exercise in unit.exercises
+        if exercise.handed_in
+    ]
+    if not shares:
+        return "No answers."
+    (low, worst), (high, best) = min(shares), max(shares)
+    return (
+        f"A bar for each of {len(shares)} exercises, divided into answers right, partly right, wrong and missing. "
+        f"The most right answers: {best}, {high:.0%}. The fewest: {worst}, {low:.0%}. All numbers are in the tables."
+    )
+
+
+#: Runs that are drawn at most: the last ones.
+MOST = 60
+#: Labels nearer to each other than this share no height.
+NEAR = 24
+WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 260, 46, 70, 14, 34
+
+
+@dataclass(frozen=True)
+class Line:
+    """The points of one unit, or of "all": when, and the share."""
+
+    name: str
+    points: tuple[tuple[datetime, float], ...]
+
+    @property
+    def label(self) -> str:
+        """A unit of the course by its number."""
+        number = self.name.partition("_")[0]
+        return str(int(number)) if number.isdecimal() else self.name
+
+
+def lines(runs: Sequence[PointInTime]) -> list[Line]:
+    """All answers together first, then unit by unit. A run that graded some units leaves the others as they were."""
+    stand: dict[str, tuple[int, int]] = {}
+    found: dict[str, list[tuple[datetime, float]]] = {"all": []}
+    runs = _with_answers(runs)
+    for place, run in enumerate(runs, start=MOST - len(runs)):
+        stand |= run.units
+        if place < 0:
+            continue
+        for unit, (answers, right) in run.units.items():
+            if answers:
+                found.setdefault(unit, []).append((run.time, right / answers))
+        total = sum(answers for answers, _ in stand.values())
+        if total:
+            found["all"].append((run.time, sum(right for _, right in stand.values()) / total))
+    if len(found) == 2:  # of one unit alone, both would be the same line
+        found.pop("all")
+    return [Line(name, tuple(points)) for name, points in found.items() if points]
+
+
+def _with_answers(runs: Sequence[PointInTime]) -> list[PointInTime]:
+    return [run for run in runs if any(answers for answers, _ in run.units.values())]
+
+
+def runs_in_words(runs: Sequence[PointInTime]) -> str:
+    """What the drawing shows; where there is none, why not."""
+    told = _with_answers(runs)
+    if not told:
+        return "No run has noted yet how many answers were right: the next `autograder grade` does."
+    overall = lines(told)[0]
+    first, last = overall.points[0], overall.points[-1]
+    if len(overall.points) < 2:
+        return f"One run so far, on {_day(first[0])}: {first[1]:.0%} of all answers right. A line needs a second one."
+    words = f"{counted(len(overall.points), 'run')} from {_day(first[0])} to {_day(last[0])}"
+    change = f"{first[1]:.0%} of all answers were right after the first, {last[1]:.0%} after the last"
+    older = f" Earlier ones than the last {MOST} are left out." if len(told) > MOST else ""
+    return f"{words}: {change}.{older}"
+
+
+def days_in_words(days: Sequence[PointInTime]) -> str:
+    """The same of what was handed in from day to day; nothing where fewer than two days are known."""
+    found = [line.points for line in lines(days)]
+    if not found or len(found[0]) < 2:
+        return ""
+    (start, first), (end, last) = found[0][0], found[0][-1]
+    words = f"{counted(len(found[0]), 'day')} from {_day(start)} to {_day(end)}"
+    return f"{words}: {first:.0%} right of what came on the first, {last:.0%} of what came on the last."
+
+
+def timeline(moments: Sequence[PointInTime], words: str) -> str:
+    """An SVG image, which `words` stand for; nothing where fewer than two moments have numbers."""
+    drawn = lines(moments)
+    times = [time for line in drawn for time, _ in line.points]
+    if not drawn or len(set(times)) < 2:
+        return ""
+    first, span = min(times), max(times) - min(times)
+
+    def at(time: datetime, share: float) -> tuple[float, float]:
+        across = (time - first) / span
+        return LEFT + across * (WIDTH - LEFT - RIGHT), TOP + (1 - share) * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_grid(first, span)]
+    ends: list[tuple[float, float]] = []
+    for place, line in enumerate(drawn):
+        style = "ink" if line.name == "all" else f"s{place % len(SERIES)}"
+        spots = [at(*point) for point in line.points]
+        label, path = escape(line.label), " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
+        dash = ' stroke-dasharray="5 3"' if place >= len(SERIES) else ""
+        parts.append(f'<polyline class="{style}" points="{path}"{dash}/>')
+        parts += [f'<circle class="{style}" cx="{x:.1f}" cy="{y:.1f}" r="2.5"/>' for x, y in spots]
+        x, y = spots[-1]
+        ends.append((x, _apart(x, y, ends)))
+        parts.append(f'<text x="{x + 7:.1f}" y="{ends[-1][1] + 4:.1f}" class="name">{label}</text>')
+    head = f'<svg role="img" aria-label="{escape(words, quote=True)}" viewBox="0 0 {WIDTH} {HEIGHT}" class="line">'
+    return head + "".join(parts) + "</svg>"
+
+
+def _apart(x: float, y: float, taken: Sequence[tuple[float, float]]) -> float:
+    """A height at or below `y` where no label before it lies."""
+    while any(abs(x - left) < NEAR and abs(y - height) < 12 for left, height in taken):
+        y += 2
+    return y
+
+
+def _grid(first: datetime, span: timedelta) -> str:
+    parts = []
+    for share in (0, 25, 50, 75, 100):
+        y = TOP + (1 - share / 100) * (HEIGHT - TOP - BOTTOM)
+        parts.append(f'<path class="grid" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{share} %</text>')
+    for place in (0, 0.5, 1):
+        time, x = first + span * place, LEFT + place * (WIDTH - LEFT - RIGHT)
+        words = f"{time:%H:%M}" if span < timedelta(days=1) else _day(time, year=False)
+        parts.append(f'<text x="{x:.1f}" y="{HEIGHT - 10}" text-anchor="middle">{words}</text>')
+    return "".join(parts)
+
+
+def _day(time: datetime, year: bool = True) -> str:
+    return f"{time.day} {time:%B %Y}" if year else f"{time.day} {time:%b}"
