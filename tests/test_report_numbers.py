@@ -156,14 +156,16 @@ def test_a_run_of_one_unit_leaves_the_others_as_they_were():
     ],
 )
 def test_with_fewer_than_two_runs_it_says_so_and_draws_nothing(past, words):
-    assert charts.in_words(past).startswith(words) and charts.timeline(past, words) == ""
+    assert charts.runs_in_words(past).startswith(words) and charts.timeline(past, words) == ""
 
 
 def test_the_drawing_is_within_its_bounds_and_says_what_it_shows():
     chance = np.random.default_rng(3)
     past = [a_run(day, **{f"{u:02}_unit": (20, int(chance.integers(21))) for u in range(1, 11)}) for day in range(200)]
-    tree = ElementTree.fromstring(charts.timeline(past, charts.in_words(past)))
-    assert tree.get("aria-label") == charts.in_words(past) and "60 runs from 19 July 2026" in charts.in_words(past)
+    tree = ElementTree.fromstring(charts.timeline(past, charts.runs_in_words(past)))
+    assert tree.get("aria-label") == charts.runs_in_words(past) and "60 runs from 19 July 2026" in charts.runs_in_words(
+        past
+    )
     lines = list(tree.iter("polyline"))
     assert len(lines) == 11
     for line in lines:

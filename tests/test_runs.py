@@ -170,7 +170,7 @@ def test_a_run_that_was_killed_is_finished_by_the_next(course, moment):
     after = recorded(course)
     assert set(after) == set(expected(course))
     assert {name: after[name] for name in before} == before, "what was recorded is neither graded nor written again"
-    lines = (course / "grading" / "results_store.jsonl").read_text().splitlines()
+    lines = (course / "grading" / "runs.jsonl").read_text().splitlines()
     if interrupted is not None:
         assert {json.loads(line)["seed"] for line in lines} == {str(interrupted)}, "the same secret cases"
     assert results_store.interrupted(course) is None

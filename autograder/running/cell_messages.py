@@ -45,7 +45,7 @@ def order_of(cell: CellSource, libraries: frozenset[str]) -> dict[str, Any]:
     """What is sent of a cell. Where no student draws, ours import matplotlib when something is drawn."""
     source = cell.source
     if cell.kind == "given" and "matplotlib" not in libraries:
-        source = IMPORT.sub("from worker.later import plt", source)
+        source = IMPORT.sub("from worker.lazy_matplotlib import plt", source)
     told = {"name": cell.name, "source": source, "tested": cell.tested, "tests": cell.tests}
     return {**told, "own": cell.kind == "extra", "given": cell.kind == "given"}
 
