@@ -13,7 +13,7 @@ from .cases import Cases
 from .everywhere import EDGES, everywhere, of_equal_sizes
 from .forbidden import NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .mistakes import Row, read_rows
-from .records import Case, Exercise, Leaf, Sent, Symptom
+from .records import Case, Exercise, Leaf
 from .sizes import SMALL
 
 
@@ -29,15 +29,7 @@ def exercise(
     least: Mapping[str, int] | None = None,
     slipped: Callable[..., Any] | None = None,
     library: str = "numpy",
-    forbidden: tuple[str, ...] | None = None,
-    not_from: tuple[str, ...] = (),
-    contains: tuple[str, ...] = (),
-    plain: Callable[..., Any] | None = None,
-    counted: tuple[str, ...] = (),
-    own_draws: bool = False,
-    made: Callable[[Case, list[np.ndarray]], str | None] | None = None,
-    experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None,
-    examine: Callable[[Case, Any], Symptom | None] | None = None,
+    **fields: Any,
 ) -> Exercise:
     """One exercise, named as its reference is, of the unit in whose package the reference stands.
 
@@ -49,8 +41,7 @@ def exercise(
     sizes, ranges: what sizes are drawn from, and some of them by name.
     least: sizes that cannot be 1 where all others are, such as those that must be even.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
-    forbidden: as in `Exercise`; None chooses what is usual for the library.
-    library, not_from, contains, plain, counted, own_draws, made, experiment, examine: as in `Exercise`.
+    library and all other fields: as in `Exercise`; `forbidden` is by default what is usual for the library.
     Raises TypeError and ValueError where a part is not what it should be.
     """
     if next(iter(credit)) != core:
@@ -76,7 +67,7 @@ def exercise(
                 found.append(each)
         return found
 
-    usual = NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS
+    fields.setdefault("forbidden", NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS)
     return Exercise(
         name=reference.__name__,
         unit=_unit_of(reference),
@@ -84,19 +75,11 @@ def exercise(
         reference=reference,
         draw=draw,
         probes=probes,
-        general=general if examine is None and experiment is None else None,
+        general=None if {"examine", "experiment"} & fields.keys() else general,
         credit=credit,
         mistakes=read_rows(mistakes, slipped),
-        forbidden=usual if forbidden is None else forbidden,
         library=library,
-        not_from=not_from,
-        contains=contains,
-        plain=plain,
-        counted=counted,
-        own_draws=own_draws,
-        made=made,
-        experiment=experiment,
-        examine=examine,
+        **fields,
     )
 
 
