@@ -54,6 +54,7 @@ format:  ## put code and notebooks into the common form
 notebooks:  ## format and execute solutions/ in place, and make notebooks/ from them (authors)
 	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
 	@$(BIN)python -m autograder release
+	@$(BIN)python tools/badges.py
 
 site:  ## the course as a static site in site/
 	@$(SETUP) --extras grading,test --run tools/website.py $(ARGS)

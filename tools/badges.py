@@ -1,12 +1,14 @@
-"""The badges of the README: numbers that the course's own files say. `tools/pictures.py badges` writes them."""
+"""Writes what the README shows of the course: its badges and its table of units. `make notebooks` runs it."""
 
 from __future__ import annotations
 
 import json
+import sys
 from html import escape
 from pathlib import Path
 
 from autograder.exercises import exercises, unit_names
+from autograder.handout.course_map import course_map, table
 
 ROOT = Path(__file__).resolve().parents[1]
 BADGE = """\
@@ -35,3 +37,24 @@ def badge(left: str, right: str) -> str:
     cut, rest = (round(6.9 * len(words)) + 12 for words in (left, right))
     places = {"cut": cut - 3, "x_left": cut / 2, "x_right": cut + rest / 2, "width": cut + rest}
     return BADGE.format(left=escape(left), right=escape(right), **places)
+
+
+def with_table(readme: str) -> str:
+    """The README with the table of units that the notebooks give."""
+    new = table(course_map(ROOT), "notebooks/")
+    first, last = new.partition("\n")[0], "| **all** |"
+    start = readme.index(first)
+    end = readme.index("\n", readme.index(last, start))
+    return readme[:start] + new + readme[end:]
+
+
+def main() -> int:
+    for name, text in badges().items():
+        (ROOT / "docs" / "pictures" / name).write_text(text, encoding="utf-8")
+    readme = ROOT / "README.md"
+    readme.write_text(with_table(readme.read_text(encoding="utf-8")), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

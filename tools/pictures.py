@@ -1,6 +1,6 @@
 """Makes the pictures of the README anew, in docs/pictures/: everything on them is what the course does today.
 
-.venv/bin/python tools/pictures.py [notebook] [explorer] [feedback] [report] [badges]
+.venv/bin/python tools/pictures.py [notebook] [explorer] [feedback] [report]
 
 `notebook` is a unit in JupyterLab, `explorer` a live figure in motion; `feedback` and `report` are pages of the sample
 class, so `make demo` comes first. `make pictures` sees to the browser.
@@ -20,7 +20,6 @@ from PIL import Image
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from attention_figures import live
-from badges import badges
 from chromium import find_chromium, options
 from lab_page import PANEL, Lab, server
 
@@ -35,11 +34,6 @@ STUDENT, LEARNS = "quinn", "04_multi_head"
 
 class NoPicture(Exception):
     """One line with the remedy."""
-
-
-def draw_badges(_: Browser) -> None:
-    for name, text in badges().items():
-        (FOLDER / name).write_text(text, encoding="utf-8")
 
 
 def draw_notebook(browser: Browser) -> None:
@@ -142,7 +136,6 @@ def save(png: bytes, name: str) -> None:
 
 
 DRAWN = {
-    "badges": draw_badges,
     "explorer": draw_explorer,
     "notebook": draw_notebook,
     "feedback": draw_feedback,

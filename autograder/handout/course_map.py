@@ -139,7 +139,3 @@ def _sums(units: Sequence[UnitOfMap]) -> tuple[str, str]:
     minutes, more = sum(unit.minutes for unit in units), sum(unit.challenge_minutes for unit in units)
     core = f"{count - len(hard)} exercises, {minutes} min, {points - worth:g} points"
     return core, f"{len(hard)}, {more} min, {worth:g} points" if hard else "–"
-
-
-if __name__ == "__main__":
-    print(table(course_map(Path(__file__).resolve().parents[2]), "notebooks/"))
