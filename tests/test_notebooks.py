@@ -24,8 +24,8 @@ from execute import INVENTED, LEFTOVERS
 from folding import fold
 
 ROOT = Path(__file__).parents[1]
-#: A docstring says shapes, meaning and one surprise, and that of a challenge the goal besides; a line of code is as wide as JupyterLab shows it; and a visible
-#: test has two screens, so that who opens it reads it.
+#: A docstring says shapes, meaning and one surprise, and that of a challenge the goal as well; a line of code is as wide
+#: as JupyterLab shows it; and a visible test has two screens, so that who opens it reads it.
 DOCSTRING_WORDS, CHALLENGE_WORDS, LINE, TEST_LINES = 80, 130, 88, 80
 UNITS = unit_names()
 MAP = course_map(Path(__file__).parents[1])
