@@ -157,15 +157,6 @@ def summed(rng):
     return cases
 
 
-def rows_of(wrong, x):
-    """The running sum of x, with `wrong` added to it."""
-    return np.cumsum(x, axis=1) + wrong(np.sin(np.cumsum(x * x, axis=1)) + 2)
-
-
-def masked_by(part):
-    return lambda extra: np.where(part(extra), extra, 0)
-
-
 EXERCISE = Exercise(
     "running", "00_test", Leaf("float array"), lambda x: np.cumsum(x, axis=1), summed, {"values": 1.0}, ()
 )
@@ -174,46 +165,6 @@ EXERCISE = Exercise(
 def judged(answer, exercise=EXERCISE, seed=3):
     posed = pose(exercise, seed)
     return judge(posed, ask_here(answer, posed))
-
-
-def sequence(extra):
-    return np.arange(len(extra))[:, None, None] * np.ones(extra.shape)
-
-
-def position(extra):
-    return np.arange(extra.shape[1])[:, None] * np.ones(extra.shape)
-
-
-def diagonal(extra):
-    return (np.arange(extra.shape[2]) - np.arange(extra.shape[1])[:, None]) * np.ones(extra.shape)
-
-
-@pytest.mark.parametrize(
-    ("part", "words"),
-    [
-        (lambda e: sequence(e) > 0, "Only the first sequence of each result is right."),
-        (lambda e: sequence(e) == 0, "Right but for the first sequence of each result."),
-        (lambda e: position(e) == e.shape[1] - 1, "Right but for the last position of each result."),
-        (lambda e: position(e) > 0, "Only the first position of each result is right."),
-        (lambda e: diagonal(e) == 0, "Right everywhere but on the diagonal."),
-        (lambda e: diagonal(e) > 0, "Right everywhere but above the diagonal."),
-        (lambda e: diagonal(e) != 0, "Right on the diagonal alone."),
-    ],
-)
-def test_where_in_a_result_it_is_wrong_is_told(part, words):
-    verdict = judged(lambda x: rows_of(masked_by(part), x))
-    assert words in verdict.advice, verdict.message
-    everywhere = judged(lambda x: rows_of(lambda e: e, x))
-    assert words not in everywhere.message, everywhere.message
-
-
-def test_what_sets_right_cases_apart_is_told():
-    def answer(x):
-        return np.cumsum(x, axis=1) + (0 if len(x) == x.shape[1] else np.sin(x))
-
-    verdict = judged(answer)
-    assert "Right wherever B = n, and wrong wherever not." in verdict.advice, verdict.message
-    assert "wherever" not in judged(lambda x: np.cumsum(x, axis=1) + np.sin(x)).message
 
 
 def test_only_ordinary_cases_are_called_ordinary():
@@ -236,7 +187,7 @@ def test_each_of_several_results_is_told_by_itself():
         return X @ W_Q, 3 * (X @ W_K), np.abs(X @ W_V)
 
     verdict = told("project_qkv", answer)
-    assert all(words in verdict.advice for words in ("Q: right.", "K:", "V:", "signs")), verdict.message
+    assert all(words in verdict.advice for words in ("Q: right.", "K:", "V:")), verdict.message
 
 
 # --------------------------------------------------------------------------------------------------------- two causes
@@ -255,12 +206,6 @@ def test_two_known_mistakes_that_answer_alike_are_both_named():
 
 
 # ------------------------------------------------------------------------------------------------- lists, masks, counts
-
-
-def with_lowest_of_first(n_new, n_total, window):
-    first = n_total - n_new
-    i, j = torch.arange(first, n_total)[:, None], torch.arange(n_total)
-    return (j <= i) & (j > max(first - window, -1))
 
 
 def all_but_the_first(patterns, tokens):
@@ -290,7 +235,6 @@ def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("sliding_window_mask", with_lowest_of_first, "the first one is not: it is the same in all rows"),
         ("find_heads", all_but_the_first, "never more than one is named"),
         ("greedy_decode", end_at_the_end, "all entries are right but the last one"),
         ("greedy_decode", never_ended, "stops too early in some cases, in others too late"),

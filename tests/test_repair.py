@@ -214,9 +214,9 @@ def rotate__whole_positions(x, positions, base=10000.0):
     return torch.cat([one * cos - two * sin, two * cos + one * sin], dim=-1)
 
 
-def test_what_fails_is_told_where_ordinary_cases_are_right():
+def test_an_argument_that_is_changed_first_is_told():
     advice = told(rotate__whole_positions, "rotate").advice
-    assert advice.endswith("Ordinary cases are right. What fails is “positions that are no whole numbers”."), advice
+    assert advice == "It answers as if `positions` had been cut to whole numbers.", advice
 
 
 def dot_product_moments__nearly(d, var_q=1.0, var_k=1.0):
