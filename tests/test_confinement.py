@@ -187,7 +187,7 @@ def test_many_cells_that_end_the_process(sandbox: Sandbox) -> None:
         ("os._exit(0)", "crashed", "ended itself"),
         ("import ctypes; ctypes.string_at(0)", "crashed", "segmentation fault"),
         ("os.kill(os.getppid(), 9)\ntime.sleep(60)", "crashed", ""),
-        ("os.kill(os.getppid(), 19)\nos._exit(0)", "crashed", ""),
+        ("os.kill(os.getppid(), 19)\nos._exit(0)", "crashed timeout", ""),
         ("[os.write(fd, b'garbage' * 9) for fd in sockets()]", "crashed", "channel"),
         ("[os.close(fd) for fd in sockets()]", "crashed", ""),
         ("frame(sockets()[-1], {'event': 'done'})\nos._exit(0)", "crashed", "channel"),
