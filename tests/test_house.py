@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -53,6 +54,20 @@ def test_a_file_is_short(path):
     if "exercises" in path.parts:
         cap = EXERCISE
     assert lines <= cap, f"{lines} lines: take a job of it to a file of its own"
+
+
+@pytest.mark.parametrize("path", sorted(PACKAGE.rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_file_gives_each_name_one_meaning(path):
+    """A constant that is bound a second time further down would change what the functions above it see."""
+    bound: list[str] = []
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            bound.append(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            names = (each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
+            bound += [each.id for each in names]
+    twice = {name for name in bound if bound.count(name) > 1 and name != "_"}
+    assert not twice, f"bound twice: {', '.join(sorted(twice))}"
 
 
 def test_no_two_classes_share_a_name():

@@ -264,9 +264,9 @@ def split_heads__rows_mixed_up(X, n_heads):
 
 def test_a_condition_is_told_that_raises_and_none_that_does_not_hold():
     advice = told(split_heads__tokens_tested, "split_heads").advice
-    assert advice.startswith("It is raised in line 3, where `X.shape[1] % n_heads != 0` holds"), advice
+    assert advice.startswith("Your code raises an error in line 3, where `X.shape[1] % n_heads != 0` holds"), advice
     advice = told(split_heads__rows_mixed_up, "split_heads").advice
-    assert "It is raised" not in advice, advice
+    assert "raises an error" not in advice, advice
 
 
 def previous_token_score__in_a_buffer(weights):

@@ -18,7 +18,7 @@ from .recognise import recognise
 from .repair.program import OwnProgram
 from .repair.search import with_repair
 
-#: Findings beside which it is asked whether only equal sizes are right.
+#: For these findings the cases of equal sizes are asked, too: are they the only ones that are right?
 OF_SIZES = (
     *(None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "does-not-reshape"),
     *("stacks-different-shapes", "unequal-parts"),
@@ -33,10 +33,10 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProg
     answer = ask(posed)
     with np.errstate(all="ignore"):  # a stranger's numbers may overflow whatever they are cast to
         try:
-            compared = compare(posed, answer)
-            if compared.verdict.message:
-                return compared.verdict
-            return _explained_by(compared, ask, program)
+            marked = compare(posed, answer)
+            if marked.verdict.message:
+                return marked.verdict
+            return _explained_by(marked, ask, program)
         except MemoryError:
             return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
 
@@ -46,14 +46,14 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
     return ask_and_judge(posed, lambda asked: answer if asked is posed else Answer("missing"))
 
 
-def _explained_by(compared: Marked, ask: Callable[[Posed], Answer], program: OwnProgram | None) -> Verdict:
+def _explained_by(marked: Marked, ask: Callable[[Posed], Answer], program: OwnProgram | None) -> Verdict:
     """The verdict on a wrong answer, with the words for the student."""
-    posed, answer, verdict = compared.posed, compared.answer, compared.verdict
-    calls, problems = compared.calls, compared.problems
+    posed, answer, verdict = marked.posed, marked.answer, marked.verdict
+    calls, problems = marked.calls, marked.problems
     if answer.status != "answered":
         ended = "It did not come to an end." if answer.status == "timeout" else "Its process died."
-        return _worded(compared, Finding(None, answer.reason or ended), "", "")
-    finding, seen = _diagnose(posed, calls, problems, compared.conduct)
+        return _worded(marked, Finding(None, answer.reason or ended), "", "")
+    finding, seen = _diagnose(posed, calls, problems, marked.conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
@@ -63,14 +63,14 @@ def _explained_by(compared: Marked, ask: Callable[[Posed], Answer], program: Own
         finding = _with_observed(posed, answer, calls, problems, finding)
     if program is not None and verdict.verdict in ("wrong", "crashed"):
         finding = with_repair(program, posed, calls, problems, finding)
-    return _worded(compared, finding, seen, _raised(posed, calls, problems))
+    return _worded(marked, finding, seen, _raised(posed, calls, problems))
 
 
-def _worded(compared: Marked, finding: Finding, seen: str, raised: str) -> Verdict:
-    verdict = compared.verdict
+def _worded(marked: Marked, finding: Finding, seen: str, raised: str) -> Verdict:
+    verdict = marked.verdict
     message = " ".join(filter(None, (raised, finding.message, seen, _passed(verdict.criteria))))
     advice = finding.message or ("" if raised else seen)
-    where = first_where(compared.posed, compared.calls, compared.problems) if seen else None
+    where = first_where(marked.posed, marked.calls, marked.problems) if seen else None
     return replace(verdict, mistake=finding.slug, message=message, advice=advice, raised=raised, where=where)
 
 
@@ -129,7 +129,7 @@ def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None])
 def _with_observed(
     posed: Posed, answer: Answer, calls: list[Call], problems: list[Problem | None], finding: Finding
 ) -> Finding:
-    """What was found, and what was seen of the functions that are handed in."""
+    """What was found, and what was seen of the functions that the cases pass in."""
     try:
         wrong = [index for index, problem in enumerate(problems[: len(calls)]) if problem]
         found = observed(posed, answer, calls, wrong, None if finding.is_weak else finding.slug)

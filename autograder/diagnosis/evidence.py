@@ -1,4 +1,4 @@
-"""All calls of one function beside what was expected: what symptoms are read from."""
+"""All calls of one function next to what was expected: symptoms are read from these."""
 
 from __future__ import annotations
 

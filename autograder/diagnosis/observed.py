@@ -1,4 +1,4 @@
-"""What is seen of the functions and generators that an answer was handed: how it used them."""
+"""What is seen of the functions and generators that the cases pass to an answer: how it used them."""
 
 from __future__ import annotations
 

@@ -188,7 +188,7 @@ def name_of(posed: Posed, place: int | str) -> str:
 # ------------------------------------------------------------------------------------------------- functions handed in
 
 
-#: By case, the calls of a function that was handed in.
+#: By case, the calls of a function that was passed in.
 Seen = dict[int, list[HostCall]]
 
 

@@ -21,7 +21,7 @@ WORDS = {
     "waiting": "waiting to be marked",
 }
 #: Heights of a row and its bar, and widths: of what stands left of a bar, of a bar, of what stands right of it.
-ROW, BAR, LEFT, WIDTH, RIGHT = 24, 18, 250, 560, 40
+ROW, BAR, BAR_LEFT, BAR_WIDTH, BAR_RIGHT = 24, 18, 250, 560, 40
 
 
 def chart(summary: Summary) -> str:
@@ -32,14 +32,14 @@ def chart(summary: Summary) -> str:
         parts.append(f'<text x="0" y="{top + 13}" class="unit">{escape(unit.name)}</text>')
         top += ROW
         for exercise in unit.exercises:
-            label = f'<text x="{LEFT - 10}" y="{top + 13}" text-anchor="end">{escape(exercise.function)}</text>'
+            label = f'<text x="{BAR_LEFT - 10}" y="{top + 13}" text-anchor="end">{escape(exercise.function)}</text>'
             parts.append(label + _bar(exercise.counts, top))
-            parts.append(f'<text x="{LEFT + WIDTH + 8}" y="{top + 13}" class="sum">{exercise.handed_in}</text>')
+            parts.append(f'<text x="{BAR_LEFT + BAR_WIDTH + 8}" y="{top + 13}" class="sum">{exercise.handed_in}</text>')
             top += ROW
         top += 8
     head = (
         f'<svg role="img" aria-labelledby="chart-title chart-text" class="chart" '
-        f'viewBox="0 0 {LEFT + WIDTH + RIGHT} {top}" xmlns="http://www.w3.org/2000/svg">'
+        f'viewBox="0 0 {BAR_LEFT + BAR_WIDTH + BAR_RIGHT} {top}" xmlns="http://www.w3.org/2000/svg">'
         f'<title id="chart-title">Answers by exercise</title>'
         f'<desc id="chart-text">{escape(chart_in_words(summary))}</desc>'
     )
@@ -47,11 +47,11 @@ def chart(summary: Summary) -> str:
 
 
 def _bar(counts: dict[str, int], top: int) -> str:
-    total, x, pieces = sum(counts.values()), float(LEFT), []
+    total, x, pieces = sum(counts.values()), float(BAR_LEFT), []
     for name in OUTCOMES:
         if not counts[name]:
             continue
-        width = WIDTH * counts[name] / total
+        width = BAR_WIDTH * counts[name] / total
         pieces.append(
             f'<rect x="{x:.1f}" y="{top}" width="{width:.1f}" height="{BAR}" class="piece of-{name}">'
             f"<title>{counts[name]} of {total} {WORDS[name]}</title></rect>"
@@ -66,13 +66,13 @@ def _bar(counts: dict[str, int], top: int) -> str:
 
 
 def _legend(summary: Summary) -> str:
-    pieces, x = [], LEFT
+    pieces, x = [], BAR_LEFT
     waiting = any(exercise.counts["waiting"] for unit in summary.units for exercise in unit.exercises)
     for name in OUTCOMES if waiting else OUTCOMES[:-1]:
         pieces.append(f'<rect x="{x}" y="4" width="14" height="14" class="piece of-{name}"/>')
         pieces.append(f'<text x="{x + 20}" y="15">{WORDS[name]}</text>')
         x += 40 + 8 * len(WORDS[name])
-    return "".join(pieces) + f'<text x="{LEFT + WIDTH + 8}" y="15" class="sum">of</text>'
+    return "".join(pieces) + f'<text x="{BAR_LEFT + BAR_WIDTH + 8}" y="15" class="sum">of</text>'
 
 
 def chart_in_words(summary: Summary) -> str:

@@ -1,4 +1,4 @@
-"""What a student's process is told of its cells, and what it says of them, made safe to pass on."""
+"""The messages about cells to and from a student's process; what comes back is made safe to pass on."""
 
 from __future__ import annotations
 

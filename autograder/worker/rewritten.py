@@ -58,7 +58,7 @@ def _copied(value: Any, entries: int) -> Any:
 #: Processor time of one version, and how much longer it may take by the clock.
 SECONDS, FACTOR = 0.3, 4
 #: Once so many did not come to an end, a version may take so many times what the longest that did has taken.
-ENDLESS, TIMES, LEAST = 1, 10, 0.03
+ENDLESS, LONGER, LEAST = 1, 10, 0.03
 
 
 def perform_rewritten(
@@ -74,7 +74,7 @@ def perform_rewritten(
     endless, longest = 0, 0.0
     for index, (source, call) in enumerate(itertools.product(sources, calls)):
         notes, encoder, begun = Notes(), Encoder(), time.process_time()
-        seconds = SECONDS if endless < ENDLESS else min(SECONDS, max(LEAST, TIMES * longest))
+        seconds = SECONDS if endless < ENDLESS else min(SECONDS, max(LEAST, LONGER * longest))
         try:
             with alarms(seconds, FACTOR * seconds):
                 namespace[NOTED] = notes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from ...text import begun
 from ...worker.values import leaves
 from ..known import ON_ORDINARY
 from .edit import names_in, sizes_of_case
-from .programs import Mutant, alone, tree_of
+from .programs import Mutant, single_mutants, tree_of
 
 Results = list[Any]
 #: Where the largest entry of an array stands, what it is, and the array's shape.
@@ -113,7 +114,7 @@ class Compared:
         return [_peak(value) for value in results] if len(results) == self.count else [None] * self.count
 
     def is_told(self) -> bool:
-        """Is there a wrong value, not all zeros or NaN, to be explained? Errors and dtypes alone prove nothing."""
+        """Is there a wrong value, not all zeros or NaN, to be explained? Errors and dtypes prove nothing."""
         return any(
             self.problems[index] is not None
             and self.calls[index].failure is None
@@ -207,7 +208,7 @@ def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | No
     if asked is None:
         return None
     with posed.quietly():
-        whole, partly = asked.first(alone(posed))
+        whole, partly = asked.first(single_mutants(posed))
     if whole is None:
         return _of_parts(posed, asked.names, asked.fine, partly)
     return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
@@ -221,9 +222,10 @@ def explain_ordinary(
     if asked is None:
         return None
     with posed.quietly():
-        whole, partly = asked.first(alone(posed))
+        whole, partly = asked.first(single_mutants(posed))
         if whole is None:
-            return _of_parts(posed, asked.names, asked.fine, partly)
+            parts = _of_parts(posed, asked.names, asked.fine, partly)
+            return replace(parts, certainty=Certainty.RELATION) if parts else None
         everything = asked_of(posed, calls, problems)
         if everything is None or everything.explained(whole) == [True] * everything.count:
             return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
@@ -250,18 +252,18 @@ def _of_parts(
     posed: Posed, names: Sequence[str], right: list[bool], partly: list[tuple[Mutant, list[bool]]]
 ) -> Finding | None:
     """Each result by itself: some are right, and each of the others is explained by a change of its own."""
-    told: list[tuple[str, Mutant]] = []
+    explained: list[tuple[str, Mutant]] = []
     for index, name in enumerate(names):
         if right[index]:
             continue
         mutant = next((mutant for mutant, agree in partly if agree[index]), None)
         if mutant is None:
             return None
-        told.append((name, mutant))
-    if not told:
+        explained.append((name, mutant))
+    if not explained:
         return None
     fine = [name for name, good in zip(names, right, strict=True) if good]
     parts = [f"{begun(' and '.join(fine))}: right."] if fine else []
-    parts += [f"{begun(name)}: as if {mutant.words}." for name, mutant in told]
-    mutants = [mutant for _, mutant in told]
+    parts += [f"{begun(name)}: as if {mutant.words}." for name, mutant in explained]
+    mutants = [mutant for _, mutant in explained]
     return _found(posed, mutants, "-and-".join(dict.fromkeys(each.slug for each in mutants)), " ".join(parts))

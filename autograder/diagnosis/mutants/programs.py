@@ -243,7 +243,7 @@ def mutants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Mutant, ...]
     return tuple(_mutant(program, slips) for slips in (*alone, *together))
 
 
-def alone(posed: Any) -> tuple[Mutant, ...]:
+def single_mutants(posed: Any) -> tuple[Mutant, ...]:
     """The mutants by one change that a diagnosis may try, the likeliest first."""
     sizes = tuple(dict.fromkeys(name for case in posed.cases for name in case.sizes if name.isidentifier()))
     program = posed.exercise.plain

@@ -29,13 +29,14 @@ Parents = Mapping[ast.AST, ast.AST]
 class Repair:
     """One change. line: where it is, counted as in the cell; words: what is at fault, as the end of a sentence.
 
-    more: the same change made elsewhere, too.
+    more: the same change made elsewhere, too. other: another change that passes every case as well.
     """
 
     edit: Edit
     line: int
     words: str
     more: tuple[Edit, ...] = ()
+    other: Repair | None = None
 
     @property
     def edits(self) -> tuple[Edit, ...]:

@@ -28,11 +28,15 @@ MAKES = (ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)
 Steps = list[tuple[ast.expr, Any]]
 
 
-def origin(posed: Posed, index: int, call: Call, problem: Problem, own: OwnProgram) -> Finding | None:
-    """The first step of one wrong case at which it is seen to go wrong, if that can be seen."""
+def origin(
+    posed: Posed, index: int, call: Call, problem: Problem, own: OwnProgram, right: Sequence[int]
+) -> Finding | None:
+    """The first step of one wrong case at which it is seen to go wrong, if that can be seen.
+
+    right: cases of the core that are right: an index that wraps in them, too, is no cause.
+    """
     case = posed.cases[index]
-    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
-    steps = [(nodes[number], value) for number, value in own.values(posed, index) if number in nodes]
+    steps = _steps(posed, index, own)
     there = f"In the case “{case.label}” "
     if problem.kind == "nan":
         given = [array for value in leaves((case.args, case.kwargs)) if (array := floats(value)) is not None]
@@ -41,7 +45,14 @@ def origin(posed: Posed, index: int, call: Call, problem: Problem, own: OwnProgr
         return _raise(own.tree, steps)
     if problem.kind in ("shape", "dtype", "precision"):
         return _first_like(posed, index, call, steps)
-    return _wrapped_index(own.tree, steps, there)
+    harmless = {number for i in right for number, _ in _wrapped(own.tree, _steps(posed, i, own))}
+    words = next((words for number, words in _wrapped(own.tree, steps) if number not in harmless), "")
+    return Finding("own-index-wraps", there + words) if words else None
+
+
+def _steps(posed: Posed, index: int, own: OwnProgram) -> Steps:
+    nodes = {getattr(node, "number", -1): node for node in ast.walk(own.tree)}
+    return [(nodes[number], value) for number, value in own.values(posed, index) if number in nodes]
 
 
 def as_array(value: Any) -> np.ndarray | None:
@@ -132,12 +143,12 @@ def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
             values = [as_array(value) for step, value in steps if step is node.test]
             if any(value is not None and value.any() for value in values):
                 where = f"in line {node.body[0].lineno}, where {text_of(node.test)} holds"
-                return Finding(None, f"It is raised {where}, and none is due there.")
+                return Finding(None, f"Your code raises an error {where}, but none is expected there.")
     return None
 
 
-def _wrapped_index(tree: ast.FunctionDef, steps: Steps, there: str) -> Finding | None:
-    """An index that is worked out and below 0, or 0 behind a minus: it counts from the other end."""
+def _wrapped(tree: ast.FunctionDef, steps: Steps) -> Iterator[tuple[int, str]]:
+    """(number, words) of each computed index that counts from the other end: below 0, or -k where k is 0."""
     seen: dict[int, list[int]] = {}
     for node, value in steps:
         array = as_array(value)
@@ -151,12 +162,10 @@ def _wrapped_index(tree: ast.FunctionDef, steps: Steps, there: str) -> Finding |
                 numbers = seen.get(getattr(end, "number", -1), [])
                 below = isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub)
                 if numbers and below and max(numbers) == 0 and isinstance(part, ast.Slice):
-                    words = f"{text_of(end)} is 0 in the index of {_at(node)}: it counts from the front then."
-                    return Finding("own-index-wraps", there + words)
+                    yield end.number, f"{text_of(end)} is 0 in the index of {_at(node)}: it counts from the front then."
                 if numbers and not below and min(numbers) < 0:
-                    words = f"{text_of(end)} is {min(numbers)} in the index of {_at(node)}: that counts from the end."
-                    return Finding("own-index-wraps", there + words)
-    return None
-
-
-__all__: Sequence[str] = ("as_array", "floats", "inputs_of", "origin")
+                    least = min(numbers)
+                    yield (
+                        end.number,
+                        f"{text_of(end)} is {least} in the index of {_at(node)}: that counts from the end.",
+                    )

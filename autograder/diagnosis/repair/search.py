@@ -145,50 +145,46 @@ BY_ACCIDENT = (
     | FAR_FETCHED
     | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor", "unpack-order"}
 )
-#: What is not told as another way to repair what a likelier change repairs.
+#: What is not named as a second change where a likelier one passes every case.
 SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign", "unpack-order", "function"}
 #: What takes something away: of another change there it is not known whether it does more than that.
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
-OR_ELSE = ". Or else,"
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 25_000
 
 
-def try_repairs(alone: Posed, own: OwnProgram) -> Iterator[list[Tried]]:
-    """The changes, the likeliest first, some at a time, each with what the program then answers in one case.
-
-    alone: that case.
-    """
-    given = _given(alone, own)
+def try_repairs(one_case: Posed, own: OwnProgram) -> Iterator[list[Tried]]:
+    """The changes, the likeliest first, some at a time, each with what the program then answers in one case."""
+    given = _given(one_case, own)
     numbers = [name for name, value in given.items() if type(value) in (int, float)]
     arrays = [name for name, value in given.items() if hasattr(value, "shape") and len(value.shape)]
-    steps = len(own.values(alone, 0))
+    steps = len(own.values(one_case, 0))
     repairs = repairs_of(own.tree, numbers, arrays)[: min(TRIED, STEPS // max(steps, 1))]
     for start in range(0, len(repairs), AT_A_TIME):
         some = repairs[start : start + AT_A_TIME]
         texts = [own.text(*repair.edits) for repair in some]
-        yield [Tried(*each) for each in zip(some, texts, own.calls(texts, alone), strict=False)]
+        yield [Tried(*each) for each in zip(some, texts, own.calls(texts, one_case), strict=False)]
 
 
-def _given(alone: Posed, own: OwnProgram) -> dict[str, Any]:
+def _given(one_case: Posed, own: OwnProgram) -> dict[str, Any]:
     """The arguments, as the student calls them."""
-    case, names = alone.cases[0], [argument.arg for argument in own.tree.args.args]
+    case, names = one_case.cases[0], [argument.arg for argument in own.tree.args.args]
     given = {**dict(zip(names, case.args, strict=False)), **case.kwargs}
     return {name: value for name, value in given.items() if name in names}
 
 
-def find_repair(posed: Posed, alone: Posed, own: OwnProgram, chance: frozenset[str] = frozenset()) -> Repair | None:
+def find_repair(posed: Posed, one_case: Posed, own: OwnProgram, chance: frozenset[str] = frozenset()) -> Repair | None:
     """The likeliest change after which every case is right.
 
-    chance: changes that may make it right by accident here, and are told for want of others.
+    one_case: the case that is tried first. chance: changes that may pass by accident; others are preferred.
     """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     found: list[Repair] = []
-    left = [FULLY_IF_SHORT if len(own.values(alone, 0)) <= SHORT else FULLY] * 2  # for likely ones, and for chance
-    for some in try_repairs(alone, own):
+    left = [FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY] * 2  # for likely ones, and for chance
+    for some in try_repairs(one_case, own):
         for one in some:
             left_here = left[one.repair.slug in chance]
-            if left_here and one.calls and all_right(alone, one.calls) and not _alike(found, one.repair):
+            if left_here and one.calls and all_right(one_case, one.calls) and not _alike(found, one.repair):
                 left[one.repair.slug in chance] -= 1
                 if all(_passes(own, one.text, each) for each in posings):
                     found.append(one.repair)
@@ -206,7 +202,7 @@ def _alike(found: Sequence[Repair], other: Repair) -> bool:
 
 
 def _either(found: Sequence[Repair]) -> Repair:
-    """What is told of one change, or of two each of which makes it right, the likelier first."""
+    """The likelier of several changes, each of which passes every case, with a second one if that may be meant."""
     first, *others = sorted(found, key=lambda repair: (repair.edit.rank, repair.slug in OPEN, len(repair.edits)))
     others = [other for other in others if other.edit.rank < ODD and other.slug not in SECOND_TO_NONE]
     others = [other for other in others if not set(first.edits) <= set(other.edits)]
@@ -214,7 +210,7 @@ def _either(found: Sequence[Repair]) -> Repair:
         others = [other for other in others if other.edit.place != first.edit.place]
     if not others or first.slug not in OPEN:
         return first
-    return replace(first, words=f"{first.words}{OR_ELSE} in line {others[0].line}: {others[0].words}")
+    return replace(first, other=others[0])
 
 
 def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
@@ -223,10 +219,12 @@ def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
 
 
 def finding_of(repair: Repair) -> Finding:
-    """What is said of it."""
-    if repair.slug in OPEN:
-        which = "Either of two changes makes" if OR_ELSE in repair.words else "One change makes"
-        text = f"{which} every hidden case right. In line {repair.line}: {repair.words}."
+    """What is said of a change that passes every case."""
+    if repair.other is not None:
+        text = f"Either of two changes makes every hidden case right. In line {repair.line}: {repair.words}. "
+        text += f"Or else, in line {repair.other.line}: {repair.other.words}."
+    elif repair.slug in OPEN:
+        text = f"One change makes every hidden case right. In line {repair.line}: {repair.words}."
     else:
         text = f"In line {repair.line}: {repair.words}. "
         text += "With that changed, and all else as it is, every hidden case is right."
@@ -235,7 +233,7 @@ def finding_of(repair: Repair) -> Finding:
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
 NOT_AGAIN = ("measured-on-draws", "keeps-state")
-#: In so many wrong cases it is looked for where wrong values begin.
+#: So many cases are looked at, wrong ones and right ones, to find where wrong values begin.
 LOOKED_AT = 3
 
 
@@ -267,7 +265,8 @@ def _repaired(
     in_core = any(cases[index].criterion == core for index in ordinary)
     ordinary.sort(key=lambda i: (cases[i].criterion != core, _is_coarse(cases[i]), _size(cases[i]), i))
     alike = finding.certainty == Certainty.ALIKE
-    visible = finding.names <= own.names and not ({finding.part, f"_{finding.part}"} & own.names)
+    elsewhere = bool(finding.part) and bool({finding.part, f"_{finding.part}"} & own.names)
+    visible = finding.names <= own.names and not elsewhere
     chance = FAR_FETCHED if in_core else BY_ACCIDENT
     repair = find_repair(posed, posed.part([ordinary[0]]), own, chance)
     if repair is not None and repair.slug in chance and (is_hunt(posed) or repair.slug in (*OF_SIZE, "no-factor")):
@@ -292,7 +291,9 @@ def _with_origin(
     finding: Finding,
 ) -> Finding:
     """A finding with the step at which NaN, a wrong shape or a wrong dtype is first seen."""
-    origins = (origin(posed, index, calls[index], problems[index], own) for index in wrong)
+    core = posed.exercise.core
+    right = [i for i, case in enumerate(posed.cases) if problems[i] is None and case.criterion == core]
+    origins = (origin(posed, index, calls[index], problems[index], own, right[:LOOKED_AT]) for index in wrong)
     found = next((each for each in origins if each is not None), None)
     if found is None:
         return finding

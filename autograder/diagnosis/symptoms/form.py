@@ -201,11 +201,6 @@ def _of_sequences(found: Pairs) -> tuple[str, str] | None:
     return None
 
 
-#: A feature is said only if it tells at least so many right cases from so many wrong ones: that two sizes are equal,
-#: any other, and any other of sizes, of which there are so many that one often fits by chance.
-EQUAL, FEWEST, OF_SIZES = 2, 3, 5
-
-
 def where_it_fails(evidence: Evidence) -> str:
     """ "Ordinary cases are right. What fails is “n = 1”.", where the core is right; "" where it is not."""
     core, cases = evidence.posed.exercise.core, evidence.posed.cases
