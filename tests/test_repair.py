@@ -12,7 +12,7 @@ import torch
 
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
-from autograder.diagnosis.repair.candidate import LONGEST, text_of
+from autograder.diagnosis.operators.words import LONGEST_OWN, text_of
 from autograder.diagnosis.repair.program import noted
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import judge_function, judge_here, program_of
@@ -339,7 +339,7 @@ def test_a_long_piece_of_a_program_is_shown_by_what_counts():
     chain = (
         ast.parse("X.reshape(B, n, n_heads, d_head).transpose(1, 2).masked_fill(~mask, 0).softmax(dim=2)").body[0].value
     )
-    assert text_of(chain).endswith("softmax(dim=2)`") and len(text_of(chain)) == LONGEST + 2
+    assert text_of(chain).endswith("softmax(dim=2)`") and len(text_of(chain)) == LONGEST_OWN + 2
     total = ast.parse(" + ".join(f"summand_{i}" for i in range(20))).body[0].value
     assert text_of(total).startswith("`summand_0 + ") and text_of(total).endswith("…`")
 

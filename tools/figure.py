@@ -4,9 +4,10 @@
 
 The answers are in tests/unseen/, and nothing is ever added to the judge for one of them. A program cannot tell whether
 a message names the cause: people read each next to its code, and tests/unseen/read.json holds their reading ("cause",
-"symptom" or "false") with a checksum of the message that they read. A message that nobody has read counts as unread;
---unread prints it. Forbidden calls are not looked for, because the answers bring along the functions that a notebook
-gives.
+"symptom" or "false") with a checksum of what was found: the mistake's name, and the cases, lines and pieces of program
+that the message names. Another wording of it needs no other reading; a finding that nobody has read counts as unread,
+and --unread prints its message. Forbidden calls are not looked for, because the answers bring along the functions that
+a notebook gives.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import resource
 import sys
 import zlib
@@ -45,6 +47,8 @@ SEED = 1
 #: What one process may have, in bytes.
 MEMORY = 6 * 2**30
 SAYINGS = ("cause", "symptom", "false")
+#: What a message points to: pieces of program, cases, lines and other numbers.
+NAMED = re.compile(r"`[^`]*`|“[^”]*”|\d+(?:\.\d+)?")
 #: Right by the word of their authors, and not by what is asked, or the other way round: they count as neither.
 BEYOND = "is wrong in counts above 2**63 only, and these are not tested"
 OUTSIDE = {
@@ -91,13 +95,13 @@ def answers(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 @functools.cache
 def read_before() -> dict[str, tuple[str, str]]:
-    """Answer -> how its message was read, and the checksum of that message."""
+    """Answer -> how its message was read, and the checksum of what was found."""
     return {name: tuple(row) for name, row in json.loads(READ.read_text(encoding="utf-8")).items()}
 
 
-def checksum(message: str) -> str:
-    """Tell one message from another."""
-    return f"{zlib.crc32(message.encode()):08x}"
+def checksum(mistake: str | None, message: str) -> str:
+    """Tell one finding from another, in whatever words: by its name, and by what the message points to."""
+    return f"{zlib.crc32(json.dumps([mistake, NAMED.findall(message)]).encode()):08x}"
 
 
 @contextlib.contextmanager
@@ -121,7 +125,7 @@ def told(name: str, seed: int, named: bool = True) -> Told:
         verdict = judge_function(answer, function, seed, watched=False, named=named)
     message = verdict.advice or verdict.message
     said, read = read_before().get(name, ("", ""))
-    said = said if read == checksum(message) else ""
+    said = said if read == checksum(verdict.mistake, message) else ""
     return Told(name, verdict.unit, verdict.verdict == "right", verdict.mistake, message, said)
 
 
@@ -163,7 +167,12 @@ def main() -> int:
         for each in found:
             if not each.is_right and not each.accepted and not each.said:
                 source = inspect.getsource(dict(answers([each.name.partition("__")[0]]))[each.name])
-                print(json.dumps({"answer": each.name, "message": each.advice, "code": source}, ensure_ascii=False))
+                print(
+                    json.dumps(
+                        {"answer": each.name, "mistake": each.mistake, "message": each.advice, "code": source},
+                        ensure_ascii=False,
+                    )
+                )
         return 0
     counts = {
         u: counted([each for each in found if each.unit == u]) for u in dict.fromkeys(each.unit for each in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ class Posed:
         self.probes: Posed | None = None
         #: The exercise without the cases that every exercise is asked: enough to explain what is wrong in its own.
         self.own: Posed = self
-        self._varied: dict[tuple[str, int], Outcome] = {}
+        self._varied: dict[tuple[Hashable, int], Outcome] = {}
         #: What was found out about this posing and is asked for again.
         self.notes: dict[Any, Any] = {}
         self._weighed = False
@@ -95,7 +95,7 @@ class Posed:
             self._mistaken[slug] = [self._outcome(wrong, case) for case in self.cases]
         return self._mistaken[slug]
 
-    def varied(self, name: str, function: Callable[..., Any], index: int) -> Outcome:
+    def varied(self, name: Hashable, function: Callable[..., Any], index: int) -> Outcome:
         """What another of our functions answers to one case; kept by name, since a class makes the same mistakes."""
         if (name, index) not in self._varied:
             self._varied[name, index] = self.tried(function, index)

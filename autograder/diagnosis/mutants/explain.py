@@ -15,7 +15,8 @@ from ...judging.posed import Posed
 from ...text import begun
 from ...worker.values import leaves
 from ..known import ON_ORDINARY
-from .edit import names_in, sizes_of_case
+from ..operators.edit import names_in
+from ..operators.helpers import sizes_of_case
 from .programs import Mutant, single_mutants, tree_of
 
 Results = list[Any]
@@ -87,7 +88,7 @@ class Compared:
     def outcome(self, mutant: Mutant, index: int) -> Any:
         token = sizes_of_case.set(self.posed.cases[index].sizes)
         try:
-            return self.posed.varied(mutant.key, mutant.function, index)
+            return self.posed.varied(mutant, mutant.function, index)
         finally:
             sizes_of_case.reset(token)
 
@@ -234,7 +235,7 @@ def explain_ordinary(
 
 def _found(posed: Posed, mutants: Sequence[Mutant], slug: str, text: str) -> Finding:
     words = {word for mutant in mutants for word in WORD.findall(mutant.words)}
-    part = next((mutant.part for mutant in mutants if mutant.part), "")
+    part = next((mutant.changed for mutant in mutants if mutant.changed), "")
     return Finding(slug, text, Certainty.ALIKE, names=frozenset(words & local_names(posed)), part=part)
 
 

@@ -8,29 +8,15 @@ import itertools
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
-from . import calls, expressions, statements
-from .edit import FAR, HELPERS, Edit, brief, change, edited, names_in, numbered, preludes, shown, sizes_of_case, slug_of
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """The program with some changes.
-
-    words: completes "It answers as if …". key: tells it from all others. part: the function of the course that is
-    changed, where the program only calls it.
-    """
-
-    slug: str
-    words: str
-    function: Callable[..., Any]
-    key: str
-    part: str = ""
-
+from ..operators.catalogue import edits_of
+from ..operators.edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
+from ..operators.helpers import HELPERS, sizes_of_case
+from ..operators.words import name_of, told_apart
 
 _ITEM = "_item"
 
@@ -99,7 +85,7 @@ class Stepwise:
             statements.setdefault(self._statement_of(edit.place), []).append(edit)
         space = {**function.__globals__, **parts}
         arguments = statements.pop(-1, [])
-        lines = [_code(line) for line in preludes(arguments)]
+        lines = [_code(edit.new) for edit in arguments if isinstance(edit.new, ast.stmt)]
         bind = self._binder([edit for edit in arguments if not isinstance(edit.new, ast.stmt)], space)
         changed = {number: self._edited(number, tuple(own)) for number, own in statements.items()}
 
@@ -207,8 +193,6 @@ def _value(expression: ast.expr) -> CodeType:
     return compile(ast.fix_missing_locations(ast.Expression(expression)), "<a plain program>", "eval")
 
 
-#: The same slip is made in at most so many places at once.
-TOGETHER = 4
 #: Where the functions that a plain program is made of come from; what they call elsewhere stays as it is.
 COURSE = __name__.split(".")[0] + ".exercises"
 DEEPEST = 3
@@ -217,30 +201,61 @@ DEEPEST = 3
 BUDGET = 1_200_000
 
 
-@dataclass(frozen=True)
-class _Change:
-    """An edit of one of the functions, wherever it is called: path holds names by which it is reached."""
+@dataclass(frozen=True, eq=False)
+class Mutant:
+    """The model solution with one change, or with changes of one kind wherever they can be made.
 
+    path: the names by which the changed function is reached from the program; part: that function. sizes: of the cases.
+    """
+
+    program: FunctionType
     path: tuple[str, ...]
     part: FunctionType
-    edit: Edit
+    sizes: tuple[str, ...]
+    edits: tuple[Edit, ...]
+
+    @property
+    def rank(self) -> int:
+        """How likely it is."""
+        return self.edits[0].ranks[MODEL]
+
+    @property
+    def slug(self) -> str:
+        """Its name."""
+        return "-and-".join(dict.fromkeys(name_of(edit) for edit in self.edits))
 
     @property
     def words(self) -> str:
-        return f"in `{_told(self.part)}` {self.edit.words}" if self.path else self.edit.words
+        """What completes "It answers as if …"."""
+        others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
+        parents = _program(self.part, self.sizes).parents
+        words = [told_apart(edit, others, parents) for edit in self.edits]
+        return ", and ".join(f"in `{self.changed}` {each}" if self.path else each for each in dict.fromkeys(words))
+
+    @property
+    def changed(self) -> str:
+        """The function of the course that is changed, where the program only calls it; "" otherwise.
+
+        Students call it by the exercise's name.
+        """
+        name = self.part.__name__
+        return (self.part.__module__.rpartition(".")[2] if name == "plain" else name) if self.path else ""
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        """The changed program, compiled when it is first needed."""
+        return _build(self.program, {self.part: self.edits})
 
 
 @cache
 def mutants(program: FunctionType, sizes: tuple[str, ...]) -> tuple[Mutant, ...]:
     """All mutants by one change, the likeliest first, and by one kind of change wherever it can be made."""
-    alone = [(slip,) for slip in _changes(program, sizes)]
-    alike: dict[tuple[tuple[str, ...], str], list[_Change]] = {}
-    for (slip,) in alone:
-        if slip.edit.kind:
-            alike.setdefault((slip.path, slip.edit.kind), []).append(slip)
-    together = [tuple(slips) for slips in alike.values() if 2 <= len({slip.edit.place for slip in slips}) == len(slips)]
-    together = [slips for slips in together if len(slips) <= TOGETHER]
-    return tuple(_mutant(program, slips) for slips in (*alone, *together))
+    single, alike = [], []
+    for path, part in _parts(program):
+        edits = [edit for edit in edits_of_part(part, sizes) if not path or edit.ranks[MODEL] < FAR]
+        single += [Mutant(program, path, part, sizes, (edit,)) for edit in edits]
+        alike += [Mutant(program, path, part, sizes, some) for some in together(edits)]
+    return (*sorted(single, key=lambda mutant: mutant.rank), *alike)
 
 
 def single_mutants(posed: Any) -> tuple[Mutant, ...]:
@@ -270,50 +285,15 @@ def cost_of(program: FunctionType, posed: Any, index: int) -> int:
     return posed.notes[key]
 
 
-def _mutant(program: FunctionType, changes: Sequence[_Change]) -> Mutant:
-    slug = "-and-".join(dict.fromkeys(change.edit.slug for change in changes))
-    words = ", and ".join(dict.fromkeys(change.words for change in changes))
-    key = "; ".join(f"{'.'.join(change.path)} {change.edit.place} {change.edit.slug}" for change in changes)
-    part = next((_told(change.part) for change in changes if change.path), "")
-    return Mutant(slug, words, _Lazy(program, tuple(changes)), f"{key}: {words}", part)
-
-
-class _Lazy:
-    """A changed program, compiled when it is first called: most are never needed twice."""
-
-    def __init__(self, program: FunctionType, changes: tuple[_Change, ...]) -> None:
-        self._program, self._changes = program, changes
-        self._built: Callable[..., Any] | None = None
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if self._built is None:
-            edits: dict[FunctionType, list[Edit]] = {}
-            for change in self._changes:
-                edits.setdefault(change.part, []).append(change.edit)
-            self._built = _build(self._program, edits)
-        return self._built(*args, **kwargs)
+@cache
+def edits_of_part(part: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
+    """The changes of one function of the course."""
+    return tuple(edits_of(_program(part, sizes)))
 
 
 @cache
-def _changes(program: FunctionType, sizes: tuple[str, ...]) -> tuple[_Change, ...]:
-    found = [
-        _Change(path, part, edit)
-        for path, part in _parts(program)
-        for edit in _edits(part, sizes)
-        if not path or edit.rank < FAR
-    ]
-    return tuple(sorted(found, key=lambda change: change.edit.rank))
-
-
-def _told(part: FunctionType) -> str:
-    """What students call a part: the exercise's name for its plain program."""
-    return part.__module__.rpartition(".")[2] if part.__name__ == "plain" else part.__name__
-
-
-@cache
-def _edits(function: FunctionType, sizes: tuple[str, ...]) -> tuple[Edit, ...]:
-    tree = tree_of(function)
-    return (*expressions.fills_of(tree), *_edits_of(tree, sizes), *statements.of_arguments(tree))
+def _program(part: FunctionType, sizes: tuple[str, ...]) -> Program:
+    return Program(tree_of(part), MODEL, sizes)
 
 
 @cache
@@ -361,83 +341,3 @@ def _stepwise(function: FunctionType) -> Stepwise:
 @cache
 def _reached(function: FunctionType) -> frozenset[FunctionType]:
     return frozenset(part for _, part in _parts(function))
-
-
-def _edits_of(tree: ast.FunctionDef, sizes: Sequence[str]) -> Iterator[Edit]:
-    """All changes of a numbered function. sizes: the names of the cases' sizes."""
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    by_code: dict[tuple[int, str], Edit] = {}
-    for edit in _all_edits(tree, parents, sizes):
-        by_code.setdefault((edit.place, ast.dump(edit.new) if edit.new is not None else ""), edit)
-    found: dict[tuple[int, str], Edit] = {}
-    for edit in by_code.values():  # the same words at one place: 1e-10 by two ways of rounding
-        found.setdefault((edit.place, edit.words), edit)
-    nodes = {node.number: node for node in ast.walk(tree)}
-    places: dict[str, list[int]] = {}
-    for edit in found.values():
-        places.setdefault(edit.words, []).append(edit.place)
-    for edit in found.values():
-        same = sorted(set(places[edit.words]), key=lambda place: (nodes[place].lineno, nodes[place].col_offset))
-        yield replace(edit, words=edit.words + _which(edit.place, same, nodes, parents)) if len(same) > 1 else edit
-
-
-def _which(place: int, same: Sequence[int], nodes: Mapping[int, ast.AST], parents: dict[ast.AST, ast.AST]) -> str:
-    """Words that tell one of several places from the others."""
-    told = [_where(nodes[other], parents) for other in same]
-    index = same.index(place)
-    if told.count(told[index]) == 1:
-        return told[index]
-    return f" (place {index + 1} of {len(same)})"
-
-
-def _where(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> str:
-    """In which line, for words that fit several of them."""
-    while not isinstance(node, ast.stmt) and node in parents:
-        node = parents[node]
-    if isinstance(node, ast.Return):
-        return " in what it returns"
-    if isinstance(node, ast.For):
-        return f" in `for {shown(node.target)} in {shown(node.iter)}`"
-    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-    return f" where `{shown(target)}` is worked out" if isinstance(target, ast.Name) else ""
-
-
-def _all_edits(tree: ast.FunctionDef, parents: dict[ast.AST, ast.AST], sizes: Sequence[str]) -> Iterator[Edit]:
-    names, named = names_in(tree), expressions.sizes_in(tree, sizes)
-    yield from expressions.of_given(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.BinOp):
-            yield from expressions.of_operation(node, parents)
-            yield from expressions.of_brackets(node)
-        elif isinstance(node, ast.UnaryOp):
-            yield from expressions.of_sign(node, parents)
-        elif isinstance(node, ast.arguments):
-            yield from expressions.of_defaults(node)
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            yield from expressions.of_comparison(node)
-        elif isinstance(node, ast.Call):
-            yield from calls.of_call(node)
-        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT", "H"):
-            yield change(node, node.value, slug_of("not-turned", shown(node.value)),
-                        f"{brief(node.value, 'something')} were not transposed")  # fmt: skip
-            reread = ast.Call(ast.Name("_reread", ast.Load()), [node.value], [])
-            yield change(node, reread, slug_of("reshaped", shown(node.value)),
-                        f"{brief(node.value, 'something')} were reshaped, not transposed")  # fmt: skip
-        elif isinstance(node, ast.Subscript):
-            yield from expressions.of_subscript(node)
-            yield from expressions.of_key(node, tree)
-        elif isinstance(node, (ast.IfExp, ast.If)):
-            yield from statements.of_condition(node)
-        elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
-            yield from statements.of_statement(node, tree, parents)
-            yield from statements.of_value(node, sizes)
-        elif isinstance(node, ast.For):
-            yield from statements.of_loop(node, tree)
-        elif isinstance(node, ast.Return):
-            yield from statements.of_return(node, tree)
-        elif isinstance(node, ast.Constant):
-            yield from expressions.of_constant(node, parents)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield from expressions.of_name(node, names, parents)
-        if expressions.is_a_size(node, parents):
-            yield from expressions.of_size(node, sizes, named)

@@ -12,8 +12,8 @@ from ...data import Call, Finding
 from ...judging.compare import Problem
 from ...judging.posed import Posed
 from ...worker.values import leaves
-from ..mutants.edit import called
-from .candidate import text_of
+from ..operators.edit import called
+from ..operators.words import text_of
 from .program import OwnProgram
 
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field
 from ...data import Answer, Call
 from ...judging.posed import Posed
 from ...worker.rewritten import NOTED
-from ..mutants.edit import Edit, edited, numbered
-from .candidate import Repair
+from ..operators.edit import Edit, edited, numbered
 
 #: What makes a value. A name hands on one that was made before.
 STEPS = (ast.BinOp, ast.UnaryOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.Call, ast.Subscript, ast.Attribute, ast.Name)
@@ -70,15 +69,6 @@ LONGEST = 20_000
 DRAWS = re.compile(r"rand|rng|normal|draw|sample|uniform|generator", re.IGNORECASE)
 #: Texts that are sent at a time.
 AT_A_TIME = 120
-
-
-@dataclass(frozen=True)
-class Tried:
-    """A change, the program with it, and the calls of the case that is tried first; no calls where time had run out."""
-
-    repair: Repair
-    text: str
-    calls: list[Call]
 
 
 @dataclass(frozen=True)

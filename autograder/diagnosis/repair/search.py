@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,118 +13,20 @@ from ...data import Call, Certainty, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import Problem
 from ...judging.posed import Posed, all_right
+from ...text import begun
 from ...worker.values import leaves
-from ..mutants.edit import assigned, called, names_in, only_compared
 from ..observed import is_hunt
-from . import in_calls, in_expressions, in_statements
-from .candidate import ARTIFICIAL, ODD, Parents, Repair, repair, text_of, together
-from .in_expressions import OF_SIZE
+from ..operators.catalogue import PLAIN, edits_of
+from ..operators.edit import ODD, STUDENT, Edit, Program, together
+from ..operators.expressions import OF_SIZE
+from ..operators.words import in_line
 from .origin import origin
-from .program import AT_A_TIME, OwnProgram, Tried
+from .program import AT_A_TIME, OwnProgram
 
-#: Changes that say plainly what is meant, to be tried before others that come to the same.
-PLAIN = (
-    *("falsy-for-none", "decided-by-sizes", "marks-too-few", "marks-too-many", "one-choice-too-many"),
-    "not-kept-apart",
+#: Changes that put something there that few forget: one of them alone may be what is missing, and hardly one of two.
+ARTIFICIAL = frozenset(
+    ("no-root", "no-square", "no-abs", "no-complement", "not-doubled", "not-halved", "off-by-one", "not-inverted")
 )
-#: What random numbers are drawn from.
-SEEDS = ("manual_seed", "default_rng", "seed", "Random", "RandomState")
-
-
-def repairs_of(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str] = ()) -> list[Repair]:
-    """All changes of a numbered function, the likeliest first.
-
-    numbers, arrays: its arguments that are plain numbers, and those that are arrays.
-    """
-    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
-    found: dict[tuple[int, str], Repair] = {}
-    for one in _all(tree, numbers, arrays, parents):
-        found.setdefault((one.edit.place, ast.dump(one.edit.new) if one.edit.new is not None else ""), one)
-    all_of_them = (*found.values(), *together(list(found.values()), tree))
-    return sorted(all_of_them, key=lambda one: (one.edit.rank, one.slug not in PLAIN))
-
-
-def _all(tree: ast.FunctionDef, numbers: Sequence[str], arrays: Sequence[str], parents: Parents) -> Iterator[Repair]:
-    names, writes = names_in(tree), any(map(_writes, ast.walk(tree)))
-    blocks = {name for name, value in assigned(tree) if isinstance(value, ast.Call) and called(value)[0] == "slice"}
-    limits = only_compared(tree)
-    within_limits = {each for limit in limits if not isinstance(limit, ast.Compare) for each in ast.walk(limit)}
-    yield from in_statements.of_what_stays(tree)
-    for node in ast.walk(tree):
-        if isinstance(node, ast.expr) and (_is_of_a_type(node, parents) or _is_of_a_seed(node, parents)):
-            continue
-        if _grows(node, parents):
-            continue
-        if isinstance(node, ast.BinOp):
-            yield from in_expressions.of_operation(node)
-            yield from in_expressions.of_shares(node, arrays)
-        elif isinstance(node, ast.UnaryOp):
-            what = "sign of" if isinstance(node.op, ast.USub) else "negation in"
-            words = f"the {what} {text_of(node)}"
-            yield repair(node, node.operand, "sign", words)
-        elif isinstance(node, ast.BoolOp):
-            yield from in_expressions.of_logic(node)
-        elif isinstance(node, ast.Compare) and len(node.ops) == 1:
-            yield from in_expressions.of_comparison(node, parents)
-        elif isinstance(node, ast.Call):
-            changes = in_calls.of_call(node, names)
-            yield from (one for one in changes if one.slug != "function" or node not in within_limits)
-        elif isinstance(node, ast.Subscript):
-            yield from in_calls.of_subscript(node, blocks)
-        elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
-            yield repair(node, node.value, "turned", f"the transposition in {text_of(node)}")
-        elif isinstance(node, ast.Constant):
-            yield from in_expressions.of_constant(node, parents)
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-            yield from in_expressions.of_name(node, names, parents)
-        elif isinstance(node, (ast.IfExp, ast.If)):
-            yield from in_statements.of_condition(node)
-        elif isinstance(node, ast.Return):
-            yield from in_statements.of_return(node, names, parents)
-        if isinstance(node, (ast.Assign, ast.AugAssign)):
-            yield from in_statements.of_assignment(node, parents, writes)
-        if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
-            yield from in_statements.of_block(node, parents)
-        if isinstance(node, ast.expr) and isinstance(getattr(node, "ctx", ast.Load()), ast.Load):
-            yield from in_expressions.of_value(node, numbers, parents, node in limits)
-
-
-def _writes(node: ast.AST) -> bool:
-    """Does it write into an array?"""
-    if isinstance(node, ast.Call):
-        name = called(node)[0]
-        return name == "fill_diagonal" or (name.endswith("_") and not name.startswith("_"))
-    if isinstance(node, ast.AugAssign):
-        return isinstance(node.target, (ast.Name, ast.Subscript))
-    return isinstance(node, ast.Assign) and any(isinstance(target, ast.Subscript) for target in node.targets)
-
-
-def _grows(node: ast.AST, parents: Parents) -> bool:
-    """Does it stand in an exponent, or say how far bits are shifted? A size there makes numbers that nobody can wait
-    for, and that no alarm interrupts; a number that is written down may be another one."""
-    is_number = isinstance(node, ast.Constant)
-    while node in parents:
-        above = parents[node]
-        if isinstance(above, ast.BinOp) and above.right is node:
-            if isinstance(above.op, ast.LShift):
-                return True
-            if isinstance(above.op, ast.Pow):
-                return not is_number or any(isinstance(each, ast.Name) for each in ast.walk(node))
-        node = above
-    return False
-
-
-def _is_of_a_seed(node: ast.expr, parents: Parents) -> bool:
-    """Does it say which random numbers are drawn? Others are no cause."""
-    parent = parents.get(node)
-    return isinstance(parent, ast.Call) and node in parent.args and called(parent)[0] in SEEDS
-
-
-def _is_of_a_type(node: ast.expr, parents: Parents) -> bool:
-    """Does it stand in an annotation, a text or a pattern, where nothing is computed?"""
-    return isinstance(parents.get(node), (ast.AnnAssign, ast.JoinedStr, ast.FormattedValue))
-
-
 #: Changes that are tried at most, and of those that make one case right, how many on all cases.
 TRIED, FULLY = 600, 12
 #: The same of a program of few steps, which costs little: where one number is asked for many changes make one right.
@@ -153,17 +54,48 @@ REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 STEPS = 25_000
 
 
-def try_repairs(one_case: Posed, own: OwnProgram) -> Iterator[list[Tried]]:
-    """The changes, the likeliest first, some at a time, each with what the program then answers in one case."""
+@dataclass(frozen=True)
+class Repair:
+    """Edits of one kind of a student's function, its text with them, and what it then answers in the first case."""
+
+    edits: tuple[Edit, ...]
+    text: str
+    calls: list[Call]
+
+    @property
+    def first(self) -> Edit:
+        """The edit that its name and line come from."""
+        return self.edits[0]
+
+    @property
+    def kind(self) -> str:
+        """What kind of change it is."""
+        return self.first.kind
+
+    @property
+    def rank(self) -> int:
+        """How likely it is."""
+        return self.first.ranks[STUDENT]
+
+
+def try_repairs(one_case: Posed, own: OwnProgram) -> Iterator[list[Repair]]:
+    """The changes, the likeliest first, some at a time."""
+    steps = len(own.values(one_case, 0))
+    edits = edits_of(_program(one_case, own))
+    changes = [*((edit,) for edit in edits), *together(edits)]
+    changes.sort(key=lambda change: (change[0].ranks[STUDENT], change[0].kind not in PLAIN))
+    changes = changes[: min(TRIED, STEPS // max(steps, 1))]
+    for start in range(0, len(changes), AT_A_TIME):
+        some = changes[start : start + AT_A_TIME]
+        texts = [own.text(*change) for change in some]
+        yield [Repair(*each) for each in zip(some, texts, own.calls(texts, one_case), strict=False)]
+
+
+def _program(one_case: Posed, own: OwnProgram) -> Program:
     given = _given(one_case, own)
     numbers = [name for name, value in given.items() if type(value) in (int, float)]
     arrays = [name for name, value in given.items() if hasattr(value, "shape") and len(value.shape)]
-    steps = len(own.values(one_case, 0))
-    repairs = repairs_of(own.tree, numbers, arrays)[: min(TRIED, STEPS // max(steps, 1))]
-    for start in range(0, len(repairs), AT_A_TIME):
-        some = repairs[start : start + AT_A_TIME]
-        texts = [own.text(*repair.edits) for repair in some]
-        yield [Tried(*each) for each in zip(some, texts, own.calls(texts, one_case), strict=False)]
+    return Program(own.tree, STUDENT, (), numbers, arrays)
 
 
 def _given(one_case: Posed, own: OwnProgram) -> dict[str, Any]:
@@ -173,8 +105,10 @@ def _given(one_case: Posed, own: OwnProgram) -> dict[str, Any]:
     return {name: value for name, value in given.items() if name in names}
 
 
-def find_repair(posed: Posed, one_case: Posed, own: OwnProgram, chance: frozenset[str] = frozenset()) -> Repair | None:
-    """The likeliest change after which every case is right.
+def find_repairs(
+    posed: Posed, one_case: Posed, own: OwnProgram, chance: frozenset[str] = frozenset()
+) -> tuple[Repair, ...]:
+    """The likeliest change after which every case is right, with a second one if that may be what is meant.
 
     one_case: the case that is tried first. chance: changes that may pass by accident; others are preferred.
     """
@@ -183,34 +117,35 @@ def find_repair(posed: Posed, one_case: Posed, own: OwnProgram, chance: frozense
     left = [FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY] * 2  # for likely ones, and for chance
     for some in try_repairs(one_case, own):
         for one in some:
-            left_here = left[one.repair.slug in chance]
-            if left_here and one.calls and all_right(one_case, one.calls) and not _alike(found, one.repair):
-                left[one.repair.slug in chance] -= 1
+            left_here = left[one.kind in chance]
+            if left_here and one.calls and all_right(one_case, one.calls) and not _alike(found, one):
+                left[one.kind in chance] -= 1
                 if all(_passes(own, one.text, each) for each in posings):
-                    found.append(one.repair)
-                    likely = [repair for repair in found if repair.slug not in chance]
-                    if (one.repair in likely and one.repair.slug not in OPEN) or len(likely) == 2:
-                        return _either(likely)
-    likely = [repair for repair in found if repair.slug not in chance] or found
-    return _either(likely) if likely else None
+                    found.append(one)
+                    likely = [repair for repair in found if repair.kind not in chance]
+                    if (one in likely and one.kind not in OPEN) or len(likely) == 2:
+                        return _likeliest(likely)
+    return _likeliest([repair for repair in found if repair.kind not in chance] or found)
 
 
 def _alike(found: Sequence[Repair], other: Repair) -> bool:
+    """Is a change found already that is of this kind and in the same line, or says the same of the same place?"""
+    new = other.first
     return any(
-        repair.line == other.line and (repair.slug == other.slug or repair.words == other.words) for repair in found
+        (one.line == new.line and one.kind == new.kind) or (one.place == new.place and one.detail == new.detail)
+        for one in (repair.first for repair in found)
     )
 
 
-def _either(found: Sequence[Repair]) -> Repair:
-    """The likelier of several changes, each of which passes every case, with a second one if that may be meant."""
-    first, *others = sorted(found, key=lambda repair: (repair.edit.rank, repair.slug in OPEN, len(repair.edits)))
-    others = [other for other in others if other.edit.rank < ODD and other.slug not in SECOND_TO_NONE]
+def _likeliest(found: Sequence[Repair]) -> tuple[Repair, ...]:
+    if not found:
+        return ()
+    first, *others = sorted(found, key=lambda repair: (repair.rank, repair.kind in OPEN, len(repair.edits)))
+    others = [other for other in others if other.rank < ODD and other.kind not in SECOND_TO_NONE]
     others = [other for other in others if not set(first.edits) <= set(other.edits)]
-    if first.slug in REMOVALS:
-        others = [other for other in others if other.edit.place != first.edit.place]
-    if not others or first.slug not in OPEN:
-        return first
-    return replace(first, other=others[0])
+    if first.kind in REMOVALS:
+        others = [other for other in others if other.first.place != first.first.place]
+    return (first, *others[:1]) if first.kind in OPEN else (first,)
 
 
 def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
@@ -218,17 +153,18 @@ def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
     return bool(calls) and all_right(posed, calls)
 
 
-def finding_of(repair: Repair) -> Finding:
-    """What is said of a change that passes every case."""
-    if repair.other is not None:
-        text = f"Either of two changes makes every hidden case right. In line {repair.line}: {repair.words}. "
-        text += f"Or else, in line {repair.other.line}: {repair.other.words}."
-    elif repair.slug in OPEN:
-        text = f"One change makes every hidden case right. In line {repair.line}: {repair.words}."
+def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
+    """What is said of a change that passes every case, or of two of them."""
+    parents = Program(own.tree, STUDENT).parents
+    places = [f"in line {repair.first.line}: {in_line(repair.edits, parents)}." for repair in repairs]
+    kind = repairs[0].kind
+    if len(places) == 2:
+        text = f"Either of two changes makes every hidden case right. {begun(places[0])} Or else, {places[1]}"
+    elif kind in OPEN:
+        text = f"One change makes every hidden case right. {begun(places[0])}"
     else:
-        text = f"In line {repair.line}: {repair.words}. "
-        text += "With that changed, and all else as it is, every hidden case is right."
-    return Finding(f"own-{repair.slug}", text, Certainty.REPAIR)
+        text = f"{begun(places[0])} With that changed, and all else as it is, every hidden case is right."
+    return Finding(f"own-{kind}", text, Certainty.REPAIR)
 
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
@@ -268,12 +204,11 @@ def _repaired(
     elsewhere = bool(finding.part) and bool({finding.part, f"_{finding.part}"} & own.names)
     visible = finding.names <= own.names and not elsewhere
     chance = FAR_FETCHED if in_core else BY_ACCIDENT
-    repair = find_repair(posed, posed.part([ordinary[0]]), own, chance)
-    if repair is not None and repair.slug in chance and (is_hunt(posed) or repair.slug in (*OF_SIZE, "no-factor")):
-        repair = None
-    if repair is None:
+    repairs = find_repairs(posed, posed.part([ordinary[0]]), own, chance)
+    by_chance = bool(repairs) and repairs[0].kind in chance
+    if not repairs or (by_chance and (is_hunt(posed) or repairs[0].kind in (*OF_SIZE, "no-factor"))):
         return finding if alike else _with_origin(own, posed, ordinary[:LOOKED_AT], calls, problems, finding)
-    found = finding_of(repair)
+    found = finding_of(repairs, own)
     if alike:  # the same slip keeps its name, whatever code it is in
         text = f"{finding.text} {found.text}" if visible else found.text
         return replace(found, slug=finding.slug, text=text, facts=finding.facts)
