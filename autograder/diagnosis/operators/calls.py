@@ -91,7 +91,6 @@ def of_call(node: ast.Call, program: Program) -> Iterator[Edit]:
             yield edit(node, new, "keyword", (None if of_type else POSSIBLE, POSSIBLE), "without-keyword", **fields)
     yield from _of_order(node, name, method)
     yield from _of_range(node, name)
-    yield from _of_two(node, name, method)
     yield from _of_precision(node, name)
     yield from _of_reshape(node, name)
     if name in ("transpose", "swapaxes", "permute", "moveaxis"):
@@ -180,7 +179,7 @@ def _of_rows(node: ast.Call, name: str, axes: Sequence[ast.expr]) -> Iterator[Ed
 
 
 def _of_order(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
-    """Two arguments exchanged; two steps in the other order."""
+    """Two arguments exchanged; a step taken too late."""
     plain = [argument for argument in node.args if not isinstance(argument, ast.Starred)]
     if len(plain) == len(node.args):
         for first, second in itertools.combinations(range(min(len(plain), 8)), 2):
@@ -197,10 +196,6 @@ def _of_order(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
             detail = f"{type(within.op).__name__.lower()}-after-the-call" if is_left else "call-of-the-second"
             fields = {"name": name, "right": within.right}
             yield edit(node, new, "step-too-late", (LIKELY if is_left else None, POSSIBLE), detail, **fields)
-    if isinstance(within, ast.Call) and within.args and not method and not called(within)[1]:  # f(g(x, a), b)
-        first = ast.Call(node.func, [within.args[0], *node.args[1:]], node.keywords)
-        new = ast.Call(within.func, [first, *within.args[1:]], within.keywords)
-        yield edit(node, new, "calls-in-other-order", (LIKELY, None), name=name, inner=called(within)[0])
 
 
 def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
@@ -224,26 +219,6 @@ def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
 def moved(node: ast.expr, by: int) -> ast.expr:
     """One more or one less, or the same."""
     return node if not by else one_off(node)[by > 0]
-
-
-def _of_two(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
-    """The sum or mean of two where the larger or smaller is due; a length where a sum is; squares for a variance."""
-    if name in ("max", "min", "maximum", "minimum") and len(node.args) == 2 and not node.keywords:
-        both = ast.BinOp(node.args[0], ast.Add(), node.args[1])
-        fields = {"one": node.args[0], "other": node.args[1], "name": name}
-        yield edit(node, both, "sum-of-two", (POSSIBLE, None), **fields)
-        yield edit(node, ast.BinOp(both, ast.Div(), ast.Constant(2)), "mean-of-two", (POSSIBLE, None), **fields)
-    if name == "var" and method:
-        squares = ast.BinOp(node.func.value, ast.Pow(), ast.Constant(2))
-        kept = [keyword for keyword in node.keywords if keyword.arg not in ("unbiased", "correction", "ddof")]
-        new = ast.Call(attribute(squares, "mean"), node.args, kept)
-        yield edit(node, new, "mean-square-for-variance", (LIKELY, None))
-    if name == "sum" and method:
-        new = deepcopy(node)
-        new.func.value = ast.BinOp(node.func.value, ast.Pow(), ast.Constant(2))
-        root = ast.BinOp(new, ast.Pow(), ast.Constant(0.5))
-        yield edit(node, root, "length-for-sum", (POSSIBLE, None), of=node.func.value)
-        yield edit(node, new, "squares-for-sum", (POSSIBLE, None), of=node.func.value)
 
 
 def _of_precision(node: ast.Call, name: str) -> Iterator[Edit]:

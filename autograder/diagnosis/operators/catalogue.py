@@ -87,8 +87,6 @@ def _of_statement(node: ast.AST, program: Program, writes: bool) -> Iterator[Edi
         yield from statements.of_return(node, program)
     elif isinstance(node, (ast.Assign, ast.AugAssign, ast.Expr)):
         yield from statements.of_assignment(node, program, writes)
-    elif isinstance(node, ast.For):
-        yield from statements.of_loop(node, program.tree)
     if isinstance(node, (ast.FunctionDef, ast.For, ast.While, ast.If, ast.With)):
         yield from statements.of_block(node, program)
 

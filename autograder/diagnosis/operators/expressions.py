@@ -17,7 +17,6 @@ from .edit import (
     Edit,
     Parents,
     Program,
-    arguments_of,
     attribute,
     bound_at,
     call,
@@ -84,7 +83,6 @@ def of_operation(node: ast.BinOp, program: Program) -> Iterator[Edit]:
     if op is ast.Mult:
         yield from _of_zeroing(node)
         yield from _of_one_list(node)
-        yield from _of_other_factor(node)
     if op is ast.MatMult:
         yield from _of_product(node)
     yield from _of_power(node)
@@ -99,8 +97,6 @@ def _of_product(node: ast.BinOp) -> Iterator[Edit]:
         yield edit(node, new, "not-turned", (POSSIBLE, LIKELY), "turned-before", side=side)
         pair = (right, turned(side)) if is_left else (turned(side), left)
         yield edit(node, ast.BinOp(pair[0], node.op, pair[1]), "sides-turned", (None, POSSIBLE))
-    cosines = call("_cosines", left, right)
-    yield edit(node, cosines, "cosines", (POSSIBLE, None), left=left, right=right)
 
 
 def _of_brackets(node: ast.BinOp) -> Iterator[Edit]:
@@ -173,18 +169,6 @@ def _of_one_list(node: ast.BinOp) -> Iterator[Edit]:
         if is_list and not isinstance(some.elts[0], (ast.Constant, ast.Name, ast.UnaryOp)):
             each = ast.comprehension(ast.Name("_", ast.Store()), call("range", count), [], 0)
             yield edit(node, ast.ListComp(some.elts[0], [each]), "not-kept-apart", (None, LIKELY), "one-list")
-
-
-def _of_other_factor(node: ast.BinOp) -> Iterator[Edit]:
-    """f(a) * b as a * f(b)."""
-    for one, other, is_left in ((node.left, node.right, True), (node.right, node.left, False)):
-        of_one = isinstance(one, ast.Call) and len(one.args) == 1 and not called(one)[1]
-        if of_one and not isinstance(other, ast.Constant):
-            taken = ast.Call(one.func, [other], one.keywords)
-            pair = (one.args[0], taken) if is_left else (taken, one.args[0])
-            new = ast.BinOp(pair[0], ast.Mult(), pair[1])
-            fields = {"name": called(one)[0], "other": other, "first": one.args[0]}
-            yield edit(node, new, "other-factor", (POSSIBLE, None), **fields)
 
 
 def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
@@ -333,27 +317,12 @@ def _defaulting(default: ast.AST, parents: Parents) -> str:
     return ""
 
 
-#: One may be handed over in the place of another; see `helpers`.
-ACTIVATIONS = ("gelu", "relu", "silu", "sigmoid", "tanh")
-
-
 def of_name(node: ast.Name, program: Program) -> Iterator[Edit]:
-    """Another name; of a function that is passed on, another function."""
+    """Another name."""
     parents, parent = program.parents, program.parents.get(node)
-    if node.id in ACTIVATIONS and isinstance(parent, ast.Call) and node in parent.args:
-        for other in (*ACTIVATIONS, "identity"):
-            if other != node.id:
-                new = ast.Name(f"_{other}", ast.Load())
-                detail = "no-activation" if other == "identity" else "activation"
-                yield edit(node, new, "activation", (LIKELY, None), detail, other=other, name=node.id)
     if node.id not in program.names or (isinstance(parent, ast.Call) and parent.func is node):
         return
     bound, of_dict = bound_at(node, parents), is_keyed(parent)
-    if not isinstance(parent, ast.Subscript) and node.id in arguments_of(node, parents):
-        for axis, word in ((0, "first"), (1, "second")):
-            new = call("_first_for_all", node, constant(axis))
-            group = f"{node.id} along {axis}"
-            yield edit(node, new, "first-for-all", (POSSIBLE, None), group=group, name=node.id, axis=word)
     keyed = {above.value.id for above in parents.values() if is_keyed(above) and isinstance(above.value, ast.Name)}
     texts = {"_", *(_literals(parents) if isinstance(parent, ast.BinOp) else ())}
     for other in program.names:

@@ -19,8 +19,6 @@ from .edit import (
     Program,
     attribute,
     bound_at,
-    call,
-    called,
     edit,
 )
 from .expressions import of_result
@@ -64,7 +62,7 @@ def _asks_for_sizes(test: ast.expr) -> bool:
 
 
 def of_return(node: ast.Return, program: Program) -> Iterator[Edit]:
-    """Results in another order, another result, and an argument that is added as a residual connection does."""
+    """Results in another order, or another result."""
     if node.value is None:
         return
     parts = node.value.elts if isinstance(node.value, ast.Tuple) else [node.value]
@@ -77,10 +75,6 @@ def of_return(node: ast.Return, program: Program) -> Iterator[Edit]:
             if name in known and ast.unparse(node.value) != name:
                 new = ast.Name(name, ast.Load())
                 yield edit(node.value, new, "returned", (None, LIKELY), line=node.lineno, whole=node)
-    if not isinstance(parts[0], (ast.Constant, ast.Tuple)):
-        for argument in program.tree.args.args:
-            new = ast.BinOp(parts[0], ast.Add(), ast.Name(argument.arg, ast.Load()))
-            yield edit(parts[0], new, "argument-added", (POSSIBLE, None), argument=argument.arg, result=parts[0])
 
 
 def _exchanged(parts: list[ast.expr]) -> Iterator[list[ast.expr]]:
@@ -234,46 +228,21 @@ def _begins_sum(node: ast.stmt, body: list[ast.stmt]) -> bool:
     )
 
 
-def of_loop(node: ast.For, tree: ast.FunctionDef) -> Iterator[Edit]:
-    """A loop of the model solution that ends after its first round, runs backwards, or uses one item in every round."""
-    last = tree.body[-1]
-    if isinstance(last, ast.Return) and node in tree.body:
-        new = deepcopy(node)
-        new.body.append(deepcopy(last))
-        yield edit(node, new, "returns-in-the-loop", (LIKELY, None))
-    items = call("list", node.iter)
-    if not node.orelse and not (isinstance(node.iter, ast.Call) and called(node.iter)[0] == "range"):
-        new = ast.For(node.target, call("reversed", items), node.body, [])
-        yield edit(node, new, "loop-backwards", (POSSIBLE, None))
-    if isinstance(node.target, ast.Name) and not isinstance(node.iter, ast.Call):
-        for place, word in ((0, "first"), (-1, "last")):
-            again = ast.Assign([node.target], ast.Subscript(items, ast.Constant(place), ast.Load()), lineno=node.lineno)
-            new = ast.For(node.target, node.iter, [again, *node.body], [])
-            yield edit(node, new, "one-item", (POSSIBLE, None), which=word, items=node.iter)
-
-
 # ---------------------------------------------------------------------------------------------------------- arguments
 
 #: What is done to an array of the model solution first: (detail, the line).
 TO_ARRAYS = {
-    "argument-centred": "{0} = _centred({0})",
     "argument-unit-length": "{0} = _unit({0})",
     "argument-absolute": "{0} = abs({0})",
     "argument-first-for-all": "{0} = _first_for_all({0}, 0)",
-    "argument-first-of-axis-1": "{0} = _first_for_all({0}, 1)",
-    "argument-reversed": "{0} = _turned_round({0})",
-    "argument-flipped": "{0} = ~{0}",
     "argument-cut": "{0} = _cut({0})",
 }
 TO_ANY = {
     "argument-one-more": "{0} = {0} + 1",
     "argument-one-less": "{0} = {0} - 1",
     "argument-doubled": "{0} = 2 * {0}",
-    "argument-eightfold": "{0} = 8 * {0}",
     "argument-one": "{0} = 1",
 }
-#: Words in the names of a dict's entries that are taken for each other.
-EXCHANGED = (("_1", "_2"), ("self_", "cross_"), ("W_Q", "W_K"), ("W_K", "W_V"), ("gamma", "beta"), ("gate", "up"))
 
 
 def of_arguments(tree: ast.FunctionDef) -> Iterator[Edit]:
@@ -282,13 +251,7 @@ def of_arguments(tree: ast.FunctionDef) -> Iterator[Edit]:
     optional = set(names[len(names) - len(tree.args.defaults) :])
     used_as = {name: _uses(name, tree) for name in names}
     for name in names:
-        if "keyed" in used_as[name]:
-            for one, other in EXCHANGED:
-                if _has(tree, one) and _has(tree, other):
-                    line = f"{name} = _exchanged({name}, {one!r}, {other!r})"
-                    fields = {"argument": name, "one": one.strip("_"), "other": other.strip("_")}
-                    yield _first(tree, line, POSSIBLE, "entries-exchanged", fields)
-        elif "called" not in used_as[name]:
+        if not {"keyed", "called"} & used_as[name]:
             arrays = TO_ARRAYS if name not in optional or "array" in used_as[name] else {}
             for rank, lines in ((POSSIBLE, arrays), (ODD, TO_ANY)):
                 for detail, line in lines.items():
@@ -322,7 +285,3 @@ def _uses(name: str, tree: ast.FunctionDef) -> set[str]:
 
 def _is(node: ast.AST | None, name: str) -> bool:
     return isinstance(node, ast.Name) and node.id == name
-
-
-def _has(tree: ast.FunctionDef, word: str) -> bool:
-    return any(isinstance(n, ast.Constant) and isinstance(n.value, str) and word in n.value for n in ast.walk(tree))

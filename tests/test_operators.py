@@ -1,0 +1,32 @@
+"""The changes that are tried of a program: each can be made, and there are words for it in both directions."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import textwrap
+
+import pytest
+
+from autograder.diagnosis.operators.catalogue import edits_of
+from autograder.diagnosis.operators.edit import MODEL, STUDENT, Program, edited, numbered, together
+from autograder.diagnosis.operators.words import as_if, in_line, name_of
+from autograder.exercises import exercises, unit_names
+
+REFERENCES = [each for unit in unit_names() for each in exercises(unit).values()]
+
+
+@pytest.mark.parametrize("exercise", REFERENCES, ids=lambda exercise: exercise.name)
+def test_every_change_can_be_made_and_has_words(exercise):
+    tree = numbered(ast.parse(textwrap.dedent(inspect.getsource(exercise.reference))).body[0])
+    before = ast.dump(tree)
+    for whose, words in ((MODEL, lambda one, parents: as_if(one[0], parents)), (STUDENT, in_line)):
+        program = Program(tree, whose, ("n", "d_k"), ("n_heads",), ("X",))
+        edits = edits_of(program)
+        assert len(edits) > 3
+        for some in (*((one,) for one in edits), *together(edits)):
+            assert words(some, program.parents)
+            assert name_of(some[0])
+            changed = [edit for edit in some if edit.place != tree.args.number or not isinstance(edit.new, ast.stmt)]
+            assert not changed or ast.unparse(edited(tree, changed))
+    assert ast.dump(tree) == before
