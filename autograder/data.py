@@ -140,12 +140,16 @@ class Transplanted:
 
 @dataclass(frozen=True)
 class HostCall:
-    """A function that was handed in, called by a student's: which argument it is, with what, and if it was refused."""
+    """A function that was handed in, called by a student's: which argument it is, with what, and if it was refused.
+
+    allowed: where it was refused because it answers so many calls, how many.
+    """
 
     place: int | str
     args: tuple[Any, ...] = ()
     refusal: str = ""
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    allowed: int | None = None
 
 
 @dataclass

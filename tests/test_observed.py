@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from autograder.grading.in_process import judge_function
+from autograder.diagnosis.diagnose import judge
+from autograder.grading.in_process import ask_here, judge_function
+from autograder.judging.challenge import Challenge
 from lanes import nightly
 
 SEEDS = range(3)
@@ -105,3 +108,22 @@ def test_conduct_and_values_are_both_told():
     verdict = told("attention_scores", answer)
     assert "changes its input" in verdict.advice and "doubled" in verdict.advice, verdict.message
     assert "changes its input" not in told("attention_scores", lambda Q, K: 2 * Q @ K.T).message
+
+
+def test_a_black_box_that_is_spent_is_told_with_its_count_however_it_refuses():
+    def answer(attend, Q, K, V):
+        for _ in range(len(K) + 1):
+            attend(Q, K, V)
+        return False
+
+    posed = Challenge(1).posed("leaks_future")
+    asked = ask_here(answer, posed)
+    reworded = {
+        i: [replace(each, refusal=each.refusal and "no") for each in calls] for i, calls in asked.questions.items()
+    }
+    verdict = judge(posed, replace(asked, questions=reworded))
+    count = len(posed.cases[0].args[2])
+    assert (
+        f"`attend` answers {count} calls in the case “{posed.cases[0].label}”, and it is called again."
+        in verdict.advice
+    )

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
-from ..data import FIRST_SEEN, Answer, Call, Certainty, Criterion, Finding, Verdict
+from ..data import Answer, Call, Certainty, Criterion, Finding, Verdict
 from ..judging.compare import Problem
 from ..judging.judge import Marked, compare, without_answer
 from ..judging.posed import Posed, all_in_our_terms, problems_of
@@ -17,6 +18,7 @@ from .observed import never_called, observed
 from .recognise import recognise
 from .repair.program import OwnProgram
 from .repair.search import with_repair
+from .sentences import say
 
 #: For these findings the cases of equal sizes are asked, too: are they the only ones that are right?
 OF_SIZES = (
@@ -38,7 +40,7 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProg
                 return marked.verdict
             return _explained_by(marked, ask, program)
         except MemoryError:
-            return without_answer(posed, "crashed", "What it returned takes more memory to compare than there is.")
+            return without_answer(posed, "crashed", say("ended/memory"))
 
 
 def judge(posed: Posed, answer: Answer) -> Verdict:
@@ -51,7 +53,7 @@ def _explained_by(marked: Marked, ask: Callable[[Posed], Answer], program: OwnPr
     posed, answer, verdict = marked.posed, marked.answer, marked.verdict
     calls, problems = marked.calls, marked.problems
     if answer.status != "answered":
-        ended = "It did not come to an end." if answer.status == "timeout" else "Its process died."
+        ended = say("ended/timeout" if answer.status == "timeout" else "ended/crashed")
         return _worded(marked, Finding(None, answer.reason or ended), "", "")
     finding, seen = _diagnose(posed, calls, problems, marked.conduct)
     never = never_called(posed, answer)
@@ -75,12 +77,16 @@ def _worded(marked: Marked, finding: Finding, seen: str, raised: str) -> Verdict
 
 
 def _raised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> str:
-    """The exception that nobody asked for, in a sentence, if it is the first that fails or ends a case of the core."""
-    at, first = _first_raised(posed, problems), _first(problems)
-    core = next(iter(posed.exercise.credit))
-    if at is None or (at != first and posed.cases[at].criterion != core):
+    """The exception that nobody asked for, in a sentence, where it says the most."""
+    if not _raises_first(posed, problems):
         return ""
-    return f"It raises {calls[at].failure.described(posed.exercise.name)}."
+    return say("raised", failure=calls[_first_raised(posed, problems)].failure.described(posed.exercise.name))
+
+
+def _raises_first(posed: Posed, problems: list[Problem | None]) -> bool:
+    """Is an exception that nobody asked for the first that fails, or does it end a case of the core?"""
+    at = _first_raised(posed, problems)
+    return at is not None and (at == _first(problems) or posed.cases[at].criterion == posed.exercise.core)
 
 
 def _first_raised(posed: Posed, problems: list[Problem | None]) -> int | None:
@@ -105,38 +111,34 @@ def _diagnose(
     if conduct is not None and not ordinary:
         # An input that asks for a gradient cannot be written to: that follows from the misconduct.
         return conduct, ""
-    finding = _recognised(posed, calls, problems) or Finding(None, "")
+    finding = _or_else(None, recognise, posed, calls, problems) or Finding(None, "")
     if conduct is not None:  # both are said: what is certain first
         finding = _beside(finding, conduct)
-    if _raised(posed, calls, problems):
-        return finding, f"{FIRST_SEEN} “{posed.cases[raised].label}”."
-    seen = f"{FIRST_SEEN} “{posed.cases[first].label}”: {problems[first].text}."
+    labels = [case.label for case in posed.cases]
+    if _raises_first(posed, problems):
+        return finding, say("seen/raised", case=labels[raised])
+    seen = [say("seen", case=labels[first], problem=problems[first].text)]
     if raised is not None:
-        seen += f" In the case “{posed.cases[raised].label}” {problems[raised].text}."
-    return finding, seen
+        seen.append(say("seen/also", case=labels[raised], problem=problems[raised].text))
+    return finding, " ".join(seen)
 
 
-def _recognised(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
-    """The mistake by name, if there is one: that a name cannot be found must cost nobody a mark."""
+def _or_else(otherwise: Any, look: Callable[..., Any], *args: Any) -> Any:
+    """What `look` finds, or `otherwise` if it fails: that a mistake cannot be named must cost nobody a mark."""
     try:
-        return recognise(posed, calls, problems)
+        return look(*args)
     except Exception:
         if os.environ.get("AUTOGRADER_DEBUG"):
             raise
-        return None
+        return otherwise
 
 
 def _with_observed(
     posed: Posed, answer: Answer, calls: list[Call], problems: list[Problem | None], finding: Finding
 ) -> Finding:
     """What was found, and what was seen of the functions that the cases pass in."""
-    try:
-        wrong = [index for index, problem in enumerate(problems[: len(calls)]) if problem]
-        found = observed(posed, answer, calls, wrong, None if finding.is_weak else finding.slug)
-    except Exception:
-        if os.environ.get("AUTOGRADER_DEBUG"):
-            raise
-        return finding
+    wrong = [index for index, problem in enumerate(problems[: len(calls)]) if problem]
+    found = _or_else(None, observed, posed, answer, calls, wrong, None if finding.is_weak else finding.slug)
     return finding if found is None else _beside(finding, found)
 
 
@@ -156,10 +158,10 @@ def _of_equal_sizes(posed: Posed, problems: Sequence[Problem | None], probed: An
     right_ones = {case.criterion for case, wrong in zip(posed.cases, problems, strict=True) if not wrong}
     if any(problems_of(posed.probes, calls)) or posed.exercise.core in right_ones:
         return finding
-    where = "Every case in which all sizes are equal is right; not every other is."
-    return Finding("equal-sizes-only", finding.text if finding.slug else "", Certainty.SYMPTOM, where)
+    text = finding.text if finding.slug else ""
+    return Finding("equal-sizes-only", text, Certainty.SYMPTOM, say("equal-sizes-only"))
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:
-    passed = ", ".join(f"{criterion.name} {criterion.passed}/{criterion.total}" for criterion in criteria)
-    return f"Passed: {passed}."
+    each = (say("passed/one", criterion=one.name, passed=one.passed, total=one.total) for one in criteria)
+    return say("passed", criteria=", ".join(each))

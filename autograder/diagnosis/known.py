@@ -14,8 +14,9 @@ from ..exercises.kit.records import Case, Mistake
 from ..judging.compare import RTOL_FLOAT32, Problem, same, tolerance
 from ..judging.posed import Outcome, Posed
 from ..worker.values import leaves
+from .sentences import say
 
-#: How a finding begins that other cases refute.
+#: How a finding of a mutant begins that other cases refute.
 ON_ORDINARY = "On ordinary inputs it answers"
 
 
@@ -41,7 +42,7 @@ def known_mistake(
     best = [mistake for also, mistake in found if also == most]
     if len(best) == 1 or not strict:
         return Finding(best[0].slug, best[0].advice, Certainty.KNOWN)
-    text = f"{best[0].advice} Or, which would answer the same: {best[1].advice}"
+    text = say("known/either", advice=best[0].advice, other=best[1].advice)
     return Finding(best[0].slug, text, Certainty.KNOWN)
 
 

@@ -14,6 +14,8 @@ from ..exercises.kit.records import Sent
 from ..judging.compare import same
 from ..judging.conduct import Seen, calls_due, generator_of, name_of, names_of, wrong_count
 from ..judging.posed import Posed
+from ..text import counted
+from .sentences import named, say
 
 #: Of so many wrong cases it is told.
 EXPERIMENTS = 2
@@ -41,7 +43,8 @@ def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Seq
             break
     if not told:
         return None
-    return Finding("experiment", " ".join(f"In the case “{label}”: {text}" for text, label in told.items()))
+    texts = (say("experiment", case=label, experiment=text) for text, label in told.items())
+    return Finding("experiment", " ".join(texts))
 
 
 def never_called(posed: Posed, answer: Answer) -> Finding | None:
@@ -50,8 +53,13 @@ def never_called(posed: Posed, answer: Answer) -> Finding | None:
         counts = [count for (_, at), count in answer.asked.items() if at == place]
         if len(counts) == len(posed.cases) and not any(counts):
             name = name_of(posed, place)
-            return Finding(f"never-calls-{name}".replace("_", "-"), f"It never calls `{name}`, which it is handed.")
+            return _of_function(name, "never-calls-{}", "never-calls")
     return None
+
+
+def _of_function(name: str, slug: str, key: str, **fields: object) -> Finding:
+    """What is seen of a function that is handed over, under a slug with its name."""
+    return Finding(slug.format(name).replace("_", "-"), say(key, name=name, **fields))
 
 
 def observed(
@@ -79,11 +87,9 @@ def _refused(posed: Posed, answer: Answer, wrong: Sequence[int]) -> Finding | No
     """A function that answers so many calls is called once more."""
     for index in wrong:
         for each in answer.questions.get(index, ()):
-            if "and this is one more" in each.refusal:
-                allowed = each.refusal.partition("the box answers ")[2].partition(",")[0]
-                name = name_of(posed, each.place)
-                text = f"`{name}` answers {allowed} in the case “{posed.cases[index].label}”, and it is called again."
-                return Finding(f"calls-{name}-too-often".replace("_", "-"), text)
+            if each.allowed is not None:
+                fields = {"allowed": counted(each.allowed, "call"), "case": posed.cases[index].label}
+                return _of_function(name_of(posed, each.place), "calls-{}-too-often", "calls-too-often", **fields)
     return None
 
 
@@ -97,10 +103,10 @@ def _generator_unused(posed: Posed, calls: Sequence[Call], wrong: Sequence[int])
         other = replace(case, args=tuple(replace(v, seed=v.seed + 1) if isinstance(v, Rng) else v for v in case.args))
         if same(posed.reference_on(other).value, posed.expected[index].value, 1e-9):
             return None
-    where = "" if len(wrong) > 1 else f"In the case “{posed.cases[wrong[0]].label}” it does not draw"
-    if not where and any(call.drew for call in calls):
-        where = "In the cases that are wrong it does not draw"
-    return Finding("generator-unused", f"{where or 'It never draws'} from `{name}`, which it is handed.")
+    if len(wrong) == 1:
+        return named("generator-unused/case", case=posed.cases[wrong[0]].label, name=name)
+    elsewhere = any(call.drew for call in calls)
+    return named("generator-unused/wrong" if elsewhere else "generator-unused", name=name)
 
 
 def _contexts(
@@ -118,12 +124,11 @@ def _contexts(
             due = value[: first + step]
             if len(due) < 2 or len(due) != first + step:
                 continue
-            ways = {words: cut for words, cut in ways.items() if cut(due, first) == tokens != due}
+            ways = {key: cut for key, cut in ways.items() if cut(due, first) == tokens != due}
             told += 1
     if told < 2 or not ways:
         return None
-    words = next(iter(ways))
-    return Finding(f"{name}-is-given-less".replace("_", "-"), f"`{name}` is handed {words}, not all tokens so far.")
+    return _of_function(name, "{}-is-given-less", next(iter(ways)))
 
 
 def _first_length(posed: Posed, index: int) -> int:
@@ -132,13 +137,14 @@ def _first_length(posed: Posed, index: int) -> int:
     return len(given[0]) if given else 1
 
 
+#: What is handed over instead of all tokens: the key of its sentence, and how.
 CONTEXTS: tuple[tuple[str, Callable[[list[int], int], list[int]]], ...] = (
-    ("the last token alone", lambda due, first: due[-1:]),
-    ("the tokens in reverse order", lambda due, first: due[::-1]),
-    ("the tokens without the first", lambda due, first: due[1:]),
-    ("the tokens without the last", lambda due, first: due[:-1]),
-    ("the same tokens each time", lambda due, first: due[:first]),
-    ("the new tokens without those that came in", lambda due, first: due[first:]),
+    ("is-given-less/last", lambda due, first: due[-1:]),
+    ("is-given-less/reversed", lambda due, first: due[::-1]),
+    ("is-given-less/all-but-first", lambda due, first: due[1:]),
+    ("is-given-less/all-but-last", lambda due, first: due[:-1]),
+    ("is-given-less/same", lambda due, first: due[:first]),
+    ("is-given-less/new", lambda due, first: due[first:]),
 )
 
 
@@ -169,26 +175,23 @@ def _arrays(posed: Posed, place: int | str, asked: Seen, calls: Sequence[Call], 
     if not moved:
         due = [calls_due(posed, index, name) for index in wrong[:1]]
         unchanged = due and all(same(args, due[0][0], 0.0) for args in due[0])
-        text = f"`{name}` is handed {_and(rows)} as they came in every call: nothing in them is ever changed."
-        return None if unchanged else Finding(f"{name}-sees-no-change", text)
-    texts = list(_of_rows(moved))
-    if zeros:
-        texts.append(f"all that is changed in {_and(moved)} becomes 0: where it is 0 before, nothing changes.")
-    if reverse:
-        texts.append(f"{_and(moved)} come in reverse order.")
-    return (
-        Finding(f"{name}-sees-part".replace("_", "-"), f"In its calls of `{name}` {' '.join(texts)}") if texts else None
-    )
+        if unchanged:
+            return None
+        return Finding(f"{name}-sees-no-change", say("sees-no-change", name=name, arrays=_and(rows)))
+    keys = [*_of_rows(moved), *(["sees-part/zeros"] if zeros else []), *(["sees-part/reversed"] if reverse else [])]
+    parts = " ".join(say(key, arrays=_and(moved)) for key in keys)
+    return _of_function(name, "{}-sees-part", "sees-part", parts=parts) if keys else None
 
 
 def _of_rows(moved: dict[str, list[tuple[int, set[int]]]]) -> Iterator[str]:
+    """The key of what is seen of the rows that are ever changed."""
     every = [(n, changed) for found in moved.values() for n, changed in found if changed]
     if all(changed == {n - 1} for n, changed in every):
-        yield f"only the last row of {_and(moved)} is ever changed."
+        yield "sees-part/last"
     elif all(changed == {0} for _, changed in every):
-        yield f"only the first row of {_and(moved)} is ever changed."
+        yield "sees-part/first"
     elif all(len(changed) == 1 for _, changed in every):
-        yield f"only one row of {_and(moved)} is ever changed."
+        yield "sees-part/one"
 
 
 def _and(names: Any) -> str:

@@ -9,13 +9,12 @@ from ..data import Call, Certainty, Finding
 from ..judging.compare import Problem
 from ..judging.posed import Posed
 from .evidence import Evidence
-from .known import ON_ORDINARY, is_refuted, known_mistake
+from .known import is_refuted, known_mistake
 from .mutants.explain import explain, explain_ordinary
 from .observed import is_hunt
+from .sentences import named, say
 from .symptoms import form, shapes, values
-from .symptoms.form import names_given, some_cases_only, where_it_fails
-
-__all__ = ["Finding", "recognise"]
+from .symptoms.form import fails_elsewhere, names_given, some_cases_only, where_it_fails
 
 Relation = Callable[[Evidence], Finding | None]
 #: What is looked for in each of several results by itself.
@@ -44,12 +43,19 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     if not any(found.values()):
         return None
     fine = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
-    told = [f"{values.begin(fine)}: right."] if fine else []
-    for text in dict.fromkeys(each.text if each else "wrong." for each in found.values()):
-        names = [leaves[i].name for i, each in found.items() if (each.text if each else "wrong.") == text]
-        lead = "" if text.lower().startswith(f"{names[0].lower()} ") else f"{values.begin(names)}: "
-        told.append(f"{lead}{text[:1].lower() + text[1:] if lead else text}")
+    told = [say("results/right", results=values.begin(fine))] if fine else []
+    for finding in dict.fromkeys(found.values()):
+        results = values.begin([leaves[leaf].name for leaf in wrong if found[leaf] == finding])
+        told.append(_of_results(results, finding))
     return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
+
+
+def _of_results(results: str, finding: Finding | None) -> str:
+    if finding is None:
+        return say("results/wrong", results=results)
+    if finding.slug == "transposed":  # it names the result itself
+        return finding.text
+    return say("results/how", results=results, sentence=f"{finding.text[:1].lower()}{finding.text[1:]}")
 
 
 def _first_of(relations: Sequence[Relation], evidence: Evidence) -> Finding | None:
@@ -116,35 +122,29 @@ def recognise(posed: Posed, calls: list[Call], problems: list[Problem | None]) -
     known mistake must raise the same, and agree in more than that.
     """
     count = min(len(calls), len(posed.cases))
-    everywhere = range(count)
-    failing = [index for index in everywhere if problems[index] is not None]
-    core_name = next(iter(posed.exercise.credit))
-    core = [index for index in everywhere if posed.cases[index].criterion == core_name]
-    in_core = any(problems[index] is not None for index in core)
+    calls, problems = calls[:count], problems[:count]
+    failing = [index for index in range(count) if problems[index] is not None]
+    core = [index for index in range(count) if posed.cases[index].criterion == posed.exercise.core]
     if not failing:
         return None
     if all(posed.cases[index].gradient for index in failing):
-        return _of_gradients(problems[failing[0]])
+        return _of_gradients(problems[failing[0]], calls[failing[0]])
     if posed.exercise.examine is not None:
-        return _of_symptoms(posed, calls[:count], problems[:count], failing) or _of_relations(
-            posed, calls[:count], problems[:count]
-        )
+        return _of_symptoms(posed, problems, failing) or _of_relations(posed, calls, problems)
     if _slips(posed, calls, failing):
-        return _of_relations(posed, calls[:count], problems[:count])
+        return _of_relations(posed, calls, problems)
     known = (
-        known_mistake(posed, calls, problems, list(everywhere), strict=True)
-        or form.swapped_results(Evidence(posed, calls[:count], problems[:count]))
-        or explain(posed, calls[:count], problems[:count])
+        known_mistake(posed, calls, problems, list(range(count)), strict=True)
+        or form.swapped_results(Evidence(posed, calls, problems))
+        or explain(posed, calls, problems)
         or _of_errors(posed, calls, failing)
-        or _of_a_constant(posed, calls[:count], problems[:count])
+        or _of_a_constant(posed, calls, problems)
     )
-    if known is None and in_core:
+    if known is None and any(problems[index] is not None for index in core):
         known = _of_ordinary(posed, calls, problems, core) or explain_ordinary(posed, calls, problems, core)
-    if known is not None:
-        return known
-    finding = _of_relations(posed, calls[:count], problems[:count])
-    if finding is not None:
-        return finding
+    found = known or _of_relations(posed, calls, problems)
+    if found is not None:
+        return found
     quiet = ("warned", "made", "detached", "gradient")
     telling = [index for index in failing if calls[index].failure is None and problems[index].kind not in quiet]
     return known_mistake(posed, calls, problems, telling, strict=False) if telling else None
@@ -155,7 +155,7 @@ def _of_ordinary(posed: Posed, calls: list[Call], problems: list[Problem | None]
     found = known_mistake(posed, calls, problems, core, strict=False)
     if found is None or is_hunt(posed) or not is_refuted(posed, calls, found.slug, times=2):
         return found
-    return replace(found, text=f"{ON_ORDINARY} like this: {found.text}", certainty=Certainty.RELATION)
+    return replace(found, text=say("known/ordinary", advice=found.text), certainty=Certainty.RELATION)
 
 
 def _of_a_constant(posed: Posed, calls: list[Call], problems: list[Problem | None]) -> Finding | None:
@@ -178,13 +178,12 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
     found = _first_of(relations, evidence)
     if found is None or found.is_weak or evidence.all_of_kind("made", "warned"):
         return found
-    return replace(found, facts=where_it_fails(evidence))
+    return replace(found, facts=where_it_fails(evidence) if fails_elsewhere(evidence) else "")
 
 
 def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:
     """Does a slip of the pen end one of these calls, of the core unless `anywhere`?"""
-    core = next(iter(posed.exercise.credit))
-    ended = (i for i in indices if anywhere or posed.cases[i].criterion == core)
+    ended = (i for i in indices if anywhere or posed.cases[i].criterion == posed.exercise.core)
     return any((failure := calls[i].failure) is not None and failure.type_name in SLIPS for i in ended)
 
 
@@ -195,13 +194,12 @@ def _of_errors(posed: Posed, calls: list[Call], failing: list[int]) -> Finding |
         if wanted is None or (failure is not None and failure.type_name in (wanted.type_name, *SLIPS)):
             return None
     advice = {mistake.slug: mistake.advice for mistake in posed.exercise.mistakes}
-    asked = posed.cases[failing[0]].raises.type_name
-    text = f"The docstring asks for a {asked}. Test for it first, and raise it yourself."
-    certainty = Certainty.KNOWN if "no-error" in advice else Certainty.RELATION
-    return Finding("no-error", advice.get("no-error", text), certainty)
+    if "no-error" in advice:
+        return Finding("no-error", advice["no-error"], Certainty.KNOWN)
+    return named("no-error", error=posed.cases[failing[0]].raises.type_name)
 
 
-def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None], failing: list[int]) -> Finding | None:
+def _of_symptoms(posed: Posed, problems: list[Problem | None], failing: list[int]) -> Finding | None:
     """The first symptom that was found, in the words of the known mistake of this name, and what sets its cases apart.
 
     What later cases show is the same design seen elsewhere: to tell of each sends from one cause to another.
@@ -214,22 +212,10 @@ def _of_symptoms(posed: Posed, calls: list[Call], problems: list[Problem | None]
     return Finding(first, advice.get(first, ""), certainty)
 
 
-def _of_gradients(problem: Problem) -> Finding:
+def _of_gradients(problem: Problem, call: Call) -> Finding:
     """The values are right and the gradients are not."""
-    if problem.kind == "detached" or "numpy() on Tensor" in problem.text:
-        text = "The values are right, but gradients do not flow: something on the way leaves the graph, such as "
-        return Finding(
-            "detached",
-            text
-            + "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or `nn.Parameter(…)`.",
-        )
+    if problem.kind == "detached" or (call.failure is not None and "numpy() on Tensor" in call.failure.message):
+        return named("detached")
     if problem.slug == "nan-gradient":
-        text = "The values are right, but the gradient holds NaN. A NaN or an infinite slope on the way, mended later, "
-        return Finding("nan-gradient", text + "comes back in the backward pass: let none arise.")
-    if problem.kind == "raised":
-        return Finding("gradient-raises", "The values are right, but it fails where an input asks for a gradient.")
-    return Finding(
-        "gradient-wrong",
-        "The values are right where they are compared, the gradients are not: is a part of the way out of the graph, "
-        "or is another way taken there?",
-    )
+        return named("nan-gradient")
+    return named("gradient-raises" if problem.kind == "raised" else "gradient-wrong")

@@ -159,7 +159,7 @@ class Request:
                     result = function(*args, **kwargs)
             return {"value": encoder.encode(result)}, encoder.payload()
         except Exception as error:  # whatever a stranger's arguments provoke goes back to the stranger
-            self._keep(identity, header.get("number"), (), str(error)[:500])
+            self._keep(identity, header.get("number"), (), str(error)[:500], allowed=getattr(error, "allowed", None))
             name = type(error).__name__ if isinstance(error, (ValueError, TypeError, IndexError)) else "ValueError"
             return {"raise": name, "message": str(error)[:500]}, b""
 
@@ -170,6 +170,7 @@ class Request:
         args: tuple[Any, ...],
         refusal: str = "",
         kwargs: Mapping[str, Any] | None = None,
+        allowed: int | None = None,
     ) -> None:
         """Note a call by the first asking of a case, by its number, which is a stranger's word; no mark hangs on it."""
         index, place = self._places.get(identity, (None, 0))
@@ -177,9 +178,9 @@ class Request:
             return
         kept = self.questions.setdefault(index, [])
         if refusal and kept and kept[-1].place == place and not kept[-1].refusal:
-            kept[-1] = replace(kept[-1], refusal=refusal)
+            kept[-1] = replace(kept[-1], refusal=refusal, allowed=allowed)
         elif sum(each.place == place for each in kept) < KEPT:
-            kept.append(HostCall(place, args, refusal, kwargs or {}))
+            kept.append(HostCall(place, args, refusal, kwargs or {}, allowed))
 
     @property
     def is_endless(self) -> bool:

@@ -14,11 +14,10 @@ from ...judging.posed import Posed
 from ...worker.values import leaves
 from ..operators.edit import called
 from ..operators.words import text_of
+from ..sentences import named, say
 from .program import OwnProgram
 
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
-#: The largest number whose exponential a float holds.
-MOST = {"float64": "no float64 holds the exponential of 710", "float32": "no float32 holds the exponential of 89"}
 #: What puts infinity somewhere on purpose.
 ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
 #: What makes arrays; a name hands on one that was made before.
@@ -37,17 +36,16 @@ def origin(
     """
     case = posed.cases[index]
     steps = _steps(posed, index, own)
-    there = f"In the case “{case.label}” "
     if problem.kind == "nan":
         given = [array for value in leaves((case.args, case.kwargs)) if (array := floats(value)) is not None]
-        return None if any(np.isnan(array).any() for array in given) else _nan(steps, there)
+        return None if any(np.isnan(array).any() for array in given) else _nan(steps, case.label)
     if problem.kind == "raised":
         return _raise(own.tree, steps)
     if problem.kind in ("shape", "dtype", "precision"):
         return _first_like(posed, index, call, steps)
-    harmless = {number for i in right for number, _ in _wrapped(own.tree, _steps(posed, i, own))}
-    words = next((words for number, words in _wrapped(own.tree, steps) if number not in harmless), "")
-    return Finding("own-index-wraps", there + words) if words else None
+    harmless = {number for i in right for number, _ in _wrapped(own.tree, _steps(posed, i, own), "")}
+    wrapped = _wrapped(own.tree, steps, case.label)
+    return next((finding for number, finding in wrapped if number not in harmless), None)
 
 
 def _steps(posed: Posed, index: int, own: OwnProgram) -> Steps:
@@ -73,10 +71,10 @@ def floats(value: Any) -> np.ndarray | None:
 
 
 def _at(node: ast.expr) -> str:
-    return f"{text_of(node)} in line {node.lineno}"
+    return say("step", code=text_of(node), line=node.lineno)
 
 
-def _nan(steps: Steps, there: str) -> Finding | None:
+def _nan(steps: Steps, case: str) -> Finding | None:
     """The first step that makes NaN or infinity of numbers, and why."""
     latest: dict[int, np.ndarray] = {}
     for node, value in steps:
@@ -87,23 +85,24 @@ def _nan(steps: Steps, there: str) -> Finding | None:
             inputs = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
             power = isinstance(node, ast.Call) and called(node)[0] in EXPONENTIALS and len(inputs) == 1
             if power and np.isposinf(array).any() and not np.isposinf(inputs[0]).any():
-                most = MOST.get(str(array.dtype), MOST["float32"])
-                reaches = f"what goes in there reaches {inputs[0].max():,.0f}, and {most}"
-                return Finding("overflow", f"{there}{_at(node)} becomes infinite: {reaches}.")
+                key = "overflow/float64" if array.dtype == np.float64 else "overflow/float32"
+                return named(key, case=case, step=_at(node), most=f"{inputs[0].max():,.0f}")
             if np.isnan(array).any() and not any(np.isnan(each).any() for each in inputs):
-                return Finding("nan", f"{there}NaN comes from {_at(node)}{_divisor(node, latest)}.")
+                return _of_step("nan/step", "nan/division", case, node, latest)
             infinite = np.isposinf(array).any() and inputs and not any(np.isinf(each).any() for each in inputs)
             if infinite and not (isinstance(node, ast.Call) and called(node)[0] in ON_PURPOSE):
-                return Finding("overflow", f"{there}{_at(node)} becomes infinite{_divisor(node, latest)}.")
+                return _of_step("overflow", "overflow/division", case, node, latest)
         latest[node.number] = array
     return None
 
 
-def _divisor(node: ast.expr, latest: dict[int, np.ndarray]) -> str:
-    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Div):
-        return ""
-    by = latest.get(getattr(node.right, "number", -1))
-    return f", where {text_of(node.right)} has become 0" if by is not None and (by == 0).any() else ""
+def _of_step(key: str, by_zero: str, case: str, node: ast.expr, latest: dict[int, np.ndarray]) -> Finding:
+    """What a step makes, or, `by_zero`, what it makes because it divides by 0."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        by = latest.get(getattr(node.right, "number", -1))
+        if by is not None and (by == 0).any():
+            return named(by_zero, case=case, step=_at(node), divisor=text_of(node.right))
+    return named(key, case=case, step=_at(node))
 
 
 def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
@@ -132,7 +131,7 @@ def _first_like(posed: Posed, index: int, call: Call, steps: Steps) -> Finding |
             if made is None or not isinstance(node, MAKES):
                 continue
             if made.shape == array.shape if shape else made.dtype == array.dtype:
-                return Finding(None, f"The first of this {'shape' if shape else 'dtype'} is {_at(node)}.")
+                return Finding(None, say("first/shape" if shape else "first/dtype", step=_at(node)))
     return None
 
 
@@ -142,13 +141,12 @@ def _raise(tree: ast.FunctionDef, steps: Steps) -> Finding | None:
         if isinstance(node, ast.If) and isinstance(node.body[0], ast.Raise):
             values = [as_array(value) for step, value in steps if step is node.test]
             if any(value is not None and value.any() for value in values):
-                where = f"in line {node.body[0].lineno}, where {text_of(node.test)} holds"
-                return Finding(None, f"Your code raises an error {where}, but none is expected there.")
+                return Finding(None, say("raises", line=node.body[0].lineno, condition=text_of(node.test)))
     return None
 
 
-def _wrapped(tree: ast.FunctionDef, steps: Steps) -> Iterator[tuple[int, str]]:
-    """(number, words) of each computed index that counts from the other end: below 0, or -k where k is 0."""
+def _wrapped(tree: ast.FunctionDef, steps: Steps, case: str) -> Iterator[tuple[int, Finding]]:
+    """(number, finding) of each computed index that counts from the other end: below 0, or -k where k is 0."""
     seen: dict[int, list[int]] = {}
     for node, value in steps:
         array = as_array(value)
@@ -161,11 +159,8 @@ def _wrapped(tree: ast.FunctionDef, steps: Steps) -> Iterator[tuple[int, str]]:
             for end in (part.lower, part.upper) if isinstance(part, ast.Slice) else (part,):
                 numbers = seen.get(getattr(end, "number", -1), [])
                 below = isinstance(end, ast.UnaryOp) and isinstance(end.op, ast.USub)
+                wraps = {"case": case, "index": text_of(end), "step": _at(node)} if numbers else {}
                 if numbers and below and max(numbers) == 0 and isinstance(part, ast.Slice):
-                    yield end.number, f"{text_of(end)} is 0 in the index of {_at(node)}: it counts from the front then."
+                    yield end.number, named("own-index-wraps/zero", **wraps)
                 if numbers and not below and min(numbers) < 0:
-                    least = min(numbers)
-                    yield (
-                        end.number,
-                        f"{text_of(end)} is {least} in the index of {_at(node)}: that counts from the end.",
-                    )
+                    yield end.number, named("own-index-wraps", value=min(numbers), **wraps)

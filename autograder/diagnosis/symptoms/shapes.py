@@ -6,7 +6,7 @@ import itertools
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FrameType
 from typing import Any
 
@@ -18,6 +18,7 @@ from ...judging.compare import close, tolerance
 from ...judging.posed import Posed
 from ...text import begun
 from ..evidence import Evidence
+from ..sentences import named, say
 
 #: Messages of NumPy and PyTorch about two axes that should be equally long.
 _TWO_LENGTHS = tuple(
@@ -36,25 +37,23 @@ _TWO_LENGTHS = tuple(
         ),
     )
 )
+Raised = Sequence[tuple[Case, Failure]]
+
 #: A share of the cases that is no chance.
 MOST = 0.6
 _BROADCAST = re.compile(r"with shapes \(([\d,]+)\) \(([\d,]+)\)")
 _BATCHES = re.compile(r"batch2 tensor to be: \[(\d+), (\d+)\] but got: \[(\d+), (\d+)\]")
 
 
-def two_axes(raised: Sequence[tuple[Case, Failure]]) -> str:
-    """ "In line 3 an axis of d_model meets one of h·d_head.", of all that raised; "" where it cannot be said."""
+def two_axes(raised: Raised) -> tuple[str, str] | None:
+    """The sizes of two axes that meet, of all that raised; None where it cannot be said."""
     seen = [(case, _lengths(failure), failure.line) for case, failure in raised]
     if not seen or any(lengths is None for _, lengths, _ in seen):
-        return ""
+        return None
     # Where one of the two is 1 the arrays do fit, so that a case may fail elsewhere: the first line counts.
-    line = seen[0][2]
-    here = [(case, pair) for case, pair, where in seen if where == line]
+    here = [(case, pair) for case, pair, line in seen if line == seen[0][2]]
     one, other = (mostly([(case, pair[side]) for case, pair in here]) for side in (0, 1))
-    if not one or not other or one == other:
-        return ""
-    where = f"In line {line} an" if line else "An"
-    return f"{where} axis of {one} meets one of {other}."
+    return (one, other) if one and other and one != other else None
 
 
 def _lengths(failure: Failure) -> tuple[int, int] | None:
@@ -141,15 +140,18 @@ def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
     return ""
 
 
-#: What an axis of this size is called; of others the size itself is said.
-AXES = {"B": "the batch", "batch": "the batch", "h": "the heads", "n_heads": "the heads", "g": "the key/value heads"}
-#: What becomes of an axis that is no longer there: in words, and how.
+#: What an axis of this size is called, by the key of its name; of others the size itself is said.
+AXES = {
+    **{"B": "axis/batch", "batch": "axis/batch", "h": "axis/heads", "n_heads": "axis/heads"},
+    "g": "axis/key-value-heads",
+}
+#: What becomes of an axis that is no longer there: the key of its sentence, and how.
 REDUCTIONS: tuple[tuple[str, Callable[[np.ndarray, int], np.ndarray]], ...] = (
-    ("summed", lambda array, axis: array.sum(axis=axis)),
-    ("averaged", lambda array, axis: array.mean(axis=axis)),
-    ("the first alone is there", lambda array, axis: array.take(0, axis=axis)),
-    ("the last alone is there", lambda array, axis: array.take(-1, axis=axis)),
-    ("the largest alone is there", lambda array, axis: array.max(axis=axis)),
+    ("wrong-shape/summed", lambda array, axis: array.sum(axis=axis)),
+    ("wrong-shape/averaged", lambda array, axis: array.mean(axis=axis)),
+    ("wrong-shape/first", lambda array, axis: array.take(0, axis=axis)),
+    ("wrong-shape/last", lambda array, axis: array.take(-1, axis=axis)),
+    ("wrong-shape/largest", lambda array, axis: array.max(axis=axis)),
 )
 
 
@@ -179,26 +181,24 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         due = [evidence.posed.expected[index].value for index in failing]
         if not all(_begin_alike(*pair) for pair in zip(lists, due, strict=True)):
             return None
-        text = "The list is too long or too short. Which entries belong to it, and when is it done?"
-        return Finding("wrong-length", text)
+        return named("wrong-length")
     leaf = evidence.problems[failing[0]].leaf
     if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # it has no shape to whoever wrote it
         return None
     found = [_of_leaf(evidence, index, leaf) for index in failing if evidence.problems[index].leaf == leaf]
     if any(each.value.dtype.kind not in "biuf" for each in found):
         return None
-    name = evidence.posed.exercise.leaves[leaf].name
-    whole = len(found) == len(failing)
-    if whole and all(map(_is_turned, found)):
-        return Finding("transposed", "The result is transposed: rows and columns have changed places.")
-    shape = _in_words(name, found)
-    told = (_merged_with_another(found) or _lost_axis(found) or _kept_factor(found)) if whole else None
-    if told is not None:
-        return Finding("wrong-shape", f"{shape} {told}")
-    if whole and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
-        return Finding("wrong-shape", f"The numbers are right, the shape is not. {shape} Is an axis too many or few?")
-    like = _like_another(evidence, found)
-    return Finding("wrong-shape", f"{shape} {like or 'Write down the shape of every step beside the code.'}")
+    shape = {"result": evidence.posed.exercise.leaves[leaf].name, **_there_and_due(found)}
+    told = None
+    if len(found) == len(failing):
+        if all(map(_is_turned, found)):
+            return named("transposed")
+        names = _names(found, due=False), _names(found, due=True)
+        told = _merged_with_another(found, *names) or _lost_axis(found, names[1]) or _kept_factor(found, *names)
+        if told is None and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
+            return named("wrong-shape/numbers-right", **shape)
+    told = told or _like_another(evidence, found) or say("wrong-shape/look")
+    return Finding("wrong-shape", f"{say('wrong-shape', **shape)} {told}")
 
 
 def _of_leaf(evidence: Evidence, index: int, leaf: int) -> Misshapen:
@@ -229,54 +229,45 @@ def _names(found: Sequence[Misshapen], due: bool) -> list[str]:
     return names
 
 
-def _in_words(name: str, found: Sequence[Misshapen]) -> str:
-    """ "The shape of the output is (n, d_k) where (n, d_v) is due." """
+def _there_and_due(found: Sequence[Misshapen]) -> dict[str, str]:
+    """ "(n, d_k)" and "(n, d_v)": the shape that is there, and the one that is due."""
     now, due = _names(found, due=False), _names(found, due=True)
-    if not now and found[0].value.ndim:
-        now = [str(length) for length in found[0].value.shape]
-    if not due and found[0].expected.ndim:
-        due = [str(length) for length in found[0].expected.shape]
-    if found[0].value.ndim and now == due:  # the same names for other lengths: the numbers tell more
-        now, due = ([str(length) for length in array.shape] for array in (found[0].value, found[0].expected))
-    return f"The shape of {name} is {_listed(now)} where {_listed(due)} is due."
+    if now == due:  # the same names for other lengths: the numbers tell more
+        now = due = []
+    shape, wanted = (list(map(str, array.shape)) for array in (found[0].value, found[0].expected))
+    return {"there": _listed(now or shape), "due": _listed(due or wanted)}
 
 
 def _listed(names: Sequence[str]) -> str:
-    return f"({', '.join(names)}{',' if len(names) == 1 else ''})" if names else "that of a single number"
+    return f"({', '.join(names)}{',' if len(names) == 1 else ''})" if names else say("shape/number")
 
 
 def _called(size: str) -> str:
-    return f"{AXES[size]} ({size})" if size in AXES else f"the axis {size}"
+    return say(AXES.get(size, "axis"), size=size)
 
 
-def _lost_axis(found: Sequence[Misshapen]) -> str | None:
+def _lost_axis(found: Sequence[Misshapen], due: Sequence[str]) -> str | None:
     """One axis is missing: which one, and what became of its entries, as far as that can be seen."""
-    due = _names(found, due=True)
     if all(each.value.ndim == 0 < each.expected.ndim for each in found):
-        return "One number came back for all of them: over which axes is a mean or a sum due, over which not?"
+        return say("wrong-shape/one-number")
     if not due or any(each.value.ndim != each.expected.ndim - 1 for each in found):
         return None
     for axis, size in enumerate(due):
-        for words, reduce in REDUCTIONS:
+        for key, reduce in REDUCTIONS:
             if all(each.expected.size and each.fits(reduce(each.expected, axis)) for each in found):
-                return _became(words, size)
+                return say(key, axis=_called(size))
     for axis, size in enumerate(due):
         if all(each.value.shape == _without(each.expected.shape, axis) for each in found):
-            return f"{begun(_called(size))} got lost."
+            return say("wrong-shape/lost", axis=begun(_called(size)))
     return None
-
-
-def _became(words: str, size: str) -> str:
-    return f"Of {_called(size)} {words}." if "alone" in words else f"It is {words} over {_called(size)}."
 
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _kept_factor(found: Sequence[Misshapen]) -> str | None:
+def _kept_factor(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
     """An axis of h·d_head came back d_head long: what became of the heads?"""
-    now, due = _names(found, due=False), _names(found, due=True)
     if len(now) != len(due):
         return None
     for axis, (one, other) in enumerate(zip(now, due, strict=True)):
@@ -285,10 +276,10 @@ def _kept_factor(found: Sequence[Misshapen]) -> str | None:
             continue
         lost = parts[1 - parts.index(one)]
         for outer in (True, False):
-            for words, reduce in REDUCTIONS:
+            for key, reduce in REDUCTIONS:
                 if all(each.fits(_reduced(each, axis, lost, outer, reduce)) for each in found):
-                    return _became(words, lost)
-        return f"{begun(_called(lost))} got lost in that axis."
+                    return say(key, axis=_called(lost))
+        return say("wrong-shape/lost-within", axis=begun(_called(lost)))
     return None
 
 
@@ -300,9 +291,8 @@ def _reduced(each: Misshapen, axis: int, lost: str, outer: bool, reduce: Callabl
     return reduce(each.expected.reshape(*shape[:axis], *parts, *shape[axis + 1 :]), axis + (0 if outer else 1))
 
 
-def _merged_with_another(found: Sequence[Misshapen]) -> str | None:
+def _merged_with_another(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
     """The heads are joined with the tokens where they are to be joined with the columns, say."""
-    now, due = _names(found, due=False), _names(found, due=True)
     if len(now) != len(due) or any(each.value.size != each.expected.size for each in found):
         return None
     for there, wanted in itertools.product(_products(now), _products(due)):
@@ -310,7 +300,7 @@ def _merged_with_another(found: Sequence[Misshapen]) -> str | None:
         if len(common) == 1 and set(there) != set(wanted):
             joined = common.pop()
             other, right = (next(n for n in pair if n != joined) for pair in (there, wanted))
-            return f"{begun(_called(joined))}: joined with {_called(other)}, to be joined with {_called(right)}."
+            return say("wrong-shape/joined", axis=begun(_called(joined)), other=_called(other), due=_called(right))
     return None
 
 
@@ -326,7 +316,7 @@ def _like_another(evidence: Evidence, found: Sequence[Misshapen]) -> str | None:
     shapes = [_shapes(names, each.case) | shapes_of_steps(posed, each.case) for each in found]
     for name in shapes[0]:
         if all(each.value.shape == known.get(name) for each, known in zip(found, shapes, strict=True)):
-            return f"That is the shape of `{name}`."
+            return say("wrong-shape/like", name=name)
     return None
 
 
@@ -343,8 +333,8 @@ def shapes_of_steps(posed: Posed, case: Case) -> dict[str, tuple[int, ...]]:
 
     def look(frame: FrameType, event: str, _: object) -> None:
         if event == "return" and frame.f_code is program.__code__:
-            named = {name: value for name, value in frame.f_locals.items() if len(name) > 3}
-            found.update({name: tuple(value.shape) for name, value in named.items() if hasattr(value, "shape")})
+            steps = {name: value for name, value in frame.f_locals.items() if len(name) > 3}
+            found.update({name: tuple(value.shape) for name, value in steps.items() if hasattr(value, "shape")})
 
     def watched(*args: object, **kwargs: object) -> object:
         before = sys.getprofile()
@@ -357,8 +347,6 @@ def shapes_of_steps(posed: Posed, case: Case) -> dict[str, tuple[int, ...]]:
     posed.ask(watched, case)
     return {name: shape for name, shape in found.items() if shape}
 
-
-Raised = Sequence[tuple[Case, Failure]]
 
 _OUT_OF_BOUNDS = re.compile(r"index -?\d+ is out of bounds for (?:axis|dimension) \d+ with size (\d+)")
 _PAST_THE_END = re.compile(r"(?:list|tuple) index out of range|index out of range in self|shape mismatch: indexing")
@@ -399,8 +387,6 @@ _TWO_ARRAYS = re.compile(
     r"broadcast|not aligned|mismatch|must match|size of tensor a|cannot be multiplied|same shape|inconsistent tensor"
 )
 
-WRITE = "Write the shape of each array beside the line that fails."
-
 
 def of_shapes(evidence: Evidence) -> Finding | None:
     """It raises because sizes or axes were taken for one another; said only as far as its message goes."""
@@ -422,68 +408,50 @@ def _alike(raised: Raised) -> Raised:
     return [(case, f) for case, f in raised if f.line == first.line and f.type_name == first.type_name]
 
 
-def _in(raised: Raised) -> str:
+def _in_line(raised: Raised, key: str, **fields: object) -> Finding:
+    """What goes wrong in the line of the failures, where there is one."""
     line = raised[0][1].line
-    return f"in line {line} " if line else ""
+    finding = named(key, in_line=say("in-line", line=line) if line else "", **fields)
+    return replace(finding, text=begun(finding.text))
+
+
+def _all_say(raised: Raised, words: str | re.Pattern[str]) -> bool:
+    return all(re.search(words, failure.message) for _, failure in raised)
 
 
 def strided(raised: Raised) -> Finding | None:
-    if all("view size is not compatible" in failure.message for _, failure in raised):
-        text = "`view` fails where entries do not lie in order in memory: after a transpose, in a part of a larger "
-        text += "tensor, in a clone of either. `reshape` copies where it must; what is written into a copy stays there."
-        return Finding("view-of-strided", text)
-    return None
+    return named("view-of-strided") if _all_say(raised, "view size is not compatible") else None
 
 
 def past_the_end(raised: Raised) -> Finding | None:
     found = [(case, _OUT_OF_BOUNDS.search(failure.message)) for case, failure in raised]
     if all(match for _, match in found):
-        name = mostly([(case, int(match[1])) for case, match in found])
-        of = f"an axis of {name}" if name and not name.isdigit() else "an axis"
-        text = f"{begun(_in(raised))}an index goes past the end of {of}" if _in(raised) else ""
-        text = text or f"An index goes past the end of {of}"
-        return Finding("index-out-of-range", f"{text}: what is counted there, and what is that axis?")
-    if all(failure.type_name == "IndexError" and _PAST_THE_END.search(failure.message) for _, failure in raised):
-        of_list = all("list" in failure.message or "tuple" in failure.message for _, failure in raised)
-        where = "an index goes past the end of a list" if of_list else "an index goes past the end"
-        asked = "can it be empty, or shorter than is counted on" if of_list else "is one size taken for another"
-        text = f"{begun(_in(raised) + where)}: {asked}?"
-        return Finding("index-out-of-range", text)
+        size = mostly([(case, int(match[1])) for case, match in found])
+        is_named = size and not size.isdigit()
+        return _in_line(raised, "index-out-of-range/size" if is_named else "index-out-of-range", size=size)
+    if raised[0][1].type_name == "IndexError" and _all_say(raised, _PAST_THE_END):
+        is_list = _all_say(raised, "list|tuple")
+        return _in_line(raised, "index-out-of-range/list" if is_list else "index-out-of-range/unknown")
     return None
 
 
 def number_of_axes(raised: Raised) -> Finding | None:
     """It counts on another number of axes than an array has."""
-    first = raised[0][1].message
-    for pattern in _AXES:
-        match = pattern.search(first)
-        if match:
-            there, due = int(match["there"]), int(match["due"])
-            text = f"{_in(raised)}an array is taken to have {_axes(due)}, and has {there}"
-            return Finding("number-of-axes", f"{begun(text)}. Which axes does the docstring allow?")
-    for pattern in _NO_SUCH_AXIS:
-        match = pattern.search(first)
-        if match:
-            text = f"{_in(raised)}axis {match['axis']} is asked for, of an array that has {_axes(int(match['there']))}"
-            return Finding("number-of-axes", f"{begun(text)}. Which axes does the docstring allow?")
-    match = _TOO_MANY_INDICES.search(first)
-    if match:
-        text = f"{_in(raised)}an array that has {_axes(int(match[1]))} is given more indices than that"
-        return Finding("number-of-axes", f"{begun(text)}. Which axes does the docstring allow?")
-    for pattern in _UNPACKED:
-        match = pattern.search(first)
-        if match:
-            has = f"has {match['there']}" if match["there"] else "has more"
-            text = f"{_in(raised)}something is taken apart into {match['due']} names, and {has} parts"
-            return Finding("number-of-axes", f"{begun(text)}: a shape has as many parts as there are axes.")
-    if _AXES_DO_NOT_MATCH.search(first):
-        text = f"{_in(raised)}an array has another number of axes than is counted on"
-        return Finding("number-of-axes", f"{begun(text)}. {WRITE}")
-    return None
+    message = raised[0][1].message
+    if match := _first(_AXES, message):
+        return _in_line(raised, "number-of-axes", axes=_axes(match["due"]), there=match["there"])
+    if match := _first(_NO_SUCH_AXIS, message):
+        return _in_line(raised, "number-of-axes/no-such", axis=match["axis"], axes=_axes(match["there"]))
+    if match := _TOO_MANY_INDICES.search(message):
+        return _in_line(raised, "number-of-axes/indices", axes=_axes(match[1]))
+    if match := _first(_UNPACKED, message):
+        key = "number-of-axes/parts" if match["there"] else "number-of-axes/more-parts"
+        return _in_line(raised, key, due=match["due"], there=match["there"])
+    return _in_line(raised, "number-of-axes/unknown") if _AXES_DO_NOT_MATCH.search(message) else None
 
 
-def _axes(count: int) -> str:
-    return f"{count} axis" if count == 1 else f"{count} axes"
+def _axes(count: str) -> str:
+    return say("number-of-axes/one" if int(count) == 1 else "number-of-axes/several", count=count)
 
 
 def reshaped(raised: Raised) -> Finding | None:
@@ -497,12 +465,9 @@ def reshaped(raised: Raised) -> Finding | None:
     entries = product_of([(case, int(match["size"])) for case, match in found])
     axes = [mostly([(case, s[axis]) for case, s in shapes]) for axis in range(len(shapes[0][1]))]
     if not all(axes):
-        return Finding("does-not-reshape", f"{begun(_in(raised) + 'an array has')} too many or too few entries for the "
-                       f"shape that it is to take. {WRITE}")  # fmt: skip
-    asked = f"({', '.join(axes)}{',' if len(axes) == 1 else ''})"
-    what = f"an array of {entries} entries" if entries else "an array"
-    text = f"{_in(raised)}{what} is to take the shape {asked}, which has room for more or for fewer"
-    return Finding("does-not-reshape", f"{begun(text)}: is each of these sizes what it should be?")
+        return _in_line(raised, "does-not-reshape/unknown")
+    key = "does-not-reshape/entries" if entries else "does-not-reshape"
+    return _in_line(raised, key, entries=entries, due=f"({', '.join(axes)}{',' if len(axes) == 1 else ''})")
 
 
 def _first(patterns: Sequence[re.Pattern[str]], message: str) -> re.Match[str] | None:
@@ -510,38 +475,26 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> re.Match[str] |
 
 
 def stacked(raised: Raised) -> Finding | None:
-    if all(_STACKED.search(failure.message) for _, failure in raised):
-        text = f"{_in(raised)}arrays of different shapes are stacked: their sizes differ by the docstring"
-        return Finding("stacks-different-shapes", f"{begun(text)}.")
-    return None
+    return _in_line(raised, "stacks-different-shapes") if _all_say(raised, _STACKED) else None
 
 
 def split(raised: Raised) -> Finding | None:
-    if all(_SPLIT.search(failure.message) for _, failure in raised):
-        text = f"{_in(raised)}an array is split into parts whose sizes do not add up to it: are the parts equally wide?"
-        return Finding("unequal-parts", begun(text))
-    return None
+    return _in_line(raised, "unequal-parts") if _all_say(raised, _SPLIT) else None
 
 
 def no_inverse(raised: Raised) -> Finding | None:
-    if any(failure.type_name not in ("LinAlgError", "_LinAlgError") for _, failure in raised):
+    if raised[0][1].type_name not in ("LinAlgError", "_LinAlgError"):
         return None
-    if all("must be square" in failure.message for _, failure in raised):
-        text = f"{_in(raised)}a matrix is inverted that is not square, so that it has no inverse"
-        return Finding("inverts-what-is-not-square", f"{begun(text)}. Is there another way to undo it?")
-    if all("ingular" in failure.message for _, failure in raised):
-        text = f"{_in(raised)}a matrix is inverted, or a system solved, that has no inverse: it is singular here"
-        return Finding("inverts-what-is-singular", f"{begun(text)}. Which way needs no inverse?")
-    return None
+    if _all_say(raised, "must be square"):
+        return _in_line(raised, "inverts-what-is-not-square")
+    return _in_line(raised, "inverts-what-is-singular") if _all_say(raised, "ingular") else None
 
 
 def two_arrays(raised: Raised) -> Finding | None:
-    named = two_axes(raised)
-    if named:
-        return Finding("shapes-do-not-fit", f"{named} {WRITE}")
-    if all(_TWO_ARRAYS.search(failure.message) for _, failure in raised):
-        return Finding("shapes-do-not-fit", f"Two arrays do not fit together. {WRITE}")
-    return None
+    met = two_axes(raised)
+    if met is not None:
+        return _in_line(raised, "shapes-do-not-fit/named", one=met[0], other=met[1])
+    return named("shapes-do-not-fit") if _all_say(raised, _TWO_ARRAYS) else None
 
 
 #: What an exception may say, the most telling first.

@@ -14,6 +14,7 @@ from ...judging.compare import close, same, slack, tolerance
 from ...text import begun
 from ...worker.values import leaves
 from ..evidence import Evidence
+from ..sentences import named, say
 from . import shapes
 
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
@@ -34,14 +35,7 @@ def through_a_float(evidence: Evidence) -> Finding | None:
         ):
             return None
         told += 1
-    if not told:
-        return None
-    text = (
-        "Only the last digits of a very large count are wrong: somewhere on the way it is a float, which holds whole "
-    )
-    return Finding(
-        "through-a-float", text + "numbers up to 2**53. A division by `/`, a power of `math` or a mean makes one."
-    )
+    return named("through-a-float") if told else None
 
 
 def rounded_ids(evidence: Evidence) -> Finding | None:
@@ -52,8 +46,7 @@ def rounded_ids(evidence: Evidence) -> Finding | None:
             value.dtype.kind in "iu" and expected.dtype.kind in "iu" and (value == expected.astype(kind)).all()
             for _, _, value, expected in pairs
         ):
-            text = f"Whole numbers are rounded: on the way they are floats, which hold them up to {most}."
-            return Finding("rounded-ids", text)
+            return named("rounded-ids", most=most)
     return None
 
 
@@ -77,19 +70,17 @@ def constant_factor(evidence: Evidence) -> Finding | None:
         return None
     for text, formula in formulas(seen[0][0]):
         if all(near(factor, formula(case)) for case, factor in seen):
-            return Finding(
-                "off-by-factor", f"The result is {text} times too large: is a size used or left out once too often?"
-            )
+            return named("off-by-factor/size", factor=text)
     found = _power_and_number(seen)
     if found:
-        return Finding("off-by-factor", f"The result is {found} times what it should be.")
+        return named("off-by-factor", factor=found)
     factors = np.array([factor for _, factor in seen])
     if np.abs(factors - 1).max() < 1e-4:
         return None  # right up to rounding: no factor, but too little precision
     if np.ptp(factors) < 1e-6 * abs(factors[0]):
         if near(factors[0], -1.0):
-            return Finding("wrong-sign", "The result has the wrong sign everywhere.")
-        return Finding("off-by-factor", f"The result is {factors[0]:.4g} times what it should be, in every case.")
+            return named("wrong-sign")
+        return named("off-by-factor/number", factor=f"{factors[0]:.4g}")
     return None
 
 
@@ -122,7 +113,7 @@ def inverted(evidence: Evidence) -> Finding | None:
     pairs = evidence.wrong_pairs()
     # A single boolean that is wrong is always the opposite of the right one: that says nothing.
     if pairs and all(v.ndim and v.dtype.kind == e.dtype.kind == "b" and np.array_equal(v, ~e) for _, _, v, e in pairs):
-        return Finding("inverted", "True and False have changed places.")
+        return named("inverted")
     return None
 
 
@@ -135,8 +126,8 @@ def unnormalised(evidence: Evidence) -> Finding | None:
         if np.allclose(rows, 1, atol=1e-4) or not np.isfinite(rows).all():
             continue
         if value.shape[-2] > 1 and np.allclose(columns, 1, atol=1e-4):
-            return Finding("softmax-over-queries", "The columns of the weights sum to 1, not the rows.")
-        return Finding("rows-not-normalised", "The rows of the weights do not sum to 1.")
+            return named("softmax-over-queries")
+        return named("rows-not-normalised")
     return None
 
 
@@ -147,9 +138,7 @@ def imprecise(evidence: Evidence) -> Finding | None:
         and evidence.all_of_kind("values")
         and all(value.dtype.kind == "f" and close(value, expected, 2e-3) for _, _, value, expected in pairs)
     ):
-        text = "Close, but less exact than the inputs allow: is there an epsilon, a rounding, a "
-        text += "quotient of differences or a float32 on the way?"
-        return Finding("imprecise", text)
+        return named("imprecise")
     return None
 
 
@@ -167,8 +156,7 @@ def measured_on_draws(evidence: Evidence) -> Finding | None:
             offsets.append(float(value - expected) / size if size else float(value))
     above, below = sum(offset > 1e-6 for offset in offsets), sum(offset < -1e-6 for offset in offsets)
     if min(above, below) >= 3 and max(map(abs, offsets)) < NEAR:
-        text = "Close, now above and now below: is it measured on random draws? Each of them gives other numbers. "
-        return Finding("measured-on-draws", text + "Work it out on paper, and calculate it from the arguments.")
+        return named("measured-on-draws")
     return None
 
 
@@ -186,11 +174,8 @@ def rows_related(evidence: Evidence) -> Finding | None:
         factor = (value * expected).sum(axis=-1, keepdims=True) / np.where(norm == 0, 1, norm)
         scaled &= close(value, factor * expected, rtol) and bool((factor != 0).any())
     if shifted:
-        return Finding("rows-shifted", "Each row is right up to one number added to all of its entries.")
-    if scaled:
-        text = "Each row is right up to a factor of its own: by what are rows multiplied or divided?"
-        return Finding("rows-off-by-factor", text)
-    return None
+        return named("rows-shifted")
+    return named("rows-off-by-factor") if scaled else None
 
 
 Pair = tuple[Case, int, np.ndarray, np.ndarray]
@@ -205,10 +190,10 @@ def transposed(evidence: Evidence) -> Finding | None:
         for case, _, value, expected in pairs
     ):
         leaves, wrong = evidence.posed.exercise.leaves, {leaf for _, leaf, _, _ in pairs}
-        which = leaves[wrong.pop()].name if len(leaves) > 1 and len(wrong) == 1 else "the result"
-        return Finding(
-            "transposed", f"{which[0].upper()}{which[1:]} is transposed: rows and columns have changed places."
-        )
+        if len(leaves) == 1 or len(wrong) > 1:
+            return named("transposed")
+        which = leaves[wrong.pop()].name
+        return named("transposed/one", result=f"{which[0].upper()}{which[1:]}")
     return None
 
 
@@ -219,8 +204,9 @@ def permuted(evidence: Evidence) -> Finding | None:
     for axis in range(pairs[0][2].ndim):
         if all(_permuted_along(pair, axis) for pair in pairs):
             size = shapes.name_of([(case, value.shape[axis]) for case, _, value, _ in pairs])
-            along = f"along {size}" if size and not size.isdigit() else f"along axis {axis} of the result"
-            return Finding("permuted", f"The right entries stand in the wrong order {along}.")
+            if size and not size.isdigit():
+                return named("permuted", size=size)
+            return named("permuted/axis", axis=axis)
     return None
 
 
@@ -248,8 +234,7 @@ def read_in_another_order(evidence: Evidence) -> Finding | None:
         for order in itertools.permutations(range(len(parts))):
             if list(order) != sorted(order) and all(_read(pair, parts, order) for pair in pairs):
                 there, due = (", ".join(parts[i] for i in some) for some in (order, range(len(parts))))
-                text = f"The entries are read in the order ({there}) where ({due}) is due: a reshape exchanges no axes."
-                return Finding("read-in-another-order", text)
+                return named("read-in-another-order", there=there, due=due)
     return None
 
 
@@ -289,14 +274,10 @@ def masked_rows(evidence: Evidence) -> Finding | None:
         if not close(value[~empty], expected[~empty], tolerance(case)):
             return None
         seen = seen or not close(value, expected, tolerance(case))
-    if seen:
-        if any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs))):
-            text = "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand "
-            text += "there: a softmax spreads its weights even where every key is hidden. What takes them to 0, in "
-            text += "each result?"
-            return Finding("masked-rows", text)
-        return Finding("zero-rows", "Right except in rows that are to be 0 throughout: what stands there?")
-    return None
+    if not seen:
+        return None
+    masks = any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs)))
+    return named("masked-rows" if masks else "zero-rows")
 
 
 def constant_answer(evidence: Evidence) -> Finding | None:
@@ -304,7 +285,7 @@ def constant_answer(evidence: Evidence) -> Finding | None:
         return None
     values = [value for _, _, value, _ in evidence.pairs(only_failing=False)]
     if len(values) > 1 and all(value.size and (value == values[0].flat[0]).all() for value in values):
-        return Finding("constant", "The function gives the same number in every case that is asked.")
+        return named("constant")
     return None
 
 
@@ -320,8 +301,7 @@ def remembers(evidence: Evidence) -> Finding | None:
             return None
     told = [values[index] for index in evidence.failing()]
     if any(leaf.size > 1 and leaf.any() for value in told for leaf in leaves(value) if isinstance(leaf, np.ndarray)):
-        text = "Later calls get what an earlier call returned. Does the function keep something from call to call?"
-        return Finding("keeps-state", text)
+        return named("keeps-state")
     return None
 
 
@@ -338,9 +318,7 @@ def entries_missing(evidence: Evidence) -> Finding | None:
         if (value[off] != 0).any():
             return None
         some_right = some_right or not off.all()
-    if not some_right:
-        return None
-    return Finding("entries-missing", "Some entries are right and the others are 0: what leaves them out?")
+    return named("entries-missing") if some_right else None
 
 
 def same_row_everywhere(evidence: Evidence) -> Finding | None:
@@ -353,9 +331,7 @@ def same_row_everywhere(evidence: Evidence) -> Finding | None:
         if not (value == value[..., :1, :]).all():
             return None
         told += not (expected == expected[..., :1, :]).all()
-    if told:
-        return Finding("same-row-everywhere", "All rows of the result are the same: what tells the tokens apart?")
-    return None
+    return named("same-row-everywhere") if told else None
 
 
 def one_result_wrong(evidence: Evidence) -> Finding | None:
@@ -369,7 +345,8 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
         return None
     bad = " and ".join(leaves[index].name for index in sorted(wrong))
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    return Finding(f"{slug}-wrong", f"{begin(right)}: right. {begin([bad])}: not.", Certainty.PLACE)
+    text = say("results/both", right=begin(right), wrong=begin([bad]))
+    return Finding(f"{slug}-wrong", text, Certainty.PLACE)
 
 
 def begin(names: Sequence[str]) -> str:
@@ -386,10 +363,7 @@ def first_batch_only(evidence: Evidence) -> Finding | None:
         return None
     if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
         return None  # a batch is no hindrance: something else sets the failing cases apart
-    if all(case.sizes.get("B", 1) > 1 for case in failing):
-        text = "Right for one sequence alone (B = 1), wrong for a batch: what is done there that is right for one only?"
-        return Finding("single-batch-only", text)
-    return None
+    return named("single-batch-only") if all(case.sizes.get("B", 1) > 1 for case in failing) else None
 
 
 def generator_unused(evidence: Evidence) -> Finding | None:
@@ -407,7 +381,4 @@ def generator_unused(evidence: Evidence) -> Finding | None:
             if not same(call.value, evidence.calls[earlier].value, 0.0):
                 return None
             told += 1
-    if told:
-        text = "The result is the same whatever generator is handed in. Where do the random numbers come from?"
-        return Finding("generator-unused", text, Certainty.PLACE)
-    return None
+    return named("generator-unused/same", Certainty.PLACE) if told else None

@@ -1,0 +1,69 @@
+"""The sentences of findings: all in one table, and nothing that is decided looks at one."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+from string import Formatter
+
+import numpy as np
+import pytest
+
+import figure
+from autograder.diagnosis import sentences
+from autograder.diagnosis.diagnose import judge
+from autograder.diagnosis.evidence import Evidence
+from autograder.diagnosis.recognise import RELATIONS
+from autograder.exercises import exercises, unit_names
+from autograder.grading.in_process import ask_here
+from autograder.judging.challenge import Challenge
+from autograder.judging.judge import compare
+
+DIAGNOSIS = Path(sentences.__file__).parent
+#: Of each unit so many functions, and of each function so many wrong answers.
+FUNCTIONS, ANSWERS = 2, 3
+
+
+def test_every_template_is_used_and_says_what_it_is_given():
+    code = "\n".join(path.read_text(encoding="utf-8") for path in DIAGNOSIS.rglob("*.py") if path.stem != "sentences")
+    keys = [f'"{key}"' for key in sentences.TEMPLATES]
+    assert [key for key in keys if key not in code] == []
+    for key, template in sentences.TEMPLATES.items():
+        assert all(name is None or name.isidentifier() for _, name, _, _ in Formatter().parse(template)), key
+        assert template == template.strip() or key == "in-line", key
+
+
+def test_a_finding_has_the_slug_before_the_slash():
+    finding = sentences.named("off-by-factor/number", factor="2")
+    assert (finding.slug, finding.text) == ("off-by-factor", "The result is 2 times what it should be, in every case.")
+
+
+def wrong_answers(unit):
+    for name in list(exercises(unit))[::3][:FUNCTIONS]:
+        wrong = ((each, answer) for each, answer in figure.answers([name]) if "__wrong_" in each)
+        yield from ((name, answer) for _, answer in islice(wrong, ANSWERS))
+
+
+def decided(posed, answer):
+    """All that is decided of an answer, and of each relation whether it holds and how certain it is."""
+    verdict = judge(posed, answer)
+    marked = compare(posed, answer)
+    evidence = Evidence(marked.posed, marked.calls, marked.problems)
+    with np.errstate(all="ignore"):
+        found = [relation(evidence) for relation in RELATIONS] if evidence.failing() else []
+    findings = [finding and (finding.slug, finding.certainty) for finding in found]
+    return (verdict.verdict, verdict.score, verdict.mistake, verdict.criteria, findings), verdict.message
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_no_decision_depends_on_a_sentence(unit, monkeypatch):
+    challenge = Challenge(1)
+    for name, function in wrong_answers(unit):
+        posed = challenge.posed(name)
+        answer = ask_here(function, posed)
+        before, message = decided(posed, answer)
+        with monkeypatch.context() as changed:
+            changed.setattr(sentences, "TEMPLATES", dict.fromkeys(sentences.TEMPLATES, "Nonsense."))
+            after, nonsense = decided(posed, answer)
+        assert after == before, function.__name__
+        assert nonsense != message and "Nonsense." in nonsense, function.__name__
