@@ -255,6 +255,7 @@ TEMPLATES: dict[str, str] = {
     "sees-part/reversed": "{arrays} come in reverse order.",
     # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
     "known/either": "{advice} Or, which would answer the same: {other}",
+    "known/ordinary-as-if": "On ordinary inputs it answers as if {change}.",
     "known/ordinary": "On ordinary inputs it answers like this: {advice}",
     # ---------------------------------------------------------------------- where wrong values begin; {step} is as here
     "step": "{code} in line {line}",

@@ -14,7 +14,7 @@ from ...judging.compare import FLOOR, RTOL_FLOAT32, Problem, same, tolerance
 from ...judging.posed import Posed
 from ...text import begun
 from ...worker.values import leaves
-from ..known import ON_ORDINARY
+from ..sentences import say
 from .edit import names_in, sizes_of_case
 from .programs import Mutant, single_mutants, tree_of
 
@@ -229,7 +229,7 @@ def explain_ordinary(
         everything = asked_of(posed, calls, problems)
         if everything is None or everything.explained(whole) == [True] * everything.count:
             return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
-    return Finding(whole.slug, f"{ON_ORDINARY} as if {whole.words}.")
+    return Finding(whole.slug, say("known/ordinary-as-if", change=whole.words))
 
 
 def _found(posed: Posed, mutants: Sequence[Mutant], slug: str, text: str) -> Finding:
