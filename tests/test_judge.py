@@ -13,7 +13,7 @@ import pytest
 
 from autograder.data import Answer, Call
 from autograder.diagnosis.diagnose import judge
-from autograder.diagnosis.known import is_refuted
+from autograder.diagnosis.recognise import is_refuted
 from autograder.exercises import find_exercise
 from autograder.exercises.kit import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
 from autograder.grading.in_process import ask_here

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.diagnosis.known import is_wrong
+from autograder.diagnosis.recognise import is_wrong
 from autograder.diagnosis.symptoms.form import MATERIALISES
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.in_process import judge_function

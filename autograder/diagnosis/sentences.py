@@ -255,6 +255,7 @@ TEMPLATES: dict[str, str] = {
     "sees-part/reversed": "{arrays} come in reverse order.",
     # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
     "known/either": "{advice} Or, which would answer the same: {other}",
+    "known/ordinary-as-if": "On ordinary inputs it answers as if {change}.",
     "known/ordinary": "On ordinary inputs it answers like this: {advice}",
     # ---------------------------------------------------------------------- where wrong values begin; {step} is as here
     "step": "{code} in line {line}",
@@ -276,6 +277,16 @@ TEMPLATES: dict[str, str] = {
     "own-index-wraps": "In the case “{case}” {index} is {value} in the index of {step}: that counts from the end.",
     "own-index-wraps/zero": (
         "In the case “{case}” {index} is 0 in the index of {step}: it counts from the front then."
+    ),
+    # --------------------------------------------------------------- changes; the words for each: `operators/words.py`
+    "as-if": "It answers as if {change}.",
+    "as-if/right": "{results}: right.",
+    "as-if/result": "{result}: as if {change}.",
+    "own": "In line {line}: {change}. With that changed, and all else as it is, every hidden case is right.",
+    "own/open": "One change makes every hidden case right. In line {line}: {change}.",
+    "own/either": (
+        "Either of two changes makes every hidden case right. In line {line}: {change}. Or else, in line {other_line}: "
+        "{other_change}."
     ),
     # ------------------------------------------------------------------------------------------------- around a finding
     "ended/timeout": "It did not come to an end.",

@@ -14,9 +14,9 @@ from ...judging.compare import FLOOR, RTOL_FLOAT32, Problem, same, tolerance
 from ...judging.posed import Posed
 from ...text import begun
 from ...worker.values import leaves
-from ..known import ON_ORDINARY
 from ..operators.edit import names_in
 from ..operators.helpers import sizes_of_case
+from ..sentences import say
 from .programs import Mutant, single_mutants, tree_of
 
 Results = list[Any]
@@ -200,9 +200,6 @@ def _says(value: Any) -> bool:
     return any(not isinstance(leaf, (np.ndarray, int, float)) or np.any(leaf) for leaf in leaves(value))
 
 
-WORD = re.compile(r"\w+")
-
-
 def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | None]) -> Finding | None:
     """The change of the model solution that answers as the student does, if there is one."""
     asked = asked_of(posed, calls, problems)
@@ -212,7 +209,7 @@ def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | No
         whole, partly = asked.first(single_mutants(posed))
     if whole is None:
         return _of_parts(posed, asked.names, asked.fine, partly)
-    return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
+    return _found(posed, [whole], whole.slug, say("as-if", change=whole.words))
 
 
 def explain_ordinary(
@@ -229,12 +226,12 @@ def explain_ordinary(
             return replace(parts, certainty=Certainty.RELATION) if parts else None
         everything = asked_of(posed, calls, problems)
         if everything is None or everything.explained(whole) == [True] * everything.count:
-            return _found(posed, [whole], whole.slug, f"It answers as if {whole.words}.")
-    return Finding(whole.slug, f"{ON_ORDINARY} as if {whole.words}.")
+            return _found(posed, [whole], whole.slug, say("as-if", change=whole.words))
+    return Finding(whole.slug, say("known/ordinary-as-if", change=whole.words))
 
 
 def _found(posed: Posed, mutants: Sequence[Mutant], slug: str, text: str) -> Finding:
-    words = {word for mutant in mutants for word in WORD.findall(mutant.words)}
+    words = {word for mutant in mutants for word in re.findall(r"\w+", mutant.words)}
     part = next((mutant.changed for mutant in mutants if mutant.changed), "")
     return Finding(slug, text, Certainty.ALIKE, names=frozenset(words & local_names(posed)), part=part)
 
@@ -264,7 +261,7 @@ def _of_parts(
     if not explained:
         return None
     fine = [name for name, good in zip(names, right, strict=True) if good]
-    parts = [f"{begun(' and '.join(fine))}: right."] if fine else []
-    parts += [f"{begun(name)}: as if {mutant.words}." for name, mutant in explained]
+    parts = [say("as-if/right", results=begun(" and ".join(fine)))] if fine else []
+    parts += [say("as-if/result", result=begun(name), change=mutant.words) for name, mutant in explained]
     mutants = [mutant for _, mutant in explained]
     return _found(posed, mutants, "-and-".join(dict.fromkeys(each.slug for each in mutants)), " ".join(parts))

@@ -13,13 +13,13 @@ from ...data import Call, Certainty, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import Problem
 from ...judging.posed import Posed, all_right
-from ...text import begun
 from ...worker.values import leaves
 from ..observed import is_hunt
 from ..operators.catalogue import PLAIN, edits_of
 from ..operators.edit import ODD, STUDENT, Edit, Program, together
 from ..operators.expressions import OF_SIZE
 from ..operators.words import in_line
+from ..sentences import say
 from .origin import origin
 from .program import AT_A_TIME, OwnProgram
 
@@ -156,14 +156,11 @@ def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
 def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
     """What is said of a change that passes every case, or of two of them."""
     parents = Program(own.tree, STUDENT).parents
-    places = [f"in line {repair.first.line}: {in_line(repair.edits, parents)}." for repair in repairs]
+    first, *others = [{"line": repair.first.line, "change": in_line(repair.edits, parents)} for repair in repairs]
     kind = repairs[0].kind
-    if len(places) == 2:
-        text = f"Either of two changes makes every hidden case right. {begun(places[0])} Or else, {places[1]}"
-    elif kind in OPEN:
-        text = f"One change makes every hidden case right. {begun(places[0])}"
-    else:
-        text = f"{begun(places[0])} With that changed, and all else as it is, every hidden case is right."
+    text = say("own/open" if kind in OPEN else "own", **first)
+    if others:
+        text = say("own/either", **first, **{f"other_{name}": value for name, value in others[0].items()})
     return Finding(f"own-{kind}", text, Certainty.REPAIR)
 
 
