@@ -14,16 +14,26 @@ import nbformat
 import pytest
 
 from asked import points_of
+from autograder import __version__
 from autograder.cli import main
 from autograder.commands.own_notebooks import own_notebooks
 from autograder.data import BadAssignment, Unreadable
 from autograder.exercises import exercises, unit_names
-from autograder.handout import start_page
-from autograder.handout.course_map import NoMap, course_map, table, unit_of_map
+from autograder.handout.course_map import (
+    CHECK,
+    DRAWING,
+    START_PAGE,
+    NoMap,
+    course_map,
+    is_stale,
+    start_page,
+    table,
+    unit_of_map,
+    write_start_page,
+)
 from autograder.reading import cell_roles
 from autograder.reading.assignment import read_assignment
 from autograder.reading.cell_roles import OtherVersion, must_be_the_code_of
-from autograder.version import __version__
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[1]
@@ -148,7 +158,7 @@ def test_which_notebooks_are_ones_own(tmp_path):
             (folder / unit).mkdir(parents=True)
             (folder / unit / f"{unit}.ipynb").touch()
             (folder / unit / f"{unit}-Copy1.ipynb").touch()
-    (course / "notebooks" / start_page.NAME).touch()
+    (course / "notebooks" / START_PAGE).touch()
     wanted = [Path(unit) / f"{unit}.ipynb" for unit in unit_names()[:2]]
     assert own_notebooks(course, course) == [course / "notebooks" / path for path in wanted]
     assert own_notebooks(course, other) == [other / path for path in wanted]
@@ -300,7 +310,7 @@ def test_a_course_with_an_autograder_of_its_own_is_left_to_that(installed):
 
 
 def test_the_start_page_is_what_the_notebooks_give():
-    assert not start_page.is_stale(ROOT), "run `autograder release`"
+    assert not is_stale(ROOT), "run `autograder release`"
 
 
 def test_the_map_holds_every_unit_and_every_exercise_with_its_points():
@@ -325,7 +335,7 @@ def parents_in(drawing: str) -> dict[str, set[int]]:
     parents, stack, joining = {}, [], set()
     for line in drawing.splitlines():
         found = re.match(r"([ │]*)(?:[├└]── )?(\d+) ([\w -]*\w)(.*)", line)
-        assert found, f"DRAWING of autograder/handout/start_page.py has a line without a unit: {line}"
+        assert found, f"DRAWING of autograder/handout/course_map.py has a line without a unit: {line}"
         depth = len(found[1]) // 4 + ("── " in line[: found.start(2)])
         stack[depth:] = [int(found[2])]
         parents.setdefault(found[2], set()).update(stack[depth - 1 : depth])
@@ -338,9 +348,9 @@ def parents_in(drawing: str) -> dict[str, set[int]]:
 
 
 def test_the_drawing_says_what_the_table_says():
-    parents = parents_in(start_page.DRAWING)
+    parents = parents_in(DRAWING)
     for unit in course_map(ROOT):
-        what = f"DRAWING of autograder/handout/start_page.py, unit {unit.number}"
+        what = f"DRAWING of autograder/handout/course_map.py, unit {unit.number}"
         before = {int(other[:2]) for other in unit.builds_on}
         assert unit.number in parents, f"{what} is missing: add its line below the last unit that it builds on"
         drawn = parents[unit.number]
@@ -369,7 +379,7 @@ def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(
     nbformat.write(notebook, path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    exec(start_page.CHECK.replace("    !", "    #").replace("    #", "    pass  #"), {})
+    exec(CHECK.replace("    !", "    #").replace("    #", "    pass  #"), {})
     told = capsys.readouterr().out
     assert re.search(r"02_scaled_scores +core 8 of 8 ", told) and re.search(r"03_masking +core 5 of 5 ", told), told
     assert re.search(r"03_masking .*, challenges 1 of 2", told), told
@@ -388,16 +398,16 @@ def test_the_page_of_one_unit_begins_with_that_unit():
 
 
 def _page(units: list[str]):
-    return nbformat.reads(start_page.start_page(course_map(ROOT, units)), as_version=4)
+    return nbformat.reads(start_page(course_map(ROOT, units)), as_version=4)
 
 
 def test_a_start_page_that_is_old_is_written_anew(tmp_path):
     shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
-    path = tmp_path / "notebooks" / start_page.NAME
+    path = tmp_path / "notebooks" / START_PAGE
     path.write_text(path.read_text(encoding="utf-8").replace("Attention", "Attentions"), encoding="utf-8")
-    assert start_page.is_stale(tmp_path)
-    assert start_page.write_start_page(tmp_path) and not start_page.is_stale(tmp_path)
-    assert not start_page.write_start_page(tmp_path)
+    assert is_stale(tmp_path)
+    assert write_start_page(tmp_path) and not is_stale(tmp_path)
+    assert not write_start_page(tmp_path)
     nbformat.validate(nbformat.read(path, as_version=4))
 
 

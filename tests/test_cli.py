@@ -18,12 +18,11 @@ import pytest
 
 import warm
 from asked import points_of
-from autograder.cli import main
+from autograder import __version__
+from autograder.cli import explained, main
 from autograder.exercises import find_exercise
 from autograder.reading import cell_roles
 from autograder.running import sandbox as room
-from autograder.trouble import explained
-from autograder.version import __version__
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[1]
@@ -405,14 +404,14 @@ def test_no_sandbox_refuses(course, tmp_path):
 
 
 def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatch):
-    from autograder.grading import classroom
+    from autograder.grading import whole_class
     from autograder.handout import release
 
     def stop(*_):
         raise KeyboardInterrupt
 
     hand_in(course, "anna")
-    monkeypatch.setattr(classroom, "look_through", stop)
+    monkeypatch.setattr(whole_class, "look_through", stop)
     monkeypatch.setattr(release, "release", stop)
     assert command(capfd, *grade(course, UNIT)) == (130, "", ["autograder: stopped; what was graded so far is kept"])
     assert command(capfd, "--course", course, "release", UNIT) == (130, "", ["autograder: stopped"])
@@ -420,7 +419,7 @@ def test_only_grading_that_was_stopped_keeps_something(capfd, course, monkeypatc
 
 def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch):
     from autograder.data import Expected
-    from autograder.grading import classroom
+    from autograder.grading import whole_class
 
     class NotUsable(Exception):
         """Of that name, and none of ours."""
@@ -429,7 +428,7 @@ def test_what_a_person_must_mend_is_no_fault_of_ours(capfd, course, monkeypatch)
         def look_through(*_):
             raise error
 
-        monkeypatch.setattr(classroom, "look_through", look_through)
+        monkeypatch.setattr(whole_class, "look_through", look_through)
         return command(capfd, *grade(course, UNIT))
 
     assert fail(Expected("mend this")) == (2, "", ["autograder: mend this"])

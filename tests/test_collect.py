@@ -25,10 +25,9 @@ from autograder.gradebook.recorder import Gradebook
 from autograder.gradebook.submission_times import read_timestamp
 from autograder.grading.submitted_files import read_said
 from autograder.lms.collect import _notebooks
-from autograder.lms.downloads import File, sender_of
 from autograder.lms.export import Student, Table, write
 from autograder.lms.export import table as export_table
-from autograder.lms.roster import Roster, plain_id, read_roster
+from autograder.lms.lms_files import File, Roster, plain_id, read_roster, sender_of
 from autograder.reading.submission import FILE_CAP
 from autograder.text import csv_line, is_student_id
 

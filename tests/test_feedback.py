@@ -17,7 +17,7 @@ from autograder.data import Verdict
 from autograder.exercises import unit_names
 from autograder.grading.jobs import with_outputs
 from autograder.pages.feedback import FeedbackPages
-from autograder.pages.markup import coloured, mathml, rendered
+from autograder.pages.html_rendering import coloured, mathml, rendered
 
 ROOT = Path(__file__).parents[1]
 UNIT = "03_masking"

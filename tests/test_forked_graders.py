@@ -21,7 +21,7 @@ torch.set_num_threads(2)
 torch.rand(600, 600) @ torch.rand(600, 600)
 torch.nn.functional.scaled_dot_product_attention(*torch.rand(3, 8, 64, 16))
 
-from autograder.grading.classroom import grade_class, handed_in
+from autograder.grading.whole_class import grade_class, handed_in
 
 root, unit = Path(sys.argv[1]), "03_masking"
 (root / "grading" / "submitted" / "ada" / unit).mkdir(parents=True)

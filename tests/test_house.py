@@ -88,7 +88,7 @@ LOOK = "import sys, json; {}; json.dump(sorted(m for m in sys.modules if m.parti
     "statement",
     [
         "import autograder.cli; autograder.cli._parser()",
-        "import autograder.lms.roster",
+        "import autograder.lms.lms_files",
         "import autograder.commands.collect",
         "import autograder.commands.export",
         "from autograder.reading.course import Course; Course(__import__('pathlib').Path.cwd()).units()",

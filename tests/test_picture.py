@@ -17,8 +17,8 @@ from autograder.grading.in_process import judge_function
 from autograder.grading.jobs import outputs_of
 from autograder.grading.results_store import keep, read_kept
 from autograder.judging.challenge import Challenge
-from autograder.judging.where import MOST, where
-from autograder.pages.picture import in_words, picture
+from autograder.judging.first_difference import MOST, where
+from autograder.pages.answer_picture import in_words, picture
 
 CASE = Case("values", "a <case>", (np.zeros(3),), sizes={"B": 2, "h": 3, "n": 4, "d_k": 5})
 

@@ -15,7 +15,7 @@ from autograder.cli import main
 from autograder.data import BadAssignment, Graded, Verdict
 from autograder.grading.results_store import keep
 from autograder.handout.release import build_release
-from autograder.pages.beliefs import LESS, MORE, NEAR, Belief
+from autograder.pages.class_predictions import LESS, MORE, NEAR, Belief
 from autograder.reading.predictions import CELL_CAP, Asked, asked_in, guesses_in, without_truth
 from autograder.reading.submission import Cell
 

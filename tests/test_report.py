@@ -22,8 +22,8 @@ from autograder.cli import main
 from autograder.data import Graded, Verdict
 from autograder.grading.results_store import keep, kept
 from autograder.pages.charts import chart
+from autograder.pages.class_summary import NOT_RECOGNISED, summarise
 from autograder.pages.report import print_report
-from autograder.pages.summary import NOT_RECOGNISED, summarise
 from autograder.reading.tamper_flags import _reached, odd_things
 
 ROOT = Path(__file__).parents[1]

@@ -15,9 +15,9 @@ from autograder.gradebook.submission_times import days_of_handing_in
 from autograder.grading import results_store
 from autograder.grading.results_store import keep
 from autograder.pages import charts
-from autograder.pages.heatmap import heat_map
-from autograder.pages.report_page import page, write_report
-from autograder.pages.summary import ALIKE, FEWEST, TOO_FEW, items, summarise
+from autograder.pages.charts import heat_map
+from autograder.pages.class_summary import ALIKE, FEWEST, TOO_FEW, items, summarise
+from autograder.pages.report import page, write_report
 
 UNIT = "03_masking"
 POINTS = {"causal_mask": 1, "padding_mask": 2, "masked_softmax": 3, "leaks_future": 4}

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from autograder.grading.in_process import judge_function
-from autograder.worker.line_counter import Busy
+from autograder.worker.calls import LineCounter
 
 
 def told(answer, name, seed=1):
@@ -77,11 +77,11 @@ def test_lines_are_counted_where_they_stand_and_the_trace_is_given_back():
         return total
 
     before = sys.gettrace()
-    with Busy(function) as busy:
+    with LineCounter(function) as busy:
         function(7)
         sorted(range(100), key=len_of)
     assert 7 * 3 <= busy.most <= 7 * 3 + 2 * 7 + 100 and sys.gettrace() is before
-    with Busy(len) as busy:
+    with LineCounter(len) as busy:
         function(7)
     assert busy.most == 0
 

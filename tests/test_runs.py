@@ -21,7 +21,7 @@ import pytest
 
 from autograder.cli import main
 from autograder.exercises import exercises
-from autograder.grading import classroom, executors, jobs, results_store
+from autograder.grading import jobs, results_store, whole_class
 from autograder.running.limits import Limits
 from autograder.running.sandbox import preflight
 from lanes import nightly
@@ -115,7 +115,7 @@ def test_what_has_not_changed_is_not_graded_again(course, capsys, monkeypatch):
     assert set(before) == set(expected(course))
     capsys.readouterr()
 
-    monkeypatch.setattr(classroom, "run", lambda job: pytest.fail("graded again"))
+    monkeypatch.setattr(whole_class, "run", lambda job: pytest.fail("graded again"))
     assert grade(course) == 0
     assert "6 of 6 were graded before and have not changed" in capsys.readouterr().out
     assert recorded(course) == before
@@ -139,7 +139,7 @@ def test_what_has_changed_is_graded_again_and_force_grades_all(course, capsys):
 def test_a_corrected_exercise_is_graded_again(course, monkeypatch):
     assert grade(course) == 0
     before = recorded(course)
-    monkeypatch.setattr(classroom, "digest", lambda functions, unit: "of the corrected module")
+    monkeypatch.setattr(whole_class, "digest", lambda functions, unit: "of the corrected module")
     assert grade(course) == 0
     assert all(time_ != before[name] for name, time_ in recorded(course).items())
 
@@ -148,7 +148,7 @@ def test_a_lost_gradebook_is_written_again_without_grading(course, monkeypatch):
     assert grade(course) == 0
     (course / "grading" / "gradebook.db").unlink()
     shutil.rmtree(course / "grading" / "feedback")
-    monkeypatch.setattr(classroom, "run", lambda job: pytest.fail("graded again"))
+    monkeypatch.setattr(whole_class, "run", lambda job: pytest.fail("graded again"))
     assert grade(course) == 0
     assert scores(course) == expected(course)
     assert len(list((course / "grading" / "feedback").glob(f"*/{UNIT}/{UNIT}.html"))) == 6
@@ -203,8 +203,8 @@ def test_a_job_that_kills_its_worker_costs_itself_alone(course, monkeypatch, cap
 def test_a_job_that_takes_all_memory_or_time_costs_itself_alone(course, monkeypatch, capsys):
     """Whatever a stranger's answer makes the grader do: it has bounds of its own, in which its sandbox is not caught."""
     monkeypatch.delenv("AUTOGRADER_DEBUG", raising=False)
-    monkeypatch.setattr(executors, "GRADER_BYTES", 2**30)
-    monkeypatch.setattr(executors, "GRADER_SECONDS", 15.0)  # spent twice; a job takes a few on a busy machine
+    monkeypatch.setattr(whole_class, "GRADER_BYTES", 2**30)
+    monkeypatch.setattr(whole_class, "GRADER_SECONDS", 15.0)  # spent twice; a job takes a few on a busy machine
     whole = jobs.grade_submission
 
     def greedy(submission, assignment, challenge, sandbox):
@@ -234,14 +234,14 @@ def test_a_thread_has_one_sandbox_and_other_limits_need_no_other(course):
     def zygote() -> int:
         return jobs._here.sandbox._process.pid
 
-    (item, *_) = classroom.handed_in(course)
-    folder = classroom.Course(course)
+    (item, *_) = whole_class.handed_in(course)
+    folder = whole_class.Course(course)
     try:
-        first = jobs.run(classroom.job_of(folder, item, 1, Limits(seconds_per_cell=9)))
+        first = jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=9)))
         pid = zygote()
-        second = jobs.run(classroom.job_of(folder, item, 1, Limits(seconds_per_cell=8)))
+        second = jobs.run(whole_class.job_of(folder, item, 1, Limits(seconds_per_cell=8)))
         assert zygote() == pid and jobs._here.sandbox.limits.seconds_per_cell == 8
-        third = jobs.run(replace(classroom.job_of(folder, item, 1, Limits()), hidden=(str(course), "/srv")))
+        third = jobs.run(replace(whole_class.job_of(folder, item, 1, Limits()), hidden=(str(course), "/srv")))
         assert zygote() != pid and not psutil.pid_exists(pid), "what a sandbox shows cannot be changed"
         assert first.verdicts == second.verdicts == third.verdicts
     finally:
@@ -250,20 +250,20 @@ def test_a_thread_has_one_sandbox_and_other_limits_need_no_other(course):
 
 def test_no_more_submissions_are_in_memory_than_are_under_way(course, monkeypatch):
     held, most = [], []
-    whole = classroom.job_of
+    whole = whole_class.job_of
 
     def counted(*settings):
         held.append(1)
         return whole(*settings)
 
-    monkeypatch.setattr(classroom, "job_of", counted)
-    handed = classroom.handed_in(course)
+    monkeypatch.setattr(whole_class, "job_of", counted)
+    handed = whole_class.handed_in(course)
 
     def done(graded):
         most.append(len(held))
-        assert len(held) <= len(most) + executors.AHEAD * 2
+        assert len(held) <= len(most) + whole_class.AHEAD * 2
 
-    classroom.grade_class(course, handed, workers=2, done=done)
+    whole_class.grade_class(course, handed, workers=2, done=done)
     assert len(most) == 6
 
 
@@ -314,9 +314,9 @@ def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
 @pytest.mark.nightly
 def test_jobs_that_a_cluster_drops_are_done_again(course, cluster):
     url, _ = cluster
-    folder, handed = classroom.Course(course), classroom.handed_in(course)
-    work = [(item, classroom.job_of(folder, item, 1, Limits())) for item in handed]
-    with executors.Pool(1, url, jobs.run, lambda: None, jobs.lost) as pool:
+    folder, handed = whole_class.Course(course), whole_class.handed_in(course)
+    work = [(item, whole_class.job_of(folder, item, 1, Limits())) for item in handed]
+    with whole_class.Pool(1, url, jobs.run, lambda: None, jobs.lost) as pool:
         found = {}
         for item, graded in pool.run(iter(work)):
             if not found:

@@ -20,7 +20,7 @@ import bubblewrap
 import environment
 import lab
 from autograder.commands import doctor
-from autograder.handout import start_page
+from autograder.handout import course_map
 from probe import installed
 
 ROOT = Path(__file__).parents[1]
@@ -279,7 +279,7 @@ def test_jupyterlab_opens_on_the_students_notebooks_without_news_and_panels():
 
 def test_jupyterlab_opens_on_the_map_in_our_style_unless_told_otherwise(tmp_path, monkeypatch):
     command = lab.command([])
-    assert f"--LabApp.default_url=/lab/tree/{lab.START}" in command and lab.START == start_page.NAME
+    assert f"--LabApp.default_url=/lab/tree/{lab.START}" in command and lab.START == course_map.START_PAGE
     assert any("custom" in word and "static_custom_path" in word for word in command)
     theirs = ["--ServerApp.root_dir=/elsewhere", "--LabApp.default_url=/lab"]
     command = lab.command(theirs)

@@ -12,15 +12,14 @@ import pytest
 
 from autograder.data import CellSource
 from autograder.exercises.kit import Case
-from autograder.grading.classroom import job_of
 from autograder.grading.jobs import Job
-from autograder.grading.sandbox_start import EXCHANGE, unseen
 from autograder.grading.submitted_files import HandedIn
+from autograder.grading.whole_class import job_of
 from autograder.reading.course import Course
 from autograder.running import bubblewrap
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
-from autograder.running.sandbox import open_sandbox, preflight
+from autograder.running.sandbox import EXCHANGE, open_sandbox, preflight, unseen
 
 ROOT = Path(__file__).resolve().parents[1]
 SECRET = "canary-9e3c"

@@ -13,11 +13,10 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case
-from autograder.running.cell_messages import read_failure
-from autograder.running.dialogue import Request, Transcript
+from autograder.running.dialogue import Request, Transcript, read_failure
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from autograder.worker.namespace_snapshot import Moment
+from autograder.worker.snapshots import NamespaceSnapshot
 from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode
 
 
@@ -214,7 +213,7 @@ def test_the_line_of_an_error_is_that_of_the_cell() -> None:
 def test_torch_is_asked_with_the_settings_that_an_answer_was_tried_with() -> None:
     torch = pytest.importorskip("torch")
     namespace: dict[str, Any] = {"f": len}
-    moment = Moment("f", namespace)
+    moment = NamespaceSnapshot("f", namespace)
     try:
         torch.set_grad_enabled(False)
         torch.set_default_dtype(torch.float64)

@@ -18,9 +18,8 @@ from ..data import MARK
 from ..reading.assignment import EXCLUDED_TAG
 from ..reading.transplant import unquoted
 from ..text import visible
-from .frame import template
-from .markup import coloured, rendered, with_code
-from .picture import picture
+from .answer_picture import picture
+from .html_rendering import coloured, rendered, template, with_code
 
 #: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
 TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000

@@ -1,4 +1,4 @@
-"""Prose, inline code and code cells as HTML for a page, escaped, with formulas as MathML."""
+"""What pages are made with: templates that escape everything, and prose and code as HTML, with formulas as MathML."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ import functools
 import keyword
 import re
 from html import escape, unescape
+from pathlib import Path
 
+import jinja2
 import markupsafe
 from markupsafe import Markup
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from attention_figures import look
+
 from ..text import visible
+
+HERE = Path(__file__).parent
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; it knows `style`, the page's CSS, and `emblem`, the course's mark."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    on_paper = "".join(f"--{colour}:{light};" for colour, (light, _) in look.colours().items())
+    paper = f"@media print{{:root{{color-scheme:light;--on-bright:var(--ink);{on_paper}}}}}\n"
+    style = look.css() + (HERE / "style.css").read_text(encoding="utf-8") + paper
+    environment.globals |= {"style": Markup(style), "emblem": Markup(look.mark().strip())}
+    return environment.from_string((HERE / name).read_text(encoding="utf-8"))
+
 
 BETWEEN_TICKS = re.compile(r"`([^`]+)`")
 

@@ -1,4 +1,4 @@
-"""Where jobs are done: processes of this machine, or a Dask cluster, behind the one interface of `concurrent.futures`.
+"""Many submissions: who handed in what, and grading them side by side, by processes of this machine or a Dask cluster.
 
 A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
 dies has its jobs done elsewhere, and so have jobs that a cluster drops; one job that keeps killing its worker is given
@@ -13,15 +13,25 @@ import multiprocessing
 import os
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from ..data import Expected
-from ..worker import limits as bounds
+from ..data import TESTS, Expected, Graded, NotUsable, Unreadable
+from ..exercises import digest
+from ..judging.challenge import Challenge
+from ..reading.course import Course
+from ..reading.submission import bounded, read_file
+from ..running.limits import Limits
+from ..running.sandbox import Sandbox, launched, unseen
 from ..worker import linux
+from ..worker import process_limits as bounds
+from .jobs import Job, begin, lost, run
+from .submitted_files import HandedIn, HandedInByAll, survey
 
 AHEAD = 2
 #: So often does a cluster do a job again whose worker was lost.
@@ -29,7 +39,7 @@ RETRIES = 3
 #: What the memory of a grading process may grow by, and its processor time for one job: many times what is needed.
 GRADER_BYTES = 4 * 2**30
 GRADER_SECONDS = 300.0
-Name, Job, Result = TypeVar("Name"), TypeVar("Job"), TypeVar("Result")
+Name, Task, Result = TypeVar("Name"), TypeVar("Task"), TypeVar("Result")
 
 
 class SchedulerLost(Expected):
@@ -49,9 +59,9 @@ class Pool:
         self,
         workers: int,
         scheduler: str | None,
-        work: Callable[[Job], Result],
+        work: Callable[[Task], Result],
         begin: Callable[[], None],
-        given_up: Callable[[Job, BaseException], Result],
+        given_up: Callable[[Task, BaseException], Result],
     ) -> None:
         self._workers, self._scheduler = workers, scheduler
         self._work, self._begin, self._given_up = work, begin, given_up
@@ -73,14 +83,14 @@ class Pool:
                 self._executor.shutdown(wait=True)
         self._stack.close()
 
-    def run(self, jobs: Iterator[tuple[Name, Job]]) -> Iterator[tuple[Name, Result]]:
+    def run(self, jobs: Iterator[tuple[Name, Task]]) -> Iterator[tuple[Name, Result]]:
         """Each job's result under its name, in the order in which they are finished.
 
         When a worker process dies, all jobs that were under way are suspects. Each is done again with nothing beside
         it: who then kills its worker once more is the one.
         """
-        under_way: dict[Future[Result], tuple[Name, Job]] = {}
-        suspects: list[tuple[Name, Job]] = []
+        under_way: dict[Future[Result], tuple[Name, Task]] = {}
+        suspects: list[tuple[Name, Task]] = []
         source = iter(jobs)
         while True:
             alone = bool(suspects) and not under_way
@@ -105,7 +115,7 @@ class Pool:
                 else:
                     suspects.append((name, job))
 
-    def _top_up(self, under_way: dict[Future[Result], tuple[Name, Job]], source: Iterator[tuple[Name, Job]]) -> None:
+    def _top_up(self, under_way: dict[Future[Result], tuple[Name, Task]], source: Iterator[tuple[Name, Task]]) -> None:
         for item in itertools.islice(source, max(AHEAD * self._workers - len(under_way), 0)):
             under_way[self._submit(item[1])] = item
 
@@ -115,7 +125,7 @@ class Pool:
         self._executor = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=settings)
         self._executor.submit(int)  # this starts them all
 
-    def _submit(self, job: Job) -> Future[Result]:
+    def _submit(self, job: Task) -> Future[Result]:
         if self._scheduler is not None:
             return self._executor.submit(self._work, job)
         try:
@@ -140,7 +150,7 @@ def _begin(parent: int, begin: Callable[[], None]) -> None:
     begin()
 
 
-def _do(work: Callable[[Job], Result], job: Job) -> Result:
+def _do(work: Callable[[Task], Result], job: Task) -> Result:
     """One job in a process of this machine, which the kernel ends when the job takes far too much processor time."""
     signal.setitimer(signal.ITIMER_PROF, GRADER_SECONDS)
     try:
@@ -176,3 +186,97 @@ def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:
     if not threads:
         raise SchedulerLost(f"the scheduler at {address} has no workers; start one with: dask worker {address}")
     return client.get_executor(pure=False, retries=RETRIES), threads
+
+
+Done = Callable[[Graded], None]
+
+
+def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
+    """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
+    folder, known = root / "grading" / "submitted", Course(root).units()
+    try:
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    except OSError as error:
+        raise NotUsable(f"{folder}: cannot be read ({error.strerror}); is it yours to read?") from None
+    if not names:
+        raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
+    if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
+        raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
+    found = survey(folder, known, units, student)
+    if not found.notebooks:
+        wanted = f"{folder}/{student or '*'}/{' or '.join(units) or 'UNIT'}"
+        why = "".join(f"; {line}" for line in [*found.closed, *found.remarks][:1])
+        raise NotUsable(f"{wanted}: nobody handed in a notebook there{why}")
+    return found
+
+
+def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None) -> list[HandedIn]:
+    """All notebooks under `grading/submitted`. Raises NotUsable where there is nothing to grade."""
+    return look_through(root, units, student).notebooks
+
+
+def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
+    """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
+    try:
+        content, problem = bounded(read_file(item.path), str(item.path)), None
+    except Unreadable as error:
+        content, problem = None, item.problem or str(error)
+    asked = course.assignment(item.unit)
+    tests = tuple((question.cell, question.source) for question in asked.of_kind(TESTS))
+    excluded = tuple(question.name for question in asked.questions if question.excluded)
+    return Job(
+        item.student,
+        item.unit,
+        str(item.path),
+        content,
+        problem,
+        asked.text,
+        seed,
+        limits,
+        unsafe,
+        tests,
+        excluded,
+        asked.fingerprint,
+        digest(asked.exercises, item.unit),
+        unseen(course.root),
+    )
+
+
+def grade_class(
+    root: Path,
+    handed: Sequence[HandedIn],
+    workers: int | None = None,
+    unsafe: bool = False,
+    challenge: Challenge | None = None,
+    done: Done = lambda graded: None,
+    scheduler: str | None = None,
+    limits: Limits | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+    sandbox: Sandbox | None = None,
+) -> list[Graded]:
+    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished.
+
+    meanwhile: called once the workers are starting, which takes them some seconds. sandbox: for all of them, launched.
+    """
+    course, challenge = Course(root), challenge or Challenge()
+    limits, hidden = limits or Limits.from_course(root), unseen(root)
+    units = list(dict.fromkeys(item.unit for item in handed))
+    workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
+    found: dict[HandedIn, Graded] = {}
+    with ExitStack() as stack:
+        if sandbox is None and scheduler is None:
+            sandbox = launched(root, units, limits, unsafe)
+            stack.callback(sandbox.stop)
+        for unit in units:
+            course.assignment(unit)
+        start = partial(begin, sandbox, unsafe, hidden) if sandbox else None
+        pool = stack.enter_context(Pool(workers, scheduler, run, start, lost))
+        meanwhile()
+        if sandbox is not None:
+            sandbox.__enter__()
+        jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
+        for item, graded in pool.run(jobs):
+            done(graded)
+            graded.notebook = None
+            found[item] = graded
+    return [found[item] for item in handed]

@@ -12,7 +12,7 @@ from ..data import Graded, Unreadable
 from ..reading.course import Course
 from ..reading.predictions import Asked, Guess, guesses_in
 from ..reading.submission import read
-from .frame import template
+from .html_rendering import template
 
 #: Where a guess at a number lies.
 LESS, NEAR, MORE = "less than half of it", "from half of it to twice", "more than twice"

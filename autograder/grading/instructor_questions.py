@@ -15,7 +15,7 @@ from typing import Any
 from ..data import BY_HAND, TESTS, Answer, Call, CellOutcome, Failure, Question, Transplanted, Verdict
 from ..reading.assignment import Assignment
 from ..reading.syntax import definitions
-from ..running.cell_messages import read_failure
+from ..running.dialogue import read_failure
 from ..running.session import Session
 from ..worker.values import BadValue
 

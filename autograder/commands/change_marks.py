@@ -8,11 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..data import NotUsable
-from ..gradebook import decisions
 from ..gradebook.class_run import Run
 from ..gradebook.health_check import check_gradebook
+from ..gradebook.marks import NoDecision, by_hand, decide, find_question
+from ..gradebook.marks import exclude as take_out
 from ..gradebook.recorder import NoPage, Recorder
-from ..grading import classroom
+from ..grading import whole_class
 from ..reading.course import Course
 from ..text import counted, printable
 from .shared import course as course_folder
@@ -21,7 +22,7 @@ from .shared import course as course_folder
 def feedback(options: argparse.Namespace) -> int:
     """Make the pages anew, from what was judged and the marks of now."""
     root = course_folder(options)
-    found = classroom.look_through(root, options.units, options.student)
+    found = whole_class.look_through(root, options.units, options.student)
     check_gradebook(root, to_write=True)
     run, problems = Run(root), []
     left = run.settle(found.notebooks, again=True)
@@ -45,10 +46,10 @@ def feedback(options: argparse.Namespace) -> int:
 def exclude(options: argparse.Namespace) -> int:
     """Take a question out of the marks, or put it back."""
     root = course_folder(options)
-    unit, name = decisions.find_question(Course(root), options.question)
-    if not decisions.exclude(Course(root), unit, name, options.undo):
+    unit, name = find_question(Course(root), options.question)
+    if not take_out(Course(root), unit, name, options.undo):
         words = "is not out of the marks" if options.undo else "is out of the marks already"
-        raise decisions.NoDecision(f"{unit}/{name} {words}")
+        raise NoDecision(f"{unit}/{name} {words}")
     _settle(root, [unit])
     print(f"{unit}/{name} {'is back in' if options.undo else 'is out of'} the marks, for everybody.")
     return 0
@@ -57,10 +58,10 @@ def exclude(options: argparse.Namespace) -> int:
 def marks(options: argparse.Namespace) -> int:
     """List the marks by hand, or decide about those that were given for another answer."""
     root = course_folder(options)
-    found = list(decisions.by_hand(Course(root), options.units, options.student, options.question))
+    found = list(by_hand(Course(root), options.units, options.student, options.question))
     if options.keep or options.new:
         found = [entry for entry in found if entry.mark.outdated]
-        decisions.decide(root, found, options.keep)
+        decide(root, found, options.keep)
         _settle(root, sorted({entry.unit for entry in found}))
         whose = "kept" if options.keep else "taken away; the judge's count"
         print(f"{counted(len(found), 'mark')} by hand, given for another answer: {whose}.")
@@ -76,7 +77,7 @@ def _settle(root: Path, units: Sequence[str]) -> None:
     """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
     for unit in units:
         try:
-            handed = classroom.handed_in(root, [unit])
+            handed = whole_class.handed_in(root, [unit])
         except NotUsable:
             continue
         run = Run(root)
