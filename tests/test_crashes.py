@@ -8,9 +8,7 @@ from autograder.diagnosis.diagnose import judge
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import ask_here, judge_function
 from autograder.judging.challenge import Challenge
-from autograder.pages.feedback import FeedbackPages
 from conftest import exercise_names
-from test_feedback import UNIT, box, recorded, words
 
 pytestmark = pytest.mark.nightly
 
@@ -106,10 +104,3 @@ def test_a_known_mistake_that_raises_is_named_behind_its_exception():
     assert verdict.mistake == "keys-not-transposed"
     assert verdict.message.startswith("It raises RuntimeError: ") and not_transposed.advice in verdict.message
     assert verdict.advice == not_transposed.advice, "the words for the class hold no exception of one student"
-
-
-def test_the_table_on_top_of_the_page_shows_the_exception():
-    verdict = judge_function(crashing("causal_mask", "return np.tril(n, '<b>`')"), "causal_mask", seed=34)
-    page = FeedbackPages().page(*recorded(verdict))
-    assert verdict.unit == UNIT
-    assert "! crashed It raises NameError: name 'np' is not defined (line 2 of the cell)." in words(box(page))

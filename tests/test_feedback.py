@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from asked import points_of
-from autograder.data import Verdict
+from autograder.data import Graded, Verdict
 from autograder.exercises import unit_names
 from autograder.grading.jobs import with_outputs
 from autograder.pages.feedback import FeedbackPages
@@ -96,20 +96,21 @@ WRONG = Verdict(
 
 
 def recorded(*changed: Verdict, unreadable: bool = False, manual: dict[str, float] | None = None, comment: str = ""):
-    """A graded notebook as nbgrader hands it to the page, and its grades."""
+    """A graded notebook as nbgrader hands it to the page, its grades, and the verdicts."""
     verdicts = {name: Verdict(UNIT, name, n, float(n), "right", None, "Right.") for name, n in POINTS.items()}
     verdicts |= {verdict.function: verdict for verdict in changed}
     notebook = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
-    notebook = with_outputs(notebook, list(verdicts.values()), unreadable)
+    notebook = with_outputs(notebook, list(verdicts.values()))
     scores = {name: verdict.score for name, verdict in verdicts.items()} | (manual or {})
     for cell in notebook.cells:
         told = cell.metadata.get("nbgrader", {})
         if told.get("grade"):
-            told["score"] = scores[told["grade_id"].removeprefix("test_")]
+            name = told["grade_id"].removeprefix("test_")
+            told["score"], told["by_hand"] = scores[name], name in (manual or {})
         elif told.get("solution"):
             told["comment"] = comment if told["grade_id"] == "causal_mask" else None
     grades = {"notebook": UNIT, "score": sum(scores.values()), "max_score": sum(POINTS.values()), "late_penalty": 0}
-    return notebook, grades
+    return notebook, grades, Graded("anna", UNIT, list(verdicts.values()), "cut off" if unreadable else None)
 
 
 def box(page: str) -> str:
@@ -132,6 +133,12 @@ def test_the_advice_stands_at_the_top_and_the_verdict_above_the_folded_test():
     assert "Too <b>strict</b>. First seen in the case “n = 4”: it is not. Passed" in words(page[verdict:test])
     assert page.count("✓ right") == 2 * (len(POINTS) - 1), "each right one in the box and above its test"
     assert "Out[" not in page and "0.0" not in words(page[verdict:test])
+
+
+def test_the_table_on_top_of_the_page_shows_the_exception():
+    told = "It raises NameError: name '<b>`' is not defined (line 2 of the cell)."
+    verdict = replace(WRONG, verdict="crashed", mistake=None, message=f"{told} More.", advice="More.", raised=told)
+    assert f"! crashed {told} More." in words(box(FeedbackPages().page(*recorded(verdict))))
 
 
 def test_a_mark_that_was_changed_by_hand_and_a_comment_are_shown():
@@ -169,9 +176,9 @@ def test_the_page_fetches_and_runs_nothing():
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_page_takes_time_in_proportion_to_what_a_student_wrote(name):
     def made(length: int) -> str:
-        notebook, grades = recorded()
+        notebook, *others = recorded()
         notebook.cells = [nbformat.v4.new_code_cell(TEXTS[name](length), id="extra-1")]
-        return pages.page(notebook, grades)
+        return pages.page(notebook, *others)
 
     pages = FeedbackPages()
     assert seconds(made, 80_000) < 24 * max(seconds(made, 10_000), 1e-3), "8 times the text"

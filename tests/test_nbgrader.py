@@ -121,6 +121,19 @@ def test_json_and_gradebook_agree(graded):
         assert recorded[entry["student"]][f"test_{entry['function']}"] == entry["score"]
 
 
+def test_a_verdict_is_kept_once_and_its_mark_in_the_gradebook_alone(graded, plain):
+    """What is recorded for nbgrader has the words and the score that it shows, and what is kept as JSON has no mark."""
+    for folder in (graded[0], plain[0]):
+        kept = [json.loads(path.read_text()) for path in folder.glob("grading/verdicts/*/*.json")]
+        assert len(kept) == len(SCORES)
+        assert not [each for item in kept for each in item["verdicts"] if {"points", "score"} & each.keys()]
+        for path in folder.glob("grading/autograded/*/*/*.ipynb"):
+            notebook = json.loads(path.read_text(encoding="utf-8"))
+            outputs = [output for cell in notebook["cells"] for output in cell.get("outputs", [])]
+            assert outputs and not any(output.get("metadata") for output in outputs)
+            assert nbgrader_plugin.MARK not in notebook["metadata"]
+
+
 def test_a_plain_autograde_gives_the_same_scores(graded, plain):
     assert scores(plain[0]) == scores(graded[0])
     assert "BEGIN HIDDEN" not in plain[1].stderr

@@ -6,6 +6,7 @@ import html
 import json
 import re
 from dataclasses import asdict, replace
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -14,12 +15,12 @@ import pytest
 from autograder.data import Graded, Verdict, Where
 from autograder.exercises.kit.records import Case
 from autograder.grading.in_process import judge_function
-from autograder.grading.jobs import outputs_of
 from autograder.grading.results_store import keep, read_kept
 from autograder.judging.challenge import Challenge
 from autograder.judging.first_difference import MOST, where
 from autograder.pages.answer_picture import in_words, picture
 
+UNIT = "02_scaled_scores"
 CASE = Case("values", "a <case>", (np.zeros(3),), sizes={"B": 2, "h": 3, "n": 4, "d_k": 5})
 
 
@@ -39,7 +40,7 @@ def whole(page: str) -> ElementTree.Element:
 
 def told(value, expected, **changes) -> Where:
     found = where(replace(CASE, **changes), "the result", value, expected)
-    whole(picture(json.loads(json.dumps(asdict(found)))))
+    whole(picture(Where.read(json.loads(json.dumps(asdict(found))))))
     return found
 
 
@@ -54,7 +55,7 @@ def test_the_first_wrong_slice_is_shown_and_named():
     assert in_words(found).startswith(
         "11 of 20 entries shown differ; row 1 is right. 1 number shown is NaN or infinite."
     )
-    page = html.unescape(picture(asdict(found)))
+    page = html.unescape(picture(found))
     assert "sequence 1, head 2 of the result" in page and "“a <case>”" in page
     assert page.count("✗") == 11 and page.count("✓") == 10 and page.count("!") == 2, "the key has each sign once"
 
@@ -118,7 +119,7 @@ def test_where_two_values_are_possible_a_row_is_told_and_no_entry():
         found = told(one, other)
         assert found.marks == ("=====", "=====", "=====", "~~~~~", "=====")
         assert in_words(found).startswith("Something differs in row 3; the other rows shown are right.")
-        page = picture(asdict(found))
+        page = picture(found)
         assert page.count("✗") == 2 and page.count("✓") == 5, "one sign for a row, and one of each in the key"
     assert where(CASE, "the result", value[:, :1], ~expected[:, :1]) is None, "a row is one entry"
 
@@ -132,7 +133,7 @@ def test_lists_and_pairs_are_shown_too():
 def test_no_expected_number_is_in_it():
     expected = drawn(6, 12, 12) * 1000
     value = drawn(7, 12, 12)
-    text = json.dumps(asdict(told(value, expected))) + picture(asdict(told(value, expected)))
+    text = json.dumps(asdict(told(value, expected))) + picture(told(value, expected))
     numbers = {float(number) for number in re.findall(r"-?\d+\.\d+", text)}
     assert numbers and not [each for each in expected.ravel() if any(abs(each - number) < 1 for number in numbers)]
 
@@ -178,15 +179,29 @@ GOOD = asdict(where(CASE, "the result", drawn(1, 4, 5), drawn(2, 4, 5)))
     ],
     ids=lambda told: str(told)[-40:],
 )  # fmt: skip
-def test_what_has_not_the_form_of_one_gives_no_picture(told):
-    assert picture(told) == ""
+def test_what_has_not_the_form_of_one_gives_no_picture(told, tmp_path):
+    kept_with(tmp_path, told)
+    found = read_kept(tmp_path, UNIT, "anna")
+    assert found is None or picture(found.verdicts[0].where) == ""
+
+
+def kept_with(folder: Path, told: object) -> Path:
+    """A file of verdicts in which that stands as the place where an answer differs."""
+    keep(folder, Graded("anna", UNIT, [Verdict(UNIT, "softmax", 1, 0, "wrong", None, "No.")]))
+    path = folder / "grading" / "verdicts" / UNIT / "anna.json"
+    content = json.loads(path.read_text())
+    content["verdicts"][0]["where"] = told
+    path.write_text(json.dumps(content))
+    return path
 
 
 def test_words_of_a_stranger_stay_text():
     evil = "<script>alert(1)</script>\"'&"
     rows = [["<b>&\"'"] * 5] * 4
     page = picture(
-        {**GOOD, "case": evil, "name": evil, "at": [evil], "shape": [1, 4, 5], "asked": [1, 4, 5], "own": rows}
+        Where.read(
+            {**GOOD, "case": evil, "name": evil, "at": [evil], "shape": [1, 4, 5], "asked": [1, 4, 5], "own": rows}
+        )
     )
     whole(page)
     assert "<script" not in page and "<b>" not in page
@@ -211,24 +226,16 @@ def test_a_wrong_answer_has_one_and_a_right_one_has_none():
     assert judge_function(lambda Q, K: 1 / 0, "attention_scores", seed=3).where is None
 
 
-def test_it_is_kept_with_the_verdict_and_goes_into_the_recorded_notebook(tmp_path):
+def test_it_is_kept_with_the_verdict(tmp_path):
     verdict = judge_function(transposed, "attention_scores", seed=3)
-    keep(tmp_path, Graded("anna", "02_scaled_scores", [verdict]))
-    (again,) = read_kept(tmp_path, "02_scaled_scores", "anna").verdicts
-    assert again == verdict
-    score = outputs_of(verdict)[1]
-    assert (
-        picture(json.loads(json.dumps(score.metadata["autograder"]["where"]))) == picture(asdict(verdict.where)) != ""
-    )
+    keep(tmp_path, Graded("anna", UNIT, [verdict]))
+    (again,) = read_kept(tmp_path, UNIT, "anna").verdicts
+    assert again == verdict and picture(again.where) == picture(verdict.where) != ""
 
 
 def test_verdicts_of_before_there_were_pictures_are_read(tmp_path):
-    keep(
-        tmp_path,
-        Graded("anna", "02_scaled_scores", [Verdict("02_scaled_scores", "softmax", 1, 0, "wrong", None, "No.")]),
-    )
-    path = tmp_path / "grading" / "verdicts" / "02_scaled_scores" / "anna.json"
+    path = kept_with(tmp_path, None)
     content = json.loads(path.read_text())
     del content["verdicts"][0]["where"]
     path.write_text(json.dumps(content))
-    assert read_kept(tmp_path, "02_scaled_scores", "anna").verdicts[0].where is None
+    assert read_kept(tmp_path, UNIT, "anna").verdicts[0].where is None

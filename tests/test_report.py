@@ -20,7 +20,8 @@ from rich.console import Console
 from asked import points_of
 from autograder.cli import main
 from autograder.data import Graded, Verdict
-from autograder.grading.results_store import keep, kept
+from autograder.gradebook.marks import class_now
+from autograder.grading.results_store import keep
 from autograder.pages.charts import chart
 from autograder.pages.class_summary import NOT_RECOGNISED, summarise
 from autograder.pages.report import print_report
@@ -101,7 +102,7 @@ def test_a_problem_is_one_whole_line_on_stderr_and_nowhere_else(course, capsys):
 @pytest.mark.parametrize("terminal", [True, False])
 def test_no_number_is_cut_and_no_name_broken(course, terminal):
     marks = {name: ("wrong", points - 0.25, "divided-by-d") for name, points in FUNCTIONS.items()}
-    graded = [*kept(course), Graded("a-student-with-a-long-name", UNIT, verdicts(**marks))]
+    graded = [*class_now(course), Graded("a-student-with-a-long-name", UNIT, verdicts(**marks))]
     text = io.StringIO()
     print_report(graded, Console(file=text, width=60, force_terminal=terminal, color_system=None))
     shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
@@ -115,7 +116,7 @@ def test_no_number_is_cut_and_no_name_broken(course, terminal):
 
 
 def test_the_numbers(course):
-    summary = summarise(course, list(kept(course)))
+    summary = summarise(course, class_now(course))
     (unit,) = summary.units
     parts = {part.function: part for part in unit.exercises}
     assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1, "waiting": 0}
@@ -214,7 +215,7 @@ def test_the_page_says_what_there_is_to_say(course, capsys):
 
 
 def test_the_chart_has_its_numbers_and_words_for_who_cannot_see_it(course):
-    image = chart(summarise(course, list(kept(course))))
+    image = chart(summarise(course, class_now(course)))
     assert image.startswith('<svg role="img" aria-labelledby="chart-title chart-text"')
     assert "<desc" in image and "The fewest: leaks_future, 0%" in image
     assert "1 of 7 partly right" in image

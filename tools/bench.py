@@ -235,13 +235,12 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     timed("feedback page", feedback.FeedbackPages, "page")
     timed("gradebook, with the page", gradebook.Recorder, "record")
     with gradebook.Recorder(folder) as recorder:
-        recorder.record(made[0].unit, made[0].student, jobs.run(made[0]).notebook)
-        recorder.record(made[-1].unit, made[-1].student, jobs.run(made[-1]).notebook)
+        recorder.record(jobs.run(made[0]))
+        recorder.record(jobs.run(made[-1]))
         spent.clear()
         started = time.perf_counter()
         for job in made:
-            graded = jobs.run(job)
-            recorder.record(job.unit, job.student, graded.notebook)
+            recorder.record(jobs.run(job))
         total = (time.perf_counter() - started) / len(made)
     jobs.close_sandboxes()
     per = {name: seconds / len(made) for name, seconds in spent.items()}

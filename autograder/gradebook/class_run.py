@@ -138,7 +138,7 @@ class Run:
     def _record(self, graded: Graded, recorder: Recorder) -> None:
         """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
         try:
-            recorder.record(graded.unit, graded.student, graded.notebook)
+            recorder.record(graded)
         except Exception as error:
             if os.environ.get("AUTOGRADER_DEBUG"):
                 raise

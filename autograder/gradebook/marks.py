@@ -46,8 +46,10 @@ class GetMarks(GetGrades):
         super()._get_score(cell, resources)
         told = cell.metadata.nbgrader
         grade = self.gradebook.find_grade(told["grade_id"], self.notebook_id, self.assignment_id, self.student_id)
-        told["marked"] = grade.manual_score is not None
-        told["waits"] = grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None
+        by_program, by_hand, extra = grade.auto_score, grade.manual_score, grade.extra_credit or 0.0
+        told["marked"] = by_hand is not None
+        told["waits"] = grade.needs_manual_grade and by_hand is None and by_program is None
+        told["by_hand"] = Mark(told["grade_id"], 0.0, by_program, by_hand, extra, told["waits"]).by_hand
 
 
 class NoGradebook(Expected):
@@ -210,9 +212,12 @@ def follow(course: Course, graded: Iterable[Graded], marks: Found) -> list[Grade
 
 
 def _followed(course: Course, item: Graded, marks: Marks | None) -> Graded:
-    if marks is None or (item.fault and not item.verdicts):
+    if item.fault and not item.verdicts:
         return item
     judged, asked = {verdict.function: verdict for verdict in item.verdicts}, course.assignment(item.unit).questions
+    if marks is None:  # not recorded yet
+        found = [judged[each.name].worth(each, item.unit) for each in asked if each.name in judged]
+        return replace(item, verdicts=found)
     verdicts = [_verdict(item.unit, each, judged.get(each.name), marks.by_cell.get(each.cell)) for each in asked]
     return replace(item, verdicts=verdicts, penalty=marks.penalty)
 

@@ -22,7 +22,7 @@ from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets.config import Config
 
-from ..data import MARK, Graded, NoSandbox, Unreadable, Verdict
+from ..data import Graded, NoSandbox, Unreadable, Verdict
 from ..grading.jobs import with_outputs
 from ..grading.one_submission import grade_submission, nothing_to_grade
 from ..grading.results_store import begun, keep
@@ -38,6 +38,10 @@ from ..text import NO_ID, csv_line, is_student_id, printable, spreadsheet_safe
 from .migration import migrate, prepare
 from .recorder import Recorder
 from .submission_times import mistrust
+
+#: Under this name the first conversion tells the second what it found, in the notebook's metadata: nbgrader hands on
+#: nothing else. What is recorded holds none of it.
+MARK = "autograder"
 
 
 class _Run:
@@ -121,7 +125,7 @@ class RecordVerdicts(NbGraderPreprocessor):
         resources["autograder"] = Graded(
             told["student"], told["assignment"], verdicts, mark.get("problem"), fingerprint=mark.get("fingerprint", "")
         )
-        return with_outputs(nb, verdicts, bool(mark.get("unreadable"))), resources
+        return with_outputs(nb, verdicts), resources
 
     def _grade(self, nb: NotebookNode, unit: str) -> list[Verdict]:
         run = _run(Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd())
@@ -145,7 +149,8 @@ class KeepResult(NbGraderPreprocessor):
         graded = resources.pop("autograder")
         root = Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd()
         with Recorder(root, _run(root).course) as recorder:
-            recorder.show(graded.unit, graded.student, nbformat.writes(nb))
+            graded.notebook = nbformat.writes(nb)
+            recorder.show(graded.unit, graded.student, graded)
             graded.recorded = recorder.state(graded.unit, graded.student)
             graded.page = recorder.shown(graded.unit, graded.student)
         keep(root, graded)

@@ -35,7 +35,8 @@ from nbgrader.preprocessors import AssignLatePenalties, NbGraderPreprocessor
 from sqlalchemy.orm import joinedload, selectinload, undefer
 from traitlets import TraitError
 
-from ..data import Expected
+from ..data import Expected, Graded
+from ..grading.results_store import read_kept
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config
@@ -216,12 +217,13 @@ class Recorder:
         known = self.register(unit).get(student)
         return known.digest if known else ""
 
-    def record(self, unit: str, student: str, text: str) -> Path:
+    def record(self, graded: Graded) -> Path:
         """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
 
-        text: a notebook file of ours: the release with the student's answers, and each verdict as the output of its
-            test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
+        Its notebook is a file of ours: the release with the student's answers, and each verdict as the output of its
+        test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
         """
+        unit, student, text = graded.unit, graded.student, graded.notebook
         self.register(unit)
         notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: it need not be validated
         with self._one_commit(), lent(self.gradebook) as lender:
@@ -229,23 +231,24 @@ class Recorder:
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
                 lender.forget()
-            page = self._page(notebook, resources)
+            page = self._page(notebook, resources, graded)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
         self._units[unit][student] = marks_of(self.gradebook, unit, student)[student]
         return folder
 
-    def show(self, unit: str, student: str, text: str = "") -> Path:
+    def show(self, unit: str, student: str, graded: Graded | None = None) -> Path:
         """Make a feedback page anew from what was recorded, with the marks and comments of now. Raises NoPage.
 
-        text: the autograded notebook where it is at hand.
+        graded: the verdicts, and the autograded notebook, where they are not kept yet.
         """
+        graded = graded or read_kept(self.root, unit, student) or Graded(student, unit, [])
         self.register(unit)
         path = self.root / "grading" / "autograded" / student / unit / f"{unit}.ipynb"
         try:
-            notebook = nbformat.v4.reads(text or path.read_text(encoding="utf-8"))
+            notebook = nbformat.v4.reads(graded.notebook or path.read_text(encoding="utf-8"))
             with lent(self.gradebook):
-                page = self._page(notebook, self._resources(unit, student))
+                page = self._page(notebook, self._resources(unit, student), graded)
         except (OSError, ValueError, KeyError) as error:  # MissingEntry is a ValueError
             words = " ".join(str(error).split())[:200]
             raise NoPage(f"{student}: no page of {unit} can be made ({words}); run `autograder grade {unit}`") from None
@@ -259,9 +262,9 @@ class Recorder:
             "nbgrader": {"assignment": unit, "notebook": unit, "student": student, "db_url": self._settings.db_url},
         }
 
-    def _page(self, notebook: NotebookNode, resources: dict[str, Any]) -> str:
-        graded, resources = self._grades.preprocess(notebook, resources)
-        return self._pages.page(graded, resources["nbgrader"])
+    def _page(self, notebook: NotebookNode, resources: dict[str, Any], graded: Graded) -> str:
+        marked, resources = self._grades.preprocess(notebook, resources)
+        return self._pages.page(marked, resources["nbgrader"], graded)
 
     def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
         """When it was handed in, as its note says; None where there is none, or none that can be read."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
 
 from markupsafe import Markup, escape
 
@@ -118,13 +117,9 @@ MARKS = {
 NARROW, LETTER, HIGH, LEFT, TOP = 26, 7, 26, 26, 20
 
 
-def picture(told: Any) -> Markup:
+def picture(found: Where | None) -> Markup:
     """The picture as HTML, from what a verdict says; empty where it says nothing that can be drawn."""
-    try:
-        found = Where.read(told)
-        if found is None or not _is_whole(found):
-            return Markup("")
-    except (KeyError, TypeError, ValueError, AttributeError):
+    if found is None or not _is_whole(found):
         return Markup("")
     place = f"{', '.join(found.at)} of {found.name}" if found.at else found.name
     title = "Which rows differ" if _by_rows(found) else "Where it differs"

@@ -53,7 +53,8 @@ def feedback() -> str:
         told = cell.metadata.get("nbgrader", {})
         if told.get("grade"):
             told["score"] = found[told["grade_id"].removeprefix("test_")].score
-    return FeedbackPages().page(notebook, {"notebook": UNIT, "score": 1, "max_score": 19, "late_penalty": 0})
+    grades = {"notebook": UNIT, "score": 1, "max_score": 19, "late_penalty": 0}
+    return FeedbackPages().page(notebook, grades, Graded("anna", UNIT, list(found.values())))
 
 
 def a_class(size: int) -> list[Graded]:
