@@ -55,7 +55,7 @@ c.GenerateAssignment.preprocessors = [
 # hand in under another's name (docs/THREATS.md).
 c.ExchangeFactory.collect = "autograder.gradebook.exchange.Collect"
 c.ExchangeFactory.release_feedback = "autograder.gradebook.exchange.ReleaseFeedback"
-c.ExportApp.plugin_class = "autograder.gradebook.safe_csv.SafeCsvExport"
+c.ExportApp.plugin_class = "autograder.gradebook.nbgrader_plugin.SafeCsvExport"
 
 c.Autograde.exporter_class = "autograder.gradebook.nbgrader_plugin.SubmissionExporter"
 c.Autograde.sanitize_preprocessors = ["nbgrader.preprocessors.CheckCellMetadata"]

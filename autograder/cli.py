@@ -4,16 +4,66 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from . import import_no_more_than_needed
+from . import __version__, import_no_more_than_needed
 from .commands.shared import FAILED, UNUSABLE, course, say_which, which_course
-from .trouble import explained
-from .version import __version__
+from .course_folder import CONFIG, HOME, LOCAL, clone, own_command
+from .data import Expected
+
+SETTINGS = (CONFIG, LOCAL)
+#: What a machine says for a place that cannot be written or read, or is no folder.
+OF_THE_MACHINE = (
+    *(errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOSPC, errno.EDQUOT),
+    *(errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ELOOP, errno.ENAMETOOLONG),
+)
+
+
+def explained(error: Exception) -> str | None:
+    """The line, with the remedy; None where a person can mend nothing."""
+    if isinstance(error, (Expected, FileNotFoundError)) and not _in_settings(error):
+        return " ".join(str(error).split()) or type(error).__name__
+    if isinstance(error, ImportError):
+        return _not_installed(error)
+    place = _in_settings(error)
+    if place:
+        return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}; mend that line"
+    if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
+        if error.filename is None:
+            return f"{error.strerror}; make room, or look at the permissions, and try again"
+        return f"{error.filename}: {error.strerror}; is it yours to read and write, and are there only folders above?"
+    return None
+
+
+def _in_settings(error: Exception) -> str:
+    """The line of nbgrader's configuration in which an error arose, or ""."""
+    if isinstance(error, SyntaxError) and Path(error.filename or "").name in SETTINGS:
+        return f"{error.filename}, line {error.lineno}"
+    lines = [(frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    if lines and Path(lines[-1][0]).name in SETTINGS:
+        return f"{lines[-1][0]}, line {lines[-1][1]}"
+    return ""
+
+
+def _not_installed(error: ImportError) -> str | None:
+    """Only of other people's packages: what is not found in ours is our fault."""
+    package = (error.name or "").partition(".")[0]
+    if not package or package in ("autograder", *sys.stdlib_module_names):
+        return None
+    missing = isinstance(error, ModuleNotFoundError) and error.name == package
+    wrong = "is not installed" if missing else f"cannot be loaded ({' '.join(str(error).split())[:200]})"
+    if clone() is None:
+        remedy = f"run: {sys.executable} -m pip install {package}"
+    else:
+        remedy = f"run `make setup` in {HOME}, and then {own_command(HOME)}"
+    return f"{package} {wrong} for {sys.executable}; {remedy}"
+
 
 #: Commands that strangers' code is run by: these may ask for a control group of their own.
 IN_THE_SANDBOX = ("grade", "doctor")
@@ -83,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     release = commands.add_parser("release", help="make notebooks/ from solutions/")
     release.add_argument("units", nargs="*", metavar="UNIT")
     release.add_argument("--check", action="store_true", help="only say whether they agree")
-    release.set_defaults(command="release")
+    release.set_defaults(command="release_and_bundle.release")
 
     report = commands.add_parser("report", help="the class at a glance")
     report.add_argument("units", nargs="*", metavar="UNIT")
@@ -100,7 +150,7 @@ def _parser() -> argparse.ArgumentParser:
     bundle = commands.add_parser("bundle", help="an archive for students: notebooks and what starts them")
     bundle.add_argument("units", nargs="*", metavar="UNIT")
     bundle.add_argument("--out", type=Path, metavar="FILE", help=".zip or .tar.gz; default: in grading/bundle/")
-    bundle.set_defaults(command="bundle", alone=True)
+    bundle.set_defaults(command="release_and_bundle.bundle", alone=True)
 
     export = commands.add_parser("export", help="the gradebook's marks as a CSV file for Canvas or Moodle")
     export.add_argument("units", nargs="*", metavar="UNIT")
@@ -113,12 +163,12 @@ def _parser() -> argparse.ArgumentParser:
     feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
     feedback.add_argument("units", nargs="*", metavar="UNIT")
     feedback.add_argument("--student", metavar="ID", help="only this student")
-    feedback.set_defaults(command="on_marks.feedback")
+    feedback.set_defaults(command="change_marks.feedback")
 
     exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
     exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")
-    exclude.set_defaults(command="on_marks.exclude")
+    exclude.set_defaults(command="change_marks.exclude")
 
     marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
     marks.add_argument("units", nargs="*", metavar="UNIT")
@@ -127,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
     decided = marks.add_mutually_exclusive_group()
     decided.add_argument("--keep", action="store_true", help="of those given for another answer: they count")
     decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
-    marks.set_defaults(command="on_marks.marks")
+    marks.set_defaults(command="change_marks.marks")
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(command="doctor", alone=True, looks_on=True)

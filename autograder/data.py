@@ -200,8 +200,6 @@ class Answer:
 #: The criterion of good conduct, which every exercise has.
 CONDUCT = "conduct"
 FIRST_SEEN = "First seen in the case"
-#: Under this name a recorded notebook says, in its metadata, what the feedback page needs.
-MARK = "autograder"
 
 
 class Certainty(IntEnum):

@@ -21,14 +21,21 @@ autograder.import_no_more_than_needed()
 
 ROOT = Path(__file__).parents[1]
 #: Files of tests of every exercise: one worker takes a unit, not the whole file, and each test has its unit's mark.
-BY_UNIT = ("test_answers.py", "test_mistakes.py", "test_visible_tests.py", "test_crashes.py", "test_draws.py")
+BY_UNIT = (
+    "test_held_out_answers.py",
+    "test_known_mistakes.py",
+    "test_visible_tests.py",
+    "test_raising_answers.py",
+    "test_many_draws.py",
+)
 #: Files whose tests are long and share nothing.
-ONE_BY_ONE = ("test_notebooks.py", "test_runs.py")
+ONE_BY_ONE = ("test_notebooks.py", "test_class_runs.py")
 #: What takes longest, for workers begin with it: files, and tests of files that are quick otherwise.
 LONGEST = (
-    *("test_term.py", "test_solution_runs_from_the_top_and_prints_what_it_printed", "test_demo.py"),
-    *("test_sandbox.py", "test_runs.py", "test_hostile.py", "test_confinement.py", "test_forbidden.py"),
-    *("test_grading.py", "test_semester.py", "test_check.py", "test_answers.py"),
+    *("test_changing_course.py", "test_solution_runs_from_the_top_and_prints_what_it_printed", "test_sample_class.py"),
+    *("test_sandbox.py", "test_class_runs.py", "test_hostile_submissions.py", "test_confinement.py"),
+    "test_forbidden_calls.py",
+    *("test_one_submission.py", "test_instructors_guide.py", "test_check.py", "test_held_out_answers.py"),
 )
 
 

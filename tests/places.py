@@ -12,7 +12,7 @@ from pathlib import Path
 from nbgrader.apps import ExportApp
 
 from autograder.gradebook.health_check import load_config
-from autograder.gradebook.safe_csv import SafeCsvExport
+from autograder.gradebook.nbgrader_plugin import SafeCsvExport
 from term import Due, Term
 
 #: (unit, student, question) -> (score, points), and (unit, student) -> (score, points) of the whole.

@@ -10,7 +10,7 @@ import torch
 
 from autograder.exercises.kit import Case
 from autograder.judging.challenge import Challenge
-from autograder.running.tensors import to_torch
+from autograder.running.torch_functions import to_torch
 from autograder.worker.values import map_leaves
 
 SEEDS = range(4)

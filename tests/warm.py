@@ -23,7 +23,7 @@ from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 #: Whatever opens a sandbox for a run of its own.
 OPENERS = (
     *("autograder.commands.own_notebooks", "autograder.gradebook.nbgrader_plugin"),
-    *("autograder.grading.sandbox_start", "autograder.grading.jobs"),
+    *("autograder.running.sandbox", "autograder.grading.jobs"),
 )
 SECONDS = 300.0
 

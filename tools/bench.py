@@ -199,7 +199,7 @@ def ours(students: int, workers: int, scratch: Path) -> Cost:
 def stages(students: int, scratch: Path) -> dict[str, float]:
     """Seconds per notebook in each stage, in one process and one sandbox, after the start."""
     from autograder.gradebook import recorder as gradebook
-    from autograder.grading import classroom, jobs
+    from autograder.grading import jobs, whole_class
     from autograder.grading import one_submission as grading
     from autograder.pages import feedback
     from autograder.reading.course import Course
@@ -224,8 +224,8 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     for unit in UNITS:
         challenge.unit(unit)
     drawn = time.perf_counter() - started
-    course, handed = Course(folder), classroom.handed_in(folder)
-    made = [classroom.job_of(course, item, challenge.seed, classroom.Limits()) for item in handed]
+    course, handed = Course(folder), whole_class.handed_in(folder)
+    made = [whole_class.job_of(course, item, challenge.seed, whole_class.Limits()) for item in handed]
     started = time.perf_counter()
     jobs.run(made[0])
     opened = time.perf_counter() - started
@@ -235,13 +235,12 @@ def stages(students: int, scratch: Path) -> dict[str, float]:
     timed("feedback page", feedback.FeedbackPages, "page")
     timed("gradebook, with the page", gradebook.Recorder, "record")
     with gradebook.Recorder(folder) as recorder:
-        recorder.record(made[0].unit, made[0].student, jobs.run(made[0]).notebook)
-        recorder.record(made[-1].unit, made[-1].student, jobs.run(made[-1]).notebook)
+        recorder.record(jobs.run(made[0]))
+        recorder.record(jobs.run(made[-1]))
         spent.clear()
         started = time.perf_counter()
         for job in made:
-            graded = jobs.run(job)
-            recorder.record(job.unit, job.student, graded.notebook)
+            recorder.record(jobs.run(job))
         total = (time.perf_counter() - started) / len(made)
     jobs.close_sandboxes()
     per = {name: seconds / len(made) for name, seconds in spent.items()}

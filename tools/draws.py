@@ -35,7 +35,7 @@ from autograder.exercises import exercises, find_exercise, unit_names  # noqa: E
 from autograder.judging.challenge import Challenge  # noqa: E402
 from autograder.judging.posed import Posed  # noqa: E402
 from autograder.running.dialogue import Request  # noqa: E402
-from autograder.running.tensors import one_thread  # noqa: E402
+from autograder.running.torch_functions import one_thread  # noqa: E402
 from autograder.worker.calls import answer_of_host, perform  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]

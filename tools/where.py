@@ -32,7 +32,9 @@ def places(exercise: Exercise) -> dict[str, str]:
         "reference": code(exercise.reference),
         "cases": code(exercise.draw),
         "mistakes": line(module, r"^MISTAKES =") or code(exercise.mistakes[0].wrong),
-        "reference, proved another way": line(ROOT / "tests" / f"test_unit_{unit[:2]}.py", rf"\b{name}\b"),
+        "reference, proved another way": line(
+            ROOT / "tests" / "exercises" / f"test_unit_{unit[:2]}.py", rf"\b{name}\b"
+        ),
         "held-out answers": line(ROOT / "tests" / "answers" / f"unit_{unit[:2]}.py", rf"def {name}__"),
     }
     return {what: place for what, place in found.items() if place}

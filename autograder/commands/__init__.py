@@ -1,1 +1,1 @@
-"""What stands behind each command: one file a command."""
+"""What stands behind each command."""

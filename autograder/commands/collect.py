@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..lms.collect import collect
-from ..lms.roster import read_roster
+from ..lms.lms_files import read_roster
 from ..text import counted
 from .shared import GRADED, UNUSABLE
 from .shared import course as course_folder

@@ -155,10 +155,10 @@ def _grade(target: Path, workers: int | None) -> tuple[list, bool]:
     """Grade the class as `autograder grade` does. Where no sandbox can be had, it is graded without: it is ours."""
     from ..data import NoSandbox
     from ..gradebook.class_run import Run
-    from ..grading import classroom
+    from ..grading import whole_class
     from .shared import progress
 
-    handed = classroom.handed_in(target)
+    handed = whole_class.handed_in(target)
 
     def run(unsafe: bool) -> list:
         with progress(len(handed)) as advance:
@@ -211,10 +211,9 @@ def _show(table: Sequence[SampleStudent], graded: Sequence, took: float, unsafe:
     from rich.table import Table
 
     from ..grading.results_store import past
-    from ..pages.beliefs import beliefs
-    from ..pages.report import print_report, problem_lines
-    from ..pages.report_page import write_report
-    from ..pages.summary import summarise
+    from ..pages.class_predictions import beliefs
+    from ..pages.class_summary import summarise
+    from ..pages.report import print_report, problem_lines, write_report
 
     console = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
     people = Table(title="The sample class", title_justify="left", box=None, show_header=False)

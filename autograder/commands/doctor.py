@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from .. import __version__
 from ..course_folder import HOME
-from ..version import __version__
 from .shared import course_if_any
 
 #: Package -> what needs it, and the command that brings it.

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from ..data import NotUsable
 from ..gradebook.class_run import Run
-from ..grading.classroom import handed_in
 from ..grading.submitted_files import HandedIn
+from ..grading.whole_class import handed_in
 from ..lms.export import refusals, students, table, write
-from ..lms.roster import read_roster
+from ..lms.lms_files import read_roster
 from ..reading.course import Course
 from ..text import counted, printable
 from .shared import GRADED, UNUSABLE, Unusable

@@ -8,9 +8,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
-from ..grading.sandbox_start import launched
 from ..running.limits import Limits
-from ..running.sandbox import Sandbox
+from ..running.sandbox import Sandbox, launched
 from .shared import FAILED, GRADED, UNUSABLE, Unusable, outdated, progress
 from .shared import course as course_folder
 
@@ -32,12 +31,11 @@ def _grade(options: argparse.Namespace, root: Path, sandbox: Sandbox | None) -> 
     # While the sandbox imports what it needs, this process does.
     from ..gradebook.class_run import Run
     from ..gradebook.health_check import check_gradebook
-    from ..gradebook.marks import read_marks
-    from ..gradebook.migration import follow
-    from ..grading import classroom
+    from ..gradebook.marks import follow, read_marks
+    from ..grading import whole_class
     from ..pages.report import MOST, print_report, problem_lines
 
-    found = classroom.look_through(root, options.units, options.student)
+    found = whole_class.look_through(root, options.units, options.student)
     check_gradebook(root, to_write=True)
     run = Run(root, options.force, options.unsafe)
     with progress(len(found.notebooks)) as advance:

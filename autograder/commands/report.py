@@ -6,14 +6,12 @@ import argparse
 import json
 import sys
 
-from ..gradebook.marks import read_marks
-from ..gradebook.migration import class_now, disagreements
+from ..gradebook.marks import class_now, disagreements, read_marks
 from ..gradebook.submission_times import days_of_handing_in
 from ..grading.results_store import past
-from ..pages.beliefs import beliefs
-from ..pages.report import mistakes, print_report, problem_lines
-from ..pages.report_page import write_report
-from ..pages.summary import items, summarise
+from ..pages.class_predictions import beliefs
+from ..pages.class_summary import items, summarise
+from ..pages.report import mistakes, print_report, problem_lines, write_report
 from ..reading.course import Course
 from .shared import GRADED, Unusable, outdated
 from .shared import course as course_folder

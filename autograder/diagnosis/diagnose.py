@@ -11,9 +11,9 @@ import numpy as np
 
 from ..data import Answer, Call, Certainty, Criterion, Finding, Verdict
 from ..judging.compare import Problem
+from ..judging.first_difference import first_where
 from ..judging.judge import Marked, compare, without_answer
 from ..judging.posed import Posed, all_in_our_terms, problems_of
-from ..judging.where import first_where
 from .observed import never_called, observed
 from .recognise import recognise
 from .repair.program import OwnProgram

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from ..data import Graded, NoSandbox
 from ..grading import results_store
-from ..grading.classroom import Done, grade_class, job_of
 from ..grading.jobs import recorded_form
 from ..grading.results_store import keep, read_kept
 from ..grading.submitted_files import HandedIn
+from ..grading.whole_class import Done, grade_class, job_of
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..running.limits import Limits
@@ -138,7 +138,7 @@ class Run:
     def _record(self, graded: Graded, recorder: Recorder) -> None:
         """Where that fails for one student, the others are recorded, and the student's `fault` says so."""
         try:
-            recorder.record(graded.unit, graded.student, graded.notebook)
+            recorder.record(graded)
         except Exception as error:
             if os.environ.get("AUTOGRADER_DEBUG"):
                 raise

@@ -1,11 +1,17 @@
-"""The marks that count, as the gradebook has them: judged, changed by hand, late, or waiting for a person."""
+"""The marks that count, as the gradebook has them, and what instructors decide about them.
+
+They are judged, changed by hand, late, or waiting for a person. A question may be taken out for everybody, and a mark
+by hand may have been given for an earlier answer.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -20,11 +26,17 @@ from nbgrader.api import (
     SubmittedNotebook,
     TaskCell,
 )
+from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import GetGrades
+from sqlalchemy import select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 
-from ..data import Expected
+from ..data import Expected, Graded, Question, Verdict
+from ..grading.results_store import kept
+from ..reading.course import EXCLUDED, Course
+from .health_check import load_config
+from .migration import ANSWERS, prepare
 
 
 class GetMarks(GetGrades):
@@ -34,8 +46,10 @@ class GetMarks(GetGrades):
         super()._get_score(cell, resources)
         told = cell.metadata.nbgrader
         grade = self.gradebook.find_grade(told["grade_id"], self.notebook_id, self.assignment_id, self.student_id)
-        told["marked"] = grade.manual_score is not None
-        told["waits"] = grade.needs_manual_grade and grade.manual_score is None and grade.auto_score is None
+        by_program, by_hand, extra = grade.auto_score, grade.manual_score, grade.extra_credit or 0.0
+        told["marked"] = by_hand is not None
+        told["waits"] = grade.needs_manual_grade and by_hand is None and by_program is None
+        told["by_hand"] = Mark(told["grade_id"], 0.0, by_program, by_hand, extra, told["waits"]).by_hand
 
 
 class NoGradebook(Expected):
@@ -163,10 +177,6 @@ def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
 @contextmanager
 def _opened(root: Path) -> Iterator[Gradebook | None]:
     """The gradebook, or None where there is none: nbgrader would make one."""
-    from nbgrader.coursedir import CourseDirectory
-
-    from .health_check import load_config
-
     course = CourseDirectory(config=load_config(root))
     address = make_url(course.db_url)
     if address.drivername.startswith("sqlite") and not Path(address.database or "").is_file():
@@ -178,3 +188,162 @@ def _opened(root: Path) -> Iterator[Gradebook | None]:
     except DatabaseError as error:
         words = " ".join(str(error.orig).split())[:200]
         raise NoGradebook(f"{address.render_as_string()}: the gradebook cannot be read ({words})") from None
+
+
+Found = Mapping[tuple[str, str], Marks]
+
+
+def class_now(root: Path, units: Sequence[str] = ()) -> list[Graded]:
+    """Every submission that has been graded, unit by unit, with the marks that count. Raises NoGradebook."""
+    course, marks = Course(root), read_marks(root)
+    found: list[Graded] = []
+    for unit in units or course.units():
+        judged = {item.student: item for item in kept(root, [unit])}
+        students = {student for name, student in marks if name == unit and marks[name, student].by_cell}
+        students |= {student for student, item in judged.items() if not item.recorded}
+        items = [judged.get(student) or Graded(student, unit, []) for student in sorted(students)]
+        found += follow(course, items, marks) if items else []
+    return found
+
+
+def follow(course: Course, graded: Iterable[Graded], marks: Found) -> list[Graded]:
+    """The same submissions with the marks that count."""
+    return [_followed(course, item, marks.get((item.unit, item.student))) for item in graded]
+
+
+def _followed(course: Course, item: Graded, marks: Marks | None) -> Graded:
+    if item.fault and not item.verdicts:
+        return item
+    judged, asked = {verdict.function: verdict for verdict in item.verdicts}, course.assignment(item.unit).questions
+    if marks is None:  # not recorded yet
+        found = [judged[each.name].worth(each, item.unit) for each in asked if each.name in judged]
+        return replace(item, verdicts=found)
+    verdicts = [_verdict(item.unit, each, judged.get(each.name), marks.by_cell.get(each.cell)) for each in asked]
+    return replace(item, verdicts=verdicts, penalty=marks.penalty)
+
+
+def _verdict(unit: str, question: Question, judged: Verdict | None, mark: Mark | None) -> Verdict:
+    if judged is None:
+        words = "Not graded yet." if mark is None or mark.waiting else "Marked in the gradebook."
+        judged = Verdict(unit, question.name, 1.0, 0.0, "waiting", None, words)
+    if question.excluded:
+        return replace(judged.worth(question, unit), message=f"Taken out of the marks. {judged.message}")
+    if mark is None:
+        return replace(judged.worth(question, unit), score=0.0, verdict="waiting")
+    verdict = judged.verdict
+    if verdict == "waiting" and not mark.waiting:  # a person has marked it, or there was nothing to mark
+        verdict = "right" if mark.score >= mark.points else "wrong"
+    return replace(
+        judged.worth(question, unit),
+        points=mark.points,
+        score=round(mark.score, 2),
+        verdict=verdict,
+        by_hand=mark.by_hand,
+        outdated=mark.outdated,
+    )
+
+
+def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> Iterator[str]:
+    """Where the gradebook is not what the course asks: a line with the remedy for each unit of which that is so."""
+    for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
+        if unit not in course.units():
+            yield f"{unit}: in the gradebook, and no assignment of this course any more"
+            continue
+        asked = {
+            question.cell: question.points for question in course.assignment(unit).questions if not question.excluded
+        }
+        behind = [
+            student
+            for (name, student), found in marks.items()
+            if name == unit and {cell: mark.points for cell, mark in found.by_cell.items()} != asked
+        ]
+        if behind:
+            remedy = f"run `autograder grade {unit}`"
+            yield f"{unit}: the gradebook has other questions or points than the notebook; {remedy}"
+
+
+class NoDecision(Expected):
+    """What was to be decided is not there, or not clear: one line with the remedy."""
+
+
+def find_question(course: Course, name: str) -> tuple[str, str]:
+    """(assignment, question) of a question by its name, or as UNIT/NAME. Raises NoDecision."""
+    unit, _, short = name.rpartition("/")
+    units = [course.find(unit)] if unit else [each for each in course.units() if course.has(each)]
+    found = [each for each in units if short in course.assignment(each).points]
+    if len(found) > 1:
+        raise NoDecision(f"{short!r} is a question of {' and '.join(found)}; name it as {found[0]}/{short}")
+    if not found:
+        every = [question for each in units for question in course.assignment(each).points]
+        raise NoDecision(f"no question is called {short!r}; there are {', '.join(every)}")
+    return found[0], short
+
+
+def exclude(course: Course, unit: str, name: str, undo: bool = False) -> bool:
+    """Take a question out of the marks for everybody, or put it back; returns whether that changes anything."""
+    excluded = course.excluded()
+    names = excluded.setdefault(unit, [])
+    if (name in names) != undo:
+        return False
+    if undo:
+        names.remove(name)
+    else:
+        names.append(name)
+    path = course.root / EXCLUDED
+    path.parent.mkdir(exist_ok=True)
+    aside = path.with_suffix(f".{os.getpid()}.part")
+    aside.write_text(json.dumps({each: found for each, found in excluded.items() if found}, indent=1) + "\n")
+    os.replace(aside, path)
+    return True
+
+
+@dataclass(frozen=True)
+class ByHand:
+    """A mark by hand: whose, where, and the mark."""
+
+    student: str
+    unit: str
+    name: str
+    mark: Mark
+
+    def line(self) -> str:
+        judged = "not judged" if self.mark.auto is None else f"judged {self.mark.auto:g}"
+        extra = f", {self.mark.extra:+g} extra" if self.mark.extra else ""
+        given = f"by hand {self.mark.manual:g}" if self.mark.manual is not None else "not marked by hand"
+        words = "; given for ANOTHER answer than the one handed in now" if self.mark.outdated else ""
+        return f"{self.student}, {self.unit}, {self.name}: {given}{extra}, {judged}, of {self.mark.points:g}{words}"
+
+
+def by_hand(course: Course, units: Sequence[str] = (), student: str = "", name: str = "") -> Iterator[ByHand]:
+    """All marks by hand, by unit and student."""
+    for (unit, who), marks in read_marks(course.root).items():
+        if (units and unit not in units) or (student and who != student):
+            continue
+        names = {q.cell: q.name for q in course.assignment(unit).questions} if unit in course.units() else {}
+        for cell, mark in marks.by_cell.items():
+            short = names.get(cell, cell)
+            if (mark.by_hand or mark.outdated) and name in ("", short):
+                yield ByHand(who, unit, short, mark)
+
+
+def decide(root: Path, found: Sequence[ByHand], keep: bool) -> None:
+    """Of marks by hand that were given for another answer: keep them, or let the judge's mark count."""
+    settings = CourseDirectory(config=load_config(root))
+    with Gradebook(settings.db_url, settings.course_id) as gradebook:
+        prepare(gradebook)
+        for entry in found:
+            place = (
+                ANSWERS.c.unit == entry.unit,
+                ANSWERS.c.student == entry.student,
+                ANSWERS.c.cell == entry.mark.cell,
+            )
+            grade = gradebook.find_grade(entry.mark.cell, entry.unit, entry.unit, entry.student)
+            if keep:
+                grade.needs_manual_grade = False
+                recorded = gradebook.db.execute(select(ANSWERS.c.recorded).where(*place)).scalar()
+                gradebook.db.execute(update(ANSWERS).where(*place).values(marked=recorded))
+            else:
+                grade.manual_score = grade.extra_credit = None
+                grade.needs_manual_grade = grade.auto_score is None
+                gradebook.db.execute(update(ANSWERS).where(*place).values(marked=None))
+        gradebook.db.commit()

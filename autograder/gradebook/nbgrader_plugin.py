@@ -1,4 +1,4 @@
-"""Our part in a plain `nbgrader autograde`: the same scores as `autograder grade` gives, through the same judge.
+"""Our part in a plain `nbgrader autograde` and `nbgrader export`: the scores that `autograder grade` gives.
 
 nbgrader converts a submission twice. The first time `SubmissionExporter` reads the student's file and puts its answers
 into our release notebook. The second time `RecordVerdicts` writes each verdict into its test cell, as if the cell had
@@ -8,34 +8,40 @@ been executed: a text for the student and, last, the score as a plain number. nb
 from __future__ import annotations
 
 import atexit
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import nbformat
 from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook
+from nbgrader.api import Assignment, Gradebook, MissingEntry, Student
 from nbgrader.converters.base import NbGraderException
+from nbgrader.plugins import CsvExportPlugin
 from nbgrader.preprocessors import NbGraderPreprocessor
 from traitlets.config import Config
 
-from ..data import MARK, Graded, NoSandbox, Unreadable, Verdict
-from ..grading.classroom import job_of
+from ..data import Graded, NoSandbox, Unreadable, Verdict
 from ..grading.jobs import with_outputs
 from ..grading.one_submission import grade_submission, nothing_to_grade
 from ..grading.results_store import begun, keep
-from ..grading.sandbox_start import unseen
 from ..grading.submitted_files import HandedIn
+from ..grading.whole_class import job_of
 from ..judging.challenge import Challenge
 from ..reading.course import Course
 from ..reading.submission import Cell, for_the_student
 from ..reading.transplant import transplant
 from ..running.limits import Limits
-from ..running.sandbox import Sandbox, open_sandbox
-from ..text import NO_ID, is_student_id, printable
+from ..running.sandbox import Sandbox, open_sandbox, unseen
+from ..text import NO_ID, csv_line, is_student_id, printable, spreadsheet_safe
 from .migration import migrate, prepare
 from .recorder import Recorder
 from .submission_times import mistrust
+
+#: Under this name the first conversion tells the second what it found, in the notebook's metadata: nbgrader hands on
+#: nothing else. What is recorded holds none of it.
+MARK = "autograder"
 
 
 class _Run:
@@ -119,7 +125,7 @@ class RecordVerdicts(NbGraderPreprocessor):
         resources["autograder"] = Graded(
             told["student"], told["assignment"], verdicts, mark.get("problem"), fingerprint=mark.get("fingerprint", "")
         )
-        return with_outputs(nb, verdicts, bool(mark.get("unreadable"))), resources
+        return with_outputs(nb, verdicts), resources
 
     def _grade(self, nb: NotebookNode, unit: str) -> list[Verdict]:
         run = _run(Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd())
@@ -143,7 +149,8 @@ class KeepResult(NbGraderPreprocessor):
         graded = resources.pop("autograder")
         root = Path(self.parent.coursedir.root) if hasattr(self.parent, "coursedir") else Path.cwd()
         with Recorder(root, _run(root).course) as recorder:
-            recorder.show(graded.unit, graded.student, nbformat.writes(nb))
+            graded.notebook = nbformat.writes(nb)
+            recorder.show(graded.unit, graded.student, graded)
             graded.recorded = recorder.state(graded.unit, graded.student)
             graded.page = recorder.shown(graded.unit, graded.student)
         keep(root, graded)
@@ -155,4 +162,50 @@ def _as_handed_in(cell: NotebookNode) -> Cell:
     return Cell(grade_id, cell.get("id"), cell.source, cell.cell_type)
 
 
-__all__ = ["KeepResult", "RecordVerdicts", "SubmissionExporter"]
+COLUMNS = (
+    "assignment",
+    "duedate",
+    "timestamp",
+    "student_id",
+    "last_name",
+    "first_name",
+    "email",
+    "raw_score",
+    "late_submission_penalty",
+    "score",
+    "max_score",
+)
+
+
+class SafeCsvExport(CsvExportPlugin):
+    """`nbgrader export` with the same columns and numbers; texts are quoted, and never begin as a formula does."""
+
+    def export(self, gradebook: Gradebook) -> None:
+        path = self.to or "grades.csv"
+        rows = (COLUMNS, *self._rows(gradebook))
+        safe = ([spreadsheet_safe("" if cell is None else str(cell)) for cell in row] for row in rows)
+        try:
+            with open(path, "w", newline="", encoding="utf-8") as file:
+                file.writelines(csv_line(row, "\n") for row in safe)
+        except OSError as error:
+            self.log.error("%s: cannot be written (%s); name another place with --to", path, error.strerror)
+            sys.exit(1)
+
+    def _rows(self, gradebook: Gradebook) -> Iterator[tuple[Any, ...]]:
+        wanted, units = {str(student) for student in self.student}, set(map(str, self.assignment))
+        for assignment in gradebook.assignments:
+            for student in gradebook.students:
+                if (not units or assignment.name in units) and (not wanted or student.id in wanted):
+                    yield _row(gradebook, assignment, student)
+
+
+def _row(gradebook: Gradebook, assignment: Assignment, student: Student) -> tuple[Any, ...]:
+    timestamp, raw, penalty = "", 0.0, 0.0
+    try:
+        submission = gradebook.find_submission(assignment.name, student.id)
+        timestamp, raw, penalty = submission.timestamp, submission.score, submission.late_submission_penalty or 0.0
+    except MissingEntry:
+        pass
+    person = (student.id, student.last_name, student.first_name, student.email)
+    marks = (raw, penalty, max(0.0, raw - penalty), assignment.max_score)
+    return (assignment.name, assignment.duedate, timestamp, *person, *marks)

@@ -8,32 +8,126 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import importlib
 import logging
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import nbformat
 from nbformat import NotebookNode
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import (
+    Assignment,
+    Comment,
+    Grade,
+    Gradebook,
+    MissingEntry,
+    Notebook,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties, NbGraderPreprocessor
+from sqlalchemy.orm import joinedload, selectinload, undefer
 from traitlets import TraitError
 
-from ..data import Expected
+from ..data import Expected, Graded
+from ..grading.results_store import read_kept
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config
 from .marks import GetMarks, Marks, marks_of
 from .migration import migrate, prepare
 from .save_marks import SaveMarks
-from .shared_gradebook import lent
 from .submission_times import NAME as TIMESTAMP
 from .submission_times import read_timestamp, rule_digest
+
+#: The modules that open a gradebook of their own.
+BORROWERS = (
+    "nbgrader.preprocessors.saveautogrades",
+    "nbgrader.preprocessors.latesubmissions",
+    "nbgrader.preprocessors.getgrades",
+    "autograder.gradebook.save_marks",
+)
+Entry = TypeVar("Entry", Grade, Comment)
+
+
+@contextmanager
+def lent(gradebook: Gradebook) -> Iterator[Lender]:
+    """Whoever would open a gradebook of their own is given `gradebook`, and cannot close it."""
+    modules = [importlib.import_module(name) for name in BORROWERS]
+    lender = Lender(gradebook)
+    for module in modules:
+        module.Gradebook = lambda *args, **kwargs: lender
+    try:
+        yield lender
+    finally:
+        for module in modules:
+            module.Gradebook = Gradebook
+
+
+class Lender:
+    """The gradebook as a step sees it. A submission is read at once, with all its grades and comments."""
+
+    def __init__(self, gradebook: Gradebook) -> None:
+        self._gradebook = gradebook
+        self._read: dict[tuple[str, str, str], SubmittedNotebook] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._gradebook, name)
+
+    def __enter__(self) -> Lender:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        pass
+
+    def forget(self) -> None:
+        """What was changed since changes scores, which the database works out: read anew what is asked for next."""
+        self._read.clear()
+
+    def find_submission_notebook(self, notebook: str, assignment: str, student: str) -> SubmittedNotebook:
+        place = (notebook, assignment, student)
+        if place not in self._read:
+            self._read[place] = _submission(self._gradebook, *place)
+        return self._read[place]
+
+    def find_grade(self, grade_cell: str, notebook: str, assignment: str, student: str) -> Grade:
+        return self._entry(lambda found: found.grades, grade_cell, notebook, assignment, student)
+
+    def find_comment(self, solution_cell: str, notebook: str, assignment: str, student: str) -> Comment:
+        return self._entry(lambda found: found.comments, solution_cell, notebook, assignment, student)
+
+    def _entry(self, kind: Callable[[SubmittedNotebook], list[Entry]], cell: str, *place: str) -> Entry:
+        found: Mapping[str, Entry] = {entry.name: entry for entry in kind(self.find_submission_notebook(*place))}
+        if cell not in found:
+            raise MissingEntry(f"No such entry: {cell} of {place}")
+        return found[cell]
+
+
+def _submission(gradebook: Gradebook, notebook: str, assignment: str, student: str) -> SubmittedNotebook:
+    database = gradebook.db
+    database.flush()
+    query = (
+        database.query(SubmittedNotebook)
+        .join(Notebook, Notebook.id == SubmittedNotebook.notebook_id)
+        .join(SubmittedAssignment, SubmittedAssignment.id == SubmittedNotebook.assignment_id)
+        .join(Assignment, Assignment.id == SubmittedAssignment.assignment_id)
+        .filter(Notebook.name == notebook, Assignment.name == assignment, SubmittedAssignment.student_id == student)
+        .options(
+            selectinload(SubmittedNotebook.grades).options(joinedload(Grade.cell), undefer(Grade.max_score)),
+            selectinload(SubmittedNotebook.comments).joinedload(Comment.cell),
+        )
+        .populate_existing()
+    )
+    found = query.one_or_none()
+    if found is None:
+        raise MissingEntry(f"No such submitted notebook: {assignment}/{notebook} for {student}")
+    return found
 
 
 class BadRule(Expected):
@@ -123,12 +217,13 @@ class Recorder:
         known = self.register(unit).get(student)
         return known.digest if known else ""
 
-    def record(self, unit: str, student: str, text: str) -> Path:
+    def record(self, graded: Graded) -> Path:
         """Write one submission: all of it, or nothing. Returns the folder of the feedback page.
 
-        text: a notebook file of ours: the release with the student's answers, and each verdict as the output of its
-            test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
+        Its notebook is a file of ours: the release with the student's answers, and each verdict as the output of its
+        test cell. nbgrader's steps read it and change nothing in it, so it is the autograded notebook as it stands.
         """
+        unit, student, text = graded.unit, graded.student, graded.notebook
         self.register(unit)
         notebook, resources = nbformat.v4.reads(text), self._resources(unit, student)  # ours: it need not be validated
         with self._one_commit(), lent(self.gradebook) as lender:
@@ -136,23 +231,24 @@ class Recorder:
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
                 lender.forget()
-            page = self._page(notebook, resources)
+            page = self._page(notebook, resources, graded)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
         self._units[unit][student] = marks_of(self.gradebook, unit, student)[student]
         return folder
 
-    def show(self, unit: str, student: str, text: str = "") -> Path:
+    def show(self, unit: str, student: str, graded: Graded | None = None) -> Path:
         """Make a feedback page anew from what was recorded, with the marks and comments of now. Raises NoPage.
 
-        text: the autograded notebook where it is at hand.
+        graded: the verdicts, and the autograded notebook, where they are not kept yet.
         """
+        graded = graded or read_kept(self.root, unit, student) or Graded(student, unit, [])
         self.register(unit)
         path = self.root / "grading" / "autograded" / student / unit / f"{unit}.ipynb"
         try:
-            notebook = nbformat.v4.reads(text or path.read_text(encoding="utf-8"))
+            notebook = nbformat.v4.reads(graded.notebook or path.read_text(encoding="utf-8"))
             with lent(self.gradebook):
-                page = self._page(notebook, self._resources(unit, student))
+                page = self._page(notebook, self._resources(unit, student), graded)
         except (OSError, ValueError, KeyError) as error:  # MissingEntry is a ValueError
             words = " ".join(str(error).split())[:200]
             raise NoPage(f"{student}: no page of {unit} can be made ({words}); run `autograder grade {unit}`") from None
@@ -166,9 +262,9 @@ class Recorder:
             "nbgrader": {"assignment": unit, "notebook": unit, "student": student, "db_url": self._settings.db_url},
         }
 
-    def _page(self, notebook: NotebookNode, resources: dict[str, Any]) -> str:
-        graded, resources = self._grades.preprocess(notebook, resources)
-        return self._pages.page(graded, resources["nbgrader"])
+    def _page(self, notebook: NotebookNode, resources: dict[str, Any], graded: Graded) -> str:
+        marked, resources = self._grades.preprocess(notebook, resources)
+        return self._pages.page(marked, resources["nbgrader"], graded)
 
     def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
         """When it was handed in, as its note says; None where there is none, or none that can be read."""

@@ -1,7 +1,7 @@
 """Marks into the gradebook: nbgrader's own step, and for which answer a mark by hand was given.
 
 nbgrader says of every mark by hand that it needs to be looked at again, whenever a notebook is graded anew. Here it
-does only where the answer is another one than the mark was given for: that is for a person to decide (decisions.py).
+does only where the answer is another one than the mark was given for: that is for a person to decide (marks.py).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from ..judging.challenge import Challenge
 from ..judging.judge import mark
 from ..judging.posed import Posed
 from ..running.dialogue import Request
-from ..running.tensors import one_thread
+from ..running.torch_functions import one_thread
 from ..worker.call_monitor import Lookout
 from ..worker.calls import answer_of_host, perform
 from ..worker.rewritten import perform_rewritten

@@ -2,6 +2,10 @@
 
 A job may travel to another machine: it names no file. The references and the seed go with it to a process of ours,
 never into the sandbox.
+
+A recorded notebook repeats of each verdict what nbgrader has no other place for: the score, which its own step reads
+from the test cell's output into the gradebook, and the words, which its formgrader shows to whoever marks by hand.
+Nothing of ours reads them there; the verdict itself is kept by `results_store.py`.
 """
 
 from __future__ import annotations
@@ -11,13 +15,13 @@ import hashlib
 import json
 import os
 import threading
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from multiprocessing import util
 
 import nbformat
 from nbformat import NotebookNode
 
-from ..data import MARK, Graded, NoSandbox, Transplanted, Unreadable, Verdict
+from ..data import Graded, NoSandbox, Transplanted, Unreadable, Verdict
 from ..judging.challenge import Challenge
 from ..reading.assignment import Assignment, read_assignment
 from ..reading.submission import for_the_student, read_bytes
@@ -105,7 +109,7 @@ def run(job: Job) -> Graded:
     except Exception as error:
         return at_fault(job.student, job.unit, error)
     notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
-    text = _text(with_outputs(notebook, verdicts, problem is not None))
+    text = _text(with_outputs(notebook, verdicts))
     return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
 
 
@@ -122,40 +126,32 @@ def lost(job: Job, error: BaseException) -> Graded:
     return at_fault(job.student, job.unit, error)
 
 
-def with_outputs(notebook: NotebookNode, verdicts: list[Verdict], unreadable: bool = False) -> NotebookNode:
-    """The notebook with each verdict as the output of its test cell, as if that had been executed.
-
-    unreadable: all verdicts say why nothing could be graded; the feedback page says so once.
-    """
-    if unreadable:
-        notebook.metadata[MARK] = {"unreadable": verdicts[0].message}
+def with_outputs(notebook: NotebookNode, verdicts: list[Verdict]) -> NotebookNode:
+    """The notebook with each verdict as the output of its test cell, as if that had been executed."""
     by_cell = {verdict.cell: verdict for verdict in verdicts}
     for cell in notebook.cells:
         marks = cell.metadata.get("nbgrader", {})
         verdict = by_cell.get(marks.get("grade_id"))
         if verdict is not None and cell.cell_type == "code" and not (marks.get("solution") or marks.get("task")):
-            cell.outputs = outputs_of(verdict, excluded=not marks.get("grade"))
+            cell.outputs = _outputs(verdict)
             cell.execution_count = 1
     return notebook
 
 
-def outputs_of(verdict: Verdict, excluded: bool = False) -> list[NotebookNode]:
+def _outputs(verdict: Verdict) -> list[NotebookNode]:
     """A test cell's outputs: the words for the student, then the score as nbgrader reads it."""
     lines = [f"{verdict.function}: {verdict.verdict}, {verdict.score:g} of {verdict.points:g} points", verdict.message]
     score = nbformat.v4.new_output("execute_result", {"text/plain": repr(float(verdict.score))}, execution_count=1)
-    noted = {name: getattr(verdict, name) for name in ("verdict", "score", "advice", "raised", "message")}
-    where = asdict(verdict.where) if verdict.where else None
-    score.metadata[MARK] = {**noted, "excluded": excluded, "where": where}
     return [nbformat.v4.new_output("stream", name="stdout", text="\n".join(lines) + "\n"), score]
 
 
 def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
     """What `run` gives to be recorded, from verdicts that were reached before."""
     try:
-        notebook, unreadable = _opened_notebook(job).notebook, False
+        notebook = _opened_notebook(job).notebook
     except Unreadable:
-        notebook, unreadable = nbformat.from_dict(_assignment(job).release), True
-    return _text(with_outputs(notebook, verdicts, unreadable))
+        notebook = nbformat.from_dict(_assignment(job).release)
+    return _text(with_outputs(notebook, verdicts))
 
 
 def _text(notebook: NotebookNode) -> str:

@@ -20,7 +20,7 @@ from ..reading.syntax import Uses, bound_names, definitions, statements
 from ..running.dialogue import Request
 from ..running.sandbox import Sandbox
 from ..running.session import Session
-from .own_questions import own_verdicts
+from .instructor_questions import own_verdicts
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")
 #: Short names that a cell uses without importing them -> what the import says.

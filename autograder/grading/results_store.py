@@ -1,4 +1,8 @@
-"""What is kept of each submission and of each run of a class, as JSON."""
+"""What is kept of each submission and of each run of a class, as JSON.
+
+A verdict is kept here and nowhere else: pages and reports read it from here. What it is worth is no part of it, for
+that is what instructors change: every mark comes from the gradebook.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,9 @@ from typing import Any
 from ..data import Criterion, Graded, PointInTime, Verdict, Where
 from ..reading.course import Course
 
+#: Of a verdict what the gradebook says.
+MARKS = ("points", "score", "by_hand", "outdated")
+
 
 def keep(root: Path, item: Graded) -> None:
     """Keep one student's verdicts as JSON, for the class report and the next run; written whole or not at all.
@@ -22,12 +29,13 @@ def keep(root: Path, item: Graded) -> None:
     """
     path = _kept_path(root, item.unit, item.student)
     path.parent.mkdir(parents=True, exist_ok=True)
+    verdicts = [asdict(verdict) for verdict in item.verdicts]
     content = {
         "problem": item.problem,
         "fingerprint": item.fingerprint,
         "recorded": item.recorded,
         "page": item.page,
-        "verdicts": [asdict(verdict) for verdict in item.verdicts],
+        "verdicts": [{name: value for name, value in each.items() if name not in MARKS} for each in verdicts],
     }
     aside = path.with_suffix(f".{os.getpid()}.part")
     with open(aside, "w", encoding="utf-8") as file:
@@ -36,13 +44,15 @@ def keep(root: Path, item: Graded) -> None:
 
 
 def read_kept(root: Path, unit: str, student: str) -> Graded | None:
-    """The verdicts that an earlier run kept, or None where there are none that can be read."""
+    """The verdicts that an earlier run kept, as of one point each, or None where there are none that can be read."""
     try:
         content = json.loads(_kept_path(root, unit, student).read_text(encoding="utf-8"))
         verdicts = [
             Verdict(
                 **{
-                    **entry,
+                    **{name: value for name, value in entry.items() if name not in MARKS},
+                    "points": 1.0,
+                    "score": entry["share"],
                     "criteria": tuple(Criterion(**criterion) for criterion in entry["criteria"]),
                     "borrowed": tuple(entry["borrowed"]),
                     "where": Where.read(entry.get("where")),

@@ -16,13 +16,12 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from .. import __version__
 from ..course_folder import HOME
 from ..data import NotUsable
 from ..exercises import unit_names
-from ..version import __version__
-from .course_map import NoMap, course_map
+from .course_map import START_PAGE, NoMap, course_map, start_page
 from .release import out_of_step
-from .start_page import NAME, start_page
 
 TOP = "attention-course"
 #: Everything that is handed out beside the notebooks and what is written here.
@@ -151,7 +150,7 @@ def contents(root: Path, units: Sequence[str]) -> dict[str, bytes]:
     files |= {f"{HANDOUT}/{unit}/{unit}.ipynb": root / "notebooks" / unit / f"{unit}.ipynb" for unit in units}
     of_course = [unit for unit in units if unit in unit_names()]  # others are in no map of the course
     try:
-        page = {f"{HANDOUT}/{NAME}": start_page(course_map(root, of_course))} if of_course else {}
+        page = {f"{HANDOUT}/{START_PAGE}": start_page(course_map(root, of_course))} if of_course else {}
     except NoMap as error:
         raise NotUsable(str(error)) from None
     written = {

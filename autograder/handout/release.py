@@ -18,8 +18,7 @@ from ..exercises import unit_names
 from ..reading.assignment import questions_of
 from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
-from .course_map import unit_of_map
-from .start_page import NAME, is_stale, write_start_page
+from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
@@ -119,7 +118,7 @@ def release(root: Path, units: Sequence[str] = ()) -> list[str]:
                 shutil.rmtree(root / "notebooks" / unit, ignore_errors=True)
                 shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
     if not units and write_start_page(root):
-        changed.append(NAME)
+        changed.append(START_PAGE)
     return changed
 
 
@@ -131,7 +130,7 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
             build_release(root, unit, Path(aside))
             found += differences(root, unit, Path(aside))
     if not units and is_stale(root):
-        found.append(f"notebooks/{NAME}")
+        found.append(f"notebooks/{START_PAGE}")
     return found
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import Call
 from ..exercises.kit.records import GRADIENTS, Case, Exercise
-from ..running.tensors import as_asked
+from ..running.torch_functions import as_asked
 from .compare import Problem, find_gradient_problem, find_problem, flat, rounding_tolerance, tolerance
 
 

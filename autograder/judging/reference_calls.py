@@ -15,7 +15,7 @@ import numpy as np
 
 from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..exercises.kit.records import Case
-from ..running import tensors
+from ..running import torch_functions
 from ..worker.calls import generator
 from ..worker.tensors import Watch, activation
 from ..worker.values import leaves, map_leaves
@@ -51,8 +51,10 @@ def _call_ours(function: Callable[..., Any], case: Case, precise: bool, library:
         warnings.simplefilter("always")
         try:
             if library == "torch":
-                with tensors.one_thread():
-                    return _outcome_in_torch(function, case, tensors.to_torch(args), tensors.to_torch(kwargs))
+                with torch_functions.one_thread():
+                    return _outcome_in_torch(
+                        function, case, torch_functions.to_torch(args), torch_functions.to_torch(kwargs)
+                    )
             value = copy.deepcopy(function(*args, **kwargs))
         except Exception as error:
             return Outcome(failure=type(error).__name__, said=str(error))
@@ -61,12 +63,12 @@ def _call_ours(function: Callable[..., Any], case: Case, precise: bool, library:
 
 def _outcome_in_torch(function: Callable[..., Any], case: Case, args: list[Any], kwargs: dict[str, Any]) -> Outcome:
     if case.gradient:
-        return Outcome(tensors.to_numpy(tensors.gradients(function, args, kwargs)))
+        return Outcome(torch_functions.to_numpy(torch_functions.gradients(function, args, kwargs)))
     if not case.watch:
-        return Outcome(tensors.to_numpy(function(*args, **kwargs)))
+        return Outcome(torch_functions.to_numpy(function(*args, **kwargs)))
     with Watch(case.watch) as watch:
         value = function(*args, **kwargs)
-    return Outcome(tensors.to_numpy(value), made=watch.made)
+    return Outcome(torch_functions.to_numpy(value), made=watch.made)
 
 
 def _fresh(value: Any, precise: bool, library: str) -> Any:
@@ -86,7 +88,7 @@ def _takes_tensors(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function as a torch answer sees it: tensors in, tensors out."""
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return tensors.to_torch(function(*tensors.to_numpy(args), **tensors.to_numpy(kwargs)))
+        return torch_functions.to_torch(function(*torch_functions.to_numpy(args), **torch_functions.to_numpy(kwargs)))
 
     return call
 
@@ -124,7 +126,7 @@ class Again:
             stack.enter_context(warnings.catch_warnings())
             stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
             if self._library == "torch":
-                stack.enter_context(tensors.one_thread())
+                stack.enter_context(torch_functions.one_thread())
             warnings.simplefilter("ignore")
             yield
 
@@ -139,7 +141,7 @@ class Again:
         before = ready.written()
         try:
             value = function(*map_leaves(ready.args, _same), **map_leaves(ready.kwargs, _same))
-            value = tensors.to_numpy(value) if self._library == "torch" else copy.deepcopy(value)
+            value = torch_functions.to_numpy(value) if self._library == "torch" else copy.deepcopy(value)
             found = Outcome(value)
         except ValueError as error:
             if "read-only" in str(error):
@@ -158,7 +160,7 @@ class Again:
             return None
         args, kwargs = map_leaves(list(case.args), _locked), map_leaves(dict(case.kwargs), _locked)
         if self._library == "torch":
-            args, kwargs = tensors.to_torch(args), tensors.to_torch(kwargs)
+            args, kwargs = torch_functions.to_torch(args), torch_functions.to_torch(kwargs)
         tensors_in = tuple(leaf for leaf in leaves((args, kwargs)) if hasattr(leaf, "_version"))
         return _Ready(case, args, kwargs, tensors_in)
 

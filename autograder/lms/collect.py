@@ -22,8 +22,7 @@ from ..grading.submitted_files import Said, fault_of, note, store
 from ..reading.course import Course
 from ..reading.submission import read_file
 from ..text import is_plain_text, printable
-from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
-from .roster import HANDED_IN, Person, Roster
+from .lms_files import HANDED_IN, File, Person, Roster, Sender, files_in, says_student_alone, sender_of, unpacked
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20

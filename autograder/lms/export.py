@@ -14,12 +14,11 @@ from pathlib import Path
 
 from ..data import NotUsable
 from ..gradebook.health_check import check_gradebook
-from ..gradebook.marks import read_marks, read_names
-from ..gradebook.migration import disagreements
+from ..gradebook.marks import disagreements, read_marks, read_names
 from ..grading.submitted_files import HandedIn
 from ..reading.course import Course
 from ..text import csv_line, spreadsheet_safe
-from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
+from .lms_files import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
 MOODLE = ("Username", "First name", "Last name", "Email address")

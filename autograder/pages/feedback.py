@@ -7,20 +7,19 @@ student. What a student contributes is code and plain text. The page escapes bot
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from markupsafe import Markup
 from nbformat import NotebookNode
 
-from ..data import MARK
+from ..data import Graded, Verdict
 from ..reading.assignment import EXCLUDED_TAG
 from ..reading.transplant import unquoted
 from ..text import visible
-from .frame import template
-from .markup import coloured, rendered, with_code
-from .picture import picture
+from .answer_picture import picture
+from .html_rendering import coloured, rendered, template, with_code
 
 #: Texts that are kept rendered, and the letters of the longest: many times our own, and little memory.
 TEXTS_KEPT, LONGEST_KEPT = 2_048, 8_000
@@ -75,19 +74,20 @@ class FeedbackPages:
         self._template = template("feedback_page.html")
         self._kept = functools.lru_cache(TEXTS_KEPT)(_html)
 
-    def page(self, notebook: NotebookNode, grades: dict[str, Any]) -> str:
+    def page(self, notebook: NotebookNode, grades: dict[str, Any], graded: Graded) -> str:
         """The page's HTML.
 
-        notebook: with outputs of ours alone, and nbgrader's scores and comments in the cells' metadata.
-        grades: nbgrader's score, max_score and late_penalty.
+        notebook: with nbgrader's scores and comments in the cells' metadata. grades: its score, max_score and
+            late_penalty. graded: the verdicts.
         """
-        marks, cells = {mark.place: mark for mark in _marks(notebook)}, notebook.cells
+        verdicts, cells = {verdict.cell: verdict for verdict in graded.verdicts}, notebook.cells
+        marks = {mark.place: mark for mark in _marks(notebook, verdicts)}
         return self._template.render(
             unit=grades["notebook"],
             score=grades["score"],
             points=grades["max_score"],
             penalty=grades["late_penalty"],
-            unreadable=notebook.metadata.get(MARK, {}).get("unreadable", ""),
+            unreadable=graded.verdicts[0].message if graded.problem else "",
             marks=marks,
             cells=[
                 (each, _told(each), marks.get(_told(each).get("grade_id")), _comment(each), _words(each))
@@ -123,35 +123,38 @@ def _comment(cell: NotebookNode) -> str:
     return "" if comment == NO_RESPONSE else comment
 
 
-def _marks(notebook: NotebookNode) -> Iterator[ShownMark]:
+def _marks(notebook: NotebookNode, verdicts: Mapping[str, Verdict]) -> Iterator[ShownMark]:
     commented = {_told(cell)["grade_id"] for cell in notebook.cells if _comment(cell)}
     for cell in notebook.cells:
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
-            verdict = _verdict(cell)
-            if verdict.get("excluded") or EXCLUDED_TAG in cell.metadata.get("tags", ()):
+            if EXCLUDED_TAG in cell.metadata.get("tags", ()):
                 place, words = told["grade_id"], "Taken out of the marks, for everybody."
-                name = place.removeprefix("test_")
-                yield ShownMark(place, name, 0.0, 0.0, "excluded", words, verdict.get("message", ""), False, "")
+                name, message = place.removeprefix("test_"), verdicts[place].message if place in verdicts else ""
+                yield ShownMark(place, name, 0.0, 0.0, "excluded", words, message, False, "")
             continue
         place, score, points = told["grade_id"], float(told["score"] or 0), float(told["points"])
         if told.get("solution") or told.get("task"):
             yield _marked_by_hand(told, score, points, place if place in commented else "")
             continue
-        name, verdict = place.removeprefix("test_"), _verdict(cell)
-        by_hand = bool(verdict) and verdict["score"] != score
-        outcome = verdict.get("verdict", "")
+        name, verdict = place.removeprefix("test_"), verdicts.get(place)
+        outcome, message, advice = _judged(verdict) if verdict else ("", "", "")
+        by_hand = bool(verdict) and told.get("by_hand", False)
         if by_hand or outcome not in WORDS or (outcome == "wrong" and score > 0):
             outcome = "right" if score >= points else "partly" if score > 0 else "wrong"
-        message = verdict.get("message", "")
-        advice = " ".join(filter(None, (verdict.get("raised"), verdict.get("advice")))) or message
-        if outcome == "right" or verdict.get("verdict") == "right":
+        if outcome == "right":
             advice = ""
         if by_hand and message:
             message = f"Before that, judged: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
-        shown = "" if outcome == "right" else picture(verdict.get("where"))
+        shown = "" if outcome == "right" or verdict is None else picture(verdict.where)
         yield ShownMark(place, name, score, points, outcome, advice, message, by_hand, comment, shown)
+
+
+def _judged(verdict: Verdict) -> tuple[str, str, str]:
+    """How an answer went, all the words about it, and those that are shown first."""
+    advice = " ".join(filter(None, (verdict.raised, verdict.advice))) or verdict.message
+    return verdict.verdict, verdict.message, "" if verdict.verdict == "right" else advice
 
 
 def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: str) -> ShownMark:
@@ -163,12 +166,6 @@ def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: 
     else:
         outcome, words = "missing", "Nothing is written: it is as it was handed out."
     return ShownMark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
-
-
-def _verdict(cell: NotebookNode) -> dict[str, Any]:
-    """What we noted beside the score in a test cell's outputs."""
-    outputs = cell.get("outputs", [])
-    return next((output.metadata[MARK] for output in outputs if MARK in output.get("metadata", {})), {})
 
 
 __all__ = ["FeedbackPages"]

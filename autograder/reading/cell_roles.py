@@ -13,11 +13,11 @@ from typing import Any
 
 from nbformat import NotebookNode
 
+from .. import __version__
 from ..course_folder import own_command
 from ..data import TESTS, Expected
 from ..exercises import find_exercise, is_exercise
 from ..exercises.kit.records import Exercise, Leaf
-from ..version import __version__
 from .assignment import EXCLUDED_TAG, questions_of
 from .submission import Cell
 

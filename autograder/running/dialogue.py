@@ -1,24 +1,74 @@
-"""What is asked of a student's function and what came back, in the host's own terms.
+"""The messages to and from a student's process: its cells, what is asked of its functions, and what came back.
 
 `Request` turns cases into the trees and bytes that travel; `Transcript` collects the frames that return into an
-`Answer`. Neither knows what would be right.
+`Answer`. Neither knows what would be right. What comes back is made safe to pass on.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Call, HostCall
+from ..data import Answer, Call, CellOutcome, CellSource, Failure, HostCall
 from ..exercises.kit.arguments import Activation, Device, DevicePart, HostFunction, Rng
 from ..exercises.kit.records import Case
+from ..worker.frames import BadFrame
 from ..worker.randomness import RANDOMNESS
 from ..worker.values import BadValue, Budget, Encoder, Tensor, decode, leaves
-from .cell_messages import read_failure, words
-from .tensors import Differentiable, bare
+from .torch_functions import Differentiable, bare
+
+
+def read_failure(error: Any) -> Failure:
+    """The failure that a stranger's frame describes; what is not text or a line number in it is dropped."""
+    error = error if isinstance(error, dict) else {}
+    line = error.get("line")
+    known = type(line) is int and 0 < line < 10**6
+    cell = words(error.get("cell"), 100)
+    return Failure(
+        words(error.get("type"), 200) or "Exception",
+        words(error.get("message"), 2_000),
+        line if known else None,
+        cell if re.fullmatch(r"[\w-]+", cell) else "",
+    )
+
+
+def words(value: Any, cap: int) -> str:
+    """Text from a stranger, cut short, without lone surrogates, which would break whoever writes it down."""
+    return value[:cap].encode("utf-8", "replace").decode() if isinstance(value, str) else ""
+
+
+PLOTS = re.compile(r"\bplt\b|matplotlib|pylab")
+IMPORT = re.compile(r"^import matplotlib\.pyplot as plt$", re.MULTILINE)
+
+
+def slow_libraries(cells: Sequence[CellSource]) -> frozenset[str]:
+    """What takes long to import, and is to be there already: of matplotlib only what students use themselves."""
+    found = {"torch"} if any("torch" in cell.source for cell in cells) else set()
+    if any(PLOTS.search(cell.source) for cell in cells if cell.kind != "given"):
+        found.add("matplotlib")
+    return frozenset(found)
+
+
+def order_of(cell: CellSource, libraries: frozenset[str]) -> dict[str, Any]:
+    """What is sent of a cell. Where no student draws, ours import matplotlib when something is drawn."""
+    source = cell.source
+    if cell.kind == "given" and "matplotlib" not in libraries:
+        source = IMPORT.sub("from worker.lazy_matplotlib import plt", source)
+    told = {"name": cell.name, "source": source, "tested": cell.tested, "tests": cell.tests}
+    return {**told, "own": cell.kind == "extra", "given": cell.kind == "given"}
+
+
+def outcome_of(name: str, header: dict[str, Any]) -> CellOutcome:
+    status = header.get("status")
+    if status not in ("ran", "failed", "timeout"):
+        raise BadFrame("status")
+    failure = read_failure(header.get("error")) if status == "failed" else None
+    return CellOutcome(name, status, failure, header.get("defined") is True)
+
 
 #: An exercise that asks more often than this, all its cases together, is taken to have no end.
 QUESTIONS_CAP = 10_000

@@ -19,9 +19,8 @@ from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.supervisor import SWEEP, TELL
 from ..worker.values import BadValue
-from .cell_messages import order_of, outcome_of, slow_libraries
 from .control_groups import Group
-from .dialogue import QUESTIONS_CAP, Request, Transcript
+from .dialogue import QUESTIONS_CAP, Request, Transcript, order_of, outcome_of, slow_libraries
 from .limits import Limits
 
 RESTARTS = 3

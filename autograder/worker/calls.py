@@ -11,18 +11,51 @@ from __future__ import annotations
 import builtins
 import contextlib
 import itertools
+import sys
 import traceback
 import warnings
+from collections import Counter
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import numpy as np
 
 from . import tensors
 from .call_monitor import Lookout, Seen
-from .line_counter import Busy
 from .randomness import Handed, global_states, moved, set_apart
 from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
+
+
+class LineCounter:
+    """Counts the lines that are run while it is open, in the cells of a notebook or in the file of a function."""
+
+    def __init__(self, function: Any) -> None:
+        self._file = getattr(getattr(function, "__code__", None), "co_filename", None)
+        self._counts: Counter[tuple[str, int]] = Counter()
+
+    @property
+    def most(self) -> int:
+        """How often the line was run that was run most often."""
+        return max(self._counts.values(), default=0)
+
+    def __enter__(self) -> LineCounter:
+        self._before = sys.gettrace()
+        sys.settrace(self._of_frame)
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        sys.settrace(self._before)
+
+    def _of_frame(self, frame: FrameType, event: str, _: Any) -> Any:
+        name = frame.f_code.co_filename
+        return self._of_line if name == self._file or name.startswith("<cell ") else None
+
+    def _of_line(self, frame: FrameType, event: str, _: Any) -> Any:
+        if event == "line":
+            self._counts[frame.f_code.co_filename, frame.f_lineno] += 1
+        return self._of_line
+
 
 WARNINGS_CAP = 20
 #: Whose kinds of errors have names that tell more than those of the built-in ones.
@@ -183,7 +216,7 @@ def one_call(
         args, kwargs = tensors.revive(args, gradient), tensors.revive(kwargs, gradient)
     encoder = Encoder()
     result, watch = None, tensors.Watch(int(call["watch"])) if call.get("watch") else None
-    busy = Busy(function) if call.get("lines") is True and not shake else None
+    busy = LineCounter(function) if call.get("lines") is True and not shake else None
     with (
         warnings.catch_warnings(record=True) as caught,
         np.errstate(divide="warn", over="warn", invalid="warn", under="ignore"),

@@ -20,15 +20,14 @@ from typing import Any
 
 import numpy as np
 
-from . import limits, linux
+from . import linux, process_limits
 from .call_monitor import Lookout
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
-from .module_snapshot import Ours
-from .namespace_snapshot import Moment
-from .own_tests import OwnTests
+from .instructor_tests import OwnTests
 from .rewritten import perform_rewritten
+from .snapshots import ModuleSnapshot, NamespaceSnapshot
 
 #: What a cell of the student's own gets when the cells before it have used up the time of all.
 LEAST_SECONDS = 0.5
@@ -60,7 +59,7 @@ class Time:
 
 def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
     """Run the cells that the first frame brings, then answer requests until the host hangs up."""
-    bring_back_ours = Ours(__package__).bring_back
+    bring_back_ours = ModuleSnapshot(__package__).bring_back
     reseed()
     order, _ = receive_frame(channel)
     cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
@@ -74,7 +73,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
             given |= functions_of(cell, namespace)
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
-            moments[tested] = Moment(tested, namespace)
+            moments[tested] = NamespaceSnapshot(tested, namespace)
         tests.keep(cell["tests"])
         send_frame(channel, {"event": "cell", "index": index, **report})
     send_frame(channel, {"event": "ready"})
@@ -102,7 +101,7 @@ def answer(
     channel: socket.socket,
     reply: socket.socket,
     namespace: dict[str, Any],
-    moments: dict[str, Moment],
+    moments: dict[str, NamespaceSnapshot],
     tests: OwnTests,
     given: dict[str, Any],
 ) -> str:
@@ -120,7 +119,7 @@ def answer(
             if sys.platform == "linux":
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
                 linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
-            limits.bound_cpu(float(request["seconds"]))
+            process_limits.bound_cpu(float(request["seconds"]))
             if "test" in request:
                 reseed()
                 send_frame(reply, tests.outcome(request["test"]))
@@ -174,7 +173,7 @@ def answer_here(
     payload: bytes,
     reply: socket.socket,
     namespace: dict[str, Any],
-    moments: dict[str, Moment],
+    moments: dict[str, NamespaceSnapshot],
     given: dict[str, Any],
 ) -> None:
     """Answer one exercise in this process. given: the notebook's own functions."""

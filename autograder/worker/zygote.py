@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from . import call_monitor_torch, lazy_matplotlib, limits, linux, seccomp
+from . import call_monitor_torch, lazy_matplotlib, linux, process_limits, seccomp
 from .student import serve
 from .supervisor import keep
 
@@ -34,7 +34,7 @@ INSIDE_ID = 1000  # the student's user and group id in a user namespace of its o
 
 def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
-    limits.unbound_data()  # that of the grading process is not a submission's
+    process_limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
@@ -225,7 +225,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
         file.write("900")
-    limits.apply(order, countable_processes(order, mode))
+    process_limits.apply(order, countable_processes(order, mode))
     if mode == PLAIN:
         return
     os.chdir(SCRATCH)

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from autograder.exercises import unit_names
-from autograder.handout.start_page import NAME as START
+from autograder.handout.course_map import START_PAGE as START
 from lab_page import PANEL, ROOT, Lab, said, server
 from textbook.packages import MODULES
 

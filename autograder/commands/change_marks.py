@@ -1,0 +1,87 @@
+"""The commands that look at marks which are there, change what counts, and judge nothing."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from ..data import NotUsable
+from ..gradebook.class_run import Run
+from ..gradebook.health_check import check_gradebook
+from ..gradebook.marks import NoDecision, by_hand, decide, find_question
+from ..gradebook.marks import exclude as take_out
+from ..gradebook.recorder import NoPage, Recorder
+from ..grading import whole_class
+from ..reading.course import Course
+from ..text import counted, printable
+from .shared import course as course_folder
+
+
+def feedback(options: argparse.Namespace) -> int:
+    """Make the pages anew, from what was judged and the marks of now."""
+    root = course_folder(options)
+    found = whole_class.look_through(root, options.units, options.student)
+    check_gradebook(root, to_write=True)
+    run, problems = Run(root), []
+    left = run.settle(found.notebooks, again=True)
+    with Recorder(root, run.course) as recorder:
+        for item in left:
+            try:
+                recorder.show(item.unit, item.student)
+            except NoPage as error:
+                problems.append(str(error))
+    pages = counted(len(found.notebooks) - len(problems), "feedback page")
+    print(f"{pages}: {root / 'grading' / 'feedback'}/STUDENT/UNIT/UNIT.html")
+    if left:
+        are = "is" if len(left) == 1 else "are"
+        remedy = "`autograder grade` judges what is new"
+        problems.append(f"{counted(len(left), 'page')} {are} of what was graded before something changed; {remedy}")
+    for line in [*run.remarks, *problems, *found.closed]:
+        print(f"autograder: {printable(line)}", file=sys.stderr)
+    return 2 if found.closed else 0
+
+
+def exclude(options: argparse.Namespace) -> int:
+    """Take a question out of the marks, or put it back."""
+    root = course_folder(options)
+    unit, name = find_question(Course(root), options.question)
+    if not take_out(Course(root), unit, name, options.undo):
+        words = "is not out of the marks" if options.undo else "is out of the marks already"
+        raise NoDecision(f"{unit}/{name} {words}")
+    _settle(root, [unit])
+    print(f"{unit}/{name} {'is back in' if options.undo else 'is out of'} the marks, for everybody.")
+    return 0
+
+
+def marks(options: argparse.Namespace) -> int:
+    """List the marks by hand, or decide about those that were given for another answer."""
+    root = course_folder(options)
+    found = list(by_hand(Course(root), options.units, options.student, options.question))
+    if options.keep or options.new:
+        found = [entry for entry in found if entry.mark.outdated]
+        decide(root, found, options.keep)
+        _settle(root, sorted({entry.unit for entry in found}))
+        whose = "kept" if options.keep else "taken away; the judge's count"
+        print(f"{counted(len(found), 'mark')} by hand, given for another answer: {whose}.")
+        return 0
+    for entry in found:
+        print(printable(entry.line()))
+    if not found:
+        print("No mark was changed by hand.")
+    return 0
+
+
+def _settle(root: Path, units: Sequence[str]) -> None:
+    """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
+    for unit in units:
+        try:
+            handed = whole_class.handed_in(root, [unit])
+        except NotUsable:
+            continue
+        run = Run(root)
+        left = run.settle(handed)
+        new = [f"{unit}: new or changed since it was graded: {counted(len(left), 'notebook')}; run `autograder grade`"]
+        for line in [*run.remarks, *(new if left else [])]:
+            print(f"autograder: {printable(line)}", file=sys.stderr)

@@ -1,0 +1,34 @@
+"""`autograder release` and `autograder bundle`: notebooks/ from solutions/, and an archive for students."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+
+from ..handout import bundle as archive
+from ..handout import release as releases
+from .shared import FAILED, GRADED
+from .shared import course as course_folder
+
+
+def release(options: argparse.Namespace) -> int:
+    """Make the releases, or only compare them."""
+    root = course_folder(options)
+    if options.check:
+        different = releases.out_of_step(root, options.units)
+        for name in different:
+            unit = name.split("/")[1]
+            remedy = "run `make notebooks`" if unit.endswith(".ipynb") else f"run `make notebooks ARGS={unit}`"
+            print(f"autograder: {name} is not what solutions/ gives; {remedy}", file=sys.stderr)
+        return FAILED if different else GRADED
+    changed = releases.release(root, options.units)
+    print(f"Released anew: {', '.join(changed)}." if changed else "notebooks/ is up to date.")
+    return GRADED
+
+
+def bundle(options: argparse.Namespace) -> int:
+    """Write the archive."""
+    root = course_folder(options)
+    path = archive.bundle(root, options.units, options.out or root / "grading" / "bundle" / "attention-course.zip")
+    print(f"For students: {path}")
+    return GRADED

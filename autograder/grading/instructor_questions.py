@@ -1,0 +1,236 @@
+"""The verdicts on an instructor's own questions: tests that are run in the sandbox, and answers that a person marks.
+
+A test shares its process with the answer, so nothing that comes back says what stands in it: the words for what is
+hidden are ours, and none of the process's. What students have in their notebooks may speak for itself. It is run before
+any hidden test has been sent, so that its words can hold none either.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ..data import BY_HAND, TESTS, Answer, Call, CellOutcome, Failure, Question, Transplanted, Verdict
+from ..reading.assignment import Assignment
+from ..reading.syntax import definitions
+from ..running.dialogue import read_failure
+from ..running.session import Session
+from ..worker.values import BadValue
+
+WAITS = "Waits for your instructor."
+HIDDEN = "A hidden test of your instructor's fails"
+#: Exceptions by whose names nothing can be said.
+KNOWN = frozenset(
+    name for name, kind in vars(builtins).items() if isinstance(kind, type) and issubclass(kind, Exception)
+)
+
+
+class TestRequest:
+    """A test that is to be run, ready to travel as the cases of an exercise do."""
+
+    __test__ = False  # none of pytest's
+    payload = b""
+    for_marks = True
+
+    def __init__(self, name: str, source: str) -> None:
+        self._test = {"name": name, "source": source}
+
+    def header(self) -> dict[str, Any]:
+        return {"test": self._test}
+
+    def transcript(self) -> TestTranscript:
+        return TestTranscript()
+
+    def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
+        """A test asks nothing of the host."""
+        return {"raise": "RuntimeError", "message": "nothing can be asked here"}, b""
+
+    def pause(self, header: Mapping[str, Any], seconds: float) -> float:
+        """Such an answer hides nothing."""
+        return 0.0
+
+
+class TestTranscript:
+    """Takes the one frame by which a test says how it went."""
+
+    __test__ = False
+
+    def __init__(self) -> None:
+        self.answer = Answer()
+
+    def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
+        """Raises BadValue for any other frame."""
+        if header.get("event") != "outcome" or self.answer.calls:
+            raise BadValue("an unexpected frame")
+        failure = read_failure(header["error"]) if "error" in header else None
+        self.answer.calls.append(Call(_number(header.get("number")), failure))
+        return True
+
+
+def _number(text: Any) -> float | None:
+    if text is None:
+        return None
+    if not isinstance(text, str) or len(text) > 64:
+        raise BadValue("a number")
+    try:
+        return float(text)
+    except ValueError:
+        raise BadValue("a number") from None
+
+
+def own_verdicts(
+    assignment: Assignment, submission: Transplanted, outcomes: Mapping[str, CellOutcome], session: Session
+) -> dict[str, Verdict]:
+    """The verdicts on all questions that are no exercise of the course. All exercises have been asked by now."""
+    verdicts = {q.name: _by_hand(assignment, q, submission) for q in assignment.of_kind(*BY_HAND)}
+    answers = answers_of_tests(assignment)
+    asked = []
+    for question in assignment.of_kind(TESTS):
+        if _is_answered(assignment, answers[question.cell], submission):
+            asked.append(question)
+        else:
+            words = f"{_listed(answers[question.cell])} is not written yet: its cell is as it was handed out."
+            notes = filter(None, map(submission.notes.get, answers[question.cell]))
+            verdicts[question.name] = _verdict(assignment, question, "missing", " ".join([*notes, words]))
+    shown = {q.cell: session.ask(TestRequest(q.cell, _visible(assignment, q))) for q in asked}
+    for question in asked:
+        hidden = question.source != _visible(assignment, question)
+        whole = session.ask(TestRequest(question.cell, question.source)) if hidden else shown[question.cell]
+        verdict = _judged(assignment, question, shown[question.cell], whole)
+        verdicts[question.name] = _with_cells(verdict, answers[question.cell], outcomes, submission)
+    return verdicts
+
+
+def answers_of_tests(assignment: Assignment) -> dict[str, list[str]]:
+    """Own test -> the answer cells that it is about: the one of its name, else those behind the graded cell before."""
+    names = [_name(cell) for cell in assignment.release.cells if cell.cell_type == "code" and _is_answer(cell)]
+    found: dict[str, list[str]] = {}
+    before: list[str] = []
+    over = False
+    tests = {question.cell for question in assignment.of_kind(TESTS)}
+    graded = {question.cell for question in assignment.questions}
+    for cell in assignment.release.cells:
+        name = _name(cell)
+        if name in names:
+            before = [name] if over else [*before, name]
+            over = False
+        elif name in graded:
+            over = True
+            if name in tests:
+                short = name.removeprefix("test_")
+                found[name] = [short] if short in names else list(before)
+    return found
+
+
+def _is_answer(cell: Any) -> bool:
+    marks = cell.metadata.get("nbgrader", {})
+    return bool(marks.get("solution")) and not marks.get("grade")
+
+
+def _name(cell: Any) -> str:
+    return str(cell.metadata.get("nbgrader", {}).get("grade_id") or "")
+
+
+def _visible(assignment: Assignment, question: Question) -> str:
+    return next(cell.source for cell in assignment.release.cells if _name(cell) == question.cell)
+
+
+def _is_answered(assignment: Assignment, answers: list[str], submission: Transplanted) -> bool:
+    """Whether anything was written: into one of the cells, or elsewhere under a name that they ask for."""
+    if not answers or any(name in submission.answers for name in answers):
+        return True
+    stubs = [cell.source for cell in assignment.release.cells if _name(cell) in answers]
+    wanted = {name for stub in stubs for name in definitions(stub)}
+    theirs = [cell.source for cell in submission.cells if cell.kind != "given"]
+    return any(wanted & set(definitions(source)) for source in theirs if any(name in source for name in wanted))
+
+
+def _judged(assignment: Assignment, question: Question, shown: Answer, whole: Answer) -> Verdict:
+    """What the whole test earns; the words are those of its visible part where that fails by itself."""
+    call = whole.calls[0] if whole.calls else None
+    if whole.status == "answered" and call is not None and call.failure is None:
+        return _passed(assignment, question, call.value)
+    if whole.status == "timeout":
+        return _verdict(assignment, question, "timeout", f"With your instructor's test: {whole.reason}")
+    if whole.status != "answered" or call is None:
+        reason = re.sub(r" \(exit \d+\)", "", whole.reason)  # a number of the process's own choice
+        return _verdict(assignment, question, "crashed", f"With your instructor's test: {reason}")
+    kind = call.failure.type_name
+    if kind == "NotImplementedError":
+        return _verdict(assignment, question, "missing", "It is not written yet: it raises NotImplementedError.")
+    first = shown.calls[0] if shown.status == "answered" and shown.calls else None
+    in_test = call.failure.cell == question.cell and kind != "NameError"  # it met with an answer of another kind
+    name = "wrong" if kind == "AssertionError" or in_test else "crashed"
+    if first is not None and first.failure is not None:
+        return _verdict(assignment, question, name, _said(assignment, question, first.failure))
+    return _verdict(assignment, question, name, f"{HIDDEN} ({kind if kind in KNOWN else 'an exception'}).")
+
+
+def _passed(assignment: Assignment, question: Question, value: float | None) -> Verdict:
+    points = question.worth
+    if value is None:
+        return _verdict(assignment, question, "right", "Right: your instructor's tests pass.", 1.0)
+    if not 0 <= value <= points:  # NaN neither
+        words = f"Your instructor's test gives no number of points from 0 to {points:g}; tell your instructor."
+        return _verdict(assignment, question, "crashed", words)
+    if not points:
+        return _verdict(assignment, question, "right", "Your instructor's test ends in a number.", 1.0)
+    words = f"Your instructor's test gives {value:g} of {points:g} points."
+    return _verdict(assignment, question, "right" if value == points else "wrong", words, value / points)
+
+
+def _said(assignment: Assignment, question: Question, failure: Failure) -> str:
+    """How a visible test fails: students have it, so its words may be repeated."""
+    if failure.type_name == "AssertionError" and not failure.message and failure.cell == question.cell and failure.line:
+        lines = _visible(assignment, question).splitlines()
+        line = lines[failure.line - 1].strip() if failure.line <= len(lines) else ""
+        return f"A test of your instructor's fails: {line[:300]}" if line else "A test of your instructor's fails."
+    return f"A test of your instructor's fails: {failure.described(question.name)}."
+
+
+def _with_cells(
+    verdict: Verdict, answers: list[str], outcomes: Mapping[str, CellOutcome], submission: Transplanted
+) -> Verdict:
+    """Where an answer's cell did not run, that is why its test fails."""
+    notes = [submission.notes[name] for name in answers if name in submission.notes]
+    if verdict.verdict in ("wrong", "crashed") and not verdict.share:
+        for name in answers:
+            outcome = outcomes.get(name)
+            failure = outcome.failure if outcome is not None else None
+            if outcome is not None and outcome.status in ("timeout", "died"):
+                died = "ended the whole process" if outcome.status == "died" else "did not come to an end"
+                kind = "crashed" if outcome.status == "died" else "timeout"
+                verdict = _changed(verdict, kind, f"The cell of {name} {died} when it was run.")
+            elif failure is not None and failure.type_name == "NotImplementedError":
+                verdict = _changed(verdict, "missing", f"{name} is not written yet: it raises NotImplementedError.")
+            elif failure is not None:
+                verdict = _changed(verdict, "crashed", f"The cell of {name} does not run: {failure.described(name)}.")
+    return _changed(verdict, verdict.verdict, " ".join([*notes, verdict.message])) if notes else verdict
+
+
+def _changed(verdict: Verdict, kind: str, message: str) -> Verdict:
+    return Verdict(verdict.unit, verdict.function, 1.0, verdict.share or 0.0, kind, None, message, advice=message)
+
+
+def _by_hand(assignment: Assignment, question: Question, submission: Transplanted) -> Verdict:
+    name = question.cell
+    if name in submission.words or name in submission.answers or name in submission.below:
+        return _verdict(assignment, question, "waiting", WAITS)
+    note = submission.notes.get(name)
+    left = "Nothing is written yet: it is as it was handed out."
+    return _verdict(assignment, question, "missing", f"{note} {left}" if note else left)
+
+
+def _verdict(assignment: Assignment, question: Question, kind: str, message: str, share: float = 0.0) -> Verdict:
+    """A verdict as if the question were worth one point."""
+    message = re.sub(r"\s+", " ", message)
+    return Verdict(assignment.name, question.name, 1.0, share, kind, None, message, advice=message)
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "The answer"
+
+
+__all__ = ["TestRequest", "answers_of_tests", "own_verdicts"]

@@ -1,0 +1,282 @@
+"""Many submissions: who handed in what, and grading them side by side, by processes of this machine or a Dask cluster.
+
+A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
+dies has its jobs done elsewhere, and so have jobs that a cluster drops; one job that keeps killing its worker is given
+up, and the others are not. A process of this machine is bounded on its own: what a stranger's answer makes the judge do
+ends one job, not the machine.
+"""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ..data import TESTS, Expected, Graded, NotUsable, Unreadable
+from ..exercises import digest
+from ..judging.challenge import Challenge
+from ..reading.course import Course
+from ..reading.submission import bounded, read_file
+from ..running.limits import Limits
+from ..running.sandbox import Sandbox, launched, unseen
+from ..worker import linux
+from ..worker import process_limits as bounds
+from .jobs import Job, begin, lost, run
+from .submitted_files import HandedIn, HandedInByAll, survey
+
+AHEAD = 2
+#: So often does a cluster do a job again whose worker was lost.
+RETRIES = 3
+#: What the memory of a grading process may grow by, and its processor time for one job: many times what is needed.
+GRADER_BYTES = 4 * 2**30
+GRADER_SECONDS = 300.0
+Name, Task, Result = TypeVar("Name"), TypeVar("Task"), TypeVar("Result")
+
+
+class SchedulerLost(Expected):
+    """The Dask scheduler cannot be reached: one line with the remedy."""
+
+
+class Pool:
+    """Does jobs side by side. Use as a context manager.
+
+    workers: how many jobs at a time on this machine. scheduler: the address of a Dask scheduler to use instead.
+    work: does one job. begin: called in each new process of this machine, so that sandboxes can start at once.
+    given_up: the result of a job that keeps killing its worker, made of the job and the error.
+    Each process draws the cases itself: torch must not have calculated anything in a process that is forked.
+    """
+
+    def __init__(
+        self,
+        workers: int,
+        scheduler: str | None,
+        work: Callable[[Task], Result],
+        begin: Callable[[], None],
+        given_up: Callable[[Task, BaseException], Result],
+    ) -> None:
+        self._workers, self._scheduler = workers, scheduler
+        self._work, self._begin, self._given_up = work, begin, given_up
+        self._stack = ExitStack()
+        self._executor: Executor | None = None
+
+    def __enter__(self) -> Pool:
+        if self._scheduler is not None:
+            self._executor, self._workers = _cluster(self._scheduler, self._stack)
+        else:
+            self._start_processes()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._executor is not None:
+            if isinstance(self._executor, ProcessPoolExecutor):
+                self._executor.shutdown(wait=True, cancel_futures=True)
+            else:
+                self._executor.shutdown(wait=True)
+        self._stack.close()
+
+    def run(self, jobs: Iterator[tuple[Name, Task]]) -> Iterator[tuple[Name, Result]]:
+        """Each job's result under its name, in the order in which they are finished.
+
+        When a worker process dies, all jobs that were under way are suspects. Each is done again with nothing beside
+        it: who then kills its worker once more is the one.
+        """
+        under_way: dict[Future[Result], tuple[Name, Task]] = {}
+        suspects: list[tuple[Name, Task]] = []
+        source = iter(jobs)
+        while True:
+            alone = bool(suspects) and not under_way
+            if alone:
+                suspect = suspects.pop(0)
+                under_way[self._submit(suspect[1])] = suspect
+            elif not suspects:
+                self._top_up(under_way, source)
+            if not under_way:
+                return
+            ended = [(future, under_way.pop(future)) for future in wait(under_way, return_when=FIRST_COMPLETED).done]
+            if not any(_error_of(future) for future, _ in ended):
+                self._top_up(under_way, source)  # before the results are dealt with, so that no worker waits
+            for future, (name, job) in ended:
+                error = _error_of(future)
+                if error is None:
+                    yield name, future.result()
+                elif not _worker_died(error):
+                    raise error
+                elif alone:
+                    yield name, self._given_up(job, error)
+                else:
+                    suspects.append((name, job))
+
+    def _top_up(self, under_way: dict[Future[Result], tuple[Name, Task]], source: Iterator[tuple[Name, Task]]) -> None:
+        for item in itertools.islice(source, max(AHEAD * self._workers - len(under_way), 0)):
+            under_way[self._submit(item[1])] = item
+
+    def _start_processes(self) -> None:
+        context = multiprocessing.get_context("fork")
+        settings = (os.getpid(), self._begin)
+        self._executor = ProcessPoolExecutor(self._workers, context, initializer=_begin, initargs=settings)
+        self._executor.submit(int)  # this starts them all
+
+    def _submit(self, job: Task) -> Future[Result]:
+        if self._scheduler is not None:
+            return self._executor.submit(self._work, job)
+        try:
+            return self._executor.submit(_do, self._work, job)
+        except BrokenProcessPool:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._start_processes()
+            return self._executor.submit(_do, self._work, job)
+
+
+def _begin(parent: int, begin: Callable[[], None]) -> None:
+    """Have the kernel end this process with its parent (one that is killed ends nobody itself), and get ready."""
+    if sys.platform == "linux":
+        linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)  # it was killed before the kernel was told
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)  # a cell that ran here may have left another: see `_do`
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)  # where the process before the fork used several, the second one would never come
+    bounds.bound_data(GRADER_BYTES)
+    begin()
+
+
+def _do(work: Callable[[Task], Result], job: Task) -> Result:
+    """One job in a process of this machine, which the kernel ends when the job takes far too much processor time."""
+    signal.setitimer(signal.ITIMER_PROF, GRADER_SECONDS)
+    try:
+        return work(job)
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _error_of(future: Future[Result]) -> BaseException | None:
+    """Why a job has no result. That it was cancelled is one reason: a cluster drops jobs when it loses their worker."""
+    try:
+        return future.exception()
+    except CancelledError as error:
+        return error
+
+
+def _worker_died(error: BaseException) -> bool:
+    return isinstance(error, (BrokenProcessPool, CancelledError)) or type(error).__name__ == "KilledWorker"
+
+
+def _cluster(address: str, stack: ExitStack) -> tuple[Executor, int]:
+    """The executor of a Dask cluster, and how many jobs it can do at a time."""
+    try:
+        from dask.distributed import Client
+    except ImportError:
+        raise SchedulerLost("--scheduler needs Dask; run: pip install 'attention-course[cluster]'") from None
+    try:
+        client: Any = stack.enter_context(Client(address, timeout=20, set_as_default=False))
+    except (OSError, TimeoutError, ValueError) as error:
+        words = " ".join(str(error).split())[:200]
+        raise SchedulerLost(f"no Dask scheduler at {address} ({words}); start one with: dask scheduler") from None
+    threads = sum(client.nthreads().values())
+    if not threads:
+        raise SchedulerLost(f"the scheduler at {address} has no workers; start one with: dask worker {address}")
+    return client.get_executor(pure=False, retries=RETRIES), threads
+
+
+Done = Callable[[Graded], None]
+
+
+def look_through(root: Path, units: Sequence[str] = (), student: str | None = None) -> HandedInByAll:
+    """All notebooks under `grading/submitted`, and what is not in its place. Raises NotUsable where none is."""
+    folder, known = root / "grading" / "submitted", Course(root).units()
+    try:
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+    except OSError as error:
+        raise NotUsable(f"{folder}: cannot be read ({error.strerror}); is it yours to read?") from None
+    if not names:
+        raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
+    if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
+        raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
+    found = survey(folder, known, units, student)
+    if not found.notebooks:
+        wanted = f"{folder}/{student or '*'}/{' or '.join(units) or 'UNIT'}"
+        why = "".join(f"; {line}" for line in [*found.closed, *found.remarks][:1])
+        raise NotUsable(f"{wanted}: nobody handed in a notebook there{why}")
+    return found
+
+
+def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None) -> list[HandedIn]:
+    """All notebooks under `grading/submitted`. Raises NotUsable where there is nothing to grade."""
+    return look_through(root, units, student).notebooks
+
+
+def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:
+    """The job that grades one notebook. What cannot be read is said in the job, and costs that student alone."""
+    try:
+        content, problem = bounded(read_file(item.path), str(item.path)), None
+    except Unreadable as error:
+        content, problem = None, item.problem or str(error)
+    asked = course.assignment(item.unit)
+    tests = tuple((question.cell, question.source) for question in asked.of_kind(TESTS))
+    excluded = tuple(question.name for question in asked.questions if question.excluded)
+    return Job(
+        item.student,
+        item.unit,
+        str(item.path),
+        content,
+        problem,
+        asked.text,
+        seed,
+        limits,
+        unsafe,
+        tests,
+        excluded,
+        asked.fingerprint,
+        digest(asked.exercises, item.unit),
+        unseen(course.root),
+    )
+
+
+def grade_class(
+    root: Path,
+    handed: Sequence[HandedIn],
+    workers: int | None = None,
+    unsafe: bool = False,
+    challenge: Challenge | None = None,
+    done: Done = lambda graded: None,
+    scheduler: str | None = None,
+    limits: Limits | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+    sandbox: Sandbox | None = None,
+) -> list[Graded]:
+    """Grade notebooks side by side, in the order in which they come. `done` is told of each as it is finished.
+
+    meanwhile: called once the workers are starting, which takes them some seconds. sandbox: for all of them, launched.
+    """
+    course, challenge = Course(root), challenge or Challenge()
+    limits, hidden = limits or Limits.from_course(root), unseen(root)
+    units = list(dict.fromkeys(item.unit for item in handed))
+    workers = max(1, min(workers or os.cpu_count() or 1, len(handed)))
+    found: dict[HandedIn, Graded] = {}
+    with ExitStack() as stack:
+        if sandbox is None and scheduler is None:
+            sandbox = launched(root, units, limits, unsafe)
+            stack.callback(sandbox.stop)
+        for unit in units:
+            course.assignment(unit)
+        start = partial(begin, sandbox, unsafe, hidden) if sandbox else None
+        pool = stack.enter_context(Pool(workers, scheduler, run, start, lost))
+        meanwhile()
+        if sandbox is not None:
+            sandbox.__enter__()
+        jobs = ((item, job_of(course, item, challenge.seed, limits, unsafe)) for item in handed)
+        for item, graded in pool.run(jobs):
+            done(graded)
+            graded.notebook = None
+            found[item] = graded
+    return [found[item] for item in handed]

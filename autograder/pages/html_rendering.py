@@ -1,0 +1,147 @@
+"""What pages are made with: templates that escape everything, and prose and code as HTML, with formulas as MathML."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import keyword
+import re
+from html import escape, unescape
+from pathlib import Path
+
+import jinja2
+import markupsafe
+from markupsafe import Markup
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+from attention_figures import look
+
+from ..text import visible
+
+HERE = Path(__file__).parent
+
+
+def template(name: str) -> jinja2.Template:
+    """A template of this folder; it knows `style`, the page's CSS, and `emblem`, the course's mark."""
+    environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True)
+    on_paper = "".join(f"--{colour}:{light};" for colour, (light, _) in look.colours().items())
+    paper = f"@media print{{:root{{color-scheme:light;--on-bright:var(--ink);{on_paper}}}}}\n"
+    style = look.css() + (HERE / "style.css").read_text(encoding="utf-8") + paper
+    environment.globals |= {"style": Markup(style), "emblem": Markup(look.mark().strip())}
+    return environment.from_string((HERE / name).read_text(encoding="utf-8"))
+
+
+BETWEEN_TICKS = re.compile(r"`([^`]+)`")
+
+
+def with_code(text: str) -> Markup:
+    """The text as HTML. It may hold a student's words; a backtick without a second one stays as it is."""
+    pieces = BETWEEN_TICKS.split(text)
+    code = Markup("<code>{}</code>")
+    return Markup("").join(
+        code.format(piece) if place % 2 else markupsafe.escape(piece) for place, piece in enumerate(pieces)
+    )
+
+
+#: A formula within HTML that stands in the prose, which Markdown passes over.
+IN_HTML = re.compile(r"\$([^$<>]+)\$")
+#: What our notebooks use and latex2mathml does not know -> the same in words that it does.
+UNKNOWN = (
+    (r"\\arg\b", r"\\operatorname{arg}"),
+    (r"\{aligned\}", "{align*}"),
+    (r"\\xrightarrow\{([^{}]*)\}", r"\\overset{\1}{\\longrightarrow}"),
+    (r"\\operatorname\{([^{}]*\\_[^{}]*)\}", r"\\text{\1}"),
+)
+
+
+def rendered(source: str) -> str:
+    """Markdown of ours, or of an instructor's, as HTML: what stands there as HTML stays HTML."""
+    return MarkdownWithMath(renderer=_Renderer(escape=False, exclude_anchor_links=True)).render(source)
+
+
+@functools.lru_cache(2_048)
+def mathml(tex: str, display: str = "inline") -> str:
+    """A formula as MathML; as readable TeX where it cannot be read, or what reads it is not installed."""
+    try:
+        from latex2mathml.converter import convert
+
+        for pattern, instead in UNKNOWN:
+            tex = re.sub(pattern, instead, tex)
+        return convert(tex, display=display).replace(r"\_", "_")
+    except Exception:
+        return f"<code>{escape(tex)}</code>"
+
+
+def _scrolling(formula: str) -> str:
+    """A formula on a line of its own, which the keyboard can scroll where it is wider than the page."""
+    return formula.replace('display="block"', 'display="block" tabindex="0"', 1)
+
+
+class _Renderer(IPythonRenderer):
+    def block_math(self, body: str) -> str:
+        return _scrolling(mathml(body.strip(), "block"))
+
+    def inline_math(self, body: str) -> str:
+        return mathml(body)
+
+    def latex_environment(self, name: str, body: str) -> str:
+        return _scrolling(mathml(f"\\begin{{{name}}}{body}\\end{{{name}}}", "block"))
+
+    def image(self, text: str, url: str, title: str | None = None) -> str:
+        # A picture that the notebook carries does not come along: its words, for those it cannot reach, do.
+        if url.startswith("attachment:"):
+            return f"<em>{escape(unescape(text))}</em>"
+        return super().image(text, url, title)
+
+    def table(self, text: str) -> str:
+        # A wide one scrolls by itself, with the keyboard too, and leaves the page as wide as the window.
+        return f'<div class="wide" role="group" aria-label="A table" tabindex="0"><table>\n{text}</table></div>\n'
+
+    def table_cell(self, text: str, align: str | None = None, head: bool = False) -> str:
+        kind = "th" if head and text.strip() else "td"  # a heading without words is none
+        style = f' style="text-align:{align}"' if align else ""
+        return f"<{kind}{style}>{text}</{kind}>\n"
+
+    def block_html(self, html: str) -> str:
+        return IN_HTML.sub(lambda found: mathml(unescape(found[1])), super().block_html(html))
+
+
+TOKEN = re.compile(
+    r"""
+    (?P<comment> \#[^\n]*+ )
+  | (?P<string> [rRbBuUfF]{0,2}+
+        (?: \"\"\" (?: [^"\\]++ | \\. | "(?!"") )*+ (?: \"\"\" )?
+          | ''' (?: [^'\\]++ | \\. | '(?!'') )*+ (?: ''' )?
+          | " (?: [^"\\\n]++ | \\. )*+ "?
+          | ' (?: [^'\\\n]++ | \\. )*+ '? ) )
+  | (?P<number> \d[\w.]*+ )
+  | (?P<name> \w++ )
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+CONSTANTS = {"True", "False", "None"}
+BUILTINS = {name for name in dir(builtins) if not name.startswith("_")} - CONSTANTS
+#: Kind of token -> its class on a page.
+CLASSES = {"comment": "c", "string": "s", "number": "m", "keyword": "k", "constant": "m", "builtin": "nb"}
+
+
+def coloured(source: str) -> str:
+    """The code as escaped HTML with a class for each token that has a colour; letters that cannot be seen spelt out."""
+    text, parts, end = visible(source), [], 0
+    for token in TOKEN.finditer(text):
+        kind = _kind(token)
+        if kind in CLASSES:
+            span = f'<span class="{CLASSES[kind]}">{escape(token[0])}</span>'
+            parts += [escape(text[end : token.start()]), span]
+            end = token.end()
+    return "".join([*parts, escape(text[end:])])
+
+
+def _kind(token: re.Match[str]) -> str:
+    if token.lastgroup != "name":
+        return token.lastgroup or ""
+    if token[0] in CONSTANTS:
+        return "constant"
+    if keyword.iskeyword(token[0]):
+        return "keyword"
+    return "builtin" if token[0] in BUILTINS else "name"

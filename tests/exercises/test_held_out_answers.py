@@ -1,0 +1,122 @@
+"""Right and wrong answers written by people who had not seen the judge: each is accepted or rejected as it should be.
+
+Those in tests/answers guard the cases; those in tests/unseen only measure, and nothing is ever changed for one of them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import figure
+from answers import answers_of
+from autograder.exercises import exercises, unit_names
+from autograder.grading.in_process import judge_function
+from conftest import exercise_names
+from lanes import nightly
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = exercise_names()
+#: Answers by many loops, and a detector that runs what it is given again and again: fewer seeds for these.
+SLOW = {"attention_parameters__right_loops": 1, "leaks_future": 3}
+SHARE_NAMED = 0.9
+SHARE_NAMED_OF_EACH = 0.85
+RECORDED = json.loads(figure.FIGURE.read_text(encoding="utf-8"))
+#: How many answers of a unit another draw or a reworded message may change.
+NOISE = 2
+
+
+def judged(name: str, kind: str, seed: int) -> Iterator[tuple[Callable, bool, str]]:
+    """(answer, whether it is accepted, message) of the answers in tests/answers to one exercise."""
+    for answer in answers_of(name, kind):
+        if seed < SLOW.get(answer.__name__, SLOW.get(name, seed + 1)):
+            watched = kind == "right"
+            verdict = judge_function(answer, name, seed, watched=watched, named=False)
+            if not watched and verdict.verdict == "right":  # it may be wrong in a forbidden call alone
+                verdict = judge_function(answer, name, seed, named=False)
+            assert (verdict.score == verdict.points) == (verdict.verdict == "right")
+            yield answer, verdict.verdict == "right", f"{verdict.verdict} {verdict.message}"
+
+
+@pytest.mark.parametrize("seed", nightly(range(5)))
+@pytest.mark.parametrize("name", NAMES)
+def test_a_right_answer_of_unusual_form_is_accepted(name, seed):
+    rejected = [(answer.__name__, words) for answer, accepted, words in judged(name, "right", seed) if not accepted]
+    assert not rejected, f"seed {seed}: {rejected}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_wrong_answer_is_rejected(name):
+    accepted = {answer.__name__: answer.__doc__ for answer, accepted, _ in judged(name, "wrong", 1) if accepted}
+    assert not accepted, accepted
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_exercise_has_answers(name):
+    for kind, least in (("right", 1), ("wrong", 3)):
+        count = len(answers_of(name, kind))
+        assert count >= least, f"tests/answers has {count} of at least {least} functions {name}__{kind}_…"
+
+
+REMEDY = "add a Mistake to the exercise, or a relation to autograder/diagnosis/symptoms/"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit", unit_names())
+def test_nine_in_ten_wrong_answers_of_a_unit_are_named(unit):
+    unnamed, count = [], 0
+    for name in exercises(unit):
+        verdicts = {answer.__name__: judge_function(answer, name, 1) for answer in answers_of(name, "wrong")}
+        wrong = {
+            answer: verdict for answer, verdict in verdicts.items() if verdict.verdict not in ("forbidden", "right")
+        }
+        found = [answer for answer, verdict in wrong.items() if verdict.mistake is None and verdict.verdict == "wrong"]
+        allowed = max(1, (1 - SHARE_NAMED_OF_EACH) * len(wrong))
+        assert len(found) <= allowed, f"{len(found)} of {len(wrong)} unnamed: {', '.join(found)}; {REMEDY}"
+        unnamed, count = unnamed + found, count + len(wrong)
+    assert len(unnamed) <= (1 - SHARE_NAMED) * count, f"{len(unnamed)} of {count}: {', '.join(unnamed)}; {REMEDY}"
+
+
+# Unseen answers ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_unseen_answers_are_accepted_and_rejected_as_recorded(unit):
+    found = [figure.told(name, figure.SEED, named=False) for name, _ in figure.answers([unit])]
+    count, was = figure.counted(found), RECORDED["units"][unit]
+    refused = [each.name for each in found if each.is_right and not each.accepted]
+    let_through = [each.name for each in found if not each.is_right and each.accepted]
+    assert {key: count[key] for key in ("wrong", "right", "accepted", "rejected")} == {
+        key: was[key] for key in ("wrong", "right", "accepted", "rejected")
+    }, f"right and rejected: {refused}; wrong and accepted: {let_through}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("unit", unit_names())
+def test_unseen_wrong_answers_are_told_their_cause_as_often_as_recorded(unit):
+    count = figure.counted([figure.told(name, figure.SEED) for name, _ in figure.answers([unit])])
+    was = RECORDED["units"][unit]
+    assert count["false"] <= was["false"] + NOISE
+    remedy = "read what is new (tools/figure.py --unread), and add to tests/unseen/read.json what it says"
+    assert count["cause"] >= was["cause"] - NOISE, f"{count}: {remedy}"
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_there_are_four_unseen_wrong_answers_to_every_function(unit):
+    text = (figure.FOLDER / f"unit_{unit[:2]}.py").read_text(encoding="utf-8")
+    counts = {name: len(re.findall(rf"^def {name}__wrong_", text, re.MULTILINE)) for name in exercises(unit)}
+    assert min(counts.values()) >= 4, counts
+
+
+def test_the_readme_states_the_figure():
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    count = RECORDED["all"]
+    pattern = r"(\d+) of (\d+) wrong answers were rejected, and (\d+) .*?cause.*? and (\d+) said something false"
+    words = re.search(pattern, text)
+    assert words is not None, "the README says how many unseen answers were rejected, named, and named falsely"
+    assert [int(word) for word in words.groups()] == [count[key] for key in ("rejected", "wrong", "cause", "false")]
+    assert RECORDED["measured"] in text

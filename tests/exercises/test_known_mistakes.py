@@ -1,0 +1,105 @@
+"""Every exercise of every unit: references hold still, each known mistake is rejected and recognised as itself."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from autograder.diagnosis.recognise import is_wrong
+from autograder.diagnosis.symptoms.form import MATERIALISES
+from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.grading.in_process import judge_function
+from autograder.judging.challenge import Challenge
+from autograder.running.dialogue import Request
+from conftest import exercise_names
+
+NAMES = exercise_names()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_exercise_knows_mistakes(name):
+    """By the variants of its plain program, or by a list."""
+    exercise = find_exercise(name)
+    count = len(exercise.mistakes)
+    text = f"{exercise.name} has no plain program and lists {count} mistakes: add what students do wrong, 6 or more"
+    assert exercise.plain is not None or count >= 6, text
+    for mistake in exercise.mistakes:
+        length = len(mistake.advice)
+        assert 20 <= length <= 400, f"{exercise.name}, {mistake.slug}: advice of {length} characters, not of 20 to 400"
+
+
+def test_no_two_units_grade_a_function_of_the_same_name():
+    names = [name for unit in unit_names() for name in exercises(unit)]
+    assert sorted(set(names)) == sorted(names), sorted(name for name in set(names) if names.count(name) > 1)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_is_right_whatever_the_seed(name, seed):
+    exercise = find_exercise(name)
+    verdict = judge_function(exercise.reference, exercise.name, seed, watched=False)
+    if verdict.mistake == MATERIALISES:  # it does without the blocks that are asked for: the plain program has them
+        verdict = judge_function(exercise.plain, exercise.name, seed, watched=False)
+    assert verdict.verdict == "right", f"seed {seed}: the reference of {exercise.name} fails: {verdict.message}"
+    assert verdict.score == verdict.points, f"seed {seed}: {verdict.score} of {verdict.points}"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_known_mistake_is_rejected(name):
+    posed, accepted = Challenge(0).posed(name), []
+    for mistake in posed.exercise.mistakes:
+        if not any(is_wrong(posed, index, outcome) for index, outcome in enumerate(posed.mistaken(mistake.slug))):
+            verdict = judge_function(mistake.wrong, name, 0, watched=False, named=False)  # it may show in conduct alone
+            accepted += [mistake.slug] if verdict.score == verdict.points else []
+    assert not accepted, f"{accepted} of {name} are accepted: let draw make a case that tells each from the reference"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("name", NAMES)
+def test_each_known_mistake_is_recognised_as_itself(name, seed):
+    confused = []
+    for mistake in find_exercise(name).mistakes:
+        verdict = judge_function(mistake.wrong, name, seed, watched=False, reread=False)
+        assert verdict.verdict in ("wrong", "crashed") and verdict.score < verdict.points, mistake.slug
+        if verdict.mistake != mistake.slug:
+            confused.append(f"{mistake.slug!r} is taken for {verdict.mistake!r} ({verdict.message})")
+    assert not confused, (
+        f"seed {seed}, {name}: {confused}: let a case tell the two apart, put the one that students make more often "
+        "first, or drop one"
+    )
+
+
+@pytest.mark.nightly
+def test_a_challenge_is_reproducible_from_its_seed_and_differs_between_seeds():
+    one, again, other = (Challenge(seed) for seed in (11, 11, 12))
+    for exercise in map(find_exercise, NAMES):
+        requests = [Request(exercise.name, c.posed(exercise.name).cases) for c in (one, again, other)]
+        asked = [(request.calls, request.payload) for request in requests]
+        assert asked[0] == asked[1]
+        assert asked[0] != asked[2]
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_every_reference_is_proved_by_another_route(unit):
+    path = Path(__file__).with_name(f"test_unit_{unit[:2]}.py")
+    assert path.exists(), f"tests/exercises/{path.name} is not there: prove the references of {unit} by another route"
+    named = names_in_code(path.read_text(encoding="utf-8"))
+    for name in exercises(unit):
+        assert name in named, (
+            f"tests/exercises/{path.name} does not prove the reference of {name}: no test of it names it"
+        )
+
+
+def names_in_code(source: str) -> set[str]:
+    """Names, and strings that are one: no word of a comment or of a docstring."""
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    return names | {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+
+
+def test_a_comment_proves_no_reference():
+    assert names_in_code('"""Of softmax."""\n# softmax\ncases("attention")') == {"Of softmax.", "cases", "attention"}

@@ -1,0 +1,688 @@
+"""The sandbox against everything a submission may do: by accident, and on purpose.
+
+Most tests share one sandbox; each has a submission of its own in it. `ask` runs a cell and calls its function `f`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from autograder.data import Answer, CellSource, NoSandbox
+from autograder.exercises.kit import Case
+from autograder.running import bubblewrap
+from autograder.running import sandbox as room
+from autograder.running import session as session_module
+from autograder.running.dialogue import Request
+from autograder.running.limits import Limits
+from autograder.running.sandbox import open_sandbox
+from lanes import nightly
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits(
+    seconds_per_exercise=2,
+    seconds_per_cell=2,
+    seconds_per_submission=60,
+    wall_clock_factor=2,
+    memory_bytes=512 * 2**20,
+    processes=16,
+    scratch_bytes=8 * 2**20,
+    file_bytes=8 * 2**20,
+)
+DOUBLE = "def g(x):\n    return 2 * x\n"
+X = np.arange(3.0)
+
+pytestmark = pytest.mark.skipif(room.preflight() is not None, reason=str(room.preflight()))
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch):
+    """What waits for a process that will not answer waits less long here."""
+    monkeypatch.setattr(session_module, "GRACE_SECONDS", 2.5)
+
+
+@pytest.fixture(scope="module")
+def sandbox():
+    with open_sandbox(LIMITS) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def patient():
+    """One in which processor time decides, however busy the machine is."""
+    with open_sandbox(replace(LIMITS, wall_clock_factor=40)) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def plain():
+    with open_sandbox(LIMITS, unsafe=True) as opened:
+        yield opened
+
+
+def answers(sandbox, source: str, *names: str, stand_ins=None) -> list[Answer]:
+    with sandbox.session([CellSource("f", "answer", source)]) as session:
+        return [session.ask(Request(name, [Case("values", "a case", (X,), {})], stand_ins)) for name in names]
+
+
+def ask(sandbox, source: str) -> Answer:
+    return answers(sandbox, source, "f")[0]
+
+
+def value(sandbox, source: str):
+    """What f returned; its exception fails the test."""
+    answer = ask(sandbox, source)
+    assert answer.status == "answered", answer
+    assert answer.calls[0].failure is None, answer.calls[0].failure
+    return answer.calls[0].value
+
+
+def is_well(sandbox) -> bool:
+    """Whether an honest neighbour still gets the right result, at once and again."""
+    answer = ask(sandbox, DOUBLE.replace("g", "f"))
+    call = answer.calls[0]
+    same = [np.array_equal(result, 2 * X) for result in (call.value, call.again.value, call.later)]
+    return answer.status == "answered" and all(same)
+
+
+# --- honest answers -------------------------------------------------------------------------------------------------
+
+
+def test_a_right_answer_arrives_with_all_that_was_seen(sandbox):
+    assert is_well(sandbox)
+
+
+def test_all_cases_are_asked_and_inputs_are_watched(sandbox):
+    source = "def f(x, add=0):\n    x += 1\n    return x.sum() + add"
+    with sandbox.session([CellSource("f", "answer", source)]) as session:
+        answer = session.ask(
+            Request("f", [Case("values", "a case", (X,), {}), Case("values", "more", (X,), {"add": 10})])
+        )
+    assert [call.value for call in answer.calls] == [6.0, 16.0]
+    assert np.array_equal(answer.calls[0].inputs_after[0], X + 1)
+    assert np.array_equal(X, np.arange(3.0))
+
+
+def test_an_exception_comes_with_its_line(sandbox):
+    failure = ask(sandbox, "def f(x):\n    y = x\n    return y[7]").calls[0].failure
+    assert (failure.type_name, failure.line) == ("IndexError", 3)
+    assert "index 7" in failure.message
+
+
+def test_a_cell_that_fails_is_reported_and_the_others_run(sandbox):
+    cells = [
+        CellSource("a", "answer", "x = 1\n1 / 0"),
+        CellSource("b", "answer", "def b(:"),
+        CellSource("c", "extra", DOUBLE),
+    ]
+    with sandbox.session(cells) as session:
+        assert [cell.status for cell in session.cells] == ["failed", "failed", "ran"]
+        assert (session.cells[0].failure.type_name, session.cells[0].failure.line) == ("ZeroDivisionError", 2)
+        assert (session.cells[1].failure.type_name, session.cells[1].failure.line) == ("SyntaxError", 1)
+        assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
+        assert session.ask(Request("a", [Case("values", "a case", (X,), {})])).status == "missing"
+
+
+def test_notebook_habits_work(sandbox):
+    source = "%matplotlib inline\nfrom matplotlib import pyplot as plt\nplt.plot([1, 2]); plt.show()\ndisplay(1)\n"
+    source += "import torch\ndef f(x):\n    print('seen')\n    return float(torch.tensor(3.0))"
+    assert value(sandbox, source) == 3.0
+
+
+def test_system_exit_is_an_exception_like_any_other(sandbox):
+    assert ask(sandbox, "import sys\ndef f(x):\n    sys.exit(0)").calls[0].failure.type_name == "SystemExit"
+    assert ask(sandbox, "def f(x):\n    return x\nraise KeyboardInterrupt").status == "answered"
+
+
+def test_stand_ins_take_the_place_of_earlier_answers(sandbox):
+    source = "def g(x):\n    return 0\ndef f(x):\n    return g(x) + 1"
+    plain, helped = (answers(sandbox, source, "f", stand_ins=s)[0] for s in (None, {"g": lambda x: 10 * x}))
+    assert plain.calls[0].value == 1
+    assert np.array_equal(helped.calls[0].value, 10 * X + 1)
+
+
+def test_a_stand_in_is_not_moved_by_absurd_arguments(sandbox):
+    source = "def f(x):\n    try:\n        return g(10**9)\n    except ValueError as error:\n        return str(error)"
+    assert "too large" in answers(sandbox, source, "f", stand_ins={"g": np.ones})[0].calls[0].value
+
+
+def test_a_cell_that_computes_with_several_threads_does_not_stop_the_exercises(sandbox):
+    """OpenMP hangs in a child of a process that has used its threads."""
+    product = "torch.ones(600, 600) @ torch.ones(600, 600)"
+    cell = f"import torch\ntorch.set_num_threads(2)\nsquare = {product}\n"
+    function = f"def f(x):\n    assert ({product} == square).all()\n    return x + torch.get_num_threads()\n"
+    assert np.array_equal(value(sandbox, cell + function), X + 1)
+
+
+def test_a_function_that_asks_for_threads_of_its_own_gets_none(sandbox):
+    """After a cell that has used them it would hang."""
+    product = "torch.ones(600, 600) @ torch.ones(600, 600)"
+    function = f"def f(x):\n    torch.set_num_threads(2)\n    return x + torch.linalg.solve(torch.eye(600), {product})[0, 0].item()\n"
+    assert np.array_equal(value(sandbox, f"import torch\n{function}f(0)"), X + 600)
+
+
+def test_a_thread_that_prints_while_exercises_fork_stops_none(sandbox):
+    source = """
+import signal, sys, threading
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+def beat():
+    while True:
+        print("beat " * 1000)
+        sys.stdout.flush()
+threading.Thread(target=beat, daemon=True).start()
+def f(x):
+    print("asked " * 1000)
+    return 2 * x
+"""
+    for answer in answers(sandbox, source, *"ffffff"):
+        assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
+
+
+def test_torch_compile_leaves_a_function_as_it_is_and_imports_no_compiler(sandbox):
+    source = """
+import sys, torch
+before = set(sys.modules)
+@torch.compile
+def double(x): return 2 * x
+@torch.compile(dynamic=True, mode="max-autotune")
+def triple(x): return 3 * x
+layer = torch.compile(torch.nn.Linear(3, 3, bias=False))
+layer.compile()
+def f(x):
+    made = layer(triple(double(torch.from_numpy(x).float())))
+    names = {name for name in set(sys.modules) - before if name.startswith(("torch._dynamo", "torch._inductor"))}
+    return made.shape == (3,), isinstance(layer, torch.nn.Linear), sorted(names)
+"""
+    assert value(sandbox, source) == (True, True, [])
+
+
+def test_an_answer_is_ended_by_its_own_processor_time_whatever_it_does_with_the_signal(patient):
+    source = "import signal\nsignal.signal(signal.SIGXCPU, signal.SIG_IGN)\ndef f(x):\n"
+    source += "    signal.signal(signal.SIGXCPU, signal.SIG_IGN)\n    while True: pass"
+    answer = ask(patient, source)
+    assert (answer.status, "processor time" in answer.reason) == ("timeout", True)
+
+
+def test_a_notebook_as_a_whole_is_ended_by_its_own_processor_time():
+    """Processes that it starts count, and so does what it used before it was started again."""
+    with open_sandbox(replace(LIMITS, seconds_per_submission=3, wall_clock_factor=40)) as short:
+        source = "import os\ndef f(x):\n    for _ in range(2): os.fork()\n    while True: pass\n" + DOUBLE
+        first, second = answers(short, source, "f", "g")
+        assert (first.status, second.status) == ("timeout", "timeout")
+        assert "as a whole" in second.reason
+        cells = [CellSource(name, "answer", "while True: pass") for name in "abc"] + [CellSource("g", "answer", DOUBLE)]
+        with short.session(cells) as session:
+            assert [session.cells[0].status, session.cells[-1].status] == ["timeout", "skipped"]
+
+
+def test_other_texts_of_an_answer_are_tried_in_the_first_half_of_a_notebooks_time():
+    """What is tried for the sake of a message leaves the exercises that are still to come the time for their marks."""
+    busy = "import time\ndef f(x):\n    while time.process_time() < 4: pass\n    return x\n" + DOUBLE
+    case = Case("values", "a case", (X,), {})
+    limits = replace(LIMITS, seconds_per_submission=6, seconds_per_exercise=5, wall_clock_factor=40)
+    with open_sandbox(limits) as short, short.session([CellSource("f", "answer", busy)]) as session:
+        asked = [Request("g", [case], sources=[DOUBLE]), Request("f", [case])]
+        asked += [Request("g", [case], sources=[DOUBLE]), Request("g", [case])]
+        assert [session.ask(each).status for each in asked] == ["answered", "answered", "timeout", "answered"]
+
+
+def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
+    source = "import numpy as np\ndef f(x):\n    np.multiply = np.add = np.exp = None\n    global g\n    g = None\n"
+    source += "    open('left', 'w').close()\n    return 1\n" + DOUBLE
+    first, second = answers(sandbox, source, "f", "g")
+    assert first.calls[0].value == 1
+    assert np.array_equal(second.calls[0].value, 2 * X)
+
+
+def test_scratch_does_not_outlive_its_submission(sandbox):
+    assert value(sandbox, "import os\ndef f(x):\n    open('left', 'w').close()\n    return len(os.listdir('.'))") >= 1
+    assert value(sandbox, "import os\ndef f(x):\n    return [n for n in os.listdir('.') if n == 'left']") == []
+
+
+# --- loops, crashes, floods -----------------------------------------------------------------------------------------
+
+LOOPS = {
+    "a loop": "def f(x):\n    while True: pass",
+    "a loop that swallows everything": "def f(x):\n    while True:\n        try:\n            while True: pass\n"
+    "        except BaseException: pass",
+    "sleep": "import time\ndef f(x):\n    time.sleep(1000)",
+    "a loop in the library": "def f(x):\n    return sum(range(10**15))",
+    "signals ignored": "import signal\ndef f(x):\n    for n in range(1, 65):\n        try: signal.signal(n, signal.SIG_IGN)\n"
+    "        except (OSError, ValueError): pass\n    while True: pass",
+    "a child that is waited for": "import os, time\ndef f(x):\n    if os.fork() == 0: time.sleep(1000)\n    os.wait()",
+}
+
+
+@pytest.fixture
+def busy():
+    """A machine with other work for each of its processors."""
+    line = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(line) for _ in range(os.cpu_count() or 1)]
+    yield
+    for other in others:
+        other.kill()
+        other.wait()
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("unsafe", [False, True], ids=["sandbox", "plain"])
+def test_how_busy_the_machine_is_costs_nobody_an_answer(unsafe, busy):
+    """What counts is the processor time of an answer, which is that of its cells and of each exercise."""
+    work = "    began = time.process_time()\n    while time.process_time() < began + 0.3: pass\n    return 2 * x\n"
+    source = "import time\n" + "".join(f"def {name}(x):\n{work}" for name in "fg") + "for _ in range(4): f(1)"
+    with open_sandbox(replace(LIMITS, wall_clock_factor=40), unsafe=unsafe) as patient:
+        for answer in answers(patient, source, "f", "g"):
+            assert answer.status == "answered", answer
+            assert np.array_equal(answer.calls[0].later, 2 * X)
+
+
+PRINTS = "def f(x):\n    for _ in range({}): print('x' * {})\n    return 2 * x"
+
+
+@pytest.mark.parametrize(("times", "letters"), [(2_000, 100_000), (1_000_000, 200)])
+def test_two_hundred_megabytes_of_prints_are_heard_out(times, letters, busy):
+    with open_sandbox(replace(LIMITS, seconds_per_exercise=20, wall_clock_factor=40)) as patient:
+        answer = ask(patient, PRINTS.format(times, letters))
+    assert answer.status == "answered", answer
+    assert np.array_equal(answer.calls[0].later, 2 * X)
+
+
+def test_where_prints_go_there_is_a_text_file_all_the_same(sandbox):
+    source = """
+import sys
+def f(x):
+    told = [sys.stdout.write("\\ud800 ☃"), sys.stdout.buffer.write(b"abc"), sys.stdout.fileno(), sys.stdout.isatty()]
+    sys.stdout.reconfigure(line_buffering=True); sys.stdout.flush(); sys.stdout.writelines(["a"])
+    try: print(1, file=sys.stdout, flush=True), sys.stdout.write(7)
+    except TypeError as error: told.append(str(error))
+    return told
+"""
+    assert value(sandbox, source) == [3, 3, 1, False, "write() argument must be str, not int"]
+
+
+@pytest.mark.parametrize("source", nightly(LOOPS.values()), ids=LOOPS)
+def test_a_function_without_end_costs_itself_alone(sandbox, source):
+    first, second = answers(sandbox, f"{source}\n{DOUBLE}", "f", "g")
+    assert first.status == "timeout"
+    assert re.search("within [24] seconds", first.reason)
+    assert np.array_equal(second.calls[0].value, 2 * X)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["while True: pass", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"],
+    ids=["a loop", "a loop that swallows everything"],
+)
+def test_a_cell_without_end_costs_itself_alone(sandbox, source):
+    with sandbox.session([CellSource("a", "answer", source), CellSource("g", "answer", DOUBLE)]) as session:
+        assert session.cells[0].status in ("timeout", "died")
+        assert session.cells[1].status == "ran"
+        assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
+
+
+DEATHS = {
+    "exit": "import os\ndef f(x):\n    os._exit(0)",
+    "segfault": "import ctypes\ndef f(x):\n    ctypes.string_at(0)",
+    "abort": "import os\ndef f(x):\n    os.abort()",
+    "killed": "import os\ndef f(x):\n    os.kill(os.getpid(), 9)",
+    "the parent killed": "import os\ndef f(x):\n    os.kill(os.getppid(), 9)",
+    "all killed": "import os\ndef f(x):\n    os.kill(-1, 9)",
+    "recursion in C": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x):\n    return f(x)",
+}
+
+
+@pytest.mark.parametrize("source", DEATHS.values(), ids=DEATHS)
+def test_a_function_that_ends_its_process_costs_itself_alone(sandbox, source):
+    first, second = answers(sandbox, f"{source}\n{DOUBLE}", "f", "g")
+    assert first.status == "answered" or first.reason
+    assert np.array_equal(second.calls[0].value, 2 * X)
+    assert is_well(sandbox)
+
+
+@pytest.mark.parametrize("source", ["import os; os._exit(0)", "import ctypes; ctypes.string_at(0)", "exit()", "quit()"])
+def test_a_cell_that_ends_the_process_costs_itself_alone(sandbox, source):
+    cells = [CellSource("a", "answer", source), CellSource("g", "answer", DOUBLE)]
+    with sandbox.session(cells) as session:
+        assert session.cells[0].status in ("died", "failed", "ran")
+        assert session.cells[1].status == "ran"
+        assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
+
+
+def test_a_notebook_that_always_dies_comes_to_an_end(sandbox):
+    cells = [CellSource(f"extra-{number}", "extra", "import os; os._exit(0)") for number in range(12)]
+    with sandbox.session([*cells, CellSource("g", "answer", DOUBLE)]) as session:
+        assert len(session.cells) == 13
+        answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
+    assert answer.status == "crashed"
+    assert "ends its own process" in answer.reason
+    assert is_well(sandbox)
+
+
+BOMBS = {
+    "memory at once": "import numpy as np\ndef f(x):\n    return np.ones(2**34)",
+    "memory by and by": "def f(x):\n    kept = []\n    while True: kept.append(bytearray(2**22))",
+    "processes": "import os\ndef f(x):\n    while True:\n        try: os.fork()\n        except OSError: pass",
+    "threads": "import threading, time\ndef f(x):\n    while True:\n"
+    "        threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
+    "printing": "def f(x):\n    for _ in range(2000): print('x' * 10**6)\n    return x",
+    "a huge result": "import numpy as np\ndef f(x):\n    return np.zeros(2**25)",
+    "a huge list": "def f(x):\n    return [[0] * 9999] * 9999",
+    "a huge message": "def f(x):\n    raise ValueError('x' * 2**27)",
+    "a deep result": "def f(x):\n    r = []\n    for _ in range(10**5): r = [r]\n    return r",
+    "a result that hides": "class A(list):\n    def __len__(self): raise OSError\ndef f(x):\n    return A()",
+    "asking without end": "def f(x):\n    while True: g(x)",
+}
+
+
+@pytest.mark.parametrize("source", nightly(BOMBS.values()), ids=BOMBS)
+def test_excess_hurts_nobody_else(sandbox, source):
+    stand_ins = {"g": lambda x: x} if "asking" in source or "g(x)" in source else None
+    first = answers(sandbox, source, "f", stand_ins=stand_ins)[0]
+    assert first.status in ("answered", "crashed", "timeout")
+    assert is_well(sandbox)
+
+
+# --- attacks --------------------------------------------------------------------------------------------------------
+
+
+def test_garbage_on_every_open_socket_is_no_answer(sandbox):
+    source = """
+import os, stat
+def f(x):
+    for n in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(n).st_mode): os.write(n, b"\\xff" * 4096)
+        except OSError: pass
+    return x
+"""
+    first, second = answers(sandbox, source + DOUBLE, "f", "g")
+    assert first.status in ("crashed", "timeout") and not first.calls
+    assert second.status in ("answered", "crashed", "timeout")
+    assert is_well(sandbox)
+
+
+FRAMES = {
+    "an index that is no number": '{"event": "begin", "index": Infinity}',
+    "an index out of range": '{"event": "cell", "index": 99, "status": "ran"}',
+    "a status that is none": '{"event": "cell", "index": 0, "status": []}',
+    "nesting": "[" * 900 + "]" * 900,
+    "deep words": '{"event": "cell", "index": 0, "status": "failed", "error": {"type": ' + "[" * 400 + "]" * 400 + "}}",
+    "no object": "[]",
+    "no JSON": "{",
+}
+
+
+@pytest.mark.parametrize("text", nightly(FRAMES.values()), ids=FRAMES)
+def test_forged_frames_hurt_nobody_else(sandbox, text):
+    source = f"""
+import os, stat, struct
+def spoil():
+    text = {text!r}.encode()
+    for n in range(3, 64):
+        try:
+            if stat.S_ISSOCK(os.fstat(n).st_mode): os.write(n, struct.pack("<IQ", len(text), 0) + text)
+        except OSError: pass
+def f(x):
+    spoil()
+    return x
+"""
+    for attack in (source, source + "spoil()"):
+        assert answers(sandbox, attack, "f")[0].status in ("answered", "missing", "crashed", "timeout")
+    assert is_well(sandbox)
+
+
+def test_many_arrays_out_of_few_bytes_are_refused():
+    from autograder.worker.values import BadValue, decode
+
+    node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
+    assert decode(node, bytes(8000)).shape == (1000,)
+    with pytest.raises(BadValue):
+        decode({"t": "tuple", "items": [node, node]}, bytes(8000))
+    lying = {**node, "items": []}  # says that it holds others, and is an array all the same
+    with pytest.raises(BadValue):
+        decode({"t": "list", "items": [lying] * 300}, bytes(8000))
+    deep = {"t": "list", "items": [node, node]}
+    for _ in range(20):  # as deep as a value may be
+        deep = {"t": "list", "items": [deep]}
+    with pytest.raises(BadValue):
+        decode(deep, bytes(8000))
+
+
+def test_all_that_one_frame_holds_shares_its_bytes():
+    from autograder.running.dialogue import Transcript
+    from autograder.worker.values import BadValue
+
+    node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [1000], "layout": "C", "at": 0}
+    frame = {"event": "call", "index": 0, "outcome": "returned", "value": node}
+    assert not Transcript(1).take(frame, bytes(8000))
+    for more in ({"inputs_after": [node]}, {"made": [node]}):
+        with pytest.raises(BadValue):
+            Transcript(1).take({**frame, **more}, bytes(8000))
+
+
+def test_there_is_no_network(sandbox):
+    source = """
+import errno, os, socket
+def f(x):
+    seen = []
+    for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK):
+        try: socket.socket(family, socket.SOCK_DGRAM).close()
+        except OSError as error: seen.append(error.errno)
+    return seen, os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else []
+"""
+    refused, devices = value(sandbox, source)
+    assert len(refused) == 5
+    assert set(devices) <= {"lo"}
+
+
+def test_files_of_the_host_cannot_be_read(sandbox, tmp_path):
+    (tmp_path / "secret").write_text("secret")
+    paths = [ROOT, ROOT / "pyproject.toml", ROOT / "solutions", "/etc/shadow", "/etc/passwd", "/root", Path.home()]
+    paths += [tmp_path / "secret", "/proc/1/environ", "/proc/1/root", "/proc/kcore", "/dev/mem", "/var", "/home"]
+    source = f"""
+import os
+def f(x):
+    seen = []
+    for path in {[str(path) for path in paths]!r}:
+        try:
+            if os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(10): seen.append(path)
+        except OSError: pass
+    return seen
+"""
+    inside = bubblewrap.visible()
+    seen = value(sandbox, source)
+    assert [path for path in seen if not any(name.startswith(path + "/") for name in inside)] == []
+
+
+def test_nothing_can_be_written_but_scratch(sandbox):
+    source = """
+import os, sys, stat
+def f(x):
+    written = []
+    folders = ["/", "/usr", "/usr/bin", "/usr/lib", "/dev", "/proc", "/proc/sys", "/course", "/course/worker", "/etc", "/var"]
+    folders += [sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(sys.executable), "/tmp"]
+    for folder in folders:
+        try:
+            open(os.path.join(folder, "mine"), "w").close()
+            written.append(os.path.realpath(folder))
+        except OSError: pass
+    for name in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", os.__file__):
+        try:
+            open(name, "r+").close()
+            written.append(name)
+        except OSError: pass
+    return written
+"""
+    assert value(sandbox, source) in ([], ["/scratch"])
+
+
+def test_scratch_is_bounded(sandbox):
+    source = """
+def f(x):
+    total = 0
+    for n in range(100):
+        try:
+            with open(f"/scratch/{n}", "wb", buffering=0) as file:
+                for _ in range(64): total += file.write(bytes(2**20))
+        except OSError: pass
+    return total
+"""
+    assert value(sandbox, source) <= LIMITS.scratch_bytes
+    many = "def f(x):\n    try:\n        for n in range(10**5): open(f'/scratch/{n}', 'w').close()\n"
+    assert value(sandbox, f"{many}    except OSError: return n") < 10_000
+    assert is_well(sandbox)
+
+
+def test_powers_are_gone(sandbox):
+    source = """
+import ctypes, os, subprocess
+# An ordinary user's namespace calls its student 0, and starting a program may not turn that into powers.
+STATUS = subprocess.run(["cat", "/proc/self/status"], capture_output=True, text=True).stdout
+def f(x):
+    gained = []
+    libc = ctypes.CDLL(None, use_errno=True)
+    for flag in (0x10000000, 0x20000, 0x20000000):
+        if libc.unshare(flag) == 0: gained.append("unshare")
+    if libc.mount(b"none", b"/scratch", b"tmpfs", 0, None) == 0: gained.append("mount")
+    if libc.ptrace(16, os.getppid(), None, None) == 0: gained.append("ptrace")
+    if libc.chroot(b"/scratch") == 0: gained.append("chroot")
+    for call in (os.setuid, lambda n: os.kill(1, 9), lambda n: os.nice(-5), lambda n: os.mknod("/scratch/d", 0o20666, 259)):
+        try: call(0)
+        except OSError: continue
+        gained.append("call")
+    status = STATUS + open("/proc/self/status").read()
+    return gained, [line.split()[1] for line in status.splitlines() if line.startswith(("CapEff", "CapBnd", "CapPrm"))]
+"""
+    gained, capabilities = value(sandbox, source)
+    # Process 1 takes no signal from inside, and 0 may already be the user: both calls may be allowed, and do nothing.
+    assert [word for word in gained if word != "call"] == [] and len(gained) <= 2
+    assert "".join(word for word in capabilities[0::3] + capabilities[1::3]).strip("0") == ""
+    assert is_well(sandbox)
+
+
+def test_the_process_holds_nothing_of_the_judge(sandbox):
+    source = """
+import gc, os, sys
+OBJECTS = {type(o).__name__ for o in gc.get_objects()}  # an answer that walks them is refused
+def kinds(kind=object):
+    found = {kind.__name__}
+    for narrower in type.__subclasses__(kind):
+        if narrower is not type:
+            found |= kinds(narrower)
+    return found
+def f(x):
+    modules = [n for n in sys.modules if n.startswith("autograder") or n.rsplit(".")[-1] in ("judge", "exercise", "challenge")]
+    types = OBJECTS | kinds()
+    return modules, sorted(types & {"Case", "Exercise", "Posed", "Mistake"}), sorted(os.environ)
+"""
+    modules, types, variables = value(sandbox, source)
+    assert (modules, types) == ([], [])
+    assert set(variables) <= {*room.bubblewrap.ENVIRONMENT, "PWD", "LC_CTYPE"}
+
+
+def _command_lines() -> list[str]:
+    found = []
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            with contextlib.suppress(OSError):
+                found.append(Path(f"/proc/{name}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
+    return found
+
+
+def gone(word: str) -> bool:
+    """Whether no process has `word` in its command line, now or soon."""
+    for _ in range(100):
+        if not [line for line in _command_lines() if word in line]:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def daemon(word: str) -> str:
+    return f"""
+import os, sys
+def f(x):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            os.execv(sys.executable, [sys.executable, "-S", "-c", "import time; time.sleep(999)", "{word}"])
+        os._exit(0)
+    import time
+    time.sleep(0.3)
+    return 1
+"""
+
+
+def test_a_daemon_is_gone_with_its_submission(sandbox):
+    word = f"daemon-{os.getpid()}"
+    with sandbox.session([CellSource("f", "answer", daemon(word) + "f(None)")]) as session:
+        assert session.cells[0].status == "ran"
+        assert [line for line in _command_lines() if word in line], (
+            "the daemon never ran: this test would prove nothing"
+        )
+    assert gone(word)
+
+
+# --- where there is no sandbox, and plain processes -------------------------------------------------------------------
+
+
+def test_without_bubblewrap_it_refuses(monkeypatch):
+    room.preflight.cache_clear()
+    monkeypatch.setattr(room.bubblewrap, "program", lambda: None)
+    with pytest.raises(NoSandbox, match="bubblewrap is not installed; run"), open_sandbox():
+        pass
+    monkeypatch.undo()
+    room.preflight.cache_clear()
+
+
+def test_bubblewrap_that_does_not_start_is_a_line_with_a_remedy(monkeypatch, tmp_path):
+    broken = tmp_path / "bwrap"
+    broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
+    broken.chmod(0o755)
+    monkeypatch.setattr(room.bubblewrap, "program", lambda: str(broken))
+    with pytest.raises(NoSandbox, match="allow unprivileged user namespaces") as caught, open_sandbox():
+        pass
+    assert "\n" not in str(caught.value)
+
+
+def test_a_kernel_that_refuses_namespaces_is_found_at_the_start(monkeypatch):
+    monkeypatch.setattr(room.bubblewrap, "CAPABILITIES", ("CAP_KILL",))
+    if room.sandbox_mode() != "root":
+        pytest.skip("as an ordinary user there are no capabilities to take away")
+    with pytest.raises(NoSandbox), open_sandbox(LIMITS):
+        pass
+
+
+def test_a_plain_process_answers_as_the_sandbox_does(plain):
+    assert is_well(plain)
+    failure = ask(plain, "def f(x):\n    return x[7]").calls[0].failure
+    assert (failure.type_name, failure.line) == ("IndexError", 2)
+
+
+@pytest.mark.parametrize("name", ["a loop", "signals ignored"])
+def test_a_plain_process_ends_loops(plain, name):
+    first, second = answers(plain, f"{LOOPS[name]}\n{DOUBLE}", "f", "g")
+    assert (first.status, second.status) == ("timeout", "answered")
+
+
+@pytest.mark.parametrize("name", ["exit", "segfault", "the parent killed"])
+def test_a_plain_process_survives_deaths(plain, name):
+    assert answers(plain, f"{DEATHS[name]}\n{DOUBLE}", "f", "g")[1].status == "answered"
+
+
+def test_a_plain_process_ends_cells_without_end(plain):
+    with plain.session([CellSource("a", "answer", "while True: pass"), CellSource("g", "answer", DOUBLE)]) as session:
+        assert [cell.status for cell in session.cells] == ["timeout", "ran"]
+
+
+def test_the_neighbour_is_well_after_all_this(sandbox):
+    assert is_well(sandbox)
