@@ -23,12 +23,7 @@ WRITTEN = ("CHANGELOG.md", "autograder/exercises/u*/*.py", "solutions/*/*.ipynb"
 
 def test_nothing_of_a_skeleton_is_left():
     paths = [path for pattern in (*WRITTEN, "tests/test_unit_*.py") for path in sorted(ROOT.glob(pattern))]
-    left = [
-        f"{path.relative_to(ROOT)}:{number}"
-        for path in paths
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1)
-        if SKELETON.search(line)
-    ]
+    left = [str(path.relative_to(ROOT)) for path in paths if SKELETON.search(path.read_text(encoding="utf-8"))]
     assert not left, f"write what TODO asks for in {', '.join(left)}"
 
 

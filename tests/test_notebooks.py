@@ -120,7 +120,9 @@ def test_what_a_reader_need_not_read_is_folded_and_says_what_it_is(unit):
     folded = copy.deepcopy(notebook)
     fold(folded)
     for cell, wanted in zip(notebook.cells, folded.cells, strict=True):
-        assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), f"{cell.id}: run tools/folding.py"
+        assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), (
+            f"{cell.id}: run `make notebooks ARGS={unit}`"
+        )
 
 
 @pytest.mark.parametrize("unit", UNITS)

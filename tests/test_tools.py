@@ -37,7 +37,9 @@ PARTS = {
 def test_every_part_of_an_exercise_is_found_from_its_name(name):
     exercise = find_exercise(name)
     found = where.places(exercise)
-    assert found.keys() >= PARTS, f"not found: {', '.join(sorted(PARTS - found.keys()))}"
+    assert found.keys() >= PARTS, (
+        f"{name} lacks {', '.join(sorted(PARTS - found.keys()))}: run `make notebooks ARGS={exercise.unit}`, or write it"
+    )
     for place in found.values():
         path, _, number = place.rpartition(":")
         assert 0 < int(number) <= len((ROOT / path).read_text(encoding="utf-8").splitlines())
