@@ -1,4 +1,6 @@
-"""Formats and executes the solution notebooks in place, so that their outputs can be read; new cells get names.
+"""Formats and executes the solution notebooks in place, so that their outputs can be read.
+
+New cells get names, and exercises their numbers and points.
 
 .venv/bin/python tools/execute.py [UNIT ...]
 """
@@ -23,6 +25,9 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 INVENTED = re.compile(r"(cell-)?(?=.*\d)[0-9a-f-]{8,}")
 #: What JupyterLab and jupytext note in the metadata of a cell and no reader needs.
 LEFTOVERS = ("collapsed", "execution", "lines_to_next_cell", "scrolled", "slideshow")
+#: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points · challenge".
+ANNOUNCED = re.compile(r"\*\*Exercise [\d.]+ · `(\w+)`\*\* · ([●○]+) · (\d+) min · ([\d.]+) points?\b( · challenge)?")
+CHALLENGES = re.compile(r"(\*\*Time\*\*[^\n]*?challenges?[^\d\n]*)\d+")
 
 
 def name_cells(notebook: nbformat.NotebookNode) -> None:
@@ -41,10 +46,32 @@ def name_cells(notebook: nbformat.NotebookNode) -> None:
         cell.id = unique
 
 
+def announce(notebook: nbformat.NotebookNode, unit: str) -> None:
+    """Write what follows from the cells: each exercise's number and points, and the minutes of all challenges."""
+    marks = [cell.metadata.get("nbgrader", {}) for cell in notebook.cells]
+    points = {each["grade_id"]: each["points"] for each in marks if each.get("grade")}
+    prose = [cell for cell in notebook.cells if cell.cell_type == "markdown"]
+    lines = [found for cell in prose for found in ANNOUNCED.finditer(cell.source)]
+    numbers = {found[1]: f"{int(unit[:2])}.{number}" for number, found in enumerate(lines, start=1)}
+
+    def line(found: re.Match[str]) -> str:
+        name, level, minutes, before, challenge = found.groups("")
+        worth = points.get(f"test_{name}", float(before))
+        told = f"{worth:g} point" + "s" * (worth != 1)
+        return f"**Exercise {numbers[name]} · `{name}`** · {level} · {minutes} min · {told}{challenge}"
+
+    for cell in prose:
+        cell.source = ANNOUNCED.sub(line, cell.source)
+    minutes = sum(int(found[3]) for found in lines if found[5])
+    if minutes:
+        notebook.cells[0].source = CHALLENGES.sub(rf"\g<1>{minutes}", notebook.cells[0].source, count=1)
+
+
 def execute(path: Path) -> None:
     """Run one notebook from the top; nothing about this machine, the editor or the time of day stays in the file."""
     notebook = nbformat.read(path, as_version=4)
     name_cells(notebook)
+    announce(notebook, path.stem)
     for cell in notebook.cells:
         for name in LEFTOVERS:
             cell.metadata.pop(name, None)

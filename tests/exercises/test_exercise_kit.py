@@ -171,7 +171,7 @@ ROWS = (
 
 
 def declared(reference=layer, mistakes=ROWS, **settings):
-    usual = {"credit": {"values": 0.8, "edge cases": 0.2}, "core": "values", "slipped": layer}
+    usual = {"credit": {"values": 0.8, "edge cases": 0.2}, "slipped": layer}
     return exercise(reference, lambda case: [case("values")], mistakes, **{**usual, **settings})
 
 
@@ -199,7 +199,6 @@ def unannotated(X):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"core": "edge cases"}, "credit must begin with its core, 'edge cases', not 'values'"),
         ({"credit": {"values": 0.8, "edge cases": 0.1}}, "shares of credit must sum to 1"),
         ({"slipped": None}, "'halved': a row is .* needs `slipped`"),
         ({"mistakes": (ROWS[1], ROWS[1])}, "two known mistakes share a slug"),

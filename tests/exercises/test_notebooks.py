@@ -120,7 +120,9 @@ def test_what_a_reader_need_not_read_is_folded_and_says_what_it_is(unit):
     folded = copy.deepcopy(notebook)
     fold(folded)
     for cell, wanted in zip(notebook.cells, folded.cells, strict=True):
-        assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), f"{cell.id}: run tools/folding.py"
+        assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), (
+            f"{cell.id}: run `make notebooks ARGS={unit}`"
+        )
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -128,6 +130,9 @@ def test_every_function_has_one_answer_cell_and_one_test_cell_with_its_points(un
     wanted, notebook = exercises(unit), read("solutions", unit)
     answers, tests = answer_cells(notebook), test_cells(notebook)
     place, module = f"solutions/{unit}/{unit}.ipynb", place_of(unit)
+    for path in sorted((ROOT / module).parent.glob("*.py")):
+        declares = "\nEXERCISE = " in path.read_text(encoding="utf-8")
+        assert path.stem in wanted or not declares, f"{module} does not list {path.stem}: add it to EXERCISES"
     for name in wanted:
         assert name in answers, f"{place} has no answer cell with the grade_id {name!r}, and {module} has that exercise"
         assert f"test_{name}" in tests, f"{place} has no test cell with the grade_id 'test_{name}'"
@@ -161,6 +166,8 @@ def test_every_exercise_is_announced_before_its_answer_cell(unit):
     notebook, place = read("solutions", unit), f"solutions/{unit}/{unit}.ipynb"
     announced = {}
     for index, cell in enumerate(notebook.cells):
+        quoted = re.search(r"[Ee]xercises? \d+\.\d+", EXERCISE.sub("", cell.source))
+        assert quoted is None, f"{place}, {cell.id}: name the function instead of {quoted[0]!r}, because numbers change"
         if cell.cell_type == "markdown":
             for number, name, points in EXERCISE.findall(cell.source):
                 assert name not in announced, f"{place}: {name} is announced twice"
@@ -172,7 +179,8 @@ def test_every_exercise_is_announced_before_its_answer_cell(unit):
         wanted = f"**Exercise {number} · `{name}`** · ●○○ · N min · {points}"
         assert name in announced, f"{place}: before the answer cell of {name} must stand a line like {wanted}"
         index, found, told = announced[name]
-        assert (found, told) == (number, worth), f"{place}: the line of {name} should read {wanted}"
+        remedy = f"run `make notebooks ARGS={unit}`"
+        assert (found, told) == (number, worth), f"{place}: the line of {name} should read {wanted}; {remedy}"
         assert name in answers, f"{place} has no answer cell with the grade_id {name!r}"
         assert index < answers[name], f"{place}: {name} is announced after its answer cell"
         if "warm-up" in notebook.cells[index].source:
@@ -233,7 +241,7 @@ def test_every_figure_has_alternative_text(unit):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_contract_is_short_and_nothing_scrolls_sideways(unit):
-    notebook, lengths = read("solutions", unit), []
+    notebook, lengths, place = read("solutions", unit), [], f"solutions/{unit}/{unit}.ipynb"
     assert "every-function" in [cell.id for cell in notebook.cells], (
         f"{unit}: what holds for every function belongs in one box, a Markdown cell with the id `every-function`"
     )
@@ -246,12 +254,15 @@ def test_a_contract_is_short_and_nothing_scrolls_sideways(unit):
             definition = next(node for node in ast.parse(cell.source).body if isinstance(node, ast.FunctionDef))
             words = len(ast.get_docstring(definition).split())
             most = CHALLENGE_WORDS if cell.metadata.nbgrader.grade_id in CHALLENGES else DOCSTRING_WORDS
-            assert words <= most, f"{unit}: the docstring of {cell.id} has {words} words"
+            remedy = "move what holds for the whole unit to its box `every-function`, and reasons to the prose"
+            assert words <= most, f"{place}, {cell.id}: a docstring of {words} words, at most {most} are read; {remedy}"
         if not cell.metadata.get("jupyter", {}).get("source_hidden"):
             for number, line in enumerate(cell.source.splitlines(), start=1):
-                assert len(line) <= LINE, f"{unit}, {cell.id}, line {number}: {len(line)} characters"
+                told = f"{place}, {cell.id}, line {number}: {len(line)} characters; break it after at most {LINE}"
+                assert len(line) <= LINE, told
     mean = sum(lengths) / len(lengths)
-    assert mean <= TEST_LINES, f"{unit}: its visible tests have {mean:.0f} lines on average"
+    told = f"{place}: its visible tests have {mean:.0f} lines on average; shorten them to {TEST_LINES}"
+    assert mean <= TEST_LINES, told
 
 
 @pytest.mark.parametrize("unit", UNITS)
@@ -288,7 +299,8 @@ def test_half_of_the_points_are_for_challenges_and_each_unit_says_what_they_take
     for unit in MAP:
         assert unit.challenges, f"{unit.name} has no exercise with · challenge at the end of its line"
         minutes = sum(place.minutes for place in unit.challenges)
-        assert unit.challenge_minutes == minutes, f"{unit.name}: its challenges take {minutes} minutes by their lines"
+        remedy = f"run `make notebooks ARGS={unit.name}`"
+        assert unit.challenge_minutes == minutes, f"{unit.name}: its challenges take {minutes} minutes; {remedy}"
 
 
 @pytest.mark.parametrize("unit", UNITS)

@@ -212,9 +212,7 @@ def grouped_with_an_assertion(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=N
 def test_an_error_other_than_the_one_asked_for_is_no_matter_of_shapes(answer):
     for seed in range(5):
         found = judge_function(answer, "grouped_query_attention", seed, watched=False)
-        assert found.mistake == "no-error" and "Raise a ValueError if g does not divide h" in found.message, (
-            found.message
-        )
+        assert found.mistake == "no-error", found.message
 
 
 def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():

@@ -20,6 +20,7 @@ from rich.console import Console
 from asked import points_of
 from autograder.cli import main
 from autograder.data import Graded, Verdict
+from autograder.exercises import find_exercise
 from autograder.gradebook.marks import class_now
 from autograder.grading.results_store import keep
 from autograder.pages.charts import chart
@@ -30,6 +31,7 @@ from autograder.reading.tamper_flags import _reached, odd_things
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"
 FUNCTIONS = points_of(UNIT)
+(ADVICE,) = (each.advice for each in find_exercise("masked_attention").mistakes if each.slug == "divided-by-d")
 EVIL = "<img src=x onerror=alert(1)>\x1b[31m\"&'</td></svg><script>alert(2)</script>"
 
 
@@ -106,13 +108,16 @@ def test_no_number_is_cut_and_no_name_broken(course, terminal):
     text = io.StringIO()
     print_report(graded, Console(file=text, width=60, force_terminal=terminal, color_system=None))
     shown = re.sub(r"\x1b\[[0-9;]*m", "", text.getvalue())
+    place = [*FUNCTIONS].index("masked_attention") + 1
     row = next(line for line in shown.splitlines() if "long-name" in line)
     assert "…" not in shown
     assert [float(cell) for cell in row.split("│")[2:-1]] == [n - 0.25 for n in FUNCTIONS.values()] + [
         sum(FUNCTIONS.values()) - 0.25 * len(FUNCTIONS)
     ]
     assert all(name in shown for name in FUNCTIONS)
-    assert ("3.4 masked_attention" in " ".join(shown.split())) == terminal, "numbers where there is no room for names"
+    assert (f"3.{place} masked_attention" in " ".join(shown.split())) == terminal, (
+        "numbers where there is no room for names"
+    )
 
 
 def test_the_numbers(course):
@@ -122,13 +127,14 @@ def test_the_numbers(course):
     assert parts["masked_attention"].counts == {"right": 4, "partly": 1, "wrong": 1, "missing": 1, "waiting": 0}
     (entry,) = parts["masked_attention"].mistakes
     assert (entry.students, entry.count, entry.answers) == (["=cmd|'x'", "ben"], 2, 6)
-    assert entry.advice == "The scores are divided by d_k, not by its square root."
+    assert entry.advice == ADVICE
     assert [(each.name, each.students) for each in parts["causal_mask"].mistakes] == [
         (NOT_RECOGNISED, ["[red]dora", "evil"])
     ]
     worth = FUNCTIONS["masked_attention"]
     assert (parts["masked_attention"].mean, parts["masked_attention"].median) == ((4 * worth + 1) / 7, worth)
-    assert (unit.median, unit.mean) == (12, pytest.approx(sum(unit.sums) / 7))
+    median = sum(FUNCTIONS.values()) - FUNCTIONS["leaks_future"] - FUNCTIONS["causal_mask"]  # dora's and evil's
+    assert (unit.median, unit.mean) == (median, pytest.approx(sum(unit.sums) / 7))
     assert summary.unsolved == [(UNIT, "leaks_future")]
     assert [remark.student for remark in summary.forbidden] == ["emil"]
     assert {remark.student for remark in summary.stopped} == {"[red]dora", "evil"}
@@ -202,7 +208,7 @@ def test_the_page_runs_nothing_and_asks_nothing_of_the_network(course, capsys):
 def test_the_page_says_what_there_is_to_say(course, capsys):
     page, reader = read(course, capsys)
     text = " ".join(" ".join(reader.text).split())
-    told = "divided-by-d The scores are divided by d_k, not by its square root."
+    told = f"divided-by-d {ADVICE}"
     who = "2 of 6 who =cmd|'x', ben"
     assert f"{who} {told}" in text and f"{who} a {told}" in text, "among the most common, and by exercise"
     assert text.index("5 of 5") < text.index("2 of 6 who"), "the most common first"

@@ -66,8 +66,8 @@ One exercise is one file in its unit's folder, named after the function that stu
    argument and a right default for each slip, hand it over as `slipped=`, and let rows hold the slip alone:
    `("unscaled", {"scaling": "none"}, UNSCALED)`. Rows that several exercises share are a tuple in the unit's parts.py.
 
-5. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (its core is the criterion without which
-   nothing is earned) and what stands apart from the rule: `library="torch"`, other sizes, what is forbidden.
+5. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (without its first criterion nothing is
+   earned) and what stands apart from the rule: `library="torch"`, other sizes, what is forbidden.
 
 What is special, and how it is said:
 

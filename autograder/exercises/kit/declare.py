@@ -23,7 +23,6 @@ def exercise(
     mistakes: Iterable[Row],
     *,
     credit: Mapping[str, float],
-    core: str,
     sizes: Sequence[int] = SMALL,
     ranges: Mapping[str, Sequence[int]] | None = None,
     least: Mapping[str, int] | None = None,
@@ -36,16 +35,12 @@ def exercise(
     reference: its annotations say how arguments are drawn and, behind the arrow, what it returns.
     cases: yields what `case(…)` returns; the first is the plainest, see the guide in `kit`.
     mistakes: rows (slug, how, advice), most typical first: the first that explains an answer is named.
-    credit: criterion -> share of the points, summing to 1, in the order in which students read them.
-    core: the first of them, without which nothing is earned.
     sizes, ranges: what sizes are drawn from, and some of them by name.
     least: sizes that cannot be 1 where all others are, such as those that must be even.
     slipped: does the whole exercise, and takes the keyword arguments of rows whose `how` is a dict.
-    library and all other fields: as in `Exercise`; `forbidden` is by default what is usual for the library.
+    credit, library and all other fields: as in `Exercise`; `forbidden` is by default what is usual for the library.
     Raises TypeError and ValueError where a part is not what it should be.
     """
-    if next(iter(credit)) != core:
-        raise ValueError(f"{reference.__name__}: credit must begin with its core, {core!r}, not {next(iter(credit))!r}")
 
     @wraps(cases)
     def draw(rng: np.random.Generator) -> list[Case]:
@@ -63,7 +58,7 @@ def exercise(
     def general(rng: np.random.Generator, plainest: Case) -> list[Case]:
         found = []
         with contextlib.suppress(TypeError, ValueError):
-            for each in everywhere(case(rng), plainest, EDGES if EDGES in credit else core, least or {}):
+            for each in everywhere(case(rng), plainest, EDGES if EDGES in credit else next(iter(credit)), least or {}):
                 found.append(each)
         return found
 

@@ -117,7 +117,8 @@ class Exercise:
         says that a list or a tuple will do.
     reference: what the field trusts, called with float64 inputs.
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
-    credit: criterion -> share of the points, summing to 1. Without the first criterion nothing is earned.
+    credit: criterion -> share of the points, summing to 1, in the order in which students read them. Without the first
+        criterion, the core, nothing is earned.
     mistakes: known mistakes, most typical first: the first that explains an answer is named.
     forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.

@@ -173,7 +173,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"each token once": 0.5, "repeats": 0.2, "sizes": 0.3},
-    core="each token once",
     ranges={"n": range(5, 10), "d_model": range(11, 20)},
     examine=examine_pointing,
 )

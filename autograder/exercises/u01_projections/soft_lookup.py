@@ -120,6 +120,5 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
-    core="values",
     plain=plain,
 )

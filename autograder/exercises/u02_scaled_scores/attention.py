@@ -119,7 +119,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
-    core="values",
     plain=plain,
     sizes=range(3, 11),
     contains=("attention_scores", "scaled_scores"),

@@ -164,7 +164,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"dV": 0.25, "all three": 0.55, "edge cases": 0.1, "stability": 0.1},
-    core="dV",
     plain=plain,
     slipped=backward,
 )

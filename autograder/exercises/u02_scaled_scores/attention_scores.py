@@ -54,7 +54,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.8, "edge cases": 0.2},
-    core="values",
     plain=plain,
     sizes=range(3, 11),
 )

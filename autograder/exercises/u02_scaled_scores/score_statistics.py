@@ -140,7 +140,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.8, "edge cases": 0.2},
-    core="values",
     plain=plain,
     sizes=range(4, 17),
     slipped=measured,

@@ -113,7 +113,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "axes": 0.25, "stability": 0.25, "edge cases": 0.1},
-    core="values",
     plain=plain,
     sizes=range(3, 11),
 )

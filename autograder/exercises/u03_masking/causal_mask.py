@@ -52,6 +52,5 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.8, "edge cases": 0.2},
-    core="values",
     plain=plain,
 )

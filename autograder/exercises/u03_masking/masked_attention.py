@@ -175,7 +175,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25},
-    core="values",
     plain=plain,
     slipped=attend,
 )

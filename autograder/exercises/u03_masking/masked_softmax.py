@@ -162,7 +162,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "broadcasting": 0.2, "nothing allowed": 0.2, "extreme scores": 0.2},
-    core="values",
     plain=plain,
     sizes=range(4, 10),
 )

@@ -177,7 +177,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "interrupted documents": 0.3, "edge cases": 0.2},
-    core="values",
     plain=plain,
     ranges={"B": range(3, 6), "n": range(10, 15)},
 )

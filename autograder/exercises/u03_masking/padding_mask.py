@@ -77,7 +77,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.75, "edge cases": 0.25},
-    core="values",
     plain=plain,
     sizes=range(5, 11),
 )

@@ -121,7 +121,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     sizes=range(3, 10),
     slipped=attend,

@@ -185,7 +185,6 @@ EXERCISE = exercise(
         "the heads": 0.15,
         "rare ones": 0.25,
     },
-    core="right ones and plain bugs",
     library="torch",
     forbidden=("autograder",),
     counted=("attend",),

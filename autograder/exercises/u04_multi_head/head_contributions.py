@@ -70,7 +70,6 @@ EXERCISE = exercise(
     cases=layer_cases,
     mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     sizes=SIZES,
     ranges=RANGES,

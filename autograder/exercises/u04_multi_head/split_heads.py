@@ -69,7 +69,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "edge cases": 0.2, "errors": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     sizes=range(2, 9),
     library="torch",

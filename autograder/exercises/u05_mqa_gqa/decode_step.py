@@ -132,7 +132,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=step,
     **LAYER,

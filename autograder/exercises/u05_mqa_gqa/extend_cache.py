@@ -231,7 +231,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "edge cases": 0.25, "memory": 0.15, "a long cache": 0.1, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=extend,
     made=too_large,

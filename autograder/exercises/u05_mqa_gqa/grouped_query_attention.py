@@ -97,7 +97,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.2, "errors": 0.1, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=grouped,
     **LAYER,

@@ -76,7 +76,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
-    core="values",
     plain=plain,
     library="torch",
     ranges=RANGES,

@@ -82,7 +82,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.1, "memory": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=shared,
     not_from=("grouped_query_attention",),

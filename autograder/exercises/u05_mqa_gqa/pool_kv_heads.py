@@ -90,7 +90,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     library="torch",
     ranges={"g": range(2, 5), "rep": range(2, 5), "d_head": range(3, 8), "d_model": range(5, 12)},

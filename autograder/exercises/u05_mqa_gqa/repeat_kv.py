@@ -41,7 +41,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     library="torch",
     sizes=range(2, 9),

@@ -181,7 +181,6 @@ EXERCISE = exercise(
         "nothing allowed": 0.05,
         "small errors": 0.05,
     },
-    core="plain",
     slipped=suite,
     own_draws=True,
     experiment=told_by(many_kinds, decoder_layer),

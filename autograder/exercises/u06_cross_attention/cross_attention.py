@@ -107,7 +107,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=crossed,
     **LAYER,

@@ -113,7 +113,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=layer,
     **LAYER,

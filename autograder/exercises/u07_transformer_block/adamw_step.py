@@ -131,7 +131,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"the defaults": 0.5, "other settings": 0.3, "edge cases": 0.2},
-    core="the defaults",
     plain=plain,
     slipped=stepped,
     library="torch",

@@ -64,7 +64,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=over_tokens,
     library="torch",

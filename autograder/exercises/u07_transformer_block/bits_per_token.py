@@ -168,7 +168,6 @@ EXERCISE = exercise(
         "gradients": 0.1,
         "nothing counts": 0.05,
     },
-    core="values",
     plain=plain,
     slipped=measured,
     library="torch",

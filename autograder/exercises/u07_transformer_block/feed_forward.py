@@ -86,7 +86,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     ranges={"d_ff": range(10, 17)},
     library="torch",

@@ -61,7 +61,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     library="torch",
     forbidden=without("gelu", "gelu_", "GELU", "_get_activation_fn"),

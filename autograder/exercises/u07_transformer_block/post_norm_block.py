@@ -46,7 +46,6 @@ EXERCISE = exercise(
     block_cases,
     MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     sizes=range(2, 7),
     ranges=RANGES,

@@ -104,5 +104,4 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    core="values",
 )

@@ -126,6 +126,5 @@ EXERCISE = exercise(
     slipped=build_induction_circuit,
     library="torch",
     credit={"two repeats": 0.5, "more repeats": 0.25, "sizes": 0.25},
-    core="two repeats",
     examine=examine_circuit,
 )

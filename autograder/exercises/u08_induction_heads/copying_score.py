@@ -106,5 +106,4 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.75, "edge cases": 0.25},
-    core="values",
 )

@@ -173,5 +173,4 @@ EXERCISE = exercise(
     experiment=experiment,
     library="torch",
     credit={"plain texts": 0.35, "few or many matches": 0.2, "chance": 0.3, "edge cases": 0.15},
-    core="plain texts",
 )

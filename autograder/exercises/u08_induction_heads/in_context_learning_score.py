@@ -92,6 +92,5 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.7, "edge cases": 0.3},
-    core="values",
     ranges={"B": range(3, 7), "n": range(11, 17), "early": range(2, 5), "late": range(7, 11)},
 )

@@ -116,6 +116,5 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.45, "not causal": 0.1, "broken blocks": 0.15, "axes": 0.1, "edge cases": 0.1, "gradients": 0.1},
-    core="values",
     ranges={"B": range(2, 5), "h": range(2, 5), "period": range(3, 6)},
 )

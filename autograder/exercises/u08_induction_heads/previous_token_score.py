@@ -81,6 +81,5 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.5, "not causal": 0.1, "axes": 0.2, "edge cases": 0.1, "gradients": 0.1},
-    core="values",
     sizes=range(3, 10),
 )

@@ -87,5 +87,4 @@ EXERCISE = exercise(
     plain=plain,
     library="torch",
     credit={"values": 0.7, "edge cases": 0.3},
-    core="values",
 )

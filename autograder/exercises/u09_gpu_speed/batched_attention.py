@@ -77,7 +77,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "causal": 0.2, "edge cases": 0.1, "large scores": 0.1, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=attention,
     library="torch",

@@ -190,7 +190,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values in blocks": 0.5, "last block": 0.15, "block sizes": 0.15, "large scores": 0.2},
-    core="values in blocks",
     plain=plain,
     sizes=range(2, 7),
     slipped=backward,

@@ -108,7 +108,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "causal": 0.35, "edge cases": 0.25},
-    core="values",
     plain=plain,
     sizes=range(5, 18),
     slipped=counted,

@@ -75,7 +75,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "one query at a time": 0.1, "edge cases": 0.15, "large scores": 0.15, "gradients": 0.1},
-    core="values",
     plain=plain,
     made=all_queries_at_once,
     sizes=range(2, 7),

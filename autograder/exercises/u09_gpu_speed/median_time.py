@@ -188,7 +188,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "even count": 0.15, "edge cases": 0.15, "work of others": 0.1},
-    core="values",
     plain=plain,
     counted=("run",),
     library="torch",

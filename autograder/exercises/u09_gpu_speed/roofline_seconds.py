@@ -87,7 +87,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.3},
-    core="values",
     plain=plain,
     library="torch",
 )

@@ -48,7 +48,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "default": 0.2, "edge cases": 0.2},
-    core="values",
     plain=plain,
     sizes=range(5, 18),
     library="torch",

@@ -200,7 +200,6 @@ EXERCISE = exercise(
         "memory": 0.15,
         "gradients": 0.1,
     },
-    core="values",
     plain=plain,
     sizes=range(2, 6),
     slipped=tiled,

@@ -213,7 +213,6 @@ EXERCISE = exercise(
         "later blocks": 0.15,
         "gradients": 0.1,
     },
-    core="values in tiles",
     plain=plain,
     sizes=range(2, 6),
     slipped=tiled_causal,

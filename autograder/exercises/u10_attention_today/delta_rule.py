@@ -159,7 +159,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "state": 0.2, "edge cases": 0.1, "all tokens at once": 0.2, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=solved,
     library="torch",

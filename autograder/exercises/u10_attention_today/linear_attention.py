@@ -133,7 +133,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.4, "decay": 0.2, "state": 0.2, "edge cases": 0.1, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=carry,
     library="torch",

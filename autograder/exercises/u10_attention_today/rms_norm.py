@@ -58,7 +58,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "shapes": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=norm,
     library="torch",

@@ -133,7 +133,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "positions": 0.15, "base": 0.1, "shapes": 0.15, "gradients": 0.1},
-    core="values",
     plain=plain,
     sizes=range(2, 8),
     ranges={"d": (6, 8, 10, 12)},

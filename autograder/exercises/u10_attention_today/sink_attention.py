@@ -125,7 +125,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.1, "stability": 0.1, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=attend,
     library="torch",

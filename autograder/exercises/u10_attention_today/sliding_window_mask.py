@@ -55,7 +55,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.7, "edge cases": 0.3},
-    core="values",
     plain=plain,
     slipped=seen,
     library="torch",

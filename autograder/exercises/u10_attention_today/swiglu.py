@@ -61,7 +61,6 @@ EXERCISE = exercise(
     cases,
     MISTAKES,
     credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
-    core="values",
     plain=plain,
     slipped=gated,
     library="torch",
