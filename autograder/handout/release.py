@@ -19,6 +19,7 @@ from ..reading.assignment import questions_of
 from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
 from .course_map import unit_of_map
+from .helpers import put_helpers
 from .start_page import NAME, is_stale, write_start_page
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
@@ -79,7 +80,9 @@ def _refuse(root: Path, unit: str) -> None:
     """What is to be mended in the instructor's questions, in words of ours. What nbgrader cannot read, it says."""
     lone_notebook(root / "solutions" / unit)
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        refuse(unit, nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+        solution = nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+        refuse(unit, solution)
+        put_helpers(unit, solution)
 
 
 def _doubts(path: Path) -> Iterator[str]:
