@@ -5,12 +5,16 @@ from __future__ import annotations
 import ast
 import re
 import shutil
+from contextlib import nullcontext
 from pathlib import Path
 
 import nbformat
 import pytest
+import torch
 
+from attention_figures.helpers.allowed import check_names_of
 from attention_figures.helpers.predictions import predict, reveal
+from attention_figures.helpers.tensors import check_form, close
 from autograder.cli import main
 from autograder.data import BadAssignment
 from autograder.exercises import unit_names
@@ -35,14 +39,27 @@ def given_by(path: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("unit", unit_names())
-def test_no_notebook_gives_the_name_of_a_helper_another_meaning(unit):
-    names = set().union(*map(given_by, FILES))
-    for cell in code_cells("solutions", unit):
+def test_no_notebook_gives_the_name_of_a_helper_that_it_has_another_meaning(unit):
+    cells = code_cells("solutions", unit)
+    files = {file for cell in cells for file, _ in helpers.LINE.findall(cell.source)}
+    names = set().union(*(given_by(helpers.FOLDER / f"{file}.py") for file in files))
+    assert {"show", "predict", "reveal"} <= names
+    for cell in cells:
         own = (node for node in statements(cell.source) if not isinstance(node, ast.ImportFrom))
         taken = names & {name for node in own for name in bound_names(node)}
-        assert not taken, (
-            f"{unit}, {cell.id}: attention_figures/helpers/ defines {taken}; import it, or rename this one"
-        )
+        assert not taken, f"{unit}, {cell.id}: the release would have two meanings of {taken}; rename this one"
+
+
+def test_no_two_notebooks_write_out_the_same_function():
+    homes: dict[str, set[str]] = {}
+    for unit in unit_names():
+        for cell in code_cells("solutions", unit):
+            if not cell.metadata.get("nbgrader", {}).get("solution"):
+                found = (node for node in statements(cell.source) if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+                for node in found:
+                    homes.setdefault(ast.unparse(node), set()).add(unit)
+    twice = {text.partition("\n")[0]: units for text, units in homes.items() if len(units) > 1}
+    assert not twice, f"write it once, in attention_figures/helpers/, and import it: {twice}"
 
 
 @pytest.mark.parametrize("unit", unit_names())
@@ -76,7 +93,7 @@ def test_the_line_that_imports_helpers_gives_way_to_their_code():
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("from attention_figures.helpers.pictures import show", "pictures.py, which is not there; there are figures, "),
+        ("from attention_figures.helpers.pictures import show", "pictures.py, which is not there; there are allowed, "),
         ("from attention_figures.helpers.figures import shows", "imports 'shows', which attention_figures/helpers/fig"),
         ("from attention_figures.helpers.figures import show as s", "imports 'show as s', which"),
         ("import attention_figures.helpers.figures", "write `from attention_figures.helpers.FILE import NAME` at the"),
@@ -130,3 +147,50 @@ def test_a_prediction_is_kept_and_told_beside_what_is_measured(capsys):
         "0.3: you predict 0.25.",
         "0.3: measured 0.5, and you predicted 0.25.",
     ]
+
+
+HELPER = "def helper(Q):\n    return F.scaled_dot_product_attention(Q, Q, Q)\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "refused"),
+    [
+        ("def answer(Q):\n    return F.scaled_dot_product_attention(Q, Q, Q)", {"alone", "helpers"}),
+        ("def answer(Q):\n    def inner():\n        return layer_norm(Q)\n    return inner()", {"alone", "helpers"}),
+        ("g = F.scaled_dot_product_attention\ndef answer(Q):\n    return g(Q, Q, Q)", {"helpers"}),
+        (f"{HELPER}def answer(Q):\n    return helper(Q)", {"helpers"}),
+        (f"{HELPER}def answer(Q):\n    return Q.helper()", set()),
+        (f"{HELPER}def tested(Q):\n    return helper(Q)\ndef answer(Q):\n    return tested(Q)", set()),
+        ("def answer(Q):\n    return Q.softmax(-1)", set()),
+    ],
+)
+def test_a_name_that_does_the_exercise_is_refused_in_an_answer_and_in_what_it_calls(source, refused):
+    space: dict = {"__name__": "__main__", "F": torch.nn.functional}
+    exec(source, space)
+    for kind, elsewhere in (("alone", None), ("helpers", ("tested",))):
+        with pytest.raises(AssertionError, match="Not allowed in this answer") if kind in refused else nullcontext():
+            check_names_of(space["answer"], "layer_norm", elsewhere=elsewhere)
+    space["__name__"] = "elsewhere"
+    check_names_of(space["answer"], "layer_norm", elsewhere=())  # it was not written in the notebook
+
+
+def test_tensors_are_compared_by_shape_and_by_entry():
+    one = torch.tensor([1.0, 2.0])
+    assert close(one, [1, 2]) and close(one, one + 1e-3, 1e-2)
+    assert not close(one, one + 1e-3) and not close(one, [[1, 2]]) and not close(one, [1.0, torch.nan])
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (None, "is None: is there a `return`"),
+        ([1.0, 2.0], "should be a tensor and not list"),
+        (torch.ones(3), r"should have the shape \(2,\), not \(3,\)"),
+        (torch.ones(2), "should have the dtype torch.float64; it is torch.float32"),
+        (torch.tensor([1, torch.nan]).double(), "holds NaN"),
+    ],
+)
+def test_the_form_of_a_result_is_told_in_a_sentence(found, words):
+    check_form("out", torch.ones(2).double(), (2,))
+    with pytest.raises(AssertionError, match=f"out {words}"):
+        check_form("out", found, (2,))

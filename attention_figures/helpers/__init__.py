@@ -1,6 +1,7 @@
-"""What several notebooks need, each thing once: a notebook of `solutions/` imports it, and its release holds the text.
+"""The code that several notebooks need, each function once.
 
-A student may have a notebook and nothing else, so `make notebooks` replaces `from attention_figures.helpers.NAME
-import …` by the code of `NAME.py`. Every file here is therefore complete by itself and imports nothing from its
-neighbours, and no notebook may use its names for something else.
+A notebook of `solutions/` imports it. Its release holds the code itself, because a student may have a notebook and
+nothing else: `make notebooks` replaces `from attention_figures.helpers.FILE import …` by what is in `FILE.py`. So a
+file imports nothing from its neighbours, its docstring is one line, and a notebook that imports from it gives none of
+its names another meaning.
 """
