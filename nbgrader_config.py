@@ -35,6 +35,7 @@ c.GenerateAssignment.exporter_class = "autograder.handout.release_steps.ReleaseE
 c.GenerateAssignment.preprocessors = [
     "autograder.handout.release_steps.CheckQuestions",
     "nbgrader.preprocessors.IncludeHeaderFooter",
+    "autograder.handout.release_steps.PutHelpers",
     "autograder.handout.release_steps.PointsInProse",
     "nbgrader.preprocessors.LockCells",
     "nbgrader.preprocessors.ClearSolutions",

@@ -19,7 +19,8 @@ def release(options: argparse.Namespace) -> int:
         for name in different:
             unit = name.split("/")[1]
             remedy = "run `make notebooks`" if unit.endswith(".ipynb") else f"run `make notebooks ARGS={unit}`"
-            print(f"autograder: {name} is not what solutions/ gives; {remedy}", file=sys.stderr)
+            sources = "solutions/ and attention_figures/helpers/"
+            print(f"autograder: {name} is not what {sources} give; {remedy}", file=sys.stderr)
         return FAILED if different else GRADED
     changed = releases.release(root, options.units)
     print(f"Released anew: {', '.join(changed)}." if changed else "notebooks/ is up to date.")

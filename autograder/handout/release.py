@@ -19,6 +19,7 @@ from ..reading.assignment import questions_of
 from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
 from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
+from .helpers import put_helpers
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
@@ -78,7 +79,9 @@ def _refuse(root: Path, unit: str) -> None:
     """What is to be mended in the instructor's questions, in words of ours. What nbgrader cannot read, it says."""
     lone_notebook(root / "solutions" / unit)
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        refuse(unit, nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4))
+        solution = nbformat.read(root / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+        refuse(unit, solution)
+        put_helpers(unit, solution)
 
 
 def _doubts(path: Path) -> Iterator[str]:

@@ -25,6 +25,7 @@ from ..reading.cell_roles import KEY, must_be_the_code_of, stamp_for
 from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
+from .helpers import put_helpers
 
 
 class StampRelease(NbGraderPreprocessor):
@@ -61,6 +62,14 @@ class CheckQuestions(NbGraderPreprocessor):
         unit = resources["nbgrader"]["assignment"]
         lone_notebook(_root(self) / "solutions" / unit)
         refuse(unit, nb)
+        return nb, resources
+
+
+class PutHelpers(NbGraderPreprocessor):
+    """Has the code of the notebooks' helpers stand where a solution imports them: a lone notebook has no package."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        put_helpers(resources["nbgrader"]["assignment"], nb)
         return nb, resources
 
 

@@ -71,8 +71,8 @@ def code_lines(source: str) -> set[str]:
 
 
 def given_lines() -> str:
-    """The code that the notebooks give to everybody: the cells of solutions/ that are neither answer nor hidden test."""
-    texts = []
+    """The code that the notebooks give to everybody: helpers, and cells of solutions/ that are no answer or hidden test."""
+    texts = [path.read_text(encoding="utf-8") for path in (ROOT / "attention_figures" / "helpers").glob("*.py")]
     for unit in unit_names():
         notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
         for cell in notebook.cells:

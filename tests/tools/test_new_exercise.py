@@ -36,13 +36,8 @@ def begun(tmp_path_factory):
     folder = tmp_path_factory.mktemp("course")
     for name in ("autograder", "attention_figures", "tools", "tests/answers", f"solutions/{UNIT}"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "node_modules"))
-    for name in (
-        "CHANGELOG.md",
-        "pyproject.toml",
-        "tests/lanes.py",
-        "tests/references.py",
-        "tests/exercises/test_unit_06.py",
-    ):
+    (folder / "tests" / "exercises").mkdir()
+    for name in ("CHANGELOG.md", "pyproject.toml", *(f"tests/{name}.py" for name in OWN_TESTS)):
         shutil.copy(ROOT / name, folder / name)
     before = contents(folder)
     run(folder, "tools/new_exercise.py", NAME, "--after", AFTER, "--points", "1")

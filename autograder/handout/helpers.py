@@ -1,0 +1,56 @@
+"""Puts the code of the notebooks' helpers into a release, in place of the line by which a solution imports them."""
+
+from __future__ import annotations
+
+import ast
+import re
+
+from nbformat import NotebookNode
+
+import attention_figures
+
+from ..data import BadAssignment
+from ..reading.syntax import bound_names
+
+FOLDER = attention_figures.FOLDER / "helpers"
+#: A line as the formatter leaves it; many names stand in parentheses.
+LINE = re.compile(r"^from attention_figures\.helpers\.(\w+) import (\([^)]*\)|[^(\n]*)$\n*", re.MULTILINE)
+#: What must not be left: a lone notebook finds no such package.
+LEFT = re.compile(r"attention_figures(\.| import )helpers")
+
+
+def put_helpers(unit: str, solution: NotebookNode) -> None:
+    """Replace every import of helpers by their code. Raises BadAssignment for one that cannot be replaced."""
+    for cell in solution.cells:
+        if cell.cell_type == "code" and LEFT.search(cell.source):
+            try:
+                cell.source = with_helpers(cell.source)
+            except ValueError as error:
+                raise BadAssignment(f"solutions/{unit}/{unit}.ipynb: cell {cell.get('id', '')!r}: {error}") from None
+
+
+def with_helpers(source: str) -> str:
+    """The source of a cell with the code of the helpers that it imports. Raises ValueError with the remedy."""
+    source = LINE.sub(lambda found: f"{_code(found[1], found[2])}\n\n\n", source).rstrip("\n")
+    if LEFT.search(source):
+        remedy = "write `from attention_figures.helpers.FILE import NAME` at the start of a line"
+        raise ValueError(f"imports helpers in a way that the release cannot replace; {remedy}")
+    return source
+
+
+def _code(file: str, imported: str) -> str:
+    """The code of a file of helpers, below what the file says of itself."""
+    path = FOLDER / f"{file}.py"
+    if not path.is_file():
+        there = ", ".join(sorted(each.stem for each in FOLDER.glob("*.py") if each.stem != "__init__"))
+        raise ValueError(f"imports from attention_figures/helpers/{file}.py, which is not there; there are {there}")
+    text = path.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    names = [name.strip() for name in imported.strip("()").split(",") if name.strip()]
+    defined = {name for node in tree.body for name in bound_names(node)}
+    missing = [name for name in names if name not in defined]
+    if missing:
+        where = f"attention_figures/helpers/{file}.py"
+        raise ValueError(f"imports {missing[0]!r}, which {where} does not define; write a name that it defines, alone")
+    code = "\n".join(text.splitlines()[tree.body[0].end_lineno :]).strip("\n")
+    return f"# {ast.get_docstring(tree)}\n{code}"
