@@ -133,7 +133,7 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
         return None
-    if outcome.failure is not None and outcome.failure.type_name == "NotImplementedError":
+    if outcome.failure is not None and outcome.failure.is_stub(name):
         return None
     if outcome.defined:
         submission.notes[name] = f"{submission.notes.get(name, '')} {_beside(name, outcome)}".strip()

@@ -56,7 +56,7 @@ def compare(posed: Posed, answer: Answer) -> Marked:
         forbidden = without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
         return Marked(forbidden, posed, answer)
     calls = all_in_our_terms(posed, answer.calls)
-    if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
+    if calls and all(call.failure is not None and call.failure.is_stub(exercise.name) for call in calls):
         text = f"{exercise.name} is not written yet: it raises NotImplementedError."
         return Marked(without_answer(posed, "missing", text), posed, answer)
 
