@@ -155,9 +155,8 @@ def _beside(name: str, outcome: CellOutcome) -> str:
     """What is said of a cell that defines its function, and holds something else that fails here."""
     if outcome.failure is None:
         return "What stands below the function in its cell takes too long here, and does not count."
-    where = f" in line {outcome.failure.line}" if outcome.failure.line and outcome.failure.cell in ("", name) else ""
     words = "What stands beside the function in its cell does not run here, and does not count"
-    return f"{words}: {outcome.failure.type_name}{where}."
+    return f"{words}: {outcome.failure.described(name)}."
 
 
 def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:
