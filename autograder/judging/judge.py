@@ -115,7 +115,11 @@ def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
     """The share earned: the first criterion is the core, and without it nothing is."""
     if not criteria[0].met:
         return 0.0
-    share = sum(posed.exercise.credit[criterion.name] for criterion in criteria[:-1] if criterion.met)
+    exercise = posed.exercise
+    share = sum(
+        exercise.credit[criterion.name] * (criterion.passed / criterion.total if exercise.by_case else criterion.met)
+        for criterion in criteria[:-1]
+    )
     return (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
 
 

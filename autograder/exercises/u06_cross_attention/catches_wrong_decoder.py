@@ -184,6 +184,7 @@ EXERCISE = exercise(
     core="plain",
     slipped=suite,
     own_draws=True,
+    by_case=True,
     experiment=told_by(many_kinds, decoder_layer),
     library="torch",
 )
