@@ -86,12 +86,20 @@ class CellSource:
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception in the student's function: type, message, and where known the line and the cell it was raised in."""
+    """An exception in the student's function: type, message, and where known the line and the cell it was raised in.
+
+    deliberate: whether a `raise` statement of the student's raised it, and no library.
+    """
 
     type_name: str
     message: str
     line: int | None = None
     cell: str = ""
+    deliberate: bool = False
+
+    def is_stub(self, function: str) -> bool:
+        """Whether it says that `function` is not written yet: its cell raises NotImplementedError itself."""
+        return self.type_name == "NotImplementedError" and self.deliberate and self.cell in ("", function)
 
     def described(self, function: str) -> str:
         """The failure in one line, for the student whose `function` was asked."""
@@ -99,7 +107,8 @@ class Failure:
         if self.line:
             own = {"": "the cell", function: "the cell"}
             where = f" (line {self.line} of {own.get(self.cell, f'the cell {self.cell}')})"
-        return f"{self.type_name}: {self.message[:300]}{where}"
+        said = f": {self.message[:300]}" if self.message else ""
+        return f"{self.type_name}{said}{where}"
 
 
 @dataclass(frozen=True)

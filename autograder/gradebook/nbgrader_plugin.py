@@ -132,7 +132,7 @@ class RecordVerdicts(NbGraderPreprocessor):
         mark = nb.metadata.get(MARK, {})
         if mark.get("unreadable"):
             return nothing_to_grade(run.course.assignment(unit), mark["unreadable"])
-        cells = [_as_handed_in(cell) for cell in nb.cells if cell.cell_type in ("code", "markdown")]
+        cells = [_as_handed_in(cell) for cell in nb.cells]
         submission = transplant(cells, run.course.release(unit), unit, unit)
         submission.notes.update(mark.get("notes", {}))
         try:

@@ -98,7 +98,7 @@ def own_verdicts(
     for question in asked:
         hidden = question.source != _visible(assignment, question)
         whole = session.ask(TestRequest(question.cell, question.source)) if hidden else shown[question.cell]
-        verdict = _judged(assignment, question, shown[question.cell], whole)
+        verdict = _judged(assignment, question, shown[question.cell], whole, answers[question.cell])
         verdicts[question.name] = _with_cells(verdict, answers[question.cell], outcomes, submission)
     return verdicts
 
@@ -147,7 +147,7 @@ def _is_answered(assignment: Assignment, answers: list[str], submission: Transpl
     return any(wanted & set(definitions(source)) for source in theirs if any(name in source for name in wanted))
 
 
-def _judged(assignment: Assignment, question: Question, shown: Answer, whole: Answer) -> Verdict:
+def _judged(assignment: Assignment, question: Question, shown: Answer, whole: Answer, answers: list[str]) -> Verdict:
     """What the whole test earns; the words are those of its visible part where that fails by itself."""
     call = whole.calls[0] if whole.calls else None
     if whole.status == "answered" and call is not None and call.failure is None:
@@ -158,7 +158,7 @@ def _judged(assignment: Assignment, question: Question, shown: Answer, whole: An
         reason = re.sub(r" \(exit \d+\)", "", whole.reason)  # a number of the process's own choice
         return _verdict(assignment, question, "crashed", f"With your instructor's test: {reason}")
     kind = call.failure.type_name
-    if kind == "NotImplementedError":
+    if any(map(call.failure.is_stub, answers)):
         return _verdict(assignment, question, "missing", "It is not written yet: it raises NotImplementedError.")
     first = shown.calls[0] if shown.status == "answered" and shown.calls else None
     in_test = call.failure.cell == question.cell and kind != "NameError"  # it met with an answer of another kind
@@ -203,7 +203,7 @@ def _with_cells(
                 died = "ended the whole process" if outcome.status == "died" else "did not come to an end"
                 kind = "crashed" if outcome.status == "died" else "timeout"
                 verdict = _changed(verdict, kind, f"The cell of {name} {died} when it was run.")
-            elif failure is not None and failure.type_name == "NotImplementedError":
+            elif failure is not None and failure.is_stub(name):
                 verdict = _changed(verdict, "missing", f"{name} is not written yet: it raises NotImplementedError.")
             elif failure is not None:
                 verdict = _changed(verdict, "crashed", f"The cell of {name} does not run: {failure.described(name)}.")

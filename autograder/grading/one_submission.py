@@ -133,7 +133,7 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
         return None
-    if outcome.failure is not None and outcome.failure.type_name == "NotImplementedError":
+    if outcome.failure is not None and outcome.failure.is_stub(name):
         return None
     if outcome.defined:
         submission.notes[name] = f"{submission.notes.get(name, '')} {_beside(name, outcome)}".strip()
@@ -155,9 +155,8 @@ def _beside(name: str, outcome: CellOutcome) -> str:
     """What is said of a cell that defines its function, and holds something else that fails here."""
     if outcome.failure is None:
         return "What stands below the function in its cell takes too long here, and does not count."
-    where = f" in line {outcome.failure.line}" if outcome.failure.line and outcome.failure.cell in ("", name) else ""
     words = "What stands beside the function in its cell does not run here, and does not count"
-    return f"{words}: {outcome.failure.type_name}{where}."
+    return f"{words}: {outcome.failure.described(name)}."
 
 
 def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:

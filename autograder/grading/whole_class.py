@@ -2,12 +2,13 @@
 
 A few jobs more than there are workers are under way at any time, so memory does not grow with the class. A worker that
 dies has its jobs done elsewhere, and so have jobs that a cluster drops; one job that keeps killing its worker is given
-up, and the others are not. A process of this machine is bounded on its own: what a stranger's answer makes the judge do
-ends one job, not the machine.
+up, and the others are not. Each process is bounded on its own: what a stranger's answer makes the judge do ends one
+job, not the machine.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
 import multiprocessing
 import os
@@ -127,7 +128,7 @@ class Pool:
 
     def _submit(self, job: Task) -> Future[Result]:
         if self._scheduler is not None:
-            return self._executor.submit(self._work, job)
+            return self._executor.submit(_do_elsewhere, self._work, job)
         try:
             return self._executor.submit(_do, self._work, job)
         except BrokenProcessPool:
@@ -157,6 +158,20 @@ def _do(work: Callable[[Task], Result], job: Task) -> Result:
         return work(job)
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def _do_elsewhere(work: Callable[[Job], Result], job: Job) -> Result:
+    """One job in a worker of a cluster, which is bounded with the first."""
+    _bound_worker()
+    return work(job)
+
+
+@functools.cache
+def _bound_worker() -> None:
+    """Bound the memory of this process for good: its threads do jobs side by side, so each has the same share."""
+    from dask.distributed import get_worker
+
+    bounds.bound_data(GRADER_BYTES * get_worker().state.nthreads)
 
 
 def _error_of(future: Future[Result]) -> BaseException | None:

@@ -56,7 +56,7 @@ def compare(posed: Posed, answer: Answer) -> Marked:
         forbidden = without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
         return Marked(forbidden, posed, answer)
     calls = all_in_our_terms(posed, answer.calls)
-    if calls and all(call.failure is not None and call.failure.type_name == "NotImplementedError" for call in calls):
+    if calls and all(call.failure is not None and call.failure.is_stub(exercise.name) for call in calls):
         text = f"{exercise.name} is not written yet: it raises NotImplementedError."
         return Marked(without_answer(posed, "missing", text), posed, answer)
 
@@ -115,7 +115,11 @@ def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:
     """The share earned: the first criterion is the core, and without it nothing is."""
     if not criteria[0].met:
         return 0.0
-    share = sum(posed.exercise.credit[criterion.name] for criterion in criteria[:-1] if criterion.met)
+    exercise = posed.exercise
+    share = sum(
+        exercise.credit[criterion.name] * (criterion.passed / criterion.total if exercise.by_case else criterion.met)
+        for criterion in criteria[:-1]
+    )
     return (1 - CONDUCT_SHARE) * share + CONDUCT_SHARE * criteria[-1].met
 
 

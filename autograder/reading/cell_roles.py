@@ -59,8 +59,7 @@ class OurCells:
                 found = None  # an answer to a function of another name; what a person marks may have been renamed
         if found is None:
             found = self._said.get((cell.kind, cell.source.strip()))
-        turned = found is not None and found[0] == ANSWER and cell.kind != "code"
-        return (EXTRA, "") if found is None or turned else found
+        return found or (EXTRA, "")
 
     def role_of_ours(self, cell: NotebookNode) -> Role:
         """The same for a cell of the release itself."""

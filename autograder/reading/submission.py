@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,7 +75,7 @@ def for_the_student(problem: str, path: str) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell as handed in: what it says it is, and its text. kind: "code" or "markdown"."""
+    """A cell as handed in: what it says it is, and its text. kind: "code", "markdown" or "raw"."""
 
     grade_id: str | None
     identity: str | None
@@ -109,12 +110,17 @@ def read_bytes(data: bytes, name: str) -> list[Cell]:
     if len(cells) > CELLS_CAP:
         raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
     found = [cell for cell in map(_cell, cells) if cell is not None]
-    code = [cell for cell in found if cell.kind == "code"]
-    if sum(len(cell.source) for cell in code) > CODE_CAP:
-        raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
-    if sum(escapes(cell.source) for cell in code) > MAGICS_CAP:
-        raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
+    bound_code([cell for cell in found if cell.kind == "code"], name)
     return found
+
+
+def bound_code(cells: Iterable[Cell], name: str) -> None:
+    """Raises Unreadable where cells of code hold too much together; `name` is the file's name for messages."""
+    sources = [cell.source for cell in cells]
+    if sum(map(len, sources)) > CODE_CAP:
+        raise Unreadable(f"{name}: more than {CODE_CAP // 1000} kB of code; remove what is no answer, such as data")
+    if sum(map(escapes, sources)) > MAGICS_CAP:
+        raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
 
 
 def read_file(path: Path) -> bytes:
@@ -163,7 +169,7 @@ def _list(value: Any) -> list[Any]:
 
 def _cell(cell: Any) -> Cell | None:
     kind = cell.get("cell_type") if isinstance(cell, dict) else None
-    if kind not in ("code", "markdown"):
+    if kind not in ("code", "markdown", "raw"):
         return None
     source = cell.get("source", cell.get("input", ""))
     if isinstance(source, list):

@@ -39,7 +39,9 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
     try:
         data = read_file(path)
         given = {cell.source.strip() for cell in release.cells}
-        theirs = [cell.source for cell in read_bytes(data, str(path)) if cell.kind == "code"]
+        code = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in release.cells if cell.cell_type == "code"}
+        handed_in = read_bytes(data, str(path))
+        theirs = [cell.source for cell in handed_in if cell.kind == "code" or cell.grade_id in code - {None}]
         sources = [source for source in theirs if source.strip() not in given]
         cells = _listed(json.loads(data.decode("utf-8-sig")))
     except (Unreadable, ValueError, RecursionError):

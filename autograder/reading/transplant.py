@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from ..data import CellSource, Transplanted, Unreadable
 from .cell_roles import ANSWER, EXTRA, OURS, TASK, WORDS, OurCells, Role, is_answer, our_cells
-from .submission import CELLS_CAP, WORDS_CAP, Cell
+from .submission import CELLS_CAP, WORDS_CAP, Cell, bound_code
 from .syntax import bound_names, definitions, escapes, statements
 
 #: Letters of a line from which on it is broken at a blank: a block is shown as it stands.
@@ -77,6 +77,8 @@ def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -
     """
     ours = our_cells(release, unit)
     role = [ours.role(cell) for cell in cells]
+    bound_code([cell for cell, r in zip(cells, role, strict=True) if cell.kind == "code" or r[0] == ANSWER], name)
+    turned = _turn_back(cells, role, ours)
     _adopt_unmarked(cells, role, ours)
     if not any(kind in (ANSWER, WORDS, TASK) for kind, _ in role):
         raise Unreadable(f"{name}: holds no answer cell of {unit}; is it the notebook of another unit or course?")
@@ -85,6 +87,9 @@ def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -
     for function, stub in ours.answers.items():
         sources = [cell.source for cell, r in zip(cells, role, strict=True) if r == (ANSWER, function)]
         _choose(result, function, sources, stub, function in ours.by_hand)
+    for i, kind in turned.items():
+        words = f"The cell of {role[i][1]} is a {kind} cell in your notebook; the grader read it as code."
+        result.notes[role[i][1]] = " ".join(filter(None, [result.notes.get(role[i][1]), words]))
     _share(result, list(ours.answers))
     _release_parts(cells, role, result.answers, ours)
     for answer, stub in ours.words.items():
@@ -92,13 +97,33 @@ def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -
             result, answer, [cell.source for cell, r in zip(cells, role, strict=True) if r == (WORDS, answer)], stub
         )
     extras = _extras(cells, role, ours)
-    prose = [each.source for own in extras.values() for each in own if each.kind == "markdown"]
+    prose = [each.source for own in extras.values() for each in own if each.kind != "code"]
     if sum(map(len, (*result.words.values(), *prose))) > WORDS_CAP:
         raise Unreadable(
             f"{name}: more than {WORDS_CAP // 1000} kB of text; remove what is no answer, such as pictures"
         )
     _assemble(result, extras, ours)
     return result
+
+
+def _turn_back(cells: list[Cell], role: list[Role], ours: OurCells) -> dict[int, str]:
+    """Read an answer whose cell was made one of prose as code, as nbgrader does; place -> what it was made.
+
+    Where other code has the same mark, or alone defines the function, that is the answer, and this is none.
+    """
+    turned: dict[int, str] = {}
+    for i, (cell, (kind, name)) in enumerate(zip(cells, role, strict=True)):
+        if kind != ANSWER or cell.kind == "code":
+            continue
+        blank = _untouched(ours.answers[name])
+        others = [j for j, each in enumerate(cells) if each.kind == "code" and each.source.strip() not in blank]
+        marked = any(role[j] == (ANSWER, name) for j in others)
+        defined = (name in cells[j].source and name in definitions(cells[j].source) for j in others)
+        if marked or (name not in definitions(cell.source) and any(defined)):
+            role[i] = (EXTRA, "")
+        else:
+            turned[i] = {"markdown": "Markdown"}.get(cell.kind, cell.kind)
+    return turned
 
 
 def _adopt_unmarked(cells: list[Cell], role: list[Role], ours: OurCells) -> None:

@@ -33,6 +33,7 @@ def read_failure(error: Any) -> Failure:
         words(error.get("message"), 2_000),
         line if known else None,
         cell if re.fullmatch(r"[\w-]+", cell) else "",
+        error.get("deliberate") is True,
     )
 
 

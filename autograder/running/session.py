@@ -200,6 +200,8 @@ class Session:
                 finished = "timeout"
             except (Closed, OSError):
                 finished = "closed"
+            except MemoryError:
+                finished = "broken"
             except Exception:  # whatever a stranger's frames provoke in whoever reads them
                 finished = "garbled"
         return self._conclude(transcript, finished, deadline)

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import builtins
 import contextlib
+import dis
+import inspect
 import itertools
 import sys
 import traceback
@@ -226,7 +228,7 @@ def one_call(
             with watch or contextlib.nullcontext(), busy or contextlib.nullcontext():
                 result = tensors.gradients(function, args, kwargs) if gradient else function(*args, **kwargs)
         except BaseException as error:  # a student's SystemExit or KeyboardInterrupt is an exception like any other
-            header = {"outcome": "raised", "error": describe_error(error)}
+            header = {"outcome": "raised", "error": describe_error(error, function)}
         else:
             header = {"outcome": "returned", "value": encoder.encode(result)}
     header["warnings"] = [
@@ -252,9 +254,12 @@ def _shaken(value: Any) -> Any:
     return value.reshape(-1)[::-1].reshape(value.shape) if isinstance(value, np.ndarray) else value
 
 
-def describe_error(error: BaseException) -> dict[str, Any]:
-    """Type, message and the cell and line of the student's in which `error` was raised; never a traceback."""
-    line, text, name, cell = None, "", "Exception", ""
+def describe_error(error: BaseException, function: Any = None) -> dict[str, Any]:
+    """Type, message and the cell and line of the student's in which `error` was raised; never a traceback.
+
+    function: the one that was called. deliberate: whether a `raise` in a cell, or beside that function, raised it.
+    """
+    line, text, name, cell, deliberate = None, "", "Exception", "", False
     try:  # the exception may be of a class of the student's own
         name = str(type(error).__name__)[:200]
         built_in = [kind for kind in type(error).__mro__ if vars(builtins).get(kind.__name__) is kind]
@@ -267,6 +272,20 @@ def describe_error(error: BaseException) -> dict[str, Any]:
         text = str(error)[:TEXT_CAP]
         if isinstance(error, SyntaxError) and str(error.filename).startswith("<cell "):
             line, text = int(error.lineno or 0) or None, str(error.msg)[:TEXT_CAP]
+        deliberate = _is_raised_by_statement(error, function)
     except BaseException:
         pass
-    return {"type": name, "message": text, "line": line, "cell": cell}
+    return {"type": name, "message": text, "line": line, "cell": cell, "deliberate": deliberate}
+
+
+def _is_raised_by_statement(error: BaseException, function: Any) -> bool:
+    """Whether a `raise` of the student's raised it; from any other line of theirs it is a library that does."""
+    at = error.__traceback__
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    if at is None:
+        return False
+    code = at.tb_frame.f_code
+    own = getattr(inspect.unwrap(function), "__code__", None)
+    here = code.co_filename.startswith("<cell ") or (own is not None and code.co_filename == own.co_filename)
+    return here and code.co_code[at.tb_lasti] == dis.opmap["RAISE_VARARGS"]

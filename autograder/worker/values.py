@@ -5,6 +5,7 @@ Both sides use this module. Whoever decodes never trusts the tree: a malformed o
 
 from __future__ import annotations
 
+import json
 import math
 import sys
 from collections.abc import Callable, Iterator
@@ -20,11 +21,20 @@ DEPTH_CAP = 20
 INT_CAP = 2**1000
 #: Of all arrays in one frame together.
 BYTES_CAP = 48 * 2**20
+#: Letters of the trees in one frame together: the header that holds them may have a megabyte.
+LETTERS_CAP = 800_000
+AXES_CAP = 16
+#: Bytes that arrays may take up between their numbers, beyond as many as they have themselves.
+SPARE_BYTES = 2**16
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
 
 
 class BadValue(Exception):
     """A tree that describes no value."""
+
+
+class _Full(Exception):
+    """A value's tree has more letters than can be sent."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +84,29 @@ class Encoder:
         self._arrays_for = arrays_for
         self._parts: list[bytes] = []
         self._size = 0
+        self._letters = 0
 
     def payload(self) -> bytes:
         return b"".join(self._parts)
 
-    def encode(self, value: Any, depth: int = 0) -> dict[str, Any]:
+    def encode(self, value: Any) -> dict[str, Any]:
+        """The tree of a value; one whose tree is too large is described, and none of its arrays is sent."""
+        before = len(self._parts), self._size, self._letters
+        try:
+            return self._node(value, 0)
+        except _Full:
+            del self._parts[before[0] :]
+            self._size, self._letters = before[1:]
+            return {"t": "other", "type": f"{type(value).__name__} of too many items to send"[:TEXT_CAP]}
+
+    def _node(self, value: Any, depth: int) -> dict[str, Any]:
+        tree = self._tree(value, depth)
+        self._letters += _letters(tree)
+        if self._letters > LETTERS_CAP:
+            raise _Full
+        return tree
+
+    def _tree(self, value: Any, depth: int) -> dict[str, Any]:
         if depth > DEPTH_CAP:
             return {"t": "other", "type": "something nested too deeply"}
         if value is None:
@@ -106,9 +134,9 @@ class Encoder:
             return tree
         if isinstance(value, (tuple, list)) and len(value) <= ITEMS_CAP:
             kind = "tuple" if isinstance(value, tuple) else "list"
-            return {"t": kind, "items": [self.encode(item, depth + 1) for item in value]}
+            return {"t": kind, "items": [self._node(item, depth + 1) for item in value]}
         if isinstance(value, dict) and len(value) <= ITEMS_CAP and all(isinstance(key, str) for key in value):
-            return {"t": "dict", "items": {key: self.encode(item, depth + 1) for key, item in value.items()}}
+            return {"t": "dict", "items": {key: self._node(item, depth + 1) for key, item in value.items()}}
         name = getattr(value, "__name__", None) if callable(value) and not isinstance(value, type) else None
         described = f"function {name}" if isinstance(name, str) else type(value).__name__
         return {"t": "other", "type": described[:TEXT_CAP]}
@@ -119,6 +147,8 @@ class Encoder:
         layout = "C"
         if not array.flags.c_contiguous:
             layout = "F" if array.flags.f_contiguous else "strided"
+        if array.ndim > AXES_CAP:
+            return {"t": "other", "type": f"{type_name} of {array.ndim} axes, too many to send"[:TEXT_CAP]}
         if self._size + array.nbytes > BYTES_CAP:
             return {"t": "other", "type": f"{type_name} of shape {array.shape}, too large to send"[:TEXT_CAP]}
         dtype = array.dtype.newbyteorder("<")
@@ -136,17 +166,39 @@ class Encoder:
         return tree
 
 
+def _letters(tree: dict[str, Any]) -> int:
+    """How many letters a node has in a header, without the nodes in it, or some more."""
+    kind = tree["t"]
+    if kind == "array":
+        return 140 + 14 * len(tree["shape"])
+    if kind in ("int", "float"):
+        return 30 + len(tree["v"])
+    texts = tree["items"] if kind == "dict" else [tree[key] for key in ("v", "type") if isinstance(tree.get(key), str)]
+    return 30 + sum(2 + len(json.dumps(text)) for text in texts)
+
+
 class Budget:
-    """How many bytes of arrays may still be decoded. Those of one frame share one: few bytes cannot become many."""
+    """How many bytes of arrays may still be decoded. Those of one frame share one: few bytes cannot become many.
+
+    spare: how many more there may be between their numbers.
+    """
 
     def __init__(self, size: int) -> None:
         self.left = size
+        self.spare = size + SPARE_BYTES
 
     def spend(self, size: int) -> None:
         """Raises ValueError where there is not that much left."""
         self.left -= size
         if self.left < 0:
             raise ValueError("arrays share their bytes")
+
+    def spread(self, size: int) -> bool:
+        """Whether so many bytes more may lie between the numbers; they are spent then."""
+        if size > self.spare:
+            return False
+        self.spare -= size
+        return True
 
 
 def decode(
@@ -190,7 +242,7 @@ def decode(
             return tuple(items) if kind == "tuple" else items
         if kind == "dict":
             return {str(key): decode(item, payload, build, budget, depth + 1) for key, item in tree["items"].items()}
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, MemoryError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadValue(f"a {kind} node is malformed: {type(error).__name__}") from None
     raise BadValue("a node of unknown kind")
 
@@ -204,7 +256,7 @@ def _decode_array(tree: dict[str, Any], payload: bytes, budget: Budget) -> np.nd
         raise ValueError("dtype")
     dtype = np.dtype(tree["dtype"])
     shape = tuple(tree["shape"])
-    if len(shape) > 16 or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
+    if len(shape) > AXES_CAP or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
         raise ValueError("shape")
     count, start = math.prod(shape), tree["at"]
     if type(start) is not int or start < 0 or start + count * dtype.itemsize > len(payload):
@@ -214,13 +266,20 @@ def _decode_array(tree: dict[str, Any], payload: bytes, budget: Budget) -> np.nd
     if tree.get("layout") == "F":
         return np.array(plain, order="F")
     if tree.get("layout") == "strided" and plain.ndim:
-        return part_of_larger(plain)
+        larger = math.prod(_larger(shape)) * dtype.itemsize
+        if budget.spread(larger - plain.nbytes):
+            return part_of_larger(plain)
     return np.array(plain, order="C")
+
+
+def _larger(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the array of which `part_of_larger` makes one of this shape a part."""
+    return (*(size + 1 for size in shape[:-1]), 2 * shape[-1])
 
 
 def part_of_larger(array: np.ndarray) -> np.ndarray:
     """The same numbers as every second place of the last axis of an array that is larger along every axis."""
-    roomy = np.ones((*(size + 1 for size in array.shape[:-1]), 2 * array.shape[-1]), array.dtype)
+    roomy = np.ones(_larger(array.shape), array.dtype)
     part = roomy[(*(slice(1, None) for _ in array.shape[:-1]), slice(1, None, 2))]
     part[...] = array
     return part

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.exercises import find_exercise
 from autograder.exercises.kit import difference
 from autograder.exercises.u04_multi_head.diagnose import expected
 from autograder.exercises.u04_multi_head.suspects import SUSPECTS
@@ -126,3 +127,21 @@ def test_differences_are_told_by_where_they_are():
     other[0, 1, 0] = np.nan
     assert difference(other, right) == "in NaN or infinity alone"
     assert difference(right[:, :2], right) == "in shape"
+
+
+FIVE = ((3, 5, 7, 2, 4, 3, "scattered"), (2, 6, 4, 3, 2, 3, "all"), (4, 5, 5, 2, 3, 4, "scattered"),
+        (3, 6, 8, 2, 3, 2, "empty"), (1, 1, 5, 2, 3, 3, "all"))  # fmt: skip
+
+
+def test_the_points_of_a_test_of_decoders_follow_the_layers_that_it_catches():
+    """Each part used to be lost with the first layer that got by."""
+    trials = [dict(zip(("B", "n", "m", "h", "d_self", "d_cross", "mask"), trial, strict=True)) for trial in FIVE]
+    found = {}
+    for off in (1e-6, 1e-2):
+        test = catching(trials, lambda found, right, off=off: bool((found - right).abs().nan_to_num(9.0).max() > off))
+        verdict = judge_function(test, "catches_wrong_decoder", 5, watched=False, named=False)
+        shares = find_exercise("catches_wrong_decoder").credit
+        earned = sum(shares[each.name] * each.passed / each.total for each in verdict.criteria[:-1])
+        assert verdict.score == pytest.approx(0.9 * earned + 0.1)
+        found[off] = verdict.score
+    assert 0.9 < found[1e-6] < 1 and found[1e-2] < found[1e-6] - 0.02

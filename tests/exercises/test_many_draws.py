@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import draws
+import steady
 from autograder.diagnosis.diagnose import judge
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
-from autograder.grading.in_process import ask_here
+from autograder.grading.in_process import ask_here, judge_function
 from autograder.judging.challenge import pose
 from autograder.judging.compare import LOOSEST, tolerance
 from autograder.running import dialogue
@@ -33,6 +34,28 @@ def test_the_published_solution_is_right_whatever_is_drawn(name):
 def test_right_answers_in_float32_are_right_whatever_is_drawn(name):
     for answer, tally in draws.put_through(name, range(FIRST, FIRST + 8)).items():
         assert not tally.rejected, (answer, tally.rejected)
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_a_partly_right_answer_earns_the_same_whatever_is_drawn(name):
+    assert not steady.varying(name, range(FIRST, FIRST + COUNT))
+
+
+def test_where_a_query_with_nothing_allowed_is_wrong_costs_the_same_whatever_is_drawn():
+    """In the core a query with nothing to attend to was drawn by chance, and the whole exercise was lost there."""
+    answer = next(each for each in steady.wrong_answers("masked_attention") if "uniform_when_empty" in each.__name__)
+    verdicts = [judge_function(answer, seed=seed, name="masked_attention", named=False) for seed in range(12)]
+    assert {tuple(each.name for each in verdict.criteria if not each.met) for verdict in verdicts} == {("edge cases",)}
+
+
+def test_a_mark_that_depends_on_the_draw_is_told(monkeypatch):
+    def embed__wrong_by_chance(tokens, E):
+        return E.T[tokens] * (1.0 if tokens[0] % 7 else 2.0)
+
+    monkeypatch.setattr(steady, "wrong_answers", lambda name: [embed__wrong_by_chance])
+    (line,) = steady.varying("embed", range(12))
+    assert line.startswith("embed__wrong_by_chance: 0.") and " met under " in line
 
 
 @pytest.mark.nightly

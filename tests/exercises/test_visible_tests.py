@@ -12,10 +12,13 @@ import warnings
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
+import torch
 
 from answers import answers_of
-from autograder.exercises import exercises, find_exercise
+from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.worker.values import leaves, map_leaves
 from conftest import exercise_names
 
 ROOT = Path(__file__).parents[2]
@@ -190,3 +193,45 @@ def test_the_judge_is_named_where_it_is_installed_and_not_elsewhere(monkeypatch)
     with pytest.raises(AssertionError) as met:
         run(wrong)
     assert "autograder" not in str(met.value) and "Wrong for n = 7" in str(met.value)
+
+
+def in_float32(function):
+    """The function with a step that is rounded to float32, though what comes out has the dtype that came in."""
+
+    @functools.wraps(function)
+    def rounded(*args, **kwargs):
+        floats = [leaf for leaf in leaves((args, kwargs)) if str(getattr(leaf, "dtype", "")).endswith("float64")]
+        if not floats:
+            return function(*args, **kwargs)
+        args, kwargs = (map_leaves(value, lambda leaf: cast(leaf, "float64", "float32")) for value in (args, kwargs))
+        return map_leaves(function(*args, **kwargs), lambda leaf: cast(leaf, "float32", "float64"))
+
+    return rounded
+
+
+def cast(leaf, before, after):
+    if not str(getattr(leaf, "dtype", "")).endswith(before):
+        return leaf
+    return leaf.astype(after) if isinstance(leaf, (np.ndarray, np.generic)) else leaf.to(getattr(torch, after))
+
+
+ROUNDED = (
+    *("soft_lookup", "masked_softmax", "bmm_attention", "multi_head_attention", "head_contributions"),
+    *("grouped_query_attention", "multi_query_attention", "decode_step", "extend_cache", "cross_attention"),
+    *("batch_norm", "feed_forward", "post_norm_block", "transformer_logits"),
+    *("rotate", "rms_norm", "modern_block", "latent_step"),
+)
+
+
+@pytest.mark.parametrize("name", ROUNDED)
+def test_rounding_to_float32_is_told_as_no_other_mistake(name):
+    exercise = find_exercise(name)
+    with pytest.raises(AssertionError, match="float32"):
+        visible_test(exercise.unit, name)(in_float32(exercise.reference), ours=True)
+
+
+@pytest.mark.parametrize("unit", unit_names())
+def test_the_rules_of_a_unit_state_the_precision(unit):
+    notebook = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4)
+    rules = " ".join(next(cell.source for cell in notebook.cells if cell.id == "every-function").split())
+    assert "No step in between" in rules or "no step in between" in rules

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import resource
 import shutil
 import signal
 import sqlite3
@@ -309,6 +310,14 @@ def test_a_cluster_grades_the_class_though_a_worker_dies(course, cluster):
     workers[0].kill()
     assert process.wait(timeout=240) == 0
     assert scores(course) == expected(course)
+
+
+@pytest.mark.nightly
+def test_the_memory_of_a_clusters_worker_is_bounded(cluster):
+    work = [(number, resource.RLIMIT_DATA) for number in range(4)]
+    with whole_class.Pool(1, cluster[0], resource.getrlimit, lambda: None, jobs.lost) as pool:
+        bounds = [soft for _, (soft, _) in pool.run(iter(work))]
+    assert len(bounds) == 4 and all(whole_class.GRADER_BYTES < soft < 2 * whole_class.GRADER_BYTES for soft in bounds)
 
 
 @pytest.mark.nightly

@@ -93,24 +93,71 @@ def test_a_line_below_the_function_costs_nothing(graded, right):
 
 
 @pytest.mark.parametrize(
-    "line",
+    ("line", "reason"),
     [
-        "import a_library_of_my_own",
-        "%load_ext an_extension_of_my_own",
-        "!pip install einops",
-        "name = input('Who are you? ')",
-        "print(softmax(a_name_of_a_test_cell))",
-        "plt.savefig('/home/me/figure.png')",
+        (
+            "import a_library_of_my_own",
+            "ModuleNotFoundError: No module named 'a_library_of_my_own' (line 1 of the cell)",
+        ),
+        ("from numpy import sofmax", "cannot import name 'sofmax'"),
+        ("%load_ext an_extension_of_my_own", ""),
+        ("!pip install einops", ""),
+        ("name = input('Who are you? ')", ""),
+        ("print(softmax(a_name_of_a_test_cell))", "NameError: name 'softmax' is not defined"),
+        ("plt.savefig('/home/me/figure.png')", ""),
     ],
 )
-def test_what_fails_here_alone_does_not_stop_the_rest_of_its_cell(graded, right, line):
+def test_what_fails_here_alone_does_not_stop_the_rest_of_its_cell(graded, right, line, reason):
     verdicts = graded(
         before=(f"{line}\ndef helper(x):\n    return x",),
         softmax=f"{line}\n{right['softmax']}",
         attention_scores="def attention_scores(Q, K):\n    return helper(Q @ K.T)",
     )
     assert {verdict.verdict for verdict in verdicts.values()} == {"right"}
-    assert "does not run here, and does not count" in verdicts["softmax"].message
+    message = verdicts["softmax"].message
+    assert "does not run here, and does not count" in message and reason in message, message
+
+
+INTEGERS = "torch.softmax(torch.arange(3), dim=0)"
+LAYER = "class Layer(nn.Module):\n    def forwards(self, z):\n        return z"
+ABSTRACT = "import io\nclass Base:\n    def step(self, z):\n        raise NotImplementedError('a subclass has it')"
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "words"),
+    [
+        (f"import torch\nfrom torch import nn\n{LAYER}", "return Layer()(z)", 'missing the required "forward"'),
+        (ABSTRACT, "return Base().step(z)", "NotImplementedError: a subclass has it (line 4 of the cell extra-1)"),
+        ("import selectors", "return selectors.BaseSelector.register(None, z, 0)", "NotImplementedError"),
+    ],
+)
+def test_a_librarys_not_implemented_error_is_no_stub(graded, before, line, words):
+    verdict = graded(before=(before,), softmax=f"def softmax(z):\n    {line}")["softmax"]
+    assert verdict.verdict == "crashed" and words in verdict.message, verdict
+    assert "not written" not in verdict.message
+
+
+def test_a_librarys_not_implemented_error_in_the_cell_itself_is_told(graded, right):
+    verdicts = graded(
+        softmax=f"import torch\nweights = {INTEGERS}\n" + right["softmax"],
+        attention_scores=f"import torch\nattention_scores = {INTEGERS}",
+    )
+    assert (
+        verdicts["softmax"].verdict == "right" and "does not count: NotImplementedError" in verdicts["softmax"].message
+    )
+    told = verdicts["attention_scores"]
+    assert told.verdict == "crashed" and "not implemented for 'Long'" in told.message
+
+
+@pytest.mark.parametrize("line", ["raise NotImplementedError", "raise NotImplementedError('later') from None"])
+def test_an_own_not_implemented_error_is_missing_where_it_stands_and_nowhere_else(graded, line):
+    verdicts = graded(
+        softmax=f"def softmax(z, axis=-1):\n    {line}",
+        dot_product_moments="def dot_product_moments(*a, **k):\n    return softmax(a[0])",
+    )
+    assert verdicts["softmax"].verdict == "missing"
+    used = verdicts["dot_product_moments"]
+    assert used.verdict != "missing" and "not written" not in used.message
 
 
 def test_what_stands_below_a_line_that_the_student_raises_stays_off(graded):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from .attack import Attack, solutions
+from .attack import CANARY, Attack, solutions
 from .tampering import FORGE
 
 MASK = solutions("03_masking")["causal_mask"]
 #: IPython's expression for questions looks at such a line from each of its letters.
 LONG_QUESTION = "a" * 40_000 + " x ?"
+#: Words that no honest answer may be told.
+CHANNEL = (CANARY, "channel")
 
 
 def loot(name: str, tries: str, body: str) -> Attack:
@@ -118,5 +120,39 @@ for pid in (os.getppid(), 1):
             """
         },
         verdicts={"causal_mask": ("timeout",)},
+    ),
+    Attack(
+        "a view with many axes",
+        "returns an honest view that would be a quarter of a gigabyte with room along each axis",
+        cells={"causal_mask": "import numpy as np\ndef causal_mask(n): return np.ones((1,) * 15 + (1024,))[..., ::2]"},
+        verdicts={"causal_mask": ("wrong",)},
+        never=(*CHANNEL, "memory"),
+    ),
+    Attack(
+        "more than a header holds",
+        "returns lists of more numbers, and an array of more axes, than can be sent",
+        cells={
+            "causal_mask": "import numpy as np\ndef causal_mask(n): return np.ones((400, 400)).tolist()",
+            "padding_mask": "import numpy as np\ndef padding_mask(lengths, n): return np.ones((1,) * 20)",
+        },
+        verdicts={"causal_mask": ("wrong",), "padding_mask": ("wrong",)},
+        never=CHANNEL,
+    ),
+    Attack(
+        "room for no numbers",
+        "sends arrays of no entries that would be a gigabyte each with room along each axis",
+        top=FORGE,
+        cells={
+            "causal_mask": """
+            def causal_mask(n):
+                node = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [0, 2**26], "layout": "strided", "at": 0}
+                for index in range(8):
+                    frame(sockets()[-1], {"event": "call", "index": index, "outcome": "returned",
+                                          "value": {"t": "list", "items": [node] * 100}, "made": [node] * 100})
+                os._exit(0)
+            """
+        },
+        verdicts={"causal_mask": ("crashed",)},
+        never=("memory",),
     ),
 )

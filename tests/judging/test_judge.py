@@ -7,6 +7,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from selectors import BaseSelector
 
 import numpy as np
 import pytest
@@ -164,6 +165,11 @@ def test_a_stub_is_missing():
         raise NotImplementedError
 
     assert verdict_of(stub).verdict == "missing"
+
+
+def test_a_librarys_not_implemented_error_is_no_stub():
+    verdict = verdict_of(lambda Q, K: BaseSelector.register(None, Q, 0))
+    assert verdict.verdict == "crashed" and "NotImplementedError" in verdict.message
 
 
 def test_an_answer_right_but_for_the_edge_cases_earns_its_part():

@@ -225,3 +225,36 @@ def test_tensors_made_on_the_way_are_seen():
     assert verdict(views, exercise).verdict == "right"
     assert verdict(copies, exercise).mistake == "expands"
     assert verdict(lambda q, k: q @ torch.stack([k] * 4).mT, exercise).mistake in ("expands", "materialises")
+
+
+class Misspelt(torch.nn.Module):
+    def forwards(self, x):
+        return x
+
+
+LIBRARYS = {
+    "an activation of integers": lambda x: torch.softmax(torch.arange(3), dim=0),
+    "a misspelt forward": lambda x: Misspelt()(x),
+    "a dtype that is not supported": lambda x: torch.erfinv(torch.eye(2, dtype=torch.complex64)),
+    "a histogram of integers": lambda x: torch.histc(torch.arange(3), bins=2),
+    "a layout that is not supported": lambda x: torch.eye(2).to_sparse().flip(0),
+}
+
+
+@pytest.mark.parametrize("kind", LIBRARYS)
+def test_a_librarys_not_implemented_error_is_no_stub(kind):
+    def calls_it(x, cache, params):
+        return LIBRARYS[kind](x)
+
+    found = verdict(calls_it)
+    assert found.verdict == "crashed" and "not written" not in found.message, found
+    assert found.message.startswith("It raises NotImplementedError: "), found.message
+
+
+@torch.no_grad()
+def stub(x, cache, params):
+    raise NotImplementedError("Write your answer here.")
+
+
+def test_a_wrapped_stub_is_missing():
+    assert verdict(stub).verdict == "missing"

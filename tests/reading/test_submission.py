@@ -13,7 +13,16 @@ import pytest
 
 from autograder.data import Unreadable
 from autograder.reading.assignment import read_assignment
-from autograder.reading.submission import FILE_CAP, SIZE_CAP, TOKENS_CAP, Cell, read, read_bytes, without_outputs
+from autograder.reading.submission import (
+    CODE_CAP,
+    FILE_CAP,
+    SIZE_CAP,
+    TOKENS_CAP,
+    Cell,
+    read,
+    read_bytes,
+    without_outputs,
+)
 from autograder.reading.transplant import answer_names, transplant
 
 ROOT = Path(__file__).parents[2]
@@ -341,6 +350,62 @@ def test_a_missing_answer_cell_is_named_and_costs_itself():
     result = opened(doc)
     assert list(result.answers) == [FUNCTIONS[1]]
     assert "missing" in result.notes[FIRST] and list(result.notes) == [FIRST]
+
+
+def turn(cell: dict, kind: str) -> dict:
+    """What Jupyter leaves of a cell of code of which it makes another kind."""
+    del cell["outputs"], cell["execution_count"]
+    cell["cell_type"] = kind
+    return cell
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_an_answer_cell_of_another_kind_is_read_as_code(kind, marked):
+    doc = document()
+    cell = turn(solve(doc), kind)
+    if not marked:
+        cell["metadata"] = {}
+    result = opened(doc)
+    assert result.answers == {FIRST: cell["source"]}
+    assert {"markdown": "a Markdown cell", "raw": "a raw cell"}[kind] in result.notes[FIRST]
+    assert [each.cell_type for each in result.notebook.cells if marks(each).get("grade_id") == FIRST] == ["code"]
+    assert [each.source for each in result.cells if each.name == FIRST] == [cell["source"]]
+
+
+@pytest.mark.parametrize("kind", ["markdown", "raw"])
+def test_an_untouched_cell_of_another_kind_is_not_missing(kind):
+    doc = document()
+    turn(answer_cell(doc), kind)
+    solve(doc, FUNCTIONS[1])
+    result = opened(doc)
+    assert list(result.answers) == [FUNCTIONS[1]]
+    assert "missing" not in result.notes[FIRST] and "read it as code" in result.notes[FIRST]
+
+
+@pytest.mark.parametrize("source", ["My first idea was wrong.", f"def {FIRST}(*args):\n    return 'a draft'"])
+@pytest.mark.parametrize("marked", [True, False])
+def test_notes_in_an_answer_cell_do_not_stand_before_the_answer_in_code(source, marked):
+    """A draft without marks beside it counts where the marked cell defines nothing."""
+    doc = document()
+    turn(solve(doc, source=source), "markdown")
+    code = code_cell(f"def {FIRST}(*args):\n    return 'moved'")
+    if marked:
+        code["metadata"] = {"nbgrader": {"grade_id": FIRST, "solution": True}}
+    doc["cells"].append(code)
+    draft = source.startswith("def") and not marked
+    assert ("a draft" if draft else "moved") in opened(doc).answers[FIRST]
+
+
+def test_prose_that_becomes_code_is_bounded_as_code_is():
+    doc = document()
+    turn(solve(doc, source="x = 1\n" * CODE_CAP), "markdown")
+    with pytest.raises(Unreadable, match="kB of code"):
+        opened(doc)
+    doc = document()
+    turn(solve(doc, source="%time x = 1\n" * 400), "raw")
+    with pytest.raises(Unreadable, match="lines with %"):
+        opened(doc)
 
 
 @pytest.mark.parametrize("keep_ids", [True, False])

@@ -14,10 +14,11 @@ import pytest
 
 from autograder.exercises.kit import Case
 from autograder.running.dialogue import Request, Transcript, read_failure
+from autograder.running.session import HEADER_CAP
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from autograder.worker.snapshots import NamespaceSnapshot
-from autograder.worker.values import BadValue, Encoder, Foreign, Tensor, decode
+from autograder.worker.values import SPARE_BYTES, BadValue, Encoder, Foreign, Tensor, decode
 
 
 def there_and_back(value: Any) -> Any:
@@ -53,6 +54,61 @@ def test_plain_values_travel_as_they_are(value: Any) -> None:
     back = there_and_back(value)
     assert type(back) is type(value)
     assert back == value
+
+
+VIEWS = [
+    np.ones((1,) * 15 + (1024,))[..., ::2],
+    np.ones((1,) * 14 + (3, 900))[..., ::3],
+    np.ones((2,) * 13 + (2,)).transpose(1, 0, *range(2, 14))[..., ::2],
+    np.ones((2**19, 2), np.float32)[:, 1:],
+    np.ones((0, 2**26, 2))[..., ::2],
+]
+
+
+def held(array: np.ndarray) -> int:
+    """The bytes that an array keeps."""
+    return (array if array.base is None else array.base).nbytes
+
+
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: f"{view.ndim} axes, {view.size} numbers")
+def test_a_view_takes_little_more_memory_than_its_numbers(view: np.ndarray) -> None:
+    back = there_and_back(view)
+    assert np.array_equal(back, view) and back.shape == view.shape and back.flags.writeable
+    assert held(back) <= 2 * view.nbytes + SPARE_BYTES
+
+
+def test_views_of_one_frame_share_what_may_lie_between_their_numbers() -> None:
+    encoder = Encoder()
+    tree = encoder.encode([np.ones((1,) * 10 + (4,))[..., ::2] for _ in range(500)])
+    back = decode(tree, encoder.payload())
+    assert sum(map(held, back)) <= 2 * len(encoder.payload()) + SPARE_BYTES
+    assert not back[0].flags.c_contiguous
+
+
+@pytest.mark.parametrize("shape", [[0, 2**26], [2**13, 0, 2**13], [0] * 15 + [2**26]])
+def test_a_forged_view_without_numbers_takes_no_memory(shape: list[int]) -> None:
+    tree = {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": shape, "layout": "strided", "at": 0}
+    assert held(decode(tree, b"")) <= SPARE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (np.ones((1,) * 17), "17 axes, too many to send"),
+        (np.arange(90_000.0).reshape(300, 300).tolist(), "too many items to send"),
+        ({"a" * 1000 + str(i): [i] for i in range(2000)}, "too many items to send"),
+        ([["x" * 1990] * 100] * 100, "too many items to send"),
+        (['"\\é' * 600] * 400, "too many items to send"),
+    ],
+)
+def test_what_no_header_can_hold_is_named(value: Any, words: str) -> None:
+    """The host would take it for a forged frame."""
+    encoder = Encoder()
+    trees = [encoder.encode(np.ones(3)), encoder.encode((np.ones(5), value)), encoder.encode(np.ones(2))]
+    assert len(json.dumps(trees)) < HEADER_CAP
+    first, large, last = (decode(tree, encoder.payload()) for tree in trees)
+    told = large if isinstance(large, Foreign) else large[1]
+    assert words in told.type_name and (first.size, last.size) == (3, 2)
 
 
 def test_what_cannot_travel_is_named() -> None:

@@ -119,6 +119,7 @@ class Exercise:
     draw: makes the cases from a random generator; the sizes and values differ from seed to seed.
     credit: criterion -> share of the points, summing to 1, in the order in which students read them. Without the first
         criterion, the core, nothing is earned.
+    by_case: whether each right case of a criterion earns its part of the share, and not all of them together.
     mistakes: known mistakes, most typical first: the first that explains an answer is named.
     forbidden: names of modules or calls that an answer may not use, such as "scipy" or "nn.MultiheadAttention".
     library: "numpy" or "torch": what arrays are, for the student, the reference and the mistakes.
@@ -153,6 +154,7 @@ class Exercise:
     plain: Callable[..., Any] | None = None
     counted: tuple[str, ...] = ()
     own_draws: bool = False
+    by_case: bool = False
     made: Callable[[Case, list[np.ndarray]], str | None] | None = None
     experiment: Callable[[Case, Any, Any, Sequence[Sent]], str] | None = None
     examine: Callable[[Case, Any], Symptom | None] | None = None

@@ -47,6 +47,7 @@ def cases(case):
     drawn = case.draw(m="n", n=range(4, 8))
     drawn["mask"][:, drawn["n"] // 2] = False
     drawn["mask"][drawn["n"] // 2, 0] = True
+    drawn["mask"][~drawn["mask"].any(axis=-1), 0] = True
     yield case("values", "as many queries as keys, and a key that nobody may see", **drawn)
 
     batch = {"Q": normal("B n d_k"), "K": normal("B m d_k"), "V": normal("B m d_v")}
@@ -81,7 +82,8 @@ def cases(case):
     )
     more = {"Q": normal("B 1 h n d_k"), "K": normal("B 1 h m d_k"), "V": normal("B 1 h m d_v")}
     small = dict.fromkeys(("B", "h", "n", "m", "d_k", "d_v"), range(2, 8))
-    yield case("batches", "three leading axes, one of them 1 long, a mask (n, 1)", **more, **small, mask=TWO_QUERIES)
+    yield case("batches", "three leading axes, one of them 1 long, a mask (n, m)", **more, **small)
+    yield case("edge cases", "three leading axes, one of them 1 long, a mask (n, 1)", **more, **small, mask=TWO_QUERIES)
     drawn = case.draw(n=3, m=200, d_k=2, d_v=4)
     drawn["mask"][:, 20:150] = False
     drawn["K"][20:150] *= 1e10

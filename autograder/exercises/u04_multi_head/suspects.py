@@ -59,13 +59,19 @@ def disguise(rng: np.random.Generator) -> Disguise:
 
 
 def line_up(name: str, rng: np.random.Generator) -> Callable[..., np.ndarray]:
-    """The layer `name`, disguised. Every call computes all of them, so that its time does not hang on the name."""
+    """The layer `name`, disguised. Every call computes all of them, so that its time does not hang on the name.
+
+    The last digits ripple: whoever takes the nearest of several that agree to rounding is not right by luck.
+    """
     worn = {suspect: disguise(rng) for suspect in SUSPECTS}
+    phase = rng.uniform(0, 7)
 
     def attend(*args: Any, **kwargs: Any) -> np.ndarray:
         with np.errstate(all="ignore"):
             found = {suspect: layer(*args, **kwargs, name=suspect, worn=worn[suspect]) for suspect in SUSPECTS}
-        return np.ascontiguousarray(found[name])
+            out = np.ascontiguousarray(found[name])
+            ripple = 1e-13 * np.sin(phase + np.arange(out.size)).reshape(out.shape)
+            return (out * (1 + ripple)).astype(out.dtype)
 
     return attend
 

@@ -183,6 +183,7 @@ EXERCISE = exercise(
     },
     slipped=suite,
     own_draws=True,
+    by_case=True,
     experiment=told_by(many_kinds, decoder_layer),
     library="torch",
 )

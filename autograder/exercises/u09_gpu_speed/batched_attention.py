@@ -41,7 +41,10 @@ def cases(case):
     yield case("causal", "causal, all scores near −10,000", **low_scores(case), **causal)
     yield case("edge cases", "heads that were split off", layout=by_columns, **causal)
     yield case("edge cases", "many tokens", B=1, h=2, n=30, lines=20, **causal)
-    yield case("edge cases", "many sequences of many heads", B=25, h=24, n=2, d=3, lines=20)
+    drawn = case.draw(B=25, h=24, n=2, d=3)
+    key = drawn["K"][0, 0, 0]
+    drawn["Q"][0, 0, 0] = 50 * key / (key @ key)
+    yield case("edge cases", "many sequences of many heads, one score far above all others", **drawn, lines=20)
     yield case("edge cases", "B = 1", B=1)
     yield case("edge cases", "one head, causal", h=1, **causal)
     yield case("edge cases", "a single token (n = 1)", n=1, **causal)
