@@ -1,4 +1,4 @@
-"""A fifth round: what the grader itself computes for a submission."""
+"""A fifth round: what the grader itself computes for a submission, and how long it looks for a mistake."""
 
 from __future__ import annotations
 
@@ -19,5 +19,21 @@ ATTACKS: tuple[Attack, ...] = (
         },
         verdicts={"from_torch_weights": ("timeout",)},
         says="the grader's own processor time",
+    ),
+    Attack(
+        "four hundred names",
+        "returns a tuple of 400 names, for the diagnosis to try changes of all of them",
+        cells={"causal_mask": f"def causal_mask(n):\n    z = n\n    return ({'z, ' * 400})\n"},
+        verdicts={"causal_mask": ("wrong",)},
+    ),
+    Attack(
+        "a thousand assignments",
+        "assigns to a thousand names, for the diagnosis to try changes of all of them",
+        cells={
+            "causal_mask": "".join(
+                ("def causal_mask(n):\n", *(f"    z{number} = n\n" for number in range(1_000)), "    return n\n")
+            )
+        },
+        verdicts={"causal_mask": ("wrong",)},
     ),
 )
