@@ -6,6 +6,8 @@ import argparse
 import json
 import os
 import platform
+import shlex
+import stat
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -58,6 +60,8 @@ def findings(root: Path | None = HOME) -> Iterator[Condition]:
     else:
         yield _notebooks(root)
         yield _gradebook(root)
+        yield _readers(root)
+    yield _cluster()
 
 
 def tested_versions() -> dict[str, str]:
@@ -174,6 +178,28 @@ def _gradebook(root: Path) -> Condition:
     except Exception as error:
         return Condition("gradebook", "not usable", False, " ".join(str(error).split()))
     return Condition("gradebook", f"{path} ({path.stat().st_size / 2**20:.1f} MiB)")
+
+
+def _readers(root: Path) -> Condition:
+    """Whether other accounts of this machine can read students' work and the seeds of the secret cases."""
+    folder = (root / "grading").resolve()
+    if not folder.exists():
+        return Condition("grading/", "none yet")
+    way_there = all(above.stat().st_mode & stat.S_IXOTH for above in folder.parents)
+    if os.name != "posix" or not way_there or not folder.stat().st_mode & stat.S_IXOTH:
+        return Condition("grading/", "closed to other accounts of this machine")
+    found = "other accounts of this machine can read students' work, marks and the seeds of hidden tests there"
+    return Condition("grading/", found, False, f"chmod -R o= {shlex.quote(str(folder))}")
+
+
+def _cluster() -> Condition:
+    """Whether grading can use a Dask cluster, and whom that trusts."""
+    try:
+        version = metadata.version("distributed")
+    except metadata.PackageNotFoundError:
+        return Condition("Dask", "not installed; needed only for --scheduler")
+    found = "whoever reaches the port of a scheduler or worker can run programs there: bind it to a private network"
+    return Condition("Dask", f"{version}; {found}, or use TLS (docs/THREATS.md)")
 
 
 def main(root: Path | None = HOME, as_json: bool = False) -> int:

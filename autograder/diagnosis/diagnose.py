@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ..data import Answer, Call, Certainty, Criterion, Finding, Verdict
 from ..judging.compare import Problem
 from ..judging.first_difference import first_where
 from ..judging.judge import Marked, compare, without_answer
+from ..judging.naming import named_in_time
 from ..judging.posed import Posed, all_in_our_terms, problems_of
 from .observed import never_called, observed
 from .recognise import recognise
@@ -38,7 +40,7 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProg
             marked = compare(posed, answer)
             if marked.verdict.message:
                 return marked.verdict
-            return _explained_by(marked, ask, program)
+            return named_in_time(marked, partial(_explained_by, marked, ask, program))
         except MemoryError:
             return without_answer(posed, "crashed", say("ended/memory"))
 
@@ -48,8 +50,10 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
     return ask_and_judge(posed, lambda asked: answer if asked is posed else Answer("missing"))
 
 
-def _explained_by(marked: Marked, ask: Callable[[Posed], Answer], program: OwnProgram | None) -> Verdict:
-    """The verdict on a wrong answer, with the words for the student."""
+def _explained_by(
+    marked: Marked, ask: Callable[[Posed], Answer], program: OwnProgram | None, keep: Callable[[Verdict], None]
+) -> Verdict:
+    """The verdict on a wrong answer, with the words for the student. keep: takes what is good enough on the way."""
     posed, answer, verdict = marked.posed, marked.answer, marked.verdict
     calls, problems = marked.calls, marked.problems
     if answer.status != "answered":
@@ -64,6 +68,7 @@ def _explained_by(marked: Marked, ask: Callable[[Posed], Answer], program: OwnPr
     if never is None:
         finding = _with_observed(posed, answer, calls, problems, finding)
     if program is not None and verdict.verdict in ("wrong", "crashed"):
+        keep(_worded(marked, finding, seen, _raised(posed, calls, problems)))
         finding = with_repair(program, posed, calls, problems, finding)
     return _worded(marked, finding, seen, _raised(posed, calls, problems))
 

@@ -55,6 +55,7 @@ class Arrived:
         file can be set by its owner, this one cannot.
     claimed: the time in the folder's name, as far as it is one: its sender's word.
     notebooks: the names of what may be taken.
+    folder: which folder was looked at: its device, number and owner. Its name may lead to another one later.
     """
 
     name: str
@@ -62,6 +63,7 @@ class Arrived:
     when: datetime.datetime
     claimed: str
     notebooks: tuple[str, ...]
+    folder: tuple[int, int, int]
 
 
 @contextmanager
@@ -91,10 +93,12 @@ def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_
     """
     if not is_student_id(student):
         raise Refused("the name before the first + is no student's ID")
-    with _folder(inbound, name) as (folder, owner):
+    with _folder(inbound, name) as folder:
+        status = os.fstat(folder)
+        owner = status.st_uid
         if check_owner:
             _is_of(student, owner)
-        changed = [os.fstat(folder).st_ctime_ns]
+        changed = [status.st_ctime_ns]
         present = []
         with os.scandir(folder) as entries:
             for number, entry in enumerate(entries):
@@ -110,12 +114,16 @@ def look_at(inbound: int, name: str, student: str, wanted: Iterable[str], check_
             changed.append(_regular(folder, file, owner, FILE_CAP).st_ctime_ns)
     when = datetime.datetime(1970, 1, 1) + datetime.timedelta(microseconds=max(changed) // 1_000)
     claimed = name.removeprefix(f"{student}+").split("+")[1]
-    return Arrived(name, student, when, claimed, tuple(notebooks))
+    return Arrived(name, student, when, claimed, tuple(notebooks), _which(status))
 
 
 def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> bytes | None:
     """The content of one file of a hand-in, or None where there is no such file. Raises Refused."""
-    with _folder(inbound, arrived.name) as (folder, owner):
+    with _folder(inbound, arrived.name) as folder:
+        status = os.fstat(folder)
+        if _which(status) != arrived.folder:
+            raise Refused("another folder took its name while it was collected; collect again")
+        owner = status.st_uid
         try:
             _regular(folder, file, owner, cap)
         except FileNotFoundError:
@@ -136,8 +144,8 @@ def read(inbound: int, arrived: Arrived, file: str, cap: int = FILE_CAP) -> byte
 
 
 @contextmanager
-def _folder(inbound: int, name: str) -> Iterator[tuple[int, int]]:
-    """The hand-in's folder, open, and the number of its owner. Raises Refused."""
+def _folder(inbound: int, name: str) -> Iterator[int]:
+    """The hand-in's folder, open. Raises Refused."""
     try:
         if not stat.S_ISDIR(os.stat(name, dir_fd=inbound, follow_symlinks=False).st_mode):
             raise Refused("it is no folder but a link or a file")
@@ -145,11 +153,15 @@ def _folder(inbound: int, name: str) -> Iterator[tuple[int, int]]:
     except OSError as error:
         raise Refused(f"it cannot be opened ({error.strerror})") from None
     try:
-        yield descriptor, os.fstat(descriptor).st_uid
+        yield descriptor
     except OSError as error:
         raise Refused(f"it cannot be read ({error.strerror})") from None
     finally:
         os.close(descriptor)
+
+
+def _which(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_dev, status.st_ino, status.st_uid
 
 
 def _is_of(student: str, owner: int) -> None:

@@ -21,6 +21,7 @@ from ..exercises import exercises, find_exercise
 from ..judging.challenge import Challenge
 from ..judging.judge import mark
 from ..judging.posed import Posed
+from ..running.allowance import undisturbed
 from ..running.dialogue import Request
 from ..running.torch_functions import one_thread
 from ..worker.call_monitor import Lookout
@@ -48,7 +49,7 @@ def ask_here(
             return answer_of_host(*request.reply(header, payload))
 
     quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
-    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed():
         perform(function, request.calls, request.payload, transcript.take, ask, lookout)
     return transcript.answer
 
@@ -63,7 +64,7 @@ def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed)
 
     quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
     space = {**function.__globals__}
-    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed():
         perform_rewritten(list(sources), function.__name__, space, request.calls, request.payload, transcript.take, ask)
     return transcript.answer
 

@@ -135,7 +135,12 @@ def _entries(root: Path) -> Iterator[dict[str, Any]]:
 
 def _note(root: Path, entry: dict[str, Any]) -> None:
     entry = {"time": time.strftime(TIME), **entry}
-    with open(root / "grading" / NAME, "a", encoding="utf-8") as file:
+    with open(root / "grading" / NAME, "a", encoding="utf-8", opener=_closed_to_others) as file:
         file.write(json.dumps(entry) + "\n")
         file.flush()
         os.fsync(file.fileno())
+
+
+def _closed_to_others(path: str, flags: int) -> int:
+    """A seed tells what is asked: whoever is neither the owner nor of the course's group is not to read it."""
+    return os.open(path, flags, 0o660)

@@ -21,11 +21,14 @@ from ..gradebook.submission_times import local_time
 from ..grading.submitted_files import Said, fault_of, note, store
 from ..reading.course import Course
 from ..reading.submission import read_file
+from ..running.allowance import Allowance, Overspent, undisturbed
 from ..text import is_plain_text, printable
 from .lms_files import HANDED_IN, File, Person, Roster, Sender, files_in, says_student_alone, sender_of, unpacked
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
+#: Processor time to find the right one: a notebook of the largest size takes a few seconds.
+SECONDS_FOR_ONE = 15.0
 
 
 class NotTaken(Exception):
@@ -143,18 +146,27 @@ class _Place:
 
     def fault(self, data: bytes, name: str) -> tuple[str, bool]:
         """Why it cannot be graded, or "", and whether it is a whole notebook of something else."""
-        return fault_of(data, name, self.unit, self.release)
+        with undisturbed():  # cells are read by another process, which must be heard out
+            return fault_of(data, name, self.unit, self.release)
 
 
 def _take(place: _Place, student: Sender, files: Sequence[File], result: Collected) -> None:
     """Store one student's notebook. Raises NotTaken or Unreadable where what is there stays as it is."""
-    file = _chosen(place, student, _notebooks(files, place.unit), result)
-    content, path = file.read(), place.of(student.id)
+
+    def chosen() -> tuple[File, bytes, str, bool]:
+        file = _chosen(place, student, _notebooks(files, place.unit), result)
+        content = file.read()
+        return file, content, *place.fault(content, file.name)
+
+    try:
+        file, content, fault, foreign = Allowance(SECONDS_FOR_ONE).run(chosen)
+    except Overspent:
+        raise NotTaken(f"{files[0].name}: takes too long to read; ask for {place.unit}.ipynb alone") from None
+    path = place.of(student.id)
     try:
         before = read_file(path)
     except Unreadable:
         before = None
-    fault, foreign = place.fault(content, file.name)
     if fault and before != content:
         stays = before is not None and not place.fault(before, "")[0]
         if stays or foreign:

@@ -11,7 +11,7 @@ from typing import Any
 from ..data import Graded, Unreadable
 from ..reading.course import Course
 from ..reading.predictions import Asked, Guess, guesses_in
-from ..reading.submission import read
+from ..reading.submission import SIZE_CAP, read
 from .html_rendering import template
 
 #: Where a guess at a number lies.
@@ -75,7 +75,11 @@ class Belief:
 
 
 def beliefs(root: Path, graded: Sequence[Graded]) -> list[Belief]:
-    """The predictions of all notebooks that were graded and can be read, in the order of the course."""
+    """The predictions of all notebooks that were graded and can be read, in the order of the course.
+
+    A larger file is left out: no mark hangs on this, and the report has no process of its own for what may take
+    gigabytes of memory.
+    """
     course, found = Course(root), []
     for unit in dict.fromkeys(item.unit for item in graded):
         asked = course.predictions(unit)
@@ -98,7 +102,7 @@ def page(found: Sequence[Belief]) -> str:
 def _guesses(root: Path, item: Graded, asked: Sequence[Asked]) -> dict[str, Guess | None] | None:
     path = root / "grading" / "submitted" / item.student / item.unit / f"{item.unit}.ipynb"
     try:
-        return guesses_in(read(path), asked)
+        return guesses_in(read(path, SIZE_CAP), asked)
     except Unreadable:
         return None
 

@@ -83,9 +83,9 @@ class Cell:
     kind: str = "code"
 
 
-def read(path: Path) -> list[Cell]:
-    """The cells of a notebook from a stranger. Raises Unreadable."""
-    return read_bytes(read_file(path), str(path))
+def read(path: Path, cap: int = FILE_CAP) -> list[Cell]:
+    """The cells of a notebook from a stranger, of at most `cap` bytes. Raises Unreadable."""
+    return read_bytes(read_file(path, cap), str(path))
 
 
 def read_bytes(data: bytes, name: str) -> list[Cell]:
@@ -123,26 +123,26 @@ def bound_code(cells: Iterable[Cell], name: str) -> None:
         raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
 
 
-def read_file(path: Path) -> bytes:
-    """The bytes of a regular file of bounded size. Raises Unreadable for anything else."""
+def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
+    """The bytes of a regular file of at most `cap` bytes. Raises Unreadable for anything else."""
     try:
         status = os.lstat(path)
     except OSError as error:
         raise Unreadable(f"{path}: cannot be opened ({error.strerror}); is the path right?") from None
     if not stat.S_ISREG(status.st_mode) or any(folder.is_symlink() for folder in path.absolute().parents[:2]):
         raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
-    if status.st_size > FILE_CAP:
-        raise _too_large(path)
+    if status.st_size > cap:
+        raise _too_large(path, cap)
     try:
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")
-            data = file.read(FILE_CAP + 1)
+            data = file.read(cap + 1)
     except OSError as error:
         raise Unreadable(f"{path}: cannot be read ({error.strerror}); is it yours to read?") from None
-    if len(data) > FILE_CAP:
-        raise _too_large(path)
+    if len(data) > cap:
+        raise _too_large(path, cap)
     return data
 
 
@@ -159,8 +159,8 @@ def bounded(data: bytes, name: str) -> bytes:
     return data
 
 
-def _too_large(path: Path) -> Unreadable:
-    return Unreadable(f"{path}: larger than {FILE_CAP >> 20} MB; clear all outputs and hand it in again")
+def _too_large(path: Path, cap: int) -> Unreadable:
+    return Unreadable(f"{path}: larger than {cap >> 20} MB; clear all outputs and hand it in again")
 
 
 def _list(value: Any) -> list[Any]:

@@ -124,9 +124,12 @@ def program() -> str | None:
 
 
 def start_line(package_folder: str, control: int, mode: str) -> list[str]:
-    """The Python command that starts a zygote; `package_folder` holds the package `worker`."""
+    """The Python command that starts a zygote; `package_folder` holds the package `worker`.
+
+    A path with `..` in it would lead through folders that are not mounted.
+    """
     code = f"import sys; sys.path.insert(0, {package_folder!r}); from worker import zygote; del sys.path[0]; "
-    return [sys.executable, "-I", "-c", code + f"zygote.main({control}, {mode!r})"]
+    return [os.path.abspath(sys.executable), "-I", "-c", code + f"zygote.main({control}, {mode!r})"]
 
 
 def command(control: int, mode: str, hidden: Iterable[str] = ()) -> list[str]:

@@ -12,6 +12,7 @@ import signal
 import socket
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from ..data import Answer, CellOutcome, CellSource
@@ -19,6 +20,7 @@ from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.supervisor import SWEEP, TELL
 from ..worker.values import BadValue
+from .allowance import Allowance, Overspent, charge, undisturbed
 from .control_groups import Group
 from .dialogue import QUESTIONS_CAP, Request, Transcript, order_of, outcome_of, slow_libraries
 from .limits import Limits
@@ -87,7 +89,8 @@ class Session:
         return seconds * self._limits.wall_clock_factor
 
     def _cpu_left(self) -> float:
-        """Processor time that the submission may still use, as far as the keepers of its processes have told."""
+        """Processor time that the submission may still use: what its processes' keepers have told, and what it asked
+        of us, is gone."""
         return self._limits.seconds_per_submission - self._cpu_before - (self._cpu_seconds or 0.0)
 
     def _is_over(self, share: float = 0.0) -> bool:
@@ -174,10 +177,11 @@ class Session:
 
     def ask(self, request: Request) -> Answer:
         """Ask one exercise, in a child process of the submission's own."""
-        answer = self._ask(request)
-        if answer.status == "crashed" and not answer.calls and self._channel is None:
-            answer = self._ask(request)  # the exercise before may have doomed the process of the notebook
-        return answer
+        with undisturbed():
+            answer = self._ask(request)
+            if answer.status == "crashed" and not answer.calls and self._channel is None:
+                answer = self._ask(request)  # the exercise before may have doomed the process of the notebook
+            return answer
 
     def _ask(self, request: Request) -> Answer:
         if self._is_over(0.0 if request.for_marks else FOR_MARKS):
@@ -191,11 +195,15 @@ class Session:
         transcript = request.transcript()
         ours, theirs = socket.socketpair()
         deadline = self._deadline(self._of_the_clock(self._limits.seconds_per_exercise))
+        began = time.thread_time()
         with ours:
             try:
                 with theirs:
                     self._send(request, theirs)
-                finished = self._listen(ours, request, transcript, deadline)
+                listen = partial(self._listen, ours, request, transcript, deadline)
+                finished = Allowance(self._limits.seconds_per_exercise).run(listen)
+            except Overspent:
+                finished = "overspent"
             except FrameTimeout:
                 finished = "timeout"
             except (Closed, OSError):
@@ -204,6 +212,7 @@ class Session:
                 finished = "broken"
             except Exception:  # whatever a stranger's frames provoke in whoever reads them
                 finished = "garbled"
+        self._cpu_before += time.thread_time() - began
         return self._conclude(transcript, finished, deadline)
 
     def _send(self, request: Request, theirs: socket.socket) -> None:
@@ -246,6 +255,7 @@ class Session:
         before = self._cpu_seconds
         excess = self._sweep()
         used = self._cpu_seconds - before if None not in (before, self._cpu_seconds) else 0.0
+        charge(used)
         if self._memory_ran_out():
             excess.append("memory")
         how = how or self._child_ended(deadline + GRACE_SECONDS)
@@ -262,6 +272,9 @@ class Session:
         if "time" in excess:
             return Answer("timeout", f"{TOO_LONG}; this function was asked when it did.", answer.calls)
         seconds = self._limits.seconds_per_exercise
+        if finished == "overspent":
+            within = f"more than {seconds:g} seconds of the grader's own processor time"
+            return Answer("timeout", f"What it asks of the functions it was given takes {within}.", answer.calls)
         spent = how == OUT_OF_CPU_TIME or used >= seconds
         if (spent or finished == "timeout" or how == "timeout") and "memory" not in excess:
             # else it waits for a process that was ended

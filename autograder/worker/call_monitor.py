@@ -91,6 +91,8 @@ class Lookout:
                 self._intact.append(self._operators.intact)
             if torch and "torch" in self._modules:
                 self._intact.append(self._open.enter_context(closed.all_of_torch(self._rests, self.tell)))
+            if torch and "torch.autograd" in self._rooms:
+                self._intact.append(self._open.enter_context(closed.recording(self._rests, self.tell)))
         self._paths = tuple(path for root in self._modules - {"torch", "functorch"} for path in _places(root))
         self._open.enter_context(_heard_by(self._hear))
 

@@ -234,3 +234,25 @@ def all_of_torch(resting: Callable[[], bool], tell: Tell) -> Iterator[Callable[[
     mode = Mode()
     with mode:
         yield lambda: dispatch._get_current_dispatch_mode() is mode
+
+
+@contextlib.contextmanager
+def recording(resting: Callable[[], bool], tell: Tell) -> Iterator[Callable[[], bool]]:
+    """See whatever this thread records for a gradient, by whichever door; gives what says whether it still sees.
+
+    Without a record there is nothing that autograd could work out, called by a script, the engine's name or by hand.
+    """
+    import torch
+
+    def seen(tensor: Any) -> Any:
+        if not resting():
+            tell("torch.autograd")
+        return tensor
+
+    hooks = torch._C._autograd
+    top = getattr(hooks, "_top_saved_tensors_default_hooks", None)
+    hooks._push_saved_tensors_default_hooks(seen, lambda tensor: tensor)
+    try:
+        yield lambda: top is None or (top(False) or (None,))[0] is seen
+    finally:
+        hooks._pop_saved_tensors_default_hooks()

@@ -20,7 +20,7 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import get_username, notebook_hash, parse_utc
 
 import warm
-from autograder.gradebook.exchange import Collect, ReleaseFeedback
+from autograder.gradebook.exchange import Collect, Refused, ReleaseFeedback, look_at, opened, read
 from autograder.gradebook.health_check import load_config
 from autograder.gradebook.recorder import Gradebook
 from autograder.gradebook.submission_times import read_timestamp
@@ -187,6 +187,21 @@ def test_a_name_of_somebody_else_takes_nothing_from_them(world):
     said = world.run(update=True)
     assert (world.place(VICTIM) / FILE).read_bytes() == OTHER
     assert f"owned by {ATTACKER}, not by {VICTIM}" in said
+
+
+@pytest.mark.parametrize("owner", [VICTIM, ATTACKER])
+def test_a_folder_that_takes_anothers_name_between_the_check_and_the_reading_is_refused(shared, owner):
+    shared.exchange.owners = ROOT_RUNS
+    checked = shared.exchange.hand_in(VICTIM)
+    other = shared.exchange.hand_in(ATTACKER, OTHER, owner=owner)
+    with opened(shared.exchange.inbound) as inbound:
+        arrived = look_at(inbound, checked.name, VICTIM, [FILE], check_owner=ROOT_RUNS)
+        assert read(inbound, arrived, FILE) == RELEASE.read_bytes()
+        checked.rename(checked.with_name("aside"))
+        other.rename(checked)
+        for file in (FILE, "submission_secret.txt"):
+            with pytest.raises(Refused, match="another folder took its name"):
+                read(inbound, arrived, file)
 
 
 def test_an_ordinary_user_is_believed_to_be_who_owns_the_folder(gradebook, tmp_path):

@@ -340,3 +340,13 @@ def test_a_scheduler_that_is_not_there_is_one_line(course, capsys):
     assert main(["--course", str(course), "grade", "--scheduler", "tcp://127.0.0.1:9"]) == 2
     words = capsys.readouterr().err
     assert words.count("\n") == 1 and "no Dask scheduler" in words
+
+
+def test_the_seeds_of_a_run_are_not_for_other_accounts(tmp_path):
+    (tmp_path / "grading").mkdir()
+    before = os.umask(0)
+    try:
+        results_store.begun(tmp_path, 1, "autograder grade")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "grading" / "runs.jsonl").stat().st_mode & 0o777 == 0o660

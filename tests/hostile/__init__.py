@@ -9,6 +9,7 @@ from . import (
     death,
     exhaustion,
     feedback,
+    fifth,
     files,
     fourth,
     network,
@@ -34,7 +35,7 @@ KINDS = {
     module.__name__.rpartition(".")[2]: tuple(map(_alone, module.ATTACKS)) if module in QUICK else module.ATTACKS
     for module in (
         tampering, snooping, exhaustion, death, persistence, network, notebooks, files, feedback, numeric, second,
-        third, fourth, boxes,
+        third, fourth, fifth, boxes,
     )
 }  # fmt: skip
 

@@ -316,6 +316,18 @@ def test_a_zip_file_that_gives_no_notebook_costs_its_student_alone(course, capsy
     assert handed_in(course) == {"ben-2": TWO}
 
 
+def test_a_zip_file_that_takes_long_costs_its_student_alone(course, capsys, monkeypatch):
+    """Each notebook in it is read to find the right one, and each of these unpacks to a lot."""
+    monkeypatch.setattr("autograder.lms.collect.SECONDS_FOR_ONE", 0.5)
+    slow = b'{"cells": [' + b" " * (60 << 20) + b"]}"
+    source = pack(course, **{"ada_1_9_x.zip": packed({f"{n}.ipynb": slow for n in range(9)})})
+    with zipfile.ZipFile(source, "a") as archive:
+        archive.writestr(f"ben_2_9_{UNIT}.ipynb", TWO)
+    status, _, (line,) = collect(course, capsys, source)
+    assert status == 2 and line.endswith(f"ada_1_9_x.zip: takes too long to read; ask for {UNIT}.ipynb alone")
+    assert handed_in(course) == {"ben-2": TWO}
+
+
 @pytest.mark.parametrize("content", [ODD_ZIPS["bzip2"], ODD_ZIPS["a long list"]], ids=["bzip2", "a long list"])
 def test_a_small_zip_file_takes_little_memory(tmp_path, content):
     file = File("x.zip", lambda: content)

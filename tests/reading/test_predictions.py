@@ -13,9 +13,9 @@ import pytest
 
 from autograder.cli import main
 from autograder.data import BadAssignment, Graded, Verdict
-from autograder.grading.results_store import keep
+from autograder.grading.results_store import keep, kept
 from autograder.handout.release import build_release
-from autograder.pages.class_predictions import LESS, MORE, NEAR, Belief
+from autograder.pages.class_predictions import LESS, MORE, NEAR, Belief, beliefs
 from autograder.reading.predictions import CELL_CAP, Asked, asked_in, guesses_in, without_truth
 from autograder.reading.submission import Cell
 
@@ -214,6 +214,18 @@ def test_a_class_of_thirty_with_nonsense_gives_a_clean_page(course, capsys):
     assert len(widths) == 6 and all(0 <= width <= 100 for width in widths)
     words = " ".join(" ".join(told.words).split())
     assert "Does it grow?" in words and "Measured: b: it falls — by half." in words and "Measured: 0.25." in words
+
+
+def test_a_notebook_of_hundreds_of_megabytes_is_not_read_for_its_guesses(course, monkeypatch):
+    everybody = beliefs(course, list(kept(course)))
+    largest = max(path.stat().st_size for path in course.glob("grading/submitted/*/*/*.ipynb"))
+    monkeypatch.setattr("autograder.pages.class_predictions.SIZE_CAP", largest)
+    assert beliefs(course, list(kept(course))) == everybody
+    with open(course / "grading" / "submitted" / "s03" / UNIT / f"{UNIT}.ipynb", "ab") as file:
+        file.write(b" " * largest)
+    fewer = beliefs(course, list(kept(course)))
+    assert [len(each.guesses) + each.unclear + each.silent for each in fewer] == [28, 28]
+    assert [len(each.guesses) + each.unclear + each.silent for each in everybody] == [29, 29]
 
 
 def test_other_programs_get_the_same_as_json(course, capsys):

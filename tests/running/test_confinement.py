@@ -22,7 +22,7 @@ from autograder.running import bubblewrap
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
-from autograder.running.sandbox import Sandbox, open_sandbox
+from autograder.running.sandbox import Sandbox, open_sandbox, preflight
 from autograder.worker import seccomp
 
 PROJECT = Path(__file__).resolve().parents[2]
@@ -490,6 +490,16 @@ def test_the_scratch_folder_is_bounded(sandbox: Sandbox) -> None:
             return written / 2**20
         return -1.0"""
     assert 1 <= value(sandbox, body) <= 5
+
+
+def test_a_python_that_is_called_by_a_way_round_finds_its_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, (folder, program) = Path(__file__).parent, os.path.split(sys.executable)
+    monkeypatch.setattr(sys, "executable", f"{here}/{os.path.relpath(folder, here)}/{program}")
+    reason = preflight()
+    if reason:
+        pytest.skip(reason)
+    with open_sandbox(LIMITS) as opened, opened.session([CellSource("first", "given", "1 + 1")]) as session:
+        assert [cell.status for cell in session.cells] == ["ran"]
 
 
 def test_no_canary_is_in_sight() -> None:

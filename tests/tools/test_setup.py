@@ -114,6 +114,23 @@ def test_doctor_looks_at_the_course_folder_that_is_named(tmp_path):
     assert "course folder" in {finding.what for finding in doctor.findings(None)}
 
 
+@pytest.mark.skipif(os.name != "posix", reason="only there files have modes for others")
+def test_doctor_says_who_else_can_read_the_class(tmp_path):
+    def found() -> doctor.Condition:
+        return next(each for each in doctor.findings(tmp_path) if each.what == "grading/")
+
+    grading = tmp_path / "grading"
+    grading.mkdir(mode=0o755)
+    for folder in (tmp_path, *tmp_path.parents[:-2]):
+        folder.chmod(0o755)
+    assert not found().ok and f"chmod -R o= {grading}" in found().remedy
+    tmp_path.chmod(0o750)
+    assert found().ok
+    tmp_path.chmod(0o755)
+    grading.chmod(0o750)
+    assert found().ok
+
+
 def test_the_tested_versions_run_on_the_oldest_python_that_is_promised():
     oldest = PROJECT["requires-python"].removeprefix(">=") + ".0"
     pins = doctor.tested_versions()
@@ -297,7 +314,7 @@ def test_continuous_integration_runs_make_test():
 def test_doctor_looks_at_everything_and_names_a_remedy_for_what_is_missing(capsys):
     assert doctor.main() == 0
     text = capsys.readouterr().out
-    for what in ("Python", "torch", "nbgrader", "sandbox", "GPU", "notebooks", "gradebook"):
+    for what in ("Python", "torch", "nbgrader", "sandbox", "GPU", "notebooks", "gradebook", "Dask"):
         assert what in text
     assert doctor.main(as_json=True) == 0
     found = json.loads(capsys.readouterr().out)

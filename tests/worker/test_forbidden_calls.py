@@ -248,6 +248,33 @@ def test_no_gelu_of_torchs_does_the_exercise():
     assert asked("gelu", "x * torch.sigmoid(1.702 * x) + F.silu(x) * 0") == "wrong"
 
 
+NO_AUTOGRAD = find_exercise("flash_backward").forbidden
+SCRIPT = """
+UNIT = torch.jit.CompilationUnit('def g(Q, K):\\n q = Q.clone().requires_grad_()\\n '
+                                 'return torch.autograd.grad([(q * K).exp().sum()], [q])[0]\\n')
+"""
+RECORDED = "q = Q.clone(); q.requires_grad = True; out = (q * K).exp()"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "return UNIT.g(Q, K)",
+        f"{RECORDED}\nreturn torch._C._EngineBase().run_backward((out,), (V,), False, False, (q,), False, False)[0]",
+        f"{RECORDED}\nreturn out.grad_fn(V)",
+        f"{RECORDED}\nreturn torch.ops.aten._backward(out, [q], V)",
+    ],
+    ids=["a script", "the engine", "by hand", "the operator"],
+)
+def test_what_is_recorded_for_a_gradient_is_seen_by_whatever_door(used, lines):
+    source = "def f(Q, K, V):\n" + "".join(f"    {line}\n" for line in lines.split("\n"))
+    assert used([SCRIPT, source], NO_AUTOGRAD) == "torch.autograd"
+
+
+def test_nothing_is_recorded_where_no_gradient_is_asked_for(used):
+    assert used(["def f(Q, K, V):\n    return torch.softmax(Q @ K.mT, -1) @ V"], NO_AUTOGRAD) is None
+
+
 @pytest.mark.nightly
 @pytest.mark.parametrize("unit", unit_names())
 def test_the_solutions_are_free(unit, sandbox):
