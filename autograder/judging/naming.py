@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ..data import FIRST_SEEN, Verdict
 from ..running.allowance import Allowance, Overspent
+from .first_difference import first_where
 from .judge import Marked
-from .where import first_where
 
 #: Processor time for the mistake in one answer, that of its own process included.
 SECONDS = 5.0

@@ -220,13 +220,6 @@ def names_in(tree: ast.FunctionDef) -> list[str]:
     return list(dict.fromkeys([*arguments, *stored]))
 
 
-def arguments_of(node: ast.AST, parents: Parents) -> set[str]:
-    """The arguments of the function that holds a node."""
-    while node in parents:
-        node = parents[node]
-    return {argument.arg for argument in (*node.args.args, *node.args.kwonlyargs)}
-
-
 def bound_at(node: ast.AST, parents: Parents) -> set[str]:
     """The names that have a value where a node stands: arguments, and what an earlier line or round of a loop binds."""
     within, loops = node, []

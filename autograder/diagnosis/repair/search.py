@@ -52,6 +52,8 @@ SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 25_000
+#: The same of hunts: each question to the function that is to be found out costs as much as many steps.
+STEPS_OF_HUNTS, FULLY_OF_HUNTS = 4_000, 3
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ def try_repairs(one_case: Posed, own: OwnProgram) -> Iterator[list[Repair]]:
     edits = edits_of(_program(one_case, own))
     changes = [*((edit,) for edit in edits), *together(edits)]
     changes.sort(key=lambda change: (change[0].ranks[STUDENT], change[0].kind not in PLAIN))
-    changes = changes[: min(TRIED, STEPS // max(steps, 1))]
+    budget = STEPS_OF_HUNTS if is_hunt(one_case) else STEPS
+    changes = changes[: min(TRIED, budget // max(steps, 1))]
     for start in range(0, len(changes), AT_A_TIME):
         some = changes[start : start + AT_A_TIME]
         texts = [own.text(*change) for change in some]
@@ -114,7 +117,8 @@ def find_repairs(
     """
     posings = [each.part(range(len(each.cases))) for each in (posed, posed.probes) if each is not None]
     found: list[Repair] = []
-    left = [FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY] * 2  # for likely ones, and for chance
+    fully = FULLY_IF_SHORT if len(own.values(one_case, 0)) <= SHORT else FULLY
+    left = [FULLY_OF_HUNTS if is_hunt(posed) else fully] * 2  # for likely ones, and for chance
     for some in try_repairs(one_case, own):
         for one in some:
             left_here = left[one.kind in chance]
