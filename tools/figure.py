@@ -1,13 +1,13 @@
 """How does the judge do on answers that nobody had seen when it was written?
 
-.venv/bin/python tools/figure.py [--seed 1] [--workers 1] [--unread] [--record] [UNIT|FUNCTION ...]
+.venv/bin/python tools/figure.py [--second] [--seed 1] [--workers 1] [--unread] [--record] [UNIT|FUNCTION ...]
 
-The answers are in tests/unseen/, and nothing is ever added to the judge for one of them. A program cannot tell whether
-a message names the cause: people read each next to its code, and tests/unseen/read.json holds their reading ("cause",
-"symptom" or "false") with a checksum of what was found: the mistake's name, and the cases, lines and pieces of program
-that the message names. Another wording of it needs no other reading; a finding that nobody has read counts as unread,
-and --unread prints its message. Forbidden calls are not looked for, because the answers bring along the functions that
-a notebook gives.
+The answers are in tests/unseen/, a second set in tests/unseen/second/. Nothing is ever added to the judge for one of
+them. A program cannot tell whether a message names the cause: people read each next to its code, and read.json beside
+the answers holds their reading ("cause", "symptom" or "false") with a checksum of what was found: the mistake's name, and
+the cases, lines and pieces of program that the message names. A finding that nobody has read counts as unread, and
+--unread prints its message; another wording of a finding needs a new reading only where its truth changes. Forbidden
+calls are not looked for, because the answers bring along the functions that a notebook gives.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from autograder.exercises import find_exercise, is_exercise  # noqa: E402 (threa
 from autograder.grading.in_process import judge_function  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDER = ROOT / "tests" / "unseen"
-READ = FOLDER / "read.json"
-FIGURE = FOLDER / "figure.json"
+#: The sets of answers.
+FIRST = ROOT / "tests" / "unseen"
+SECOND = FIRST / "second"
 SEED = 1
 #: What one process may have, in bytes.
 MEMORY = 6 * 2**30
@@ -59,6 +59,8 @@ OUTSIDE = {
     "attention_parameters__wrong_sixteenth_int64_overflows": BEYOND,
     "attention_flops__wrong_sixteenth_int64_overflow": BEYOND,
     "score_matrix_bytes__wrong_sixteenth_square_by_math_pow": BEYOND,
+    "attention_flops__wrong_b_sixty_four_bits": BEYOND,
+    "score_matrix_bytes__wrong_b_int64_product": BEYOND,
 }
 
 
@@ -78,11 +80,12 @@ class Told:
         return self.name.partition("__")[2].startswith("right_")
 
 
-def answers(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
+def answers(wanted: list[str], folder: Path = FIRST) -> Iterator[tuple[str, Callable[..., Any]]]:
     """(name, function) of each answer to the exercises of these units, or of these names; all where none is named."""
     sys.path[:0] = [path for path in [str(ROOT / "tests")] if path not in sys.path]
-    for path in sorted(FOLDER.glob("unit_*.py")):
-        module = importlib.import_module(f"{FOLDER.name}.{path.stem}")
+    package = ".".join(folder.relative_to(ROOT / "tests").parts)
+    for path in sorted(folder.glob("unit_*.py")):
+        module = importlib.import_module(f"{package}.{path.stem}")
         for name, value in list(vars(module).items()):
             function, _, kind = name.partition("__")
             if name in OUTSIDE:
@@ -94,9 +97,9 @@ def answers(wanted: list[str]) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 
 @functools.cache
-def read_before() -> dict[str, tuple[str, str]]:
+def read_before(folder: Path) -> dict[str, tuple[str, str]]:
     """Answer -> how its message was read, and the checksum of what was found."""
-    return {name: tuple(row) for name, row in json.loads(READ.read_text(encoding="utf-8")).items()}
+    return {name: tuple(row) for name, row in json.loads((folder / "read.json").read_text(encoding="utf-8")).items()}
 
 
 def checksum(mistake: str | None, message: str) -> str:
@@ -117,14 +120,14 @@ def little_memory() -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def told(name: str, seed: int, named: bool = True) -> Told:
+def told(name: str, seed: int, named: bool = True, folder: Path = FIRST) -> Told:
     """One answer, judged. named: whether to look for its mistake, too."""
     function = name.partition("__")[0]
-    answer = dict(answers([function]))[name]
+    answer = dict(answers([function], folder))[name]
     with little_memory():
         verdict = judge_function(answer, function, seed, watched=False, named=named)
     message = verdict.advice or verdict.message
-    said, read = read_before().get(name, ("", ""))
+    said, read = read_before(folder).get(name, ("", ""))
     said = said if read == checksum(verdict.mistake, message) else ""
     return Told(name, verdict.unit, verdict.verdict == "right", verdict.mistake, message, said)
 
@@ -155,18 +158,20 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=SEED, help="the seed of the cases")
     parser.add_argument("--workers", type=int, default=1, help="processes")
     parser.add_argument("--unread", action="store_true", help="print what nobody has read, beside its code")
-    parser.add_argument("--record", action="store_true", help=f"keep the counts in {FIGURE.relative_to(ROOT)}")
+    parser.add_argument("--second", action="store_true", help="judge the second set of answers")
+    parser.add_argument("--record", action="store_true", help="keep the counts in figure.json beside the answers")
     parser.add_argument("wanted", nargs="*", metavar="UNIT|FUNCTION", help="all where none is named")
     options = parser.parse_args()
-    names = [name for name, _ in answers(options.wanted)]
+    folder = SECOND if options.second else FIRST
+    names = [name for name, _ in answers(options.wanted, folder)]
     if not names:
-        parser.error(f"no answers to {', '.join(options.wanted)} in {FOLDER}")
+        parser.error(f"no answers to {', '.join(options.wanted)} in {folder}")
     with ProcessPoolExecutor(options.workers) as pool:
-        found = list(pool.map(partial(told, seed=options.seed), names, chunksize=8))
+        found = list(pool.map(partial(told, seed=options.seed, folder=folder), names, chunksize=8))
     if options.unread:
         for each in found:
             if not each.is_right and not each.accepted and not each.said:
-                source = inspect.getsource(dict(answers([each.name.partition("__")[0]]))[each.name])
+                source = inspect.getsource(dict(answers([each.name.partition("__")[0]], folder))[each.name])
                 print(
                     json.dumps(
                         {"answer": each.name, "mistake": each.mistake, "message": each.advice, "code": source},
@@ -179,7 +184,7 @@ def main() -> int:
     }
     if options.record:
         figure = {"measured": date.today().isoformat(), "all": counted(found), "units": counts}
-        FIGURE.write_text(json.dumps(figure, indent=1) + "\n", encoding="utf-8")
+        (folder / "figure.json").write_text(json.dumps(figure, indent=1) + "\n", encoding="utf-8")
     titles = [f"{title:>9}" for title in ("wrong", "rejected", *SAYINGS, "unread", "right", "accepted")]
     print(f"{'':<24}{''.join(titles)}")
     for unit, count in counts.items():

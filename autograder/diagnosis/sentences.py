@@ -104,7 +104,10 @@ TEMPLATES: dict[str, str] = {
     ),
     "masked-rows": (
         "Right except in rows where nothing may be attended to. There 0 is due, and other numbers stand there: a "
-        "softmax spreads its weights even where every key is hidden. What takes them to 0, in each result?"
+        "softmax spreads its weights even where every key is hidden. What takes them to 0?"
+    ),
+    "masked-rows/nan": (
+        "Right except in rows where nothing may be attended to: the result holds NaN there, where 0 is due."
     ),
     "zero-rows": "Right except in rows that are to be 0 throughout: what stands there?",
     "entries-missing": "Some entries are right and the others are 0: what leaves them out?",
@@ -142,9 +145,7 @@ TEMPLATES: dict[str, str] = {
     # One of these comes after the first.
     "wrong-shape/look": "Write down the shape of every step beside the code.",
     "wrong-shape/like": "That is the shape of `{name}`.",
-    "wrong-shape/one-number": (
-        "One number came back for all of them: over which axes is a mean or a sum due, over which not?"
-    ),
+    "wrong-shape/one-number": ("A single number came back: which step drops the axes that are due?"),
     "wrong-shape/lost": "{axis} got lost.",
     "wrong-shape/lost-within": "{axis} got lost in that axis.",
     "wrong-shape/joined": "{axis}: joined with {other}, to be joined with {due}.",

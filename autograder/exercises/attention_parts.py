@@ -142,7 +142,7 @@ RESHAPED = (
     "Split the last axis first, then swap two axes."
 )
 MERGED_RESHAPED = "The heads are merged by a reshape alone, which mixes tokens and heads. Swap two axes first."
-UNSTABLE = "Large scores overflow. Subtract each row's maximum before the exponential, or let torch.softmax do it."
+UNSTABLE = "Large scores give NaN. Subtract each row's own maximum before the exponential, or let torch.softmax do it."
 
 #: Ways to get a mask wrong that no small change of a plain program makes: rows with slips of `attend`.
 FULL_ROW_SLIPS: tuple[Row, ...] = (

@@ -25,7 +25,7 @@ NAMES = exercise_names()
 SLOW = {"attention_parameters__right_loops": 1, "leaks_future": 3}
 SHARE_NAMED = 0.9
 SHARE_NAMED_OF_EACH = 0.85
-RECORDED = json.loads(figure.FIGURE.read_text(encoding="utf-8"))
+RECORDED = json.loads((figure.FIRST / "figure.json").read_text(encoding="utf-8"))
 #: How many answers of a unit another draw or a reworded message may change.
 NOISE = 2
 
@@ -108,7 +108,7 @@ def test_unseen_wrong_answers_are_told_their_cause_as_often_as_recorded(unit):
 @pytest.mark.parametrize("unit", unit_names())
 def test_there_are_four_unseen_wrong_answers_to_every_function(unit):
     """To every one that was there when the answers were last written: a newer function waits for the next time."""
-    text = (figure.FOLDER / f"unit_{unit[:2]}.py").read_text(encoding="utf-8")
+    text = (figure.FIRST / f"unit_{unit[:2]}.py").read_text(encoding="utf-8")
     counts = {name: len(re.findall(rf"^def {name}__wrong_", text, re.MULTILINE)) for name in exercises(unit)}
     assert min(filter(None, counts.values())) >= 4, counts
 

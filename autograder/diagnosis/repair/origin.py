@@ -20,6 +20,8 @@ from .program import OwnProgram
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
 #: What puts infinity somewhere on purpose.
 ON_PURPOSE = ("masked_fill", "masked_fill_", "where", "full", "full_like", "float", "tensor", "array", "nan_to_num")
+#: What makes arrays whose numbers are left over from elsewhere until they are written.
+UNSET = ("empty", "empty_like", "new_empty")
 #: What makes arrays; a name hands on one that was made before.
 MAKES = (ast.BinOp, ast.Call, ast.Subscript, ast.Attribute)
 
@@ -77,12 +79,17 @@ def _at(node: ast.expr) -> str:
 def _nan(steps: Steps, case: str) -> Finding | None:
     """The first step that makes NaN or infinity of numbers, and why."""
     latest: dict[int, np.ndarray] = {}
+    seen: set[int] = set()
     for node, value in steps:
+        seen.add(node.number)
         array = floats(value)
         if array is None:
             continue
-        if isinstance(node, (ast.BinOp, ast.Call)):
+        if isinstance(node, (ast.BinOp, ast.Call)) and not (isinstance(node, ast.Call) and called(node)[0] in UNSET):
             inputs = [latest[each.number] for each in inputs_of(node) if getattr(each, "number", -1) in latest]
+            if not np.isfinite(array).all() and not all(each.number in seen for each in inputs_of(node)
+                                                        if isinstance(each, MAKES)):  # fmt: skip
+                return None  # a value that was too large to be noted may hold it before
             power = isinstance(node, ast.Call) and called(node)[0] in EXPONENTIALS and len(inputs) == 1
             if power and np.isposinf(array).any() and not np.isposinf(inputs[0]).any():
                 key = "overflow/float64" if array.dtype == np.float64 else "overflow/float32"

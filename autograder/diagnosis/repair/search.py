@@ -53,7 +53,7 @@ REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 #: What all changes may cost, in steps of the program, the likeliest changes first.
 STEPS = 25_000
 #: The same of hunts: each question to the function that is to be found out costs as much as many steps.
-STEPS_OF_HUNTS, FULLY_OF_HUNTS = 4_000, 3
+STEPS_OF_HUNTS, FULLY_OF_HUNTS = 25_000, 6
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from . import shapes
 
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
 NEAR = 0.3
+#: What is right to so much, as a share, is computed rightly and rounded on the way.
+COARSE = 2e-3
 
 
 def through_a_float(evidence: Evidence) -> Finding | None:
@@ -136,7 +138,7 @@ def imprecise(evidence: Evidence) -> Finding | None:
     if (
         pairs
         and evidence.all_of_kind("values")
-        and all(value.dtype.kind == "f" and close(value, expected, 2e-3) for _, _, value, expected in pairs)
+        and all(value.dtype.kind == "f" and close(value, expected, COARSE) for _, _, value, expected in pairs)
     ):
         return named("imprecise")
     return None
@@ -165,6 +167,8 @@ def rows_related(evidence: Evidence) -> Finding | None:
     pairs = [pair for pair in evidence.wrong_pairs() if pair[2].ndim >= 1 and pair[2].shape[-1] > 1]
     if not pairs or not evidence.all_of_kind("values") or any(value.dtype.kind != "f" for _, _, value, _ in pairs):
         return None
+    if all(close(value, expected, COARSE) for _, _, value, expected in pairs):
+        return None  # what is nearly right is close to any shift and to any factor
     shifted = scaled = True
     for case, _, value, expected in pairs:
         rtol = slack(case, 100)
@@ -262,7 +266,7 @@ def _read(pair: Pair, parts: Sequence[str], order: Sequence[int]) -> bool:
 
 def masked_rows(evidence: Evidence) -> Finding | None:
     """Right except where nothing is allowed, that is where the expected row is all zeros."""
-    seen = False
+    seen = finite = False
     for index in evidence.failing():
         call = evidence.calls[index]
         if call.failure is not None or evidence.problems[index].kind not in ("values", "nan"):
@@ -274,10 +278,11 @@ def masked_rows(evidence: Evidence) -> Finding | None:
         if not close(value[~empty], expected[~empty], tolerance(case)):
             return None
         seen = seen or not close(value, expected, tolerance(case))
+        finite = finite or bool((np.isfinite(value[empty]) & (value[empty] != 0)).any())
     if not seen:
         return None
     masks = any(isinstance(leaf, np.ndarray) and leaf.dtype == bool for leaf in leaves((case.args, case.kwargs)))
-    return named("masked-rows" if masks else "zero-rows")
+    return named(("masked-rows" if finite else "masked-rows/nan") if masks else "zero-rows")
 
 
 def constant_answer(evidence: Evidence) -> Finding | None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ...text import counted
 from ..kit import Case, Sent, lacks, named, parted
 
 NAMES = ("next_logits", "prompt", "end", "max_len", "temperature", "top_p")
@@ -44,6 +45,8 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
 def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
     """Of a text that is right as far as it goes, and ends before its end."""
     new = len(answered) - len(given["prompt"])
+    if new < 0:
+        return f"The list is shorter than the prompt, with which it begins: it has {counted(len(answered), 'token')}."
     if lacks(answered, due, given["end"]):
         return "The text lacks its last token, which is `end`."
     within = " (`end` stands in the prompt, where it says nothing)" if given["end"] in given["prompt"] else ""
