@@ -4,10 +4,10 @@
 
 The answers are in tests/unseen/, a second set in tests/unseen/second/. Nothing is ever added to the judge for one of
 them. A program cannot tell whether a message names the cause: people read each next to its code, and read.json beside
-the answers holds their reading ("cause", "symptom" or "false") with a checksum of what was found: the mistake's name, and
-the cases, lines and pieces of program that the message names. A finding that nobody has read counts as unread, and
---unread prints its message; another wording of a finding needs a new reading only where its truth changes. Forbidden
-calls are not looked for, because the answers bring along the functions that a notebook gives.
+the answers holds their reading ("cause", "symptom" or "false") with a checksum of what was found: the mistake's name,
+and the cases, lines and pieces of program that the message names. A finding that nobody has read counts as unread,
+and --unread prints its message; another wording of a finding needs a new reading only where its truth changes.
+Forbidden calls are not looked for, because the answers bring along the functions that a notebook gives.
 """
 
 from __future__ import annotations
