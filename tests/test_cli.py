@@ -223,9 +223,10 @@ def test_a_contract_is_what_a_notebook_promises_and_not_how_it_is_judged(monkeyp
 def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_not_see(capfd, course):
     local = course / "nbgrader_config_local.py"
     local.write_text('c.CourseDirectory.db_url = c.CourseDirectory.db_url.replace("gradebook.db", "other.db")\n')
-    shutil.rmtree(course / "notebooks" / UNIT)
-    done = warm.command(course, "nbgrader", "generate_assignment", UNIT)
+    (course / "notebooks" / UNIT / f"{UNIT}.ipynb").write_text("mine")
+    done = warm.command(course, "nbgrader", "generate_assignment", UNIT, "--force")
     assert done.returncode == 0, done.stderr
+    assert (course / "grading" / "replaced" / "notebooks" / UNIT / "1" / f"{UNIT}.ipynb").read_text() == "mine"
     assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
     assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
     from autograder.gradebook.health_check import load_config  # imports nbgrader, which takes a second
@@ -513,6 +514,22 @@ def test_release_and_its_check(capfd, course):
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, f"Released anew: {UNIT}.\n")
     assert release.read_bytes() == before
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, "notebooks/ is up to date.\n")
+
+
+def test_a_release_keeps_a_copy_of_what_a_learner_wrote(capfd, course):
+    release, solution = (course / folder / UNIT / f"{UNIT}.ipynb" for folder in ("notebooks", "solutions"))
+    kept = course / "grading" / "replaced" / "notebooks" / UNIT
+    mine = release.read_text().replace("# Unit", "My note.\\n# Unit", 1)
+    assert mine != release.read_text()
+    release.write_text(mine)
+    (course / "notebooks" / UNIT / "plot.png").write_bytes(b"mine")
+    status, out, (line,) = command(capfd, "release", UNIT)
+    assert (status, out) == (0, f"Released anew: {UNIT}.\n") and line.endswith(f"is in {kept / '1'}")
+    assert (kept / "1" / release.name).read_text() == mine and (kept / "1" / "plot.png").read_bytes() == b"mine"
+    solution.write_text(solution.read_text().replace("# Unit", "News.\\n# Unit", 1))
+    assert command(capfd, "release", UNIT) == (0, f"Released anew: {UNIT}.\n", []), "nobody wrote there since"
+    release.write_text(mine)
+    assert len(command(capfd, "release", UNIT)[2]) == 1 and (kept / "2" / release.name).read_text() == mine
 
 
 def cell_of(notebook, name):

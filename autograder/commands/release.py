@@ -20,6 +20,6 @@ def run(options: argparse.Namespace) -> int:
             remedy = "run `make notebooks`" if unit.endswith(".ipynb") else f"run `make notebooks ARGS={unit}`"
             print(f"autograder: {name} is not what solutions/ gives; {remedy}", file=sys.stderr)
         return FAILED if different else GRADED
-    changed = release.release(root, options.units)
+    changed = release.release(root, options.units, lambda line: print(f"autograder: {line}", file=sys.stderr))
     print(f"Released anew: {', '.join(changed)}." if changed else "notebooks/ is up to date.")
     return GRADED

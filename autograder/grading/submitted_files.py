@@ -186,7 +186,7 @@ def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[s
         part.write_bytes(files[name])
     earlier = [name for name in dict.fromkeys([*files, *notes]) if os.path.lexists(place / name)]
     if earlier:
-        aside = _new_folder(root / "grading" / "replaced" / place.parent.name / place.name)
+        aside = new_folder(root / "grading" / "replaced" / place.parent.name / place.name)
         for name in earlier:
             os.replace(place / name, aside / name)
     for name, part in parts.items():
@@ -194,8 +194,8 @@ def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[s
     return not set(files).isdisjoint(earlier)
 
 
-def _new_folder(base: Path) -> Path:
-    """A folder of its own for each hand-in that was replaced: 1, 2, …"""
+def new_folder(base: Path) -> Path:
+    """Make a folder of its own for each thing that was replaced: 1, 2, …"""
     folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
     folder.mkdir(parents=True)
     return folder
