@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -39,6 +40,11 @@ def _seen(letter: str) -> str:
     if unicodedata.category(letter) not in UNSEEN and letter not in BLANKS:
         return letter
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file in UTF-8, or in UTF-16 where it begins with the mark of that. Raises UnicodeDecodeError."""
+    return data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
 
 
 def counted(number: int, noun: str) -> str:
@@ -94,6 +100,7 @@ __all__ = [
     "begun",
     "counted",
     "csv_line",
+    "decoded",
     "is_plain_text",
     "is_student_id",
     "printable",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import sys
+import zoneinfo
 from pathlib import Path
 
 import pytest
 
 from autograder.cli import main
 from autograder.gradebook.health_check import load_config
-from autograder.gradebook.submission_times import rule_digest
+from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
@@ -23,6 +25,59 @@ class Rule(LateSubmissionPlugin):
     def late_submission_penalty(self, student_id, score, total_seconds_late):
         return {}
 """
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+CLEAR = {
+    "2026-03-01 18:00 UTC": 18,
+    "2026-03-01 18:00": 18,
+    "2026-03-01T18:00:00Z": 18,
+    "2026-03-01 18:00 +0200": 16,
+    "2026-03-01 18:00:00+02:00": 16,
+    "2026-03-01 18:00 UTC+2": 16,
+    "Sun, 01 Mar 2026 18:00:00 -0100": 19,
+    "2026-03-01 18:00 Europe/Berlin": 17,
+    "2026-03-01 18:00 CET": 17,
+    "2026-03-01": 0,
+    "1 March 2026 5pm": 17,
+}
+UNCLEAR = [
+    *(f"2026-03-01 18:00 {name}" for name in ("AEST", "PDT", "CST", "EST", "AEST+10", "Mars/Olympus", "+9999")),
+    *("01.03.2026", "01.03.2026 17:00", "05/06/2026 17:00", "10-11-12", "26-03-01 17:00"),
+    *(
+        "2026-13-01",
+        "2026-02-30",
+        "2026-03",
+        "17:59",
+        "Friday",
+        "",
+        "soon",
+        "2026-03-01 25:00",
+        "0001-01-01 00:00 +0200",
+    ),
+]
+
+
+@pytest.mark.parametrize("text", CLEAR)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_time_with_one_reading_is_read(tmp_path, text, encoding):
+    (tmp_path / "timestamp.txt").write_text(f"{text}\n", encoding=encoding)
+    assert read_timestamp(tmp_path / "timestamp.txt", BERLIN) == datetime.datetime(2026, 3, 1, CLEAR[text])
+
+
+@pytest.mark.parametrize("text", UNCLEAR)
+def test_a_time_with_two_readings_or_none_is_refused(tmp_path, text):
+    (tmp_path / "timestamp.txt").write_text(text)
+    with pytest.raises(NotClear):
+        read_timestamp(tmp_path / "timestamp.txt", BERLIN)
+    assert local_time(text, BERLIN) is None
+
+
+def test_short_names_of_zones_are_those_of_the_class(tmp_path):
+    (tmp_path / "timestamp.txt").write_text("2026-07-01 18:00 CEST")
+    assert read_timestamp(tmp_path / "timestamp.txt", BERLIN) == datetime.datetime(2026, 7, 1, 16)
+    with pytest.raises(NotClear, match="CEST is the name of several time zones, or of none"):
+        read_timestamp(tmp_path / "timestamp.txt")
 
 
 @pytest.fixture

@@ -33,7 +33,7 @@ from .migration import migrate, prepare
 from .save_marks import SaveMarks
 from .shared_gradebook import lent
 from .submission_times import NAME as TIMESTAMP
-from .submission_times import read_timestamp, rule_digest
+from .submission_times import read_timestamp, rule_digest, zone_of
 
 
 class BadRule(Expected):
@@ -174,7 +174,7 @@ class Recorder:
         """When it was handed in, as its note says; None where there is none, or none that can be read."""
         path = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
         try:
-            return read_timestamp(path)
+            return read_timestamp(path, zone_of(self._config))
         except ValueError as error:
             remedy = "write it as 2026-03-01 17:59 UTC; until then it counts as in time"
             line = f"{student}, {unit}: {TIMESTAMP} cannot be read ({error}); {remedy}"
@@ -191,8 +191,7 @@ class Recorder:
         if handed_in is None:
             beside.unlink(missing_ok=True)
         else:
-            source = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
-            self._write("autograded", student, unit, TIMESTAMP, source.read_text(encoding="utf-8"), 0o444)
+            self._write("autograded", student, unit, TIMESTAMP, f"{handed_in:%Y-%m-%d %H:%M:%S.%f} UTC\n", 0o444)
 
     def _write(self, kind: str, student: str, unit: str, name: str, text: str, mode: int) -> Path:
         folder = self.root / "grading" / kind / student / unit

@@ -12,12 +12,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 
-from dateutil.tz import gettz
 from nbformat import NotebookNode
 from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
-from ..gradebook.submission_times import local_time
+from ..gradebook.submission_times import local_time, zone_of
 from ..grading.submitted_files import Said, fault_of, note, store
 from ..reading.course import Course
 from ..reading.submission import read_file
@@ -55,7 +54,7 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     from ..gradebook.health_check import load_config
 
     config = load_config(root)
-    place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))
+    place = _Place(root, unit, Course(root).release(unit), roster, zone_of(config))
     result = Collected()
     found = _by_sender(source, roster, result)
     people = {sender: _known(sender, roster) for sender in found}
@@ -251,11 +250,6 @@ def _note_time(place: _Place, student: Sender, file: File, result: Collected) ->
         raise NotTaken(f"{folder}: when it came cannot be noted there ({error.strerror}); is it yours?") from None
     if said.late:
         result.late.append(student.id)
-
-
-def _zone(config: Config) -> tzinfo:
-    """The zone that Moodle's times are taken to be of: nbgrader's own setting for times."""
-    return gettz(config.Exchange.get("timezone", "UTC")) or UTC
 
 
 def _say_times(result: Collected) -> None:
