@@ -132,6 +132,11 @@ def test_nobody_is_another_by_the_names_in_a_folder_of_ones_own(course, capsys, 
         (f"lovelaceada\n_4711_1_{UNIT}.ipynb", "lovelaceada-4711", "4711"),
         (f"🎉_7_assignsubmission_file_/{UNIT}.ipynb", "", "7"),
         (f"🎉_7_9_{UNIT}.ipynb", "7", "7"),
+        (f"4711_90210_{UNIT}.ipynb", "", "4711"),
+        (f"4711_90210_7_{UNIT}.ipynb", "", "4711"),
+        (f"anna/2026_03_{UNIT}.ipynb", "anna", ""),
+        (f"anon_aB3dE_90210_{UNIT}.ipynb", "", ""),
+        (f"Default group_assignsubmission_file_/{UNIT}.ipynb", "", ""),
         (f"../../etc/{UNIT}.ipynb", None, ""),
         (f"a\\{UNIT}.ipynb", None, ""),
         (f"{UNIT}.ipynb", None, ""),
@@ -487,7 +492,10 @@ def test_joiners_are_letters_of_many_names(course, capsys):
 def test_mark_up_in_a_roster_reaches_no_page_of_nbgraders(course, capsys):
     words = moodle(course, ("<img src=x onerror=alert(1)>", "", "-"))
     status, _, (line,) = collect(
-        course, capsys, pack(course, **{f"A_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), *words
+        course,
+        capsys,
+        pack(course, **{f"img src=x onerror=alert(1)_1_assignsubmission_file_/{UNIT}.ipynb": ONE}),
+        *words,
     )
     assert status == 2 and "holds markup; not entered" in line
     with Gradebook(f"sqlite:///{course / 'grading' / 'gradebook.db'}", "attention") as book:
@@ -515,6 +523,75 @@ def test_of_several_notebooks_the_one_of_the_unit_is_taken(course, capsys):
     source = pack(course, **{"ada_1_8_a.ipynb": notebook("x", OTHER), "ada_1_9_b.ipynb": ONE})
     assert collect(course, capsys, source)[0] == 0
     assert handed_in(course) == {"ada-1": ONE}
+
+
+GERMAN = (
+    "ID,Vollständiger Name,E-Mail-Adresse,Status,Bewertung,Bestwertung,Bewertung kann geändert werden,"
+    "Zuletzt geändert (Abgabe),Kommentar\n"
+)
+FRENCH = "Identifiant,Nom,Numéro d'identification,Courriel,Statut,Note,Note maximale\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GERMAN + "Teilnehmer/in811,Ada Byron,ada@x.edu,Keine Abgabe,,100,Ja,-,\n"
+        'Teilnehmer/in812,Ben O\'Low,ben@x.edu,Zur Bewertung abgegeben,,100,Ja,"Freitag, 20. März 2026, 17:00",\n',
+        FRENCH + "Participant 811,Ada Byron,,ada@x.edu,Remis,-,20\nParticipant 812,Ben O'Low,7,ben@x.edu,Remis,-,20\n",
+        "Kennung,Name,Correo\nOsallistuja811,Byron Ada,ada@x.edu\nOsallistuja812,Low Ben O',ben@x.edu\n",
+    ],
+    ids=["German", "French", "another order"],
+)
+def test_a_worksheet_in_another_language_is_read_by_its_structure(course, capsys, text):
+    roster = course / "roster.csv"
+    roster.write_text(text, encoding="utf-8")
+    names = (f"Ada Byron_811_assignsubmission_file_/{UNIT}.ipynb", f"Ben OLow_812_assignsubmission_file_/{UNIT}.ipynb")
+    status, _, lines = collect(course, capsys, pack(course, **dict.fromkeys(names, ONE)), "--roster", roster)
+    assert handed_in(course) == {"ada@x.edu": ONE, "ben@x.edu": ONE}
+    assert status == 0 and "not in English, so that nobody's time or lateness is read" in lines[0]
+    with pytest.raises(NotUsable, match="the column of grades is not known"):
+        table("moodle", [Student("ada@x.edu", marks={UNIT: 1})], [UNIT], read_roster(roster))
+
+
+@pytest.mark.parametrize(
+    "hidden", ["Teilnehmer/in811,Zur Bewertung abgegeben,-,100\n", "Participant 811,Submitted,-,5\n"]
+)
+def test_a_worksheet_without_names_names_nobody(tmp_path, hidden):
+    roster = roster_of(tmp_path, "ID,Status,Bewertung,Bestwertung\n" + hidden)
+    assert [(person.number, person.name) for person in roster.people] == [("811", "")]
+
+
+def test_a_groups_hand_in_is_nobodys_in_particular(course, capsys):
+    words = moodle(course, ("Ada Byron", "", "-"), ("Ben Low", "", "-"), ("Cara", "", "-"))
+    files = (
+        *(
+            f"Team Ada_1_assignsubmission_file_/{UNIT}.ipynb",
+            f"Team Blue-Ben Low_2_assignsubmission_file_/{UNIT}.ipynb",
+        ),
+        *(f"Default group_assignsubmission_file_/{UNIT}.ipynb", f"Cara_3_assignsubmission_file_/{UNIT}.ipynb"),
+    )
+    status, _, lines = collect(course, capsys, pack(course, **dict.fromkeys(files, ONE)), *words)
+    assert status == 2 and set(handed_in(course)) == {"ben low@x.edu".replace(" ", "-"), "cara@x.edu"}
+    assert len(lines) == 2 and "Default group" in lines[0] and "a hand-in of a group" in lines[0]
+    assert "Team Ada_1_" in lines[1] and "number 1 is Ada Byron in " in lines[1] and "of each member" in lines[1]
+
+
+def test_canvas_without_names_is_one_line(course, capsys):
+    files = (f"anon_aB3dE_90210_{UNIT}.ipynb", f"LATE_anon_Zz9xY_90211_{UNIT}-1.ipynb", "anon_q1W2e_text.html")
+    status, _, (line,) = collect(course, capsys, pack(course, **dict.fromkeys(files, ONE)))
+    assert status == 2 and handed_in(course) == {}
+    assert "and 2 more: not taken, Canvas left out who it was; turn off anonymous grading" in line
+
+
+def test_canvas_with_numbers_alone_needs_a_roster(course, capsys):
+    names = {f"4711_90210_{UNIT}.ipynb": ONE, f"LATE_4712_90211_{UNIT}.ipynb": TWO, f"99_1_{UNIT}.ipynb": TWO}
+    source, roster = pack(course, **names), course / "roster.csv"
+    status, _, lines = collect(course, capsys, source)
+    assert (status, len(lines), handed_in(course)) == (2, 3, {}) and all("give --roster" in line for line in lines)
+    roster.write_text(CANVAS + '"Byron, Ada",4711,s1,ada,A\n"Low, Ben",4712,s2,ben,A\n', encoding="utf-8")
+    status, _, lines = collect(course, capsys, source, "--roster", roster)
+    assert handed_in(course) == {"ada": ONE, "ben": TWO} and said(course, "ben") == ("Canvas", True, None)
+    assert status == 2 and any("the number 99 alone says who it is, and" in line for line in lines)
 
 
 def test_who_is_not_in_the_roster_is_named(course, capsys):

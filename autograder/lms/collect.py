@@ -6,6 +6,7 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -60,7 +61,12 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     people = {sender: _known(sender, roster) for sender in found}
     strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
     if roster and strangers and len(strangers) == len(found):
-        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; is it of this course and assignment?")
+        what = "is it of this course and assignment, and is that not of groups?"
+        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; {what}")
+    for sender in [sender for sender in people if (person := place.person(sender)) and _another(sender, person)]:
+        who, remedy = people.pop(sender).name, f"if it is a group's, copy it to {place.of('MEMBER')} of each member"
+        line = f"{found[sender][0].name}: not taken, number {sender.number} is {who} in {roster.path}; {remedy}"
+        result.problems.append(printable(line))
     times = Counter(known.id for known in people.values())
     entered = []
     for sender, known in people.items():
@@ -77,8 +83,25 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
             line = f"{found[sender][0].name}: number {sender.number} is not in {roster.path}; taken as {known.id}"
             result.problems.append(printable(line))
     _say_times(result)
+    if roster and roster.translated:
+        result.notes.append(f"{roster.path}: its titles are not in English, so that nobody's time or lateness is read")
     _enter(config, entered, result)
     return result
+
+
+def _another(sender: Sender, person: Person) -> bool:
+    """Whether Moodle's file and worksheet name two people: the number may be that of a group, or of another assignment.
+
+    Before a name Moodle's older versions put that of the group. Canvas's number is one person's, whatever the name.
+    """
+    called, name = _letters(sender.name), _letters(person.name)
+    if sender.lasting or not called or not name:
+        return False
+    return not called.endswith(name) and sorted(called) != sorted(name)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
 
 
 def _two(sender: Sender) -> str:
@@ -102,7 +125,8 @@ def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[S
         else:
             found.setdefault(sender, []).append(file)
     for sender, theirs in nameless.items():
-        result.problems.append(f"{printable(theirs[0].name)}: not taken, {_no_id(sender)}")
+        more = f" and {len(theirs) - 1} more" if sender.nobody and len(theirs) > 1 else ""
+        result.problems.append(f"{printable(theirs[0].name)}{more}: not taken, {_no_id(sender, roster)}")
     notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
     if not notebooks and not nameless and not any(sender.number for sender in found):
         raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
@@ -113,9 +137,13 @@ def _can_be_called(sender: Sender, roster: Roster | None) -> bool:
     return is_plain_text(sender.called) and bool(_known(sender, roster).id)
 
 
-def _no_id(sender: Sender) -> str:
+def _no_id(sender: Sender, roster: Roster | None) -> str:
+    if sender.nobody:
+        return sender.nobody
     if not is_plain_text(sender.called):
         return "the sender's name holds markup or letters that cannot be seen; rename it"
+    if roster and sender.number:
+        return f"the number {sender.number} alone says who it is, and {printable(str(roster.path))} does not have it"
     remedy = "give --roster, which says who it is" if sender.number else "rename the folder"
     return f"the sender's name has no letter to make an ID of; {remedy}"
 

@@ -24,11 +24,23 @@ from .roster import plain_id
 
 #: Both systems write no _ into a name, so that no text is of both forms.
 CANVAS = re.compile(
-    r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
+    r"(?!LATE_)(?P<name>[^_]*[^_0-9][^_]*)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)",
+    re.DOTALL,
 )
 MOODLE = re.compile(
     r"(?P<name>[^_]+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL
 )
+#: Names that say no student, and why not, with the remedy. Systems write them where no folder stands before them.
+NOBODY = {
+    re.compile(
+        r"(?:LATE_)?anon_[0-9A-Za-z]+_(?:[0-9]+_.+|(?:text|link)\.html)", re.DOTALL
+    ): "Canvas left out who it was; turn off anonymous grading of the assignment, and download again",
+    re.compile(
+        r"[^_]+_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL
+    ): "a hand-in of a group, and Moodle does not say whose; copy it to grading/submitted/STUDENT/UNIT of each member",
+}
+#: As Canvas once wrote it: without a name.
+NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_[0-9]+_(?P<file>.+)", re.DOTALL)
 ENTRIES_CAP = 50_000
 #: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -42,6 +54,7 @@ class Sender:
 
     lasting: whether the number is the student's own; Moodle's is another one in the next assignment.
     called: what the student is called there, letter by letter: of two who are not called the same none is the other.
+    nobody: why the name says no student, with the remedy, where that is so.
     """
 
     id: str
@@ -49,6 +62,7 @@ class Sender:
     name: str = ""
     lasting: bool = False
     called: str = ""
+    nobody: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,7 +86,7 @@ class File:
     def own(self) -> str:
         """What the student called the file, as far as the system's part of its name can be told."""
         found = _system([self.last])
-        return (found["file"] or "") if found else self.last
+        return (found.groupdict().get("file") or "") if found else self.last
 
     def ends(self, suffix: str | tuple[str, ...]) -> bool:
         return self.name.lower().endswith(suffix)
@@ -151,10 +165,13 @@ def sender_of(name: str, plain: bool = False) -> Sender | None:
     found = _system(folders[:1] if plain and folders else [*folders, last])
     if found is None:
         return Sender(plain_id(folders[0]), called=folders[0]) if folders and plain_id(folders[0]) else None
+    if found.re in NOBODY:
+        return Sender("", nobody=NOBODY[found.re])
     called, number = found["name"], found["number"]
     if found.re is MOODLE:
         return Sender(plain_id(called), number, called, called=called)
-    return Sender("-".join(filter(None, (plain_id(called), number))), number, lasting=True, called=called)
+    ids = (plain_id(called), number) if called else ()
+    return Sender("-".join(filter(None, ids)), number, lasting=True, called=called)
 
 
 def says_student_alone(name: str) -> bool:
@@ -163,8 +180,9 @@ def says_student_alone(name: str) -> bool:
 
 
 def _system(parts: Sequence[str]) -> re.Match[str] | None:
-    """The first part of a path in which a learning-management system says who it was."""
-    matches = (CANVAS.fullmatch(part) or MOODLE.fullmatch(part) for part in parts)
+    """The first part of a path in which a learning-management system says who it was, or leaves that out."""
+    forms = (*NOBODY, CANVAS, MOODLE, *((NUMBERS,) if len(parts) == 1 else ()))
+    matches = (form.fullmatch(part) for part in parts for form in forms)
     return next((match for match in matches if match), None)
 
 

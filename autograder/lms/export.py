@@ -114,6 +114,9 @@ def table(
         people = [(_canvas(student) if kind == "canvas" else _moodle(student), student.marks) for student in found]
         columns = list(CANVAS if kind == "canvas" else MOODLE)
     else:
+        if roster.translated:
+            what = "a worksheet whose titles are not in English, so that the column of grades is not known"
+            raise NotUsable(f"{roster.path}: {what}; set Moodle to English and download it again")
         people = _matched(found, roster, problems)
         if kind == "moodle" and roster.has("Identifier", "Grade"):
             filled = sum(unit in marks for _, marks in people for unit in units)

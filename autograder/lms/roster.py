@@ -56,8 +56,10 @@ class Person:
 
     @property
     def number(self) -> str:
-        """The system's own number, such as 4711; of "Participant 4711" too."""
-        return self.first_of(NUMBER_COLUMNS).rpartition(" ")[2]
+        """The system's own number, such as 4711; of "Participant 4711" and "Teilnehmer/in4711" too."""
+        cell = self.first_of(NUMBER_COLUMNS)
+        found = re.search(r"[0-9]+$", cell)
+        return found[0] if found else cell
 
     @property
     def name(self) -> str:
@@ -95,11 +97,12 @@ class Person:
 
 @dataclass(frozen=True)
 class Roster:
-    """A table of students."""
+    """A table of students. translated: whether it is Moodle's worksheet with titles in another language."""
 
     path: Path
     columns: list[str]
     people: list[Person] = field(default_factory=list)
+    translated: bool = False
 
     def has(self, *columns: str) -> bool:
         return {name.casefold() for name in columns} <= {name.casefold() for name in self.columns}
@@ -124,12 +127,33 @@ def read_roster(path: Path) -> Roster:
         raise NotUsable(f"{path}: not a CSV file ({error})") from None
     columns = [column.strip() for column in rows[0]] if rows else []
     names = [column.casefold() for column in columns]
+    titles = _by_structure(rows)
     known = (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)
-    if not {name.casefold() for name in known} & set(names):
+    if titles:
+        names = [titles.get(place, name) for place, name in enumerate(names)]
+    elif not {name.casefold() for name in known} & set(names):
         wanted = ", ".join(("ID", "SIS Login ID", "Username", "Email address", "Full name"))
         raise NotUsable(f"{path}: no column of students in its first line, such as {wanted}")
     people = [Person(dict(zip(names, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
-    return Roster(path, columns, [person for person in people if not _is_heading(person)])
+    return Roster(path, columns, [person for person in people if not _is_heading(person)], bool(titles))
+
+
+def _by_structure(rows: list[list[str]]) -> dict[int, str]:
+    """Place -> title of the columns that tell students in Moodle's worksheet where its titles are in another language.
+
+    Each row begins with a word and a number; the name follows, unless names are hidden, and then there is no address.
+    """
+    head, people = [column.strip().casefold() for column in rows[0]] if rows else [], [row for row in rows[1:] if row]
+    told = {name.casefold() for name in (*ID_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Identifier")}
+    if not people or told & set(head) or not all(re.fullmatch(r"\D+[0-9]+", row[0]) for row in people):
+        return {}
+    columns = list(zip(*(row[: len(head)] for row in people), strict=False))
+    address = [any(cells) and all("@" in cell for cell in cells if cell) for cells in columns].index
+    try:
+        place = address(True)
+    except ValueError:
+        return {0: "identifier"}
+    return {0: "identifier", place: "email address", **({1: "full name"} if place > 1 else {})}
 
 
 def _is_heading(person: Person) -> bool:
