@@ -146,6 +146,7 @@ class _Change:
     removed: list[str] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
+    above: list[str] = field(default_factory=list)
     aside: int = 0
     back: int = 0
 
@@ -157,7 +158,9 @@ class _Change:
             parts.append(f"{_entries(self.aside)} kept aside until the cell is back")
         if self.back:
             parts.append(f"{_entries(self.back)} put back")
-        return [f"{unit}: the gradebook follows the notebook: {'; '.join(parts)}"] if parts else []
+        lines = [f"{unit}: the gradebook follows the notebook: {'; '.join(parts)}"] if parts else []
+        remedy = "correct these marks in the formgrader"
+        return [*lines, *(f"{unit}: by hand there are more points than {each}; {remedy}" for each in self.above)]
 
 
 def _entries(number: int) -> str:
@@ -207,6 +210,12 @@ def migrate(gradebook: Gradebook, unit: str, notebook: NotebookNode) -> list[str
             if entry.max_score != points:
                 change.points.append(f"{name} is worth {points:g} instead of {entry.max_score:g} points")
                 entry.max_score = points
+                above = sorted(
+                    grade.notebook.student.id for grade in entry.grades if (grade.manual_score or 0) > points
+                )
+                if above:
+                    more = f" and {len(above) - 3} more" if len(above) > 3 else ""
+                    change.above.append(f"{name} is worth now, {points:g}, of {', '.join(above[:3])}{more}")
             entry.cell_type = cell.cell_type
     _sources(database, found, notebook)
     _note_names(database, unit, notebook)
