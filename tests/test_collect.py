@@ -413,6 +413,89 @@ def test_whether_it_is_late_is_said_of_the_attempt_that_counts(course, capsys):
     assert said(course, "ada-1") == ("Canvas", False, None), "the same notebook, since excused"
 
 
+@pytest.mark.parametrize("older", [f"ada_1_8_{UNIT}-1.ipynb", f"ada_LATE_1_7_{UNIT}.ipynb", "ada_1_8_x.zip"])
+def test_an_older_upload_of_canvas_replaces_nothing(course, capsys, older):
+    collect(course, capsys, pack(course, **{f"ada_1_9_{UNIT}-2.ipynb": TWO}))
+    files = {older: packed({"x.ipynb": ONE}) if older.endswith("zip") else ONE, f"ben_2_3_{UNIT}.ipynb": ONE}
+    status, _, (line,) = collect(course, capsys, pack(course, **files))
+    assert status == 2 and handed_in(course) == {"ada-1": TWO, "ben-2": ONE}
+    assert "not taken, it is older than what ada-1 has; to have it all the same, copy it to grading/submitted/" in line
+    assert collect(course, capsys, pack(course, **{f"ada_1_10_{UNIT}-3.ipynb": ONE}))[0] == 0
+    assert handed_in(course)["ada-1"] == ONE
+
+
+@pytest.mark.parametrize("name", [f"Ada Low_7_assignsubmission_file_/{UNIT}.ipynb", f"ada-low/{UNIT}.ipynb"])
+def test_an_older_download_replaces_nothing(course, capsys, name):
+    def download(content: bytes, day: int) -> Path:
+        path = course / "submissions.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(name, (2026, 3, day, 12, 0, 0)), content)
+        return path
+
+    assert collect(course, capsys, download(TWO, 5))[0] == 0
+    assert collect(course, capsys, download(TWO, 3))[::2] == (0, []), "the same notebook"
+    status, _, (line,) = collect(course, capsys, download(ONE, 4))
+    assert status == 2 and "older than what ada-low has" in line and handed_in(course) == {"ada-low": TWO}
+    assert collect(course, capsys, download(ONE, 6))[0] == 0 and handed_in(course) == {"ada-low": ONE}
+
+
+def test_an_older_folder_replaces_nothing(course, capsys, tmp_path):
+    path = tmp_path / "all" / "ada" / "x.ipynb"
+    path.parent.mkdir(parents=True)
+    for content, time, status in ((TWO, 5e8, 0), (ONE, 4e8, 2), (TWO, 3e8, 0), (ONE, 6e8, 0)):
+        path.write_bytes(content)
+        os.utime(path, (time, time))
+        assert collect(course, capsys, tmp_path / "all")[0] == status
+    assert handed_in(course) == {"ada": ONE}
+
+
+def test_a_second_worksheet_with_more_columns_doubles_nobody(course, capsys):
+    source, people = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), course / "roster.csv"
+    head, row = "Identifier,Full name,Email address", "Participant 1,Ada,ada@x.edu"
+    for more, cell in (("", ""), (",ID number", ",4711"), (",Username,ID number", ",adal,4711")):
+        people.write_text(f"{head}{more}\n{row}{cell}\nParticipant 2,Ben,ben@x.edu{cell and cell + '0'}\n")
+        collect(course, capsys, source, "--roster", people)
+        assert handed_in(course) == {"ada@x.edu": ONE}
+    source = pack(course, **{f"Ben_2_assignsubmission_file_/{UNIT}.ipynb": TWO})
+    collect(course, capsys, source, "--roster", people)
+    assert set(handed_in(course)) == {"ada@x.edu", "adal"}, "who is new has the best ID"
+
+
+def test_a_roster_that_comes_later_doubles_nobody_on_canvas(course, capsys):
+    source, roster = pack(course, **{f"byronada_1_8_{UNIT}.ipynb": ONE}), course / "roster.csv"
+    roster.write_text(CANVAS + '"Byron, Ada",1,s1,ada,A\n')
+    for words in ([], ["--roster", roster], []):
+        collect(course, capsys, source, *words)
+        assert handed_in(course) == {"byronada-1": ONE}
+
+
+@pytest.mark.parametrize("login", ["", "0123456789abcdef0123456789abcdef01234567"])
+def test_canvas_test_student_is_nobody(course, capsys, login):
+    names, roster = (f"studenttest_9_8_{UNIT}.ipynb", f"ada_1_7_{UNIT}.ipynb"), course / "roster.csv"
+    source = pack(course, **dict.fromkeys(names, ONE))
+    roster.write_text(
+        CANVAS + f'"Byron, Ada",1,s1,ada,A\n"{"Eleve, Test" if login else "Student, Test"}",9,,{login},A\n'
+    )
+    for words in ([] if not login else ["--roster", roster], ["--roster", roster]):
+        status, _, (line,) = collect(course, capsys, source, *words)
+        assert status == 0 and f"{names[0]}: not taken, it is of Canvas's Test Student" in line
+    assert len(handed_in(course)) == 1
+    made = table("canvas", [Student(login or "test-student", number="9", marks={UNIT: 1})], [UNIT], read_roster(roster))
+    assert made.students == 0
+
+
+def test_moodles_extension_is_kept(course, capsys):
+    source = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
+    status = "Submitted for grading - Extension granted until: Friday{} 6 March 2026{} 5:00 PM"
+    people = course / "roster.csv"
+    for comma, until in ((",", "2026-03-06 17:00:00 UTC"), (" the", None)):
+        words = '"' + status.format(comma, comma) + '"'
+        people.write_text(f"{WORKSHEET}Participant 1,Ada,ada@x.edu,{words},,100,Yes,-,-,\n")
+        lines = collect(course, capsys, source, "--roster", people)[2]
+        assert read_said(course / "grading/submitted/ada@x.edu" / UNIT).until == until
+        assert [until] == [None] * len(lines) or not lines
+
+
 def moodle(course: Path, *people: tuple[str, str, str]) -> list[str | Path]:
     """--roster and a worksheet of (name, status, last modified), numbered from 1."""
     rows = [

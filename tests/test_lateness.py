@@ -12,7 +12,9 @@ import pytest
 
 from autograder.cli import main
 from autograder.gradebook.health_check import load_config
+from autograder.gradebook.recorder import Recorder
 from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
+from autograder.grading.submitted_files import Said, note
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
@@ -114,6 +116,30 @@ def test_each_course_has_a_rule_of_its_own(course, tmp_path_factory):
     first = rule_digest(load_config(course))
     assert rule_digest(load_config(other)) != first, "not the other's module of the same name"
     assert rule_digest(load_config(course)) == first
+
+
+@pytest.mark.parametrize("until, late", [("2026-03-03 18:00:00 UTC", False), ("2026-03-01 20:00:00 UTC", True)])
+def test_an_extension_of_the_learning_management_system_counts(course, until, late):
+    shutil.copytree(ROOT / "notebooks" / UNIT, course / "notebooks" / UNIT)
+    place = course / "grading" / "submitted" / "ada" / UNIT
+    place.mkdir(parents=True)
+    (place / "timestamp.txt").write_text("2026-03-02 18:00 UTC")
+    text = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
+    with Recorder(course) as recorder:
+        recorder.gradebook.add_assignment(UNIT, duedate="2026-03-01 18:00 UTC")
+        recorder.gradebook.add_student("ada")
+        recorder.register(UNIT)
+        before = recorder.state(UNIT, "ada")
+        note(course, place, Said("Moodle", False, "2026-03-02 18:00:00 UTC", until))
+        assert recorder.state(UNIT, "ada") != before
+        recorder.record(UNIT, "ada", text)
+        submission = recorder.gradebook.find_submission(UNIT, "ada")
+        assert submission.extension == read(until) - read("2026-03-01 18:00:00 UTC")
+        assert (submission.total_seconds_late > 0) == late
+
+
+def read(time: str) -> datetime.datetime:
+    return datetime.datetime.strptime(time, "%Y-%m-%d %H:%M:%S UTC")
 
 
 @pytest.mark.skipif(preflight() is not None, reason=str(preflight()))

@@ -168,7 +168,11 @@ def test_what_lateness_costs_stands_in_table_and_page(course):
     summary = summarise(course, items)
     head, ann, bo, *_ = score_rows(summary)
     full = sum(FUNCTIONS.values())
-    assert [row[-2:] for row in (head, ann, bo)] == [[f"{UNIT} late", "sum"], ["-2.5", f"{full - 2.5:g}"], ["", f"{full:g}"]]
+    assert [row[-2:] for row in (head, ann, bo)] == [
+        [f"{UNIT} late", "sum"],
+        ["-2.5", f"{full - 2.5:g}"],
+        ["", f"{full:g}"],
+    ]
     text = page(summary, course, course)
     assert text.count('<th scope="col">late</th>') == 1 and "<td>-2.5</td>" in text
     in_time = summarise(course, [replace(items[0], penalty=0.0)])

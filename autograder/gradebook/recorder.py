@@ -25,6 +25,7 @@ from nbgrader.preprocessors import AssignLatePenalties, NbGraderPreprocessor
 from traitlets import TraitError
 
 from ..data import Expected
+from ..grading.submitted_files import read_said
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config
@@ -115,6 +116,7 @@ class Recorder:
         """A digest of all that recording depends on beside the verdicts: what is asked, for how much, and by when."""
         known, asked = self.register(unit).get(student), self.course.assignment(unit)
         told = [asked.text, repr([(q.cell, q.points) for q in asked.questions]), self._rule]
+        told += [str(until)] if (until := self._until(unit, student)) else []
         told += [str(self._handed_in(unit, student)), str(self._due[unit]), str(known.extension if known else None)]
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
@@ -182,11 +184,19 @@ class Recorder:
                 self.remarks.append(line)
             return None
 
+    def _until(self, unit: str, student: str) -> datetime.datetime | None:
+        """Until when the student may hand in, as the learning-management system says; None where it does not."""
+        said = read_said(self.root / "grading" / "submitted" / student / unit)
+        return datetime.datetime.strptime(said.until, "%Y-%m-%d %H:%M:%S UTC") if said and said.until else None
+
     def _enter(self, unit: str, student: str) -> None:
         self.gradebook.update_or_create_student(student)
         handed_in = self._handed_in(unit, student)
         # None too: an earlier notebook's time is not true of this one.
-        self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+        submission = self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+        until, due = self._until(unit, student), self._due[unit]
+        if until and due and until > due + (submission.extension or datetime.timedelta()):
+            submission.extension = until - due
         beside = self.root / "grading" / "autograded" / student / unit / TIMESTAMP
         if handed_in is None:
             beside.unlink(missing_ok=True)

@@ -152,11 +152,22 @@ class Said:
     """What a learning-management system itself says of a hand-in.
 
     late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None where the system does not say.
+    until: until when the student may hand in, in the same form.
+    upload, packed: how new it is, as a file of lms.downloads says it.
     """
 
     by: str
     late: bool
     time: str | None = None
+    until: str | None = None
+    upload: int = 0
+    packed: str = ""
+
+    def is_older(self, other: Said) -> bool:
+        """Whether this is of an earlier hand-in than the other, or at least of an earlier download."""
+        if self.upload and other.upload:
+            return self.upload < other.upload
+        return bool(self.packed and other.packed) and self.packed < other.packed
 
 
 def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
@@ -206,9 +217,10 @@ def note(root: Path, place: Path, said: Said) -> None:
 
     A timestamp that somebody changed by hand holds until the system says something else. Raises OSError.
     """
-    if said == read_said(place):
+    before = read_said(place)
+    if said == before:
         return
-    if said.time is not None:
+    if said.time is not None and (before is None or said.time != before.time):
         store(root, place, {TIMESTAMP: f"{said.time}\n".encode()}, notes=())
     part = place / f".{SAID}.{os.getpid()}.part"
     part.write_text(json.dumps(asdict(said)) + "\n", encoding="utf-8")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -18,12 +18,12 @@ from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
 from ..gradebook.submission_times import local_time, zone_of
-from ..grading.submitted_files import Said, fault_of, note, store
+from ..grading.submitted_files import Said, fault_of, note, read_said, store
 from ..reading.course import Course
 from ..reading.submission import read_file
 from ..text import is_plain_text, printable
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
-from .roster import HANDED_IN, Person, Roster
+from .roster import HANDED_IN, Person, Roster, plain_id
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -58,11 +58,15 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     place = _Place(root, unit, Course(root).release(unit), roster, zone_of(config))
     result = Collected()
     found = _by_sender(source, roster, result)
-    people = {sender: _known(sender, roster) for sender in found}
+    there = _Class.of(root)
+    people = {sender: _known(sender, roster, there) for sender in found}
     strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
     if roster and strangers and len(strangers) == len(found):
         what = "is it of this course and assignment, and is that not of groups?"
         raise NotUsable(f"{roster.path}: has none of the numbers in {source}; {what}")
+    for sender in [sender for sender in people if _is_a_test(sender, place.person(sender))]:
+        people.pop(sender)
+        result.notes.append(f"{printable(found[sender][0].name)}: not taken, it is of Canvas's Test Student")
     for sender in [sender for sender in people if (person := place.person(sender)) and _another(sender, person)]:
         who, remedy = people.pop(sender).name, f"if it is a group's, copy it to {place.of('MEMBER')} of each member"
         line = f"{found[sender][0].name}: not taken, number {sender.number} is {who} in {roster.path}; {remedy}"
@@ -87,6 +91,10 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
         result.notes.append(f"{roster.path}: its titles are not in English, so that nobody's time or lateness is read")
     _enter(config, entered, result)
     return result
+
+
+def _is_a_test(sender: Sender, person: Person | None) -> bool:
+    return sender.lasting and (person.is_a_test if person else plain_id(sender.called) == "studenttest")
 
 
 def _another(sender: Sender, person: Person) -> bool:
@@ -134,7 +142,7 @@ def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[S
 
 
 def _can_be_called(sender: Sender, roster: Roster | None) -> bool:
-    return is_plain_text(sender.called) and bool(_known(sender, roster).id)
+    return is_plain_text(sender.called) and bool(_known(sender, roster, _Class()).id)
 
 
 def _no_id(sender: Sender, roster: Roster | None) -> str:
@@ -148,9 +156,29 @@ def _no_id(sender: Sender, roster: Roster | None) -> str:
     return f"the sender's name has no letter to make an ID of; {remedy}"
 
 
-def _known(sender: Sender, roster: Roster | None) -> Sender:
+@dataclass(frozen=True)
+class _Class:
+    """Who has handed in before: all IDs, and those that belong to numbers of Canvas."""
+
+    ids: Collection[str] = ()
+    by_number: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Path) -> _Class:
+        from ..gradebook.marks import read_names
+
+        names = read_names(root)
+        return cls(names, {number: student for student, (*_, number) in names.items() if number})
+
+
+def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
+    """The sender with the ID under which this person's work is kept already, or else the best that is known."""
     person = roster.by_number(sender.number) if roster and sender.number else None
-    return replace(sender, id=person.id, name=person.name) if person else sender
+    kept = there.by_number.get(sender.number, "") if sender.lasting else ""
+    if person is None:
+        return replace(sender, id=kept or sender.id)
+    kept = kept or next((name for name in person.ids() if name in there.ids), "")
+    return replace(sender, id=kept or person.id, name=person.name)
 
 
 @dataclass(frozen=True)
@@ -178,6 +206,7 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
     """Store one student's notebook. Raises NotTaken or Unreadable where what is there stays as it is."""
     file = _chosen(place, student, _notebooks(files, place.unit), result)
     content, path = file.read(), place.of(student.id)
+    said, known = _said(place, student, file, result), read_said(path.parent)
     try:
         before = read_file(path)
     except Unreadable:
@@ -187,7 +216,12 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
         stays = before is not None and not place.fault(before, "")[0]
         if stays or foreign:
             raise NotTaken(f"{fault} (not taken{f': the earlier one of {student.id} stays' if stays else ''})")
+    if known and before is not None and before != content and said.is_older(known):
+        remedy = f"to have it all the same, copy it to {path.relative_to(place.root)}"
+        raise NotTaken(f"{file.name}: not taken, it is older than what {student.id} has; {remedy}")
     if before == content:
+        if known and said.is_older(known):
+            said = replace(said, upload=known.upload, packed=known.packed)
         result.unchanged.append(student.id)
     else:
         try:
@@ -197,7 +231,7 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
         result.taken.append(student.id)
         if replaced:
             result.replaced.append(student.id)
-    _note_time(place, student, file, result)
+    _note(place, student, said, result)
     if fault:
         result.problems.append(f"{fault} (taken as it is, without points)")
 
@@ -259,18 +293,20 @@ def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result:
     return attempts[0]
 
 
-def _note_time(place: _Place, student: Sender, file: File, result: Collected) -> None:
-    """Keep what the system itself says of when it came. Raises NotTaken."""
-    person, said = place.person(student), None
-    if student.lasting:
-        said = Said("Canvas", file.late)
-    elif person and (person.handed_in or person.late):
-        time = local_time(person.handed_in, place.zone)
-        if person.handed_in and time is None:
-            result.timeless.append(person.handed_in)
-        said = Said("Moodle", person.late, time)
-    if said is None:
-        return
+def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said:
+    """What the system itself says of when it came."""
+    person = place.person(student)
+    how_new = {"upload": file.upload, "packed": file.packed}
+    if student.lasting or person is None:
+        return Said("Canvas" if student.lasting else "", file.late, **how_new)
+    time, until = (local_time(words, place.zone) for words in (person.handed_in, person.extended))
+    for words, read in ((person.handed_in, time), (person.extended, until)):
+        result.timeless += [words] if words and not read else []
+    return Said("Moodle", person.late, time, until, **how_new)
+
+
+def _note(place: _Place, student: Sender, said: Said, result: Collected) -> None:
+    """Keep it. Raises NotTaken."""
     folder = place.of(student.id).parent
     try:
         note(place.root, folder, said)

@@ -9,6 +9,7 @@ all that follows is the student's choice. Systems write / between parts, so a ba
 from __future__ import annotations
 
 import contextlib
+import datetime
 import io
 import os
 import re
@@ -24,7 +25,8 @@ from .roster import plain_id
 
 #: Both systems write no _ into a name, so that no text is of both forms.
 CANVAS = re.compile(
-    r"(?!LATE_)(?P<name>[^_]*[^_0-9][^_]*)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)",
+    r"(?!LATE_)(?P<name>[^_]*[^_0-9][^_]*)_(?P<late>LATE_)?(?P<number>[0-9]+)_"
+    r"(?:(?P<upload>[0-9]+)_(?P<file>.+)|(?:text|link)\.html)",
     re.DOTALL,
 )
 MOODLE = re.compile(
@@ -40,7 +42,7 @@ NOBODY = {
     ): "a hand-in of a group, and Moodle does not say whose; copy it to grading/submitted/STUDENT/UNIT of each member",
 }
 #: As Canvas once wrote it: without a name.
-NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_[0-9]+_(?P<file>.+)", re.DOTALL)
+NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_(?P<upload>[0-9]+)_(?P<file>.+)", re.DOTALL)
 ENTRIES_CAP = 50_000
 #: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -67,10 +69,14 @@ class Sender:
 
 @dataclass(frozen=True)
 class File:
-    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable."""
+    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable.
+
+    packed: when it was put into the download, or written to the folder, by the clock there; "" where that is not known.
+    """
 
     name: str
     read: Callable[[], bytes]
+    packed: str = ""
 
     @property
     def last(self) -> str:
@@ -81,6 +87,12 @@ class File:
         """Whether Canvas has marked it as late, in its own part of the name."""
         found = _system(PurePosixPath(self.name).parts)
         return found is not None and bool(found.groupdict().get("late"))
+
+    @property
+    def upload(self) -> int:
+        """Canvas's number of what was handed in: what is handed in later has a higher one. 0 where there is none."""
+        found = _system(PurePosixPath(self.name).parts)
+        return int((found.groupdict().get("upload") if found else None) or 0)
 
     @property
     def own(self) -> str:
@@ -98,7 +110,8 @@ def files_in(source: Path) -> Iterator[File]:
         for path in sorted(_below(source)):
             name = path.relative_to(source).as_posix()
             if not path.is_dir() and _wanted(name):
-                yield File(name, partial(read_file, path))
+                written = datetime.datetime.fromtimestamp(os.lstat(path).st_mtime)
+                yield File(name, partial(read_file, path), f"{written:%Y-%m-%d %H:%M:%S}")
         return
     try:
         yield from _entries(source)
@@ -122,9 +135,10 @@ def _below(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
+def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = None) -> Iterator[File]:
     """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it.
 
+    packed: when that was put into the download: what stands in it is by the student's clock.
     The archive stays open for as long as one of its files may be read: to open it takes as long as it has entries.
     """
     archive = zipfile.ZipFile(source)
@@ -134,7 +148,9 @@ def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
     for entry in entries:
         if not entry.is_dir() and _wanted(entry.filename):
             whole = f"{name}/{entry.filename}" if name else entry.filename
-            yield File(whole, partial(_read_entry, archive, entry, whole))
+            year, month, day, hour, minute, second = entry.date_time
+            time = f"{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+            yield File(whole, partial(_read_entry, archive, entry, whole), packed if packed is not None else time)
 
 
 def _wanted(name: str) -> bool:
@@ -192,7 +208,7 @@ def unpacked(file: File, unit: str) -> list[File]:
         data = file.read()
         if data.count(LISTED) > ENTRIES_CAP:  # to read so long a list takes seconds
             raise Unreadable(f"{file.name}: has more than {ENTRIES_CAP} entries; ask for {unit}.ipynb")
-        return list(_entries(io.BytesIO(data), file.name))
+        return list(_entries(io.BytesIO(data), file.name, file.packed))
     except Unreadable:
         raise
     except Exception as error:  # what a stranger's zip file can be is not ours to list

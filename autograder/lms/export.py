@@ -86,6 +86,10 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
     for (unit, student), each in wanted.items():
+        for mark in each.by_cell.values():
+            if (mark.manual or 0) > mark.points + 1e-9:
+                what = f"{mark.manual:g} of {mark.points:g} points by hand for {mark.cell} of {unit}"
+                lines.append(f"{student}: {what}; correct it in the formgrader")
         if each.score > each.points + 1e-9:
             lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
     return lines
@@ -160,6 +164,8 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
     """The roster's rows that have marks, in its order. One person's work may have been kept under several IDs."""
     by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
+        if person.is_a_test:
+            continue
         if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
             by_number[person.number].add(row)
         for name in person.ids():

@@ -26,6 +26,8 @@ FIRST, LAST = ("First name",), ("Last name", "Surname")
 STATUS, HANDED_IN = "Status", "Last modified (submission)"
 #: As in "Submitted for grading - 2 days 3 hours late".
 LATE = re.compile(r"[0-9] \w+ late")
+#: As in "Submitted for grading - Extension granted until: Friday, 6 March 2026, 5:00 PM".
+EXTENDED = re.compile(r"Extension granted until: (.+?)(?: - |$)")
 ROWS_CAP = 100_000
 #: Of a folder's name; file systems take 255.
 NAME_BYTES = 200
@@ -76,6 +78,17 @@ class Person:
         return plain_id(self.first_of(ID_COLUMNS)) or plain_id(self.name) or self.number
 
     @property
+    def is_a_test(self) -> bool:
+        """Whether this is the Test Student of Canvas, who has a digest in the place of a login."""
+        return self.name == "Test Student" or re.fullmatch(r"[0-9a-f]{40}", self.cell("SIS Login ID")) is not None
+
+    @property
+    def extended(self) -> str:
+        """Until when Moodle's worksheet gives more time, in Moodle's words; empty where it gives none."""
+        found = EXTENDED.search(self.cell(STATUS))
+        return found[1] if found else ""
+
+    @property
     def late(self) -> bool:
         """Whether Moodle's worksheet says that what was handed in came late."""
         return LATE.search(self.cell(STATUS)) is not None
@@ -85,13 +98,13 @@ class Person:
         """When Moodle's worksheet says that it came, in Moodle's words; empty where it does not say."""
         return self.cell(HANDED_IN).strip().strip("-")
 
-    def ids(self) -> set[str]:
-        """What the system calls the student, as IDs."""
-        return {plain_id(self.cell(name)) for name in ID_COLUMNS} - {""}
+    def ids(self) -> list[str]:
+        """What the system calls the student, as IDs, the best first."""
+        return [name for name in dict.fromkeys(plain_id(self.cell(name)) for name in ID_COLUMNS) if name]
 
     def known_as(self) -> set[str]:
         """Further IDs under which the student's work may have been kept. Who can choose a name can choose another's."""
-        names = self.ids() | {plain_id(self.name)}
+        names = {*self.ids(), plain_id(self.name)}
         return {name for name in names | {name.partition("@")[0] for name in names} if name}
 
 

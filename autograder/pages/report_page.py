@@ -113,7 +113,7 @@ def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], 
 
 
 def score_rows(summary: Summary) -> list[list[str]]:
-    """Student by exercise: the score, or nothing where the unit was not handed in; and what lateness costs, if it does."""
+    """Student by exercise: the score, or nothing where the unit was not handed in; and what lateness costs."""
     head = ["student"]
     for unit in summary.units:
         head += [f"{unit.name} {exercise.function} /{exercise.points:g}" for exercise in unit.exercises]
