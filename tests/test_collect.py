@@ -449,6 +449,31 @@ def test_an_older_folder_replaces_nothing(course, capsys, tmp_path):
     assert handed_in(course) == {"ada": ONE}
 
 
+@pytest.mark.parametrize("where", [".", "a", "a/b"])
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_a_path_that_a_person_typed_may_go_through_links(course, capsys, tmp_path, where, kind):
+    real, name = tmp_path / "real", f"ada_1_8_{UNIT}.ipynb"
+    (real / where / "all").mkdir(parents=True)
+    (real / where / "all" / name).write_bytes(ONE)
+    (real / where / "all" / f"ben_2_9_{UNIT}.ipynb").symlink_to(course / "notebooks" / UNIT / f"{UNIT}.ipynb")
+    pack(real / where, **{name: ONE})
+    (real / where / "roster.csv").write_text(CANVAS + '"Byron, Ada",1,s1,ada,A\n"Low, Ben",2,s2,ben,A\n')
+    (tmp_path / "link").symlink_to(real)
+    (tmp_path / "roster").symlink_to(real / where / "roster.csv")
+    source = tmp_path / "link" / where / ("all" if kind == "folder" else "submissions.zip")
+    for roster in (tmp_path / "link" / where / "roster.csv", tmp_path / "roster"):
+        status, _, lines = collect(course, capsys, source, "--roster", roster)
+        assert handed_in(course) == {"ada": ONE}, "a link below the path is not followed"
+        assert (status, len(lines)) == ((2, 1) if kind == "folder" else (0, 0))
+
+
+@pytest.mark.parametrize("what", ["none", "folder"])
+def test_a_roster_that_cannot_be_read_is_one_line_about_it(tmp_path, what):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotUsable, match=r"cannot be read .*is the path right, and is it yours"):
+        read_roster(tmp_path / what)
+
+
 def test_a_second_worksheet_with_more_columns_doubles_nobody(course, capsys):
     source, people = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), course / "roster.csv"
     head, row = "Identifier,Full name,Email address", "Participant 1,Ada,ada@x.edu"

@@ -105,7 +105,8 @@ class File:
 
 
 def files_in(source: Path) -> Iterator[File]:
-    """Each file of a folder or zip file."""
+    """Each file of a folder or zip file. The path to it is trusted, links and all; what lies below it is not."""
+    source = Path(os.path.realpath(source))
     if source.is_dir():
         for path in sorted(_below(source)):
             name = path.relative_to(source).as_posix()

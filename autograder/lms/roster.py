@@ -12,9 +12,8 @@ import unicodedata
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ..data import NotUsable, Unreadable
-from ..reading.submission import read_file
-from ..text import BLANKS
+from ..data import NotUsable
+from ..text import BLANKS, decoded
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")
@@ -127,9 +126,9 @@ class Roster:
 def read_roster(path: Path) -> Roster:
     """Read a CSV file with a header. Raises NotUsable with the remedy."""
     try:
-        text = read_file(path).decode("utf-8-sig")
-    except Unreadable as error:
-        raise NotUsable(str(error)) from None
+        text = decoded(path.read_bytes())
+    except OSError as error:
+        raise NotUsable(f"{path}: cannot be read ({error.strerror}); is the path right, and is it yours?") from None
     except UnicodeDecodeError:
         raise NotUsable(f"{path}: not a text file in UTF-8; export it again as CSV (UTF-8)") from None
     head = text.partition("\n")[0]
