@@ -34,6 +34,16 @@ def printable(text: str) -> str:
     return "".join(_seen(letter) for letter in text)
 
 
+def spelt(name: str) -> str:
+    """A name in one line, with all that forbids it to be seen: line ends and tabs are spelt out too, as in \\n."""
+    return "".join(repr(letter)[1:-1] if letter in "\n\r\t" else _seen(letter) for letter in name)
+
+
+def composed(name: str) -> str:
+    """A name as it is compared with others: an accent may be a letter of its own or a part of the one before."""
+    return unicodedata.normalize("NFC", name)
+
+
 def _seen(letter: str) -> str:
     if letter in "\n\r\t":
         return " "
@@ -98,12 +108,14 @@ def begun(words: str) -> str:
 __all__ = [
     "NO_ID",
     "begun",
+    "composed",
     "counted",
     "csv_line",
     "decoded",
     "is_plain_text",
     "is_student_id",
     "printable",
+    "spelt",
     "spreadsheet_safe",
     "visible",
 ]

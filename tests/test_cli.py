@@ -24,6 +24,7 @@ from autograder.reading import cell_roles
 from autograder.running import sandbox as room
 from autograder.trouble import explained
 from autograder.version import __version__
+from lanes import nightly
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[1]
@@ -91,6 +92,16 @@ def test_check_gives_an_untouched_release_nothing(capfd, tmp_path):
     assert (status, lines) == (0, [f"autograder: judged by autograder {__version__} in {ROOT}"])
     assert [entry["function"] for entry in entries] == list(POINTS)
     assert {(entry["score"], entry["verdict"]) for entry in entries} == {(0, "missing")}
+
+
+@pytest.mark.parametrize("encoding", nightly(["ascii", "latin-1", "cp1252"]))
+def test_an_output_that_has_no_letter_for_a_sign_loses_no_mark(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "check", SOLUTION], cwd=ROOT, env=environment, capture_output=True
+    )
+    assert done.returncode == 0 and b"fault of ours" not in done.stderr
+    assert f"{sum(points_of(UNIT).values()):g} of " in done.stdout.decode(encoding)
 
 
 def test_json_is_exactly_as_promised(capfd):
@@ -329,6 +340,18 @@ def test_options_that_cannot_be(capfd, course, words):
 
 def gradebook(course: Path) -> Path:
     return course / "grading" / "gradebook.db"
+
+
+@pytest.mark.parametrize("name", ["a?b", "50%", "a%41 b", "a#b&c=d", "Kurs Ü"])
+def test_the_gradebook_stays_in_the_course_whatever_the_path_holds(tmp_path, name):
+    from sqlalchemy.engine import make_url
+
+    from autograder.gradebook.health_check import load_config
+
+    (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path / name)
+    address = make_url(load_config(tmp_path / name).CourseDirectory.db_url)
+    assert address.database == str(gradebook(tmp_path / name)) and address.query == {"timeout": "60"}
 
 
 def test_a_locked_gradebook(capfd, course, monkeypatch):

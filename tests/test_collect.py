@@ -12,6 +12,7 @@ import stat
 import struct
 import subprocess
 import tracemalloc
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -472,6 +473,26 @@ def test_a_roster_that_cannot_be_read_is_one_line_about_it(tmp_path, what):
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotUsable, match=r"cannot be read .*is the path right, and is it yours"):
         read_roster(tmp_path / what)
+
+
+@pytest.mark.parametrize("name", ["Zoë Müller", "Ángel Nuñez", "Å Ö"])
+def test_names_that_look_alike_are_one(course, capsys, name):
+    one, other = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+    assert one != other
+    files = {f"{one}_1_assignsubmission_file_/notes.txt": b"", f"{other}_1_assignsubmission_file_/x.ipynb": ONE}
+    assert collect(course, capsys, pack(course, **files))[0] == 0
+    (student,) = handed_in(course)
+    folder = course / "grading" / "submitted" / student
+    folder.rename(folder.with_name(unicodedata.normalize("NFD", student)))
+    for spelling in (one, other):
+        source = pack(course, **{f"{spelling}_1_assignsubmission_file_/{UNIT}.ipynb": notebook(spelling)})
+        assert collect(course, capsys, source)[0] == 0
+    assert len(handed_in(course)) == 1
+    for id_of, spelling in ((one, other), (other, one)):
+        roster = roster_of(course, f"Full name\n{spelling}\n")
+        made = table("moodle", [Student(plain_id(id_of), marks={UNIT: 1})], [UNIT], roster)
+        made_by_hand = table("moodle", [Student(id_of.replace(" ", "-"), marks={UNIT: 1})], [UNIT], roster)
+        assert (made.students, made_by_hand.students) == (1, 1)
 
 
 def test_a_second_worksheet_with_more_columns_doubles_nobody(course, capsys):

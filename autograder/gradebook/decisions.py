@@ -14,6 +14,7 @@ from sqlalchemy import select, update
 
 from ..data import Expected
 from ..reading.course import EXCLUDED, Course
+from ..text import composed
 from .health_check import load_config
 from .marks import Mark, read_marks
 from .migration import ANSWERS, prepare
@@ -74,7 +75,7 @@ class ByHand:
 def by_hand(course: Course, units: Sequence[str] = (), student: str = "", name: str = "") -> Iterator[ByHand]:
     """All marks by hand, by unit and student."""
     for (unit, who), marks in read_marks(course.root).items():
-        if (units and unit not in units) or (student and who != student):
+        if (units and unit not in units) or (student and composed(who) != composed(student)):
             continue
         names = {q.cell: q.name for q in course.assignment(unit).questions} if unit in course.units() else {}
         for cell, mark in marks.by_cell.items():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
@@ -16,7 +16,7 @@ from nbformat import NotebookNode
 from ..data import Unreadable
 from ..reading.submission import read_bytes
 from ..reading.transplant import transplant
-from ..text import NO_ID, is_student_id, printable
+from ..text import NO_ID, composed, is_student_id, printable, spelt
 
 #: What `autograder collect` puts beside a notebook: the words of a learning-management system.
 SAID = "lms.json"
@@ -60,11 +60,18 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
     ]
     found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
     strange: dict[str, list[str]] = defaultdict(list)
+    twice = {name for name, number in Counter(map(composed, students)).items() if number > 1}
     for name in students if student is None else [student]:
+        if composed(name) in twice:
+            remedy = "move what belongs together into one of them"
+            result.closed.append(
+                f"{name}: not graded, two folders have this name, in letters that look alike; {remedy}"
+            )
+            continue
         if not is_student_id(name):
             if name.startswith("."):
                 continue
-            result.closed.append(f"{shlex.quote(name)}: not graded, {NO_ID}")
+            result.closed.append(f"{shlex.quote(spelt(name))}: not graded, {NO_ID}")
             continue
         try:
             folders, files = _listing(folder / name)

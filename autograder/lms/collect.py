@@ -5,10 +5,11 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 
 from __future__ import annotations
 
+import os
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
@@ -21,7 +22,7 @@ from ..gradebook.submission_times import local_time, zone_of
 from ..grading.submitted_files import Said, fault_of, note, read_said, store
 from ..reading.course import Course
 from ..reading.submission import read_file
-from ..text import is_plain_text, printable
+from ..text import composed, is_plain_text, printable, spelt
 from .downloads import File, Sender, files_in, says_student_alone, sender_of, unpacked
 from .roster import HANDED_IN, Person, Roster, plain_id
 
@@ -134,7 +135,7 @@ def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[S
             found.setdefault(sender, []).append(file)
     for sender, theirs in nameless.items():
         more = f" and {len(theirs) - 1} more" if sender.nobody and len(theirs) > 1 else ""
-        result.problems.append(f"{printable(theirs[0].name)}{more}: not taken, {_no_id(sender, roster)}")
+        result.problems.append(f"{spelt(theirs[0].name)}{more}: not taken, {_no_id(sender, roster)}")
     notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
     if not notebooks and not nameless and not any(sender.number for sender in found):
         raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
@@ -158,17 +159,21 @@ def _no_id(sender: Sender, roster: Roster | None) -> str:
 
 @dataclass(frozen=True)
 class _Class:
-    """Who has handed in before: all IDs, and those that belong to numbers of Canvas."""
+    """Who has handed in before: all IDs, by their form in composed letters; those of Canvas's numbers."""
 
-    ids: Collection[str] = ()
+    ids: Mapping[str, str] = field(default_factory=dict)
     by_number: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, root: Path) -> _Class:
         from ..gradebook.marks import read_names
 
-        names = read_names(root)
-        return cls(names, {number: student for student, (*_, number) in names.items() if number})
+        names, folder = read_names(root), root / "grading" / "submitted"
+        ids = [*names, *(os.listdir(folder) if folder.is_dir() else ())]
+        return cls(
+            {composed(name): name for name in ids},
+            {number: student for student, (*_, number) in names.items() if number},
+        )
 
 
 def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
@@ -176,8 +181,8 @@ def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
     person = roster.by_number(sender.number) if roster and sender.number else None
     kept = there.by_number.get(sender.number, "") if sender.lasting else ""
     if person is None:
-        return replace(sender, id=kept or sender.id)
-    kept = kept or next((name for name in person.ids() if name in there.ids), "")
+        return replace(sender, id=kept or there.ids.get(sender.id, sender.id))
+    kept = kept or next((there.ids[name] for name in person.ids() if name in there.ids), "")
     return replace(sender, id=kept or person.id, name=person.name)
 
 

@@ -21,6 +21,7 @@ from pathlib import Path, PurePosixPath
 
 from ..data import NotUsable, Unreadable
 from ..reading.submission import FILE_CAP, read_file
+from ..text import composed
 from .roster import plain_id
 
 #: Both systems write no _ into a name, so that no text is of both forms.
@@ -178,7 +179,7 @@ def sender_of(name: str, plain: bool = False) -> Sender | None:
     plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
     choice; elsewhere a folder may have been put around the system's names.
     """
-    *folders, last = PurePosixPath(name).parts
+    *folders, last = PurePosixPath(composed(name)).parts
     found = _system(folders[:1] if plain and folders else [*folders, last])
     if found is None:
         return Sender(plain_id(folders[0]), called=folders[0]) if folders and plain_id(folders[0]) else None

@@ -18,7 +18,7 @@ from ..gradebook.marks import read_marks, read_names
 from ..gradebook.migration import disagreements
 from ..grading.submitted_files import HandedIn
 from ..reading.course import Course
-from ..text import csv_line, spreadsheet_safe
+from ..text import composed, csv_line, spreadsheet_safe
 from .roster import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
@@ -173,13 +173,14 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
         for name in person.known_as():
             by_name[name].add(row)
     sure = {
-        student.id: (student.number and by_number.get(student.number)) or by_id.get(student.id.casefold(), set())
+        student.id: (student.number and by_number.get(student.number))
+        or by_id.get(composed(student.id).casefold(), set())
         for student in found
     }
     taken = set().union(*sure.values())
     kept: dict[int, list[Student]] = defaultdict(list)
     for student in found:
-        alike = by_name.get(student.id.casefold(), set())
+        alike = by_name.get(composed(student.id).casefold(), set())
         rows = sure[student.id] or alike - taken
         if len(rows) == 1:
             kept[next(iter(rows))].append(student)
