@@ -15,6 +15,7 @@ from autograder.gradebook.health_check import load_config
 from autograder.gradebook.recorder import Recorder
 from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
 from autograder.grading.submitted_files import Said, note
+from autograder.lms.export import refusals
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[1]
@@ -140,6 +141,28 @@ def test_an_extension_of_the_learning_management_system_counts(course, until, la
 
 def read(time: str) -> datetime.datetime:
     return datetime.datetime.strptime(time, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def test_export_refuses_marks_that_another_rule_made(course):
+    shutil.copytree(ROOT / "notebooks" / UNIT, course / "notebooks" / UNIT)
+    text = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
+
+    def record(*students: str) -> list[str]:
+        sys.modules.pop("late_policy", None)
+        with Recorder(course) as recorder:
+            for student in students:
+                recorder.gradebook.update_or_create_student(student)
+                recorder.record(UNIT, student, text)
+            return recorder.remarks
+
+    assert record("ada", "ben") == [] == refusals(course, [UNIT], [])
+    (course / "late_policy.py").write_text(RULE.format(2))
+    sys.modules.pop("late_policy", None)
+    (line,) = refusals(course, [], [])
+    assert line == f"{UNIT}: the marks were made by another rule for late work; run `autograder grade {UNIT}`"
+    assert record("ada") == [f"{UNIT}: the rule for late work is another one than before, and the marks follow it"]
+    assert len(refusals(course, [UNIT], [])) == 1, "ben's are the old rule's still"
+    assert len(record("ben")) == 1 and refusals(course, [UNIT], []) == []
 
 
 @pytest.mark.skipif(preflight() is not None, reason=str(preflight()))

@@ -145,14 +145,14 @@ def _worth(database, kind):
 
 def read_marks(root: Path) -> dict[tuple[str, str], Marks]:
     """(unit, student) -> marks, of a course folder's gradebook; empty where there is none. Raises NoGradebook."""
-    with _opened(root) as gradebook:
+    with opened(root) as gradebook:
         found = all_marks(gradebook) if gradebook is not None else ()
         return {(marks.unit, marks.student): marks for marks in found}
 
 
 def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
     """Student -> first name, last name, e-mail address and number, as far as they are known. Raises NoGradebook."""
-    with _opened(root) as gradebook:
+    with opened(root) as gradebook:
         people = gradebook.students if gradebook is not None else ()
         return {
             each.id: (each.first_name or "", each.last_name or "", each.email or "", each.lms_user_id or "")
@@ -161,7 +161,7 @@ def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
 
 
 @contextmanager
-def _opened(root: Path) -> Iterator[Gradebook | None]:
+def opened(root: Path) -> Iterator[Gradebook | None]:
     """The gradebook, or None where there is none: nbgrader would make one."""
     from nbgrader.coursedir import CourseDirectory
 

@@ -21,13 +21,13 @@ from nbgrader.api import (
     SubmittedNotebook,
     TaskCell,
 )
-from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, select, update
+from sqlalchemy import Column, Float, MetaData, String, Table, Text, delete, insert, inspect, select, update
 
 from ..data import Graded, Question, Verdict
 from ..grading.results_store import kept
 from ..reading.assignment import Assignment
 from ..reading.course import Course
-from .marks import Mark, Marks, read_marks
+from .marks import Mark, Marks, opened, read_marks
 
 Found = Mapping[tuple[str, str], Marks]
 
@@ -85,7 +85,8 @@ def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> It
     """Where the gradebook is not what the course asks: a line with the remedy for each unit of which that is so."""
     for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
         if unit not in course.units():
-            yield f"{unit}: in the gradebook, and no assignment of this course any more"
+            remedy = f"put solutions/{unit} back and run `autograder release {unit}`"
+            yield f"{unit}: in the gradebook, and no assignment of this course any more; {remedy}"
             continue
         asked = {
             question.cell: question.points for question in course.assignment(unit).questions if not question.excluded
@@ -130,12 +131,40 @@ ANSWERS = Table(
     Column("recorded", String(64)),
     Column("marked", String(64)),
 )
+#: A digest of the rule for late work by which a submission was recorded last.
+RULES = Table(
+    "autograder_rules",
+    TABLES,
+    Column("unit", String(128), primary_key=True),
+    Column("student", String(128), primary_key=True),
+    Column("rule", String(64)),
+)
 KINDS = {"grade": GradeCell, "solution": SolutionCell, "task": TaskCell}
 
 
 def prepare(gradebook: Gradebook) -> None:
     """Make our own tables where they are not there yet. Not within a transaction: they have one of their own."""
     TABLES.create_all(bind=gradebook.engine)
+
+
+def note_rule(gradebook: Gradebook, unit: str, student: str, rule: str) -> bool:
+    """Note by which rule for late work a submission is recorded; whether that is another one than before."""
+    place = (RULES.c.unit == unit, RULES.c.student == student)
+    before = gradebook.db.execute(select(RULES.c.rule).where(*place)).scalar()
+    if before is None:
+        gradebook.db.execute(insert(RULES).values(unit=unit, student=student, rule=rule))
+    elif before != rule:
+        gradebook.db.execute(update(RULES).where(*place).values(rule=rule))
+    return before not in (None, rule)
+
+
+def by_another_rule(root: Path, rule: str) -> set[tuple[str, str]]:
+    """(unit, student) of what was recorded by another rule for late work than this one."""
+    with opened(root) as gradebook:
+        if gradebook is None or not inspect(gradebook.engine).has_table(RULES.name):
+            return set()
+        rows = gradebook.db.execute(select(RULES.c.unit, RULES.c.student).where(RULES.c.rule != rule)).all()
+        return {(unit, student) for unit, student in rows}
 
 
 @dataclass

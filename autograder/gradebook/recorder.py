@@ -30,7 +30,7 @@ from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config
 from .marks import GetMarks, Marks, marks_of
-from .migration import migrate, prepare
+from .migration import migrate, note_rule, prepare
 from .save_marks import SaveMarks
 from .shared_gradebook import lent
 from .submission_times import NAME as TIMESTAMP
@@ -138,6 +138,9 @@ class Recorder:
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
                 lender.forget()
+            if note_rule(self.gradebook, unit, student, self._rule):
+                line = f"{unit}: the rule for late work is another one than before, and the marks follow it"
+                self.remarks += [line] if line not in self.remarks else []
             page = self._page(notebook, resources)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)

@@ -13,9 +13,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..data import NotUsable
-from ..gradebook.health_check import check_gradebook
+from ..gradebook.health_check import check_gradebook, load_config
 from ..gradebook.marks import read_marks, read_names
-from ..gradebook.migration import disagreements
+from ..gradebook.migration import by_another_rule, disagreements
+from ..gradebook.submission_times import rule_digest
 from ..grading.submitted_files import HandedIn
 from ..reading.course import Course
 from ..text import composed, csv_line, spreadsheet_safe
@@ -68,6 +69,9 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     course, marks = Course(root), read_marks(root)
     wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
     lines = list(disagreements(course, marks, units))
+    otherwise = by_another_rule(root, rule_digest(load_config(root))) & wanted.keys()
+    for unit in sorted({unit for unit, _ in otherwise} - {item.unit for item in waiting}):
+        lines.append(f"{unit}: the marks were made by another rule for late work; run `autograder grade {unit}`")
     graded = {unit for unit, _ in wanted}  # of the others nothing is exported
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
