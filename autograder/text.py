@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import codecs
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -53,8 +53,8 @@ def _seen(letter: str) -> str:
 
 
 def decoded(data: bytes) -> str:
-    """The text of a file in UTF-8, or in UTF-16 where it begins with the mark of that. Raises UnicodeDecodeError."""
-    return data.decode("utf-16" if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "utf-8-sig")
+    """The text of a file in UTF-8, or in what else some editors write: UTF-16 or 32. Raises UnicodeDecodeError."""
+    return data.decode(json.detect_encoding(data))
 
 
 def counted(number: int, noun: str) -> str:

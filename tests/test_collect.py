@@ -30,7 +30,7 @@ from autograder.lms.downloads import File, sender_of
 from autograder.lms.export import Student, Table, write
 from autograder.lms.export import table as export_table
 from autograder.lms.roster import Roster, plain_id, read_roster
-from autograder.reading.submission import FILE_CAP
+from autograder.reading.submission import FILE_CAP, read_bytes
 from autograder.text import csv_line, is_student_id
 
 ROOT = Path(__file__).parents[1]
@@ -473,6 +473,53 @@ def test_a_roster_that_cannot_be_read_is_one_line_about_it(tmp_path, what):
     (tmp_path / "folder").mkdir()
     with pytest.raises(NotUsable, match=r"cannot be read .*is the path right, and is it yours"):
         read_roster(tmp_path / what)
+
+
+@pytest.mark.parametrize("end", [".ipynb.txt", ".ipynb.json", ".IPYNB.txt", ".ipynb"])
+@pytest.mark.parametrize("name", ["ada_1_8_x{}", "Ada_7_assignsubmission_file_/x{}", "ada/x{}"])
+def test_a_notebook_is_one_whatever_a_browser_added_to_its_name(course, capsys, end, name):
+    assert collect(course, capsys, pack(course, **{name.format(end): ONE}))[::2] == (0, [])
+    assert list(handed_in(course).values()) == [ONE]
+
+
+def test_attempts_under_a_browsers_name_are_attempts(course, capsys):
+    names = ("ada_1_8_x.ipynb.txt", "ada_1_9_x.ipynb-1.txt", "ada_1_10_x-2.ipynb")
+    status, _, (line,) = collect(course, capsys, pack(course, **dict(zip(names, (ONE, ONE, TWO), strict=True))))
+    assert status == 0 and line.endswith(f"took the last, {names[2]}") and handed_in(course) == {"ada-1": TWO}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "utf-32"])
+def test_a_notebook_in_another_encoding_is_read(course, capsys, encoding):
+    content = ONE.decode().encode(encoding)
+    assert collect(course, capsys, pack(course, **{f"ada_1_8_{UNIT}.ipynb": content}))[::2] == (0, [])
+    assert [cell.source for cell in read_bytes(content, "x")] == [cell.source for cell in read_bytes(ONE, "x")]
+
+
+@pytest.mark.parametrize("names", [("ada\\03.ipynb", "ben\\03.ipynb"), ("Ada_7_assignsubmission_file_\\x.ipynb",)])
+def test_a_download_with_backslashes_between_parts_is_read(course, capsys, names):
+    more = {f"{names[0].partition(chr(92))[0]}\\.ipynb_checkpoints\\x-checkpoint.ipynb": TWO, "empty\\": b""}
+    assert collect(course, capsys, pack(course, **dict.fromkeys(names, ONE), **more))[::2] == (0, [])
+    assert handed_in(course) == dict.fromkeys(("ada", "ben")[: len(names)], ONE)
+
+
+def test_a_students_zip_file_with_backslashes_is_read(course, capsys):
+    inner = packed(
+        {"work\\x.ipynb": ONE, "work\\.ipynb_checkpoints\\x-checkpoint.ipynb": TWO, "__MACOSX\\x.ipynb": TWO}
+    )
+    assert collect(course, capsys, pack(course, **{"ada_1_8_x.zip": inner}))[::2] == (0, [])
+    assert handed_in(course) == {"ada-1": ONE}
+
+
+def test_a_download_that_was_packed_once_more_is_read(course, capsys):
+    inner = packed({f"ada_1_8_{UNIT}.ipynb": ONE, f"ben_2_9_{UNIT}.ipynb": TWO})
+    assert collect(course, capsys, pack(course, **{"submissions (1).zip": inner, "__MACOSX/x": b""}))[::2] == (0, [])
+    assert handed_in(course) == {"ada-1": ONE, "ben-2": TWO}
+
+
+def test_a_zip_file_in_a_students_zip_file_is_called_so(course, capsys):
+    inner = packed({"inner.zip": packed({"a.ipynb": ONE})})
+    status, _, (line,) = collect(course, capsys, pack(course, **{"ada_1_9_x.zip": inner}))
+    assert status == 2 and line == f"autograder: ada_1_9_x.zip: a zip file in a zip file; ask for {UNIT}.ipynb"
 
 
 @pytest.mark.parametrize("name", ["Zoë Müller", "Ángel Nuñez", "Å Ö"])

@@ -70,6 +70,14 @@ def test_a_folder_is_shown_with_what_forbids_its_name(tmp_path, name, shown):
     assert line.startswith(f"{shown}: not graded, no student's ID")
 
 
+@pytest.mark.parametrize("name", [f"{RIGHT}.txt", f"{UNIT}.ipynb.json"])
+def test_a_notebook_under_a_browsers_name_is_graded_and_named(tmp_path, name):
+    put(tmp_path, f"anna/{UNIT}/{name}")
+    found = survey(tmp_path, unit_names())
+    assert paths(found, tmp_path) == {("anna", UNIT): f"anna/{UNIT}/{name}"}
+    assert len(found.remarks) == 1 and f"'{name}' is graded, the only notebook there; rename it" in found.remarks[0]
+
+
 def test_of_two_folders_whose_names_look_alike_none_is_graded(tmp_path):
     put(tmp_path, f"Zoe\u0308/{UNIT}/{RIGHT}", f"Zo\u00eb/{UNIT}/{RIGHT}", f"Jose\u0301/{UNIT}/{RIGHT}")
     found = survey(tmp_path, unit_names())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +19,8 @@ from ..reading.submission import read_bytes
 from ..reading.transplant import transplant
 from ..text import NO_ID, composed, is_student_id, printable, spelt
 
+#: The end of a notebook's name. Browsers add .txt or .json, and Canvas a number before the last dot.
+NOTEBOOK = re.compile(r"(?:-([0-9]{1,6}))?\.ipynb(?:(?:-([0-9]{1,6}))?\.(?:txt|json))?$", re.IGNORECASE)
 #: What `autograder collect` puts beside a notebook: the words of a learning-management system.
 SAID = "lms.json"
 #: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
@@ -56,7 +59,7 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
     result.remarks += [
         f"{name}: lies in no student's folder, so it is not graded; it belongs in STUDENT/UNIT/"
         for name in files
-        if student is None and _is_notebook(name)
+        if student is None and is_notebook(name)
     ]
     found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
     strange: dict[str, list[str]] = defaultdict(list)
@@ -94,7 +97,7 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
         result.remarks += [
             f"{name}: {file} lies in no unit's folder, so it is not graded; it belongs in {name}/UNIT/"
             for file in files
-            if _is_notebook(file)
+            if is_notebook(file)
         ]
     for other, owners in strange.items():
         result.remarks.append(f"{_some(owners, '')}: '{other}' is no unit, so nothing in that folder is graded")
@@ -115,7 +118,7 @@ def _notebook(folder: Path, student: str, unit: str, remarks: list[str]) -> Hand
     if place.is_symlink() or place.parent.is_symlink():
         return whole  # what a link leads to is refused by whoever reads it, and nothing of it is shown
     folders, files = _listing(place)
-    others = [name for name in files if _is_notebook(name) and name != right]
+    others = [name for name in files if is_notebook(name) and name != right]
     if right in folders + files:
         if others:
             remarks.append(f"{student}, {unit}: only {right} is graded, not {_some(others)} beside it")
@@ -141,8 +144,9 @@ def _listing(folder: Path) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(files)
 
 
-def _is_notebook(name: str) -> bool:
-    return name.lower().endswith(".ipynb") and not name.startswith(".")
+def is_notebook(name: str) -> bool:
+    """Whether this is a notebook's name, or what a browser or a mail program made of one."""
+    return NOTEBOOK.search(name) is not None and not name.startswith(".")
 
 
 def _some(names: Sequence[str], quote: str = "'") -> str:

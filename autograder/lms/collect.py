@@ -6,7 +6,6 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,7 @@ from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
 from ..gradebook.submission_times import local_time, zone_of
-from ..grading.submitted_files import Said, fault_of, note, read_said, store
+from ..grading.submitted_files import NOTEBOOK, Said, fault_of, note, read_said, store
 from ..reading.course import Course
 from ..reading.submission import read_file
 from ..text import composed, is_plain_text, printable, spelt
@@ -122,21 +121,21 @@ def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[S
     """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
     found: dict[Sender, list[File]] = {}
     files = list(files_in(source))
-    plain = any(says_student_alone(file.name) for file in files if file.ends((".ipynb", ".zip")))
+    plain = any(says_student_alone(file.name) for file in files if (file.is_notebook or file.is_zip))
     nameless: dict[Sender, list[File]] = {}
     for file in files:
         sender = sender_of(file.name, plain)
         if sender is None or not _can_be_called(sender, roster):
             if sender is not None:
                 nameless.setdefault(sender, []).append(file)
-            elif file.ends(".ipynb"):
+            elif file.is_notebook:
                 result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
         else:
             found.setdefault(sender, []).append(file)
     for sender, theirs in nameless.items():
         more = f" and {len(theirs) - 1} more" if sender.nobody and len(theirs) > 1 else ""
         result.problems.append(f"{spelt(theirs[0].name)}{more}: not taken, {_no_id(sender, roster)}")
-    notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
+    notebooks = any((file.is_notebook or file.is_zip) for files in found.values() for file in files)
     if not notebooks and not nameless and not any(sender.number for sender in found):
         raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
     return found
@@ -243,13 +242,15 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
 
 def _notebooks(files: Sequence[File], unit: str) -> list[File]:
     """The student's notebooks; those in zip files where none lies outside. Raises NotTaken where there is none."""
-    found = [file for file in files if file.ends(".ipynb")]
-    if not found:
-        zips = [file for file in files if file.ends(".zip")]
-        found = [inner for file in zips for inner in unpacked(file, unit) if inner.ends(".ipynb")]
+    found = [file for file in files if file.is_notebook]
+    if found:
+        return found
+    inner = [each for file in files if file.is_zip for each in unpacked(file, unit)]
+    found = [file for file in inner if file.is_notebook]
     if not found:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        raise NotTaken(f"{files[0].name}{more}: no notebook; ask for {unit}.ipynb")
+        what = "a zip file in a zip file" if any(file.is_zip for file in inner) else "no notebook"
+        raise NotTaken(f"{files[0].name}{more}: {what}; ask for {unit}.ipynb")
     return found
 
 
@@ -273,9 +274,9 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
 
 def _attempts(files: Sequence[File]) -> list[File]:
     """Files of one name but for the number that Canvas appends when a file is handed in again; the last first."""
-    matches = [re.fullmatch(r"(.+?)(?:-([0-9]{1,6}))?\.ipynb", file.own, re.IGNORECASE) for file in files]
-    names = {match[1].casefold() if match else "" for match in matches}
-    numbers = [int(match[2] or 0) if match else 0 for match in matches]
+    ends = [NOTEBOOK.search(file.own) for file in files]
+    names = {file.own[: end.start()].casefold() if end else "" for file, end in zip(files, ends, strict=True)}
+    numbers = [int(end[1] or end[2] or 0) if end else 0 for end in ends]
     if len(names) > 1 or len(set(numbers)) < len(files):
         return []
     return [file for _, file in sorted(zip(numbers, files, strict=True), key=lambda pair: -pair[0])]

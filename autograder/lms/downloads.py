@@ -20,6 +20,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..data import NotUsable, Unreadable
+from ..grading.submitted_files import is_notebook
 from ..reading.submission import FILE_CAP, read_file
 from ..text import composed
 from .roster import plain_id
@@ -101,8 +102,13 @@ class File:
         found = _system([self.last])
         return (found.groupdict().get("file") or "") if found else self.last
 
-    def ends(self, suffix: str | tuple[str, ...]) -> bool:
-        return self.name.lower().endswith(suffix)
+    @property
+    def is_notebook(self) -> bool:
+        return is_notebook(self.last)
+
+    @property
+    def is_zip(self) -> bool:
+        return self.name.lower().endswith(".zip")
 
 
 def files_in(source: Path) -> Iterator[File]:
@@ -116,7 +122,13 @@ def files_in(source: Path) -> Iterator[File]:
                 yield File(name, partial(read_file, path), f"{written:%Y-%m-%d %H:%M:%S}")
         return
     try:
-        yield from _entries(source)
+        found = list(_entries(source))
+        if len(found) == 1 and found[0].is_zip and sender_of(found[0].name) is None:
+            try:  # somebody packed the download once more
+                found = list(_entries(io.BytesIO(found[0].read())))
+            except Unreadable:
+                raise NotUsable(f"{source}: holds one zip file, {found[0].name}; unpack it, and collect that") from None
+        yield from found
     except FileNotFoundError:
         raise NotUsable(f"{source}: not there; is the path right?") from None
     except Unreadable as error:
@@ -147,9 +159,12 @@ def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = Non
     entries = archive.infolist()
     if len(entries) > ENTRIES_CAP:
         raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
+    # Some programs write a backslash between the parts of a name; in a download it is a letter of a student's else.
+    theirs = bool(name) or not any("/" in entry.filename for entry in entries)
     for entry in entries:
-        if not entry.is_dir() and _wanted(entry.filename):
-            whole = f"{name}/{entry.filename}" if name else entry.filename
+        called = entry.filename.replace("\\", "/") if theirs else entry.filename
+        if not called.endswith("/") and _wanted(called):
+            whole = f"{name}/{called}" if name else called
             year, month, day, hour, minute, second = entry.date_time
             time = f"{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
             yield File(whole, partial(_read_entry, archive, entry, whole), packed if packed is not None else time)
