@@ -8,6 +8,8 @@ import os
 import sys
 from pathlib import Path
 
+from sqlalchemy.engine import URL
+
 ROOT = Path(__file__).resolve().parent
 (ROOT / "grading").mkdir(exist_ok=True)
 # nbgrader starts `alembic` by name: let it find the one beside this Python, even if the environment is not activated.
@@ -22,7 +24,8 @@ c.CourseDirectory.release_directory = "notebooks"
 c.CourseDirectory.submitted_directory = "grading/submitted"
 c.CourseDirectory.autograded_directory = "grading/autograded"
 c.CourseDirectory.feedback_directory = "grading/feedback"
-c.CourseDirectory.db_url = f"sqlite:///{ROOT / 'grading' / 'gradebook.db'}?timeout=60"
+GRADEBOOK = {"database": str(ROOT / "grading" / "gradebook.db"), "query": {"timeout": "60"}}
+c.CourseDirectory.db_url = URL.create("sqlite", **GRADEBOOK).render_as_string()  # for ? and % in the path
 # Only a notebook and nbgrader's own two notes are part of a unit: nothing else that a student hands in, or that lies
 # in solutions/, is copied anywhere. The patterns match all names but those like "ti…", "su…" and "….ipynb".
 STARTS, ENDS = ("[!ts]", "t[!i]", "s[!u]"), ("[!b]", "[!n]b", "[!y]nb", "[!p]ynb", "[!i]pynb", "[!.]ipynb")

@@ -71,6 +71,8 @@ IN_THE_SANDBOX = ("grade", "doctor")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    with contextlib.suppress(AttributeError):  # a stream of somebody else's
+        sys.stdout.reconfigure(errors="backslashreplace")  # ✓ where the output is not UTF-8, as standard error does
     options = _parser().parse_args(arguments)
     import_no_more_than_needed()
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -33,12 +34,27 @@ def printable(text: str) -> str:
     return "".join(_seen(letter) for letter in text)
 
 
+def spelt(name: str) -> str:
+    """A name in one line, with all that forbids it to be seen: line ends and tabs are spelt out too, as in \\n."""
+    return "".join(repr(letter)[1:-1] if letter in "\n\r\t" else _seen(letter) for letter in name)
+
+
+def composed(name: str) -> str:
+    """A name as it is compared with others: an accent may be a letter of its own or a part of the one before."""
+    return unicodedata.normalize("NFC", name)
+
+
 def _seen(letter: str) -> str:
     if letter in "\n\r\t":
         return " "
     if unicodedata.category(letter) not in UNSEEN and letter not in BLANKS:
         return letter
     return letter.encode("unicode_escape", "surrogatepass").decode("ascii")
+
+
+def decoded(data: bytes) -> str:
+    """The text of a file in UTF-8, or in what else some editors write: UTF-16 or 32. Raises UnicodeDecodeError."""
+    return data.decode(json.detect_encoding(data))
 
 
 def counted(number: int, noun: str) -> str:
@@ -92,11 +108,14 @@ def begun(words: str) -> str:
 __all__ = [
     "NO_ID",
     "begun",
+    "composed",
     "counted",
     "csv_line",
+    "decoded",
     "is_plain_text",
     "is_student_id",
     "printable",
+    "spelt",
     "spreadsheet_safe",
     "visible",
 ]

@@ -26,7 +26,7 @@ from ..reading.submission import Cell, bounded, read_bytes, read_file
 from ..reading.transplant import transplant
 from ..running.limits import Limits
 from ..running.sandbox import open_sandbox
-from ..text import printable
+from ..text import decoded, printable
 
 #: Tags of the code cells that come with the course; without one, and without nbgrader's marks, a cell is the student's.
 OURS = {"given", "demo"}
@@ -145,7 +145,7 @@ def _open(course: Course | None, path: Path, remarks: list[str]) -> tuple[Transp
     real = Path(os.path.realpath(path))  # one's own notebook may be a link
     data = bounded(read_file(real), str(real))
     cells = read_bytes(data, str(real))
-    text = data.decode("utf-8-sig")
+    text = decoded(data)
     metadata = json.loads(text).get("metadata")
     stamp = read_stamp(metadata)
     unit = _unit_of(course, cells, path, stamp.unit if stamp else "")

@@ -6,8 +6,9 @@ import argparse
 import json
 import sys
 
+from ..gradebook.health_check import load_config
 from ..gradebook.marks import class_now, disagreements, read_marks
-from ..gradebook.submission_times import days_of_handing_in
+from ..gradebook.submission_times import days_of_handing_in, zone_of
 from ..grading.results_store import past
 from ..pages.class_predictions import beliefs
 from ..pages.class_summary import items, summarise
@@ -34,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_report(graded)
         folder, runs = options.out or root / "grading" / "report", list(past(root))
-        days = days_of_handing_in(root, graded)
+        days = days_of_handing_in(root, graded, zone_of(load_config(root)))
         written = write_report(summarise(root, graded), folder, root, beliefs(root, graded), runs, days)
         print(f"The report as a page, and as tables: {', '.join(map(str, written))}")
         apart = disagreements(Course(root), read_marks(root), options.units)

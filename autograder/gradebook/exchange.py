@@ -26,7 +26,7 @@ from ..grading.submitted_files import TIMESTAMP, fault_of, store
 from ..reading.course import Course
 from ..reading.submission import FILE_CAP, read_file
 from ..text import is_student_id, printable
-from .submission_times import read_timestamp
+from .submission_times import read_timestamp, zone_of
 
 try:
     import pwd
@@ -378,7 +378,7 @@ class Collect(ExchangeCollect):
         except Unreadable:
             pass
         try:
-            before = read_timestamp(place / TIMESTAMP)
+            before = read_timestamp(place / TIMESTAMP, zone_of(self.config))
         except ValueError:
             before = None
         newer = before is None or chosen.when > before

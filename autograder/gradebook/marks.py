@@ -28,15 +28,16 @@ from nbgrader.api import (
 )
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import GetGrades
-from sqlalchemy import select, update
+from sqlalchemy import inspect, select, update
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import DatabaseError
 
 from ..data import Expected, Graded, Question, Verdict
 from ..grading.results_store import kept
 from ..reading.course import EXCLUDED, Course
+from ..text import composed
 from .health_check import load_config
-from .migration import ANSWERS, prepare
+from .migration import ANSWERS, RULES, prepare
 
 
 class GetMarks(GetGrades):
@@ -159,14 +160,14 @@ def _worth(database, kind):
 
 def read_marks(root: Path) -> dict[tuple[str, str], Marks]:
     """(unit, student) -> marks, of a course folder's gradebook; empty where there is none. Raises NoGradebook."""
-    with _opened(root) as gradebook:
+    with opened(root) as gradebook:
         found = all_marks(gradebook) if gradebook is not None else ()
         return {(marks.unit, marks.student): marks for marks in found}
 
 
 def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
     """Student -> first name, last name, e-mail address and number, as far as they are known. Raises NoGradebook."""
-    with _opened(root) as gradebook:
+    with opened(root) as gradebook:
         people = gradebook.students if gradebook is not None else ()
         return {
             each.id: (each.first_name or "", each.last_name or "", each.email or "", each.lms_user_id or "")
@@ -175,7 +176,7 @@ def read_names(root: Path) -> dict[str, tuple[str, str, str, str]]:
 
 
 @contextmanager
-def _opened(root: Path) -> Iterator[Gradebook | None]:
+def opened(root: Path) -> Iterator[Gradebook | None]:
     """The gradebook, or None where there is none: nbgrader would make one."""
     course = CourseDirectory(config=load_config(root))
     address = make_url(course.db_url)
@@ -247,7 +248,8 @@ def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> It
     """Where the gradebook is not what the course asks: a line with the remedy for each unit of which that is so."""
     for unit in dict.fromkeys(unit for unit, _ in marks if not units or unit in units):
         if unit not in course.units():
-            yield f"{unit}: in the gradebook, and no assignment of this course any more"
+            remedy = f"put solutions/{unit} back and run `autograder release {unit}`"
+            yield f"{unit}: in the gradebook, and no assignment of this course any more; {remedy}"
             continue
         asked = {
             question.cell: question.points for question in course.assignment(unit).questions if not question.excluded
@@ -260,6 +262,15 @@ def disagreements(course: Course, marks: Found, units: Sequence[str] = ()) -> It
         if behind:
             remedy = f"run `autograder grade {unit}`"
             yield f"{unit}: the gradebook has other questions or points than the notebook; {remedy}"
+
+
+def by_another_rule(root: Path, rule: str) -> set[tuple[str, str]]:
+    """(unit, student) of what was recorded by another rule for late work than this one."""
+    with opened(root) as gradebook:
+        if gradebook is None or not inspect(gradebook.engine).has_table(RULES.name):
+            return set()
+        rows = gradebook.db.execute(select(RULES.c.unit, RULES.c.student).where(RULES.c.rule != rule)).all()
+        return {(unit, student) for unit, student in rows}
 
 
 class NoDecision(Expected):
@@ -317,7 +328,7 @@ class ByHand:
 def by_hand(course: Course, units: Sequence[str] = (), student: str = "", name: str = "") -> Iterator[ByHand]:
     """All marks by hand, by unit and student."""
     for (unit, who), marks in read_marks(course.root).items():
-        if (units and unit not in units) or (student and who != student):
+        if (units and unit not in units) or (student and composed(who) != composed(student)):
             continue
         names = {q.cell: q.name for q in course.assignment(unit).questions} if unit in course.units() else {}
         for cell, mark in marks.by_cell.items():

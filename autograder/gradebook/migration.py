@@ -52,12 +52,31 @@ ANSWERS = Table(
     Column("recorded", String(64)),
     Column("marked", String(64)),
 )
+#: A digest of the rule for late work by which a submission was recorded last.
+RULES = Table(
+    "autograder_rules",
+    TABLES,
+    Column("unit", String(128), primary_key=True),
+    Column("student", String(128), primary_key=True),
+    Column("rule", String(64)),
+)
 KINDS = {"grade": GradeCell, "solution": SolutionCell, "task": TaskCell}
 
 
 def prepare(gradebook: Gradebook) -> None:
     """Make our own tables where they are not there yet. Not within a transaction: they have one of their own."""
     TABLES.create_all(bind=gradebook.engine)
+
+
+def note_rule(gradebook: Gradebook, unit: str, student: str, rule: str) -> bool:
+    """Note by which rule for late work a submission is recorded; whether that is another one than before."""
+    place = (RULES.c.unit == unit, RULES.c.student == student)
+    before = gradebook.db.execute(select(RULES.c.rule).where(*place)).scalar()
+    if before is None:
+        gradebook.db.execute(insert(RULES).values(unit=unit, student=student, rule=rule))
+    elif before != rule:
+        gradebook.db.execute(update(RULES).where(*place).values(rule=rule))
+    return before not in (None, rule)
 
 
 @dataclass
@@ -68,6 +87,7 @@ class _Change:
     removed: list[str] = field(default_factory=list)
     renamed: list[str] = field(default_factory=list)
     points: list[str] = field(default_factory=list)
+    above: list[str] = field(default_factory=list)
     aside: int = 0
     back: int = 0
 
@@ -79,7 +99,9 @@ class _Change:
             parts.append(f"{_entries(self.aside)} kept aside until the cell is back")
         if self.back:
             parts.append(f"{_entries(self.back)} put back")
-        return [f"{unit}: the gradebook follows the notebook: {'; '.join(parts)}"] if parts else []
+        lines = [f"{unit}: the gradebook follows the notebook: {'; '.join(parts)}"] if parts else []
+        remedy = "correct these marks in the formgrader"
+        return [*lines, *(f"{unit}: by hand there are more points than {each}; {remedy}" for each in self.above)]
 
 
 def _entries(number: int) -> str:
@@ -129,6 +151,12 @@ def migrate(gradebook: Gradebook, unit: str, notebook: NotebookNode) -> list[str
             if entry.max_score != points:
                 change.points.append(f"{name} is worth {points:g} instead of {entry.max_score:g} points")
                 entry.max_score = points
+                above = sorted(
+                    grade.notebook.student.id for grade in entry.grades if (grade.manual_score or 0) > points
+                )
+                if above:
+                    more = f" and {len(above) - 3} more" if len(above) > 3 else ""
+                    change.above.append(f"{name} is worth now, {points:g}, of {', '.join(above[:3])}{more}")
             entry.cell_type = cell.cell_type
     _sources(database, found, notebook)
     _note_names(database, unit, notebook)

@@ -34,7 +34,7 @@ from ..reading.submission import Cell, for_the_student
 from ..reading.transplant import transplant
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, open_sandbox, unseen
-from ..text import NO_ID, csv_line, is_student_id, printable, spreadsheet_safe
+from ..text import NO_ID, csv_line, is_student_id, spelt, spreadsheet_safe
 from .migration import migrate, prepare
 from .recorder import Recorder
 from .submission_times import mistrust
@@ -77,7 +77,7 @@ class SubmissionExporter(NotebookExporter):
         super().__init__(config=config, **kwargs)
         self._coursedir = self.parent.coursedir
         for folder in [name for name in self.parent.assignments if not is_student_id(Path(name).parent.name)]:
-            self.log.error("%s: not graded, %s", printable(folder), NO_ID)  # nbgrader shows names as they are
+            self.log.error("%s: not graded, %s", spelt(folder), NO_ID)  # nbgrader shows names as they are
             del self.parent.assignments[folder]
         mistrust(self._coursedir, self.log)
         try:

@@ -37,14 +37,15 @@ from traitlets import TraitError
 
 from ..data import Expected, Graded
 from ..grading.results_store import read_kept
+from ..grading.submitted_files import read_said
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config
 from .marks import GetMarks, Marks, marks_of
-from .migration import migrate, prepare
+from .migration import migrate, note_rule, prepare
 from .save_marks import SaveMarks
 from .submission_times import NAME as TIMESTAMP
-from .submission_times import read_timestamp, rule_digest
+from .submission_times import read_timestamp, rule_digest, zone_of
 
 #: The modules that open a gradebook of their own.
 BORROWERS = (
@@ -209,6 +210,7 @@ class Recorder:
         """A digest of all that recording depends on beside the verdicts: what is asked, for how much, and by when."""
         known, asked = self.register(unit).get(student), self.course.assignment(unit)
         told = [asked.text, repr([(q.cell, q.points) for q in asked.questions]), self._rule]
+        told += [str(until)] if (until := self._until(unit, student)) else []
         told += [str(self._handed_in(unit, student)), str(self._due[unit]), str(known.extension if known else None)]
         return hashlib.sha256("\0".join(told).encode()).hexdigest()
 
@@ -231,6 +233,9 @@ class Recorder:
             for step in self._steps:
                 notebook, resources = step.preprocess(notebook, resources)
                 lender.forget()
+            if note_rule(self.gradebook, unit, student, self._rule):
+                line = f"{unit}: the rule for late work is another one than before, and the marks follow it"
+                self.remarks += [line] if line not in self.remarks else []
             page = self._page(notebook, resources, graded)
             self._write("autograded", student, unit, f"{unit}.ipynb", text, 0o444)
             folder = self._write("feedback", student, unit, f"{unit}.html", page, 0o644)
@@ -270,7 +275,7 @@ class Recorder:
         """When it was handed in, as its note says; None where there is none, or none that can be read."""
         path = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
         try:
-            return read_timestamp(path)
+            return read_timestamp(path, zone_of(self._config))
         except ValueError as error:
             remedy = "write it as 2026-03-01 17:59 UTC; until then it counts as in time"
             line = f"{student}, {unit}: {TIMESTAMP} cannot be read ({error}); {remedy}"
@@ -278,17 +283,24 @@ class Recorder:
                 self.remarks.append(line)
             return None
 
+    def _until(self, unit: str, student: str) -> datetime.datetime | None:
+        """Until when the student may hand in, as the learning-management system says; None where it does not."""
+        said = read_said(self.root / "grading" / "submitted" / student / unit)
+        return datetime.datetime.strptime(said.until, "%Y-%m-%d %H:%M:%S UTC") if said and said.until else None
+
     def _enter(self, unit: str, student: str) -> None:
         self.gradebook.update_or_create_student(student)
         handed_in = self._handed_in(unit, student)
         # None too: an earlier notebook's time is not true of this one.
-        self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+        submission = self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
+        until, due = self._until(unit, student), self._due[unit]
+        if until and due and until > due + (submission.extension or datetime.timedelta()):
+            submission.extension = until - due
         beside = self.root / "grading" / "autograded" / student / unit / TIMESTAMP
         if handed_in is None:
             beside.unlink(missing_ok=True)
         else:
-            source = self.root / "grading" / "submitted" / student / unit / TIMESTAMP
-            self._write("autograded", student, unit, TIMESTAMP, source.read_text(encoding="utf-8"), 0o444)
+            self._write("autograded", student, unit, TIMESTAMP, f"{handed_in:%Y-%m-%d %H:%M:%S.%f} UTC\n", 0o444)
 
     def _write(self, kind: str, student: str, unit: str, name: str, text: str, mode: int) -> Path:
         folder = self.root / "grading" / kind / student / unit

@@ -6,6 +6,7 @@ import datetime
 import hashlib
 import inspect
 import os
+import re
 import stat
 from collections import defaultdict
 from collections.abc import Iterable
@@ -13,37 +14,89 @@ from logging import Logger
 from pathlib import Path
 
 from dateutil import parser
+from dateutil.tz import gettz
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import AssignLatePenalties
-from nbgrader.utils import parse_utc
 from traitlets.config import Config
 
 from ..data import Graded, PointInTime
+from ..text import decoded, printable
 
 NAME = "timestamp.txt"
 SIZE_CAP = 1_000
 
 
-def read_timestamp(path: Path) -> datetime.datetime | None:
-    """The time in a file, or None where there is no such file. Raises ValueError where it holds no time."""
+class NotClear(ValueError):
+    """Words that name no moment, or more than one."""
+
+
+def read_timestamp(path: Path, zone: datetime.tzinfo = datetime.UTC) -> datetime.datetime | None:
+    """The time in a file, in UTC, or None where there is no such file. Raises NotClear.
+
+    zone: the class's own, whose short names may stand after a time, such as CEST. A time without a zone is in UTC.
+    """
     try:
         status = os.lstat(path)
     except OSError:
         return None
     if not stat.S_ISREG(status.st_mode) or status.st_size > SIZE_CAP:
-        raise ValueError("not a small regular file")
+        raise NotClear("not a small regular file")
     try:
-        return parse_utc(path.read_text(encoding="utf-8").strip())
-    except Exception as error:
-        raise ValueError("it holds no time") from error
+        text = decoded(path.read_bytes()).strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotClear("it holds no time") from error
+    first, _ = _readings(text, datetime.UTC, zone)
+    return first
 
 
-def days_of_handing_in(root: Path, graded: Iterable[Graded]) -> list[PointInTime]:
+def _readings(text: str, zone: datetime.tzinfo, known: datetime.tzinfo) -> tuple[datetime.datetime, bool]:
+    """The moment that a text names, in UTC, and whether it says the time of day. Raises NotClear.
+
+    zone: of a time that names none. known: the zone whose short names are understood: CST is a time in China, too.
+    """
+    text = re.sub(r"\b(?:UTC|GMT)(?=[+-]\d)", "", text[:100])  # what follows is an offset, and east of Greenwich is +
+    time, _, last = text.rpartition(" ")
+    named = gettz(last) if "/" in last else None  # as in Europe/Berlin
+    if named is not None:
+        text, zone = time, named
+
+    def zone_of_text(name: str | None, offset: int | None) -> datetime.tzinfo:
+        if name is None:
+            return zone if offset is None else datetime.timezone(datetime.timedelta(seconds=offset))
+        if name in ("UTC", "GMT", "Z"):
+            return datetime.UTC
+        for month in (1, 7):
+            day = datetime.datetime(datetime.date.today().year, month, 1, tzinfo=known)
+            if offset is None and day.tzname() == name:
+                return datetime.timezone(day.utcoffset() or datetime.timedelta())
+        raise NotClear(f"{printable(name)} is the name of several time zones, or of none")
+
+    blank = (datetime.datetime(2000, 1, 1), datetime.datetime(2001, 2, 2, 1, 1))  # fill in what the text leaves out
+    orders = [{"dayfirst": first, "yearfirst": year} for first in (False, True) for year in (False, True)]
+    if re.match(r"[0-9]{4}", text):
+        orders = orders[:2]  # month and day follow a year in this order
+    try:
+        read = [parser.parse(text, default=fill, tzinfos=zone_of_text, **order) for fill in blank for order in orders]
+        if len({moment.date() for moment in read}) > 1:
+            raise NotClear("its day is not clear")
+        return read[0].astimezone(datetime.UTC).replace(tzinfo=None), len({moment.time() for moment in read}) == 1
+    except NotClear:
+        raise
+    except Exception as error:  # what odd words do to a parser is not ours to list
+        raise NotClear("it holds no time") from error
+
+
+def zone_of(config: Config) -> datetime.tzinfo:
+    """The class's own time zone: nbgrader's setting for times."""
+    return gettz(config.Exchange.get("timezone", "UTC")) or datetime.UTC
+
+
+def days_of_handing_in(root: Path, graded: Iterable[Graded], zone: datetime.tzinfo = datetime.UTC) -> list[PointInTime]:
     """By day how many answers were handed in, of all units, and how many are right; what has no time is left out."""
     days: dict[datetime.date, list[bool]] = defaultdict(list)
     for item in graded:
         try:
-            time = read_timestamp(root / "grading" / "submitted" / item.student / item.unit / NAME)
+            time = read_timestamp(root / "grading" / "submitted" / item.student / item.unit / NAME, zone)
         except ValueError:
             continue  # `autograder grade` names it
         judged = [verdict.verdict for verdict in item.verdicts]
@@ -61,24 +114,22 @@ def local_time(text: str, zone: datetime.tzinfo) -> str | None:
 
     What can be read as two different days, such as 05/06/2026, is none.
     """
-    blank = (datetime.datetime(2000, 1, 1), datetime.datetime(2001, 2, 2, 1, 1))  # fill in what the text leaves out
     try:
-        read = [parser.parse(text[:100], default=fill, dayfirst=first) for fill in blank for first in (True, False)]
-        if len({time.replace(second=0) for time in read}) > 1:
-            return None
-        moment = read[0] if read[0].tzinfo else read[0].replace(tzinfo=zone)
-        return f"{moment.astimezone(datetime.UTC):%Y-%m-%d %H:%M:%S} UTC"
-    except (ValueError, OverflowError):
+        moment, whole = _readings(text, zone, zone)
+    except ValueError:
         return None
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC" if whole else None
 
 
 def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
     """Make nbgrader pass over timestamps that are none, rather than stop, wait or copy what they point to."""
 
+    zone = zone_of(coursedir.config)
+
     def existing(folder: str) -> datetime.datetime | None:
         path = Path(folder) / NAME
         try:
-            return read_timestamp(path)
+            return read_timestamp(path, zone)
         except ValueError as error:
             log.warning("%s: passed over (%s)", path, error)
             return None
@@ -91,7 +142,7 @@ def mistrust(coursedir: CourseDirectory, log: Logger) -> None:
     )
     for folder in folders:
         try:
-            read_timestamp(folder / NAME)
+            read_timestamp(folder / NAME, zone)
         except ValueError:
             coursedir.ignore = [*coursedir.ignore, NAME]  # of nobody: nbgrader has one list for the whole run
             return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import count
@@ -16,8 +17,10 @@ from nbformat import NotebookNode
 from ..data import Unreadable
 from ..reading.submission import read_bytes
 from ..reading.transplant import transplant
-from ..text import NO_ID, is_student_id, printable
+from ..text import NO_ID, composed, is_student_id, printable, spelt
 
+#: The end of a notebook's name. Browsers add .txt or .json, and Canvas a number before the last dot.
+NOTEBOOK = re.compile(r"(?:-([0-9]{1,6}))?\.ipynb(?:(?:-([0-9]{1,6}))?\.(?:txt|json))?$", re.IGNORECASE)
 #: What `autograder collect` puts beside a notebook: the words of a learning-management system.
 SAID = "lms.json"
 #: What may stand beside a notebook: that, and what nbgrader's exchange puts there.
@@ -56,15 +59,22 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
     result.remarks += [
         f"{name}: lies in no student's folder, so it is not graded; it belongs in STUDENT/UNIT/"
         for name in files
-        if student is None and _is_notebook(name)
+        if student is None and is_notebook(name)
     ]
     found: dict[str, list[HandedIn]] = {unit: [] for unit in units or known}
     strange: dict[str, list[str]] = defaultdict(list)
+    twice = {name for name, number in Counter(map(composed, students)).items() if number > 1}
     for name in students if student is None else [student]:
+        if composed(name) in twice:
+            remedy = "move what belongs together into one of them"
+            result.closed.append(
+                f"{name}: not graded, two folders have this name, in letters that look alike; {remedy}"
+            )
+            continue
         if not is_student_id(name):
             if name.startswith("."):
                 continue
-            result.closed.append(f"{shlex.quote(name)}: not graded, {NO_ID}")
+            result.closed.append(f"{shlex.quote(spelt(name))}: not graded, {NO_ID}")
             continue
         try:
             folders, files = _listing(folder / name)
@@ -87,7 +97,7 @@ def survey(folder: Path, known: Sequence[str], units: Sequence[str] = (), studen
         result.remarks += [
             f"{name}: {file} lies in no unit's folder, so it is not graded; it belongs in {name}/UNIT/"
             for file in files
-            if _is_notebook(file)
+            if is_notebook(file)
         ]
     for other, owners in strange.items():
         result.remarks.append(f"{_some(owners, '')}: '{other}' is no unit, so nothing in that folder is graded")
@@ -108,7 +118,7 @@ def _notebook(folder: Path, student: str, unit: str, remarks: list[str]) -> Hand
     if place.is_symlink() or place.parent.is_symlink():
         return whole  # what a link leads to is refused by whoever reads it, and nothing of it is shown
     folders, files = _listing(place)
-    others = [name for name in files if _is_notebook(name) and name != right]
+    others = [name for name in files if is_notebook(name) and name != right]
     if right in folders + files:
         if others:
             remarks.append(f"{student}, {unit}: only {right} is graded, not {_some(others)} beside it")
@@ -134,8 +144,9 @@ def _listing(folder: Path) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(files)
 
 
-def _is_notebook(name: str) -> bool:
-    return name.lower().endswith(".ipynb") and not name.startswith(".")
+def is_notebook(name: str) -> bool:
+    """Whether this is a notebook's name, or what a browser or a mail program made of one."""
+    return NOTEBOOK.search(name) is not None and not name.startswith(".")
 
 
 def _some(names: Sequence[str], quote: str = "'") -> str:
@@ -152,11 +163,22 @@ class Said:
     """What a learning-management system itself says of a hand-in.
 
     late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None where the system does not say.
+    until: until when the student may hand in, in the same form.
+    upload, packed: how new it is, as a file of lms.lms_files says it.
     """
 
     by: str
     late: bool
     time: str | None = None
+    until: str | None = None
+    upload: int = 0
+    packed: str = ""
+
+    def is_older(self, other: Said) -> bool:
+        """Whether this is of an earlier hand-in than the other, or at least of an earlier download."""
+        if self.upload and other.upload:
+            return self.upload < other.upload
+        return bool(self.packed and other.packed) and self.packed < other.packed
 
 
 def fault_of(data: bytes, name: str, unit: str, release: NotebookNode | None) -> tuple[str, bool]:
@@ -186,7 +208,7 @@ def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[s
         part.write_bytes(files[name])
     earlier = [name for name in dict.fromkeys([*files, *notes]) if os.path.lexists(place / name)]
     if earlier:
-        aside = _new_folder(root / "grading" / "replaced" / place.parent.name / place.name)
+        aside = new_folder(root / "grading" / "replaced" / place.parent.name / place.name)
         for name in earlier:
             os.replace(place / name, aside / name)
     for name, part in parts.items():
@@ -194,8 +216,8 @@ def store(root: Path, place: Path, files: Mapping[str, bytes], notes: Iterable[s
     return not set(files).isdisjoint(earlier)
 
 
-def _new_folder(base: Path) -> Path:
-    """A folder of its own for each hand-in that was replaced: 1, 2, …"""
+def new_folder(base: Path) -> Path:
+    """Make a folder of its own for each thing that was replaced: 1, 2, …"""
     folder = next(base / str(number) for number in count(1) if not (base / str(number)).exists())
     folder.mkdir(parents=True)
     return folder
@@ -206,9 +228,10 @@ def note(root: Path, place: Path, said: Said) -> None:
 
     A timestamp that somebody changed by hand holds until the system says something else. Raises OSError.
     """
-    if said == read_said(place):
+    before = read_said(place)
+    if said == before:
         return
-    if said.time is not None:
+    if said.time is not None and (before is None or said.time != before.time):
         store(root, place, {TIMESTAMP: f"{said.time}\n".encode()}, notes=())
     part = place / f".{SAID}.{os.getpid()}.part"
     part.write_text(json.dumps(asdict(said)) + "\n", encoding="utf-8")

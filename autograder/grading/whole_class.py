@@ -29,6 +29,7 @@ from ..reading.course import Course
 from ..reading.submission import bounded, read_file
 from ..running.limits import Limits
 from ..running.sandbox import Sandbox, launched, unseen
+from ..text import composed
 from ..worker import linux
 from ..worker import process_limits as bounds
 from .jobs import Job, begin, lost, run
@@ -215,6 +216,8 @@ def look_through(root: Path, units: Sequence[str] = (), student: str | None = No
         raise NotUsable(f"{folder}: cannot be read ({error.strerror}); is it yours to read?") from None
     if not names:
         raise NotUsable(f"{folder}: no submissions there; put them in as STUDENT/UNIT/UNIT.ipynb")
+    if student is not None:
+        student = next((name for name in names if composed(name) == composed(student)), student)
     if student is not None and (student not in names or not (folder / student).is_dir()):  # "../anna" is none either
         raise NotUsable(f"{folder}: no student {student!r} there; the folder's name is the student's ID")
     found = survey(folder, known, units, student)

@@ -118,7 +118,8 @@ def bundle(root: Path, units: Sequence[str], path: Path) -> Path:
         raise NotUsable(f"{path}: the archive is a .zip or a .tar.gz; name it so")
     different = out_of_step(root, units)
     if different:
-        raise NotUsable(f"{different[0]} is not what solutions/ gives; run `autograder release` and try again")
+        remedy = "run `autograder release`, which keeps a copy of what somebody wrote there, and try again"
+        raise NotUsable(f"{different[0]} is not what solutions/ gives; {remedy}")
     files = contents(root, units or unit_names())
     for name, data in files.items():
         found = next((word for word in SECRETS if name.endswith(".ipynb") and word.encode() in data), None)

@@ -8,7 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import nbformat
@@ -20,6 +20,7 @@ from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
 from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 from .helpers import put_helpers
+from .kept_work import keep_work
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
@@ -100,11 +101,11 @@ def _doubts(path: Path) -> Iterator[str]:
                 yield f"is the cell {cell.get('id')}, with BEGIN {what}, not marked as *{name}*?"
 
 
-def release(root: Path, units: Sequence[str] = ()) -> list[str]:
+def release(root: Path, units: Sequence[str] = (), say: Callable[[str], object] = str) -> list[str]:
     """Make `notebooks/` from `solutions/` and return what changed: units, and the start page if no unit is named.
 
     A release is built aside first: one that fails, or that the map of the course cannot read, leaves the old one as it
-    was.
+    was. say: takes a line for each unit in which somebody has worked, with the place of the copy that is kept.
     """
     changed = []
     with tempfile.TemporaryDirectory() as aside:
@@ -118,6 +119,8 @@ def release(root: Path, units: Sequence[str] = ()) -> list[str]:
         for unit in units or _all(root):
             if differences(root, unit, Path(aside)):
                 changed.append(unit)
+                if kept := keep_work(root, unit, root / "notebooks" / unit, Path(aside) / unit):
+                    say(kept)
                 shutil.rmtree(root / "notebooks" / unit, ignore_errors=True)
                 shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
     if not units and write_start_page(root):

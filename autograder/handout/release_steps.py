@@ -26,6 +26,7 @@ from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
 from .helpers import put_helpers
+from .kept_work import keep_work
 
 
 class StampRelease(NbGraderPreprocessor):
@@ -162,6 +163,9 @@ def _careful(converter: Any, convert: Callable[[], None]) -> Callable[[], None]:
                     shutil.rmtree(folder, ignore_errors=True)
                     shutil.copytree(copy, folder)
                 raise
+            for folder, copy in copies.items():
+                if kept := keep_work(Path(converter.coursedir.root), folder.name, copy, folder):
+                    converter.log.warning("%s", kept)
 
     return convert_or_restore
 

@@ -5,25 +5,36 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 
 from __future__ import annotations
 
-import re
+import os
+import unicodedata
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 
-from dateutil.tz import gettz
 from nbformat import NotebookNode
 from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
-from ..gradebook.submission_times import local_time
-from ..grading.submitted_files import Said, fault_of, note, store
+from ..gradebook.submission_times import local_time, zone_of
+from ..grading.submitted_files import NOTEBOOK, Said, fault_of, note, read_said, store
 from ..reading.course import Course
 from ..reading.submission import read_file
 from ..running.allowance import Allowance, Overspent, undisturbed
-from ..text import is_plain_text, printable
-from .lms_files import HANDED_IN, File, Person, Roster, Sender, files_in, says_student_alone, sender_of, unpacked
+from ..text import composed, is_plain_text, printable, spelt
+from .lms_files import (
+    HANDED_IN,
+    File,
+    Person,
+    Roster,
+    Sender,
+    files_in,
+    plain_id,
+    says_student_alone,
+    sender_of,
+    unpacked,
+)
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
@@ -57,13 +68,22 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
     from ..gradebook.health_check import load_config
 
     config = load_config(root)
-    place = _Place(root, unit, Course(root).release(unit), roster, _zone(config))
+    place = _Place(root, unit, Course(root).release(unit), roster, zone_of(config))
     result = Collected()
     found = _by_sender(source, roster, result)
-    people = {sender: _known(sender, roster) for sender in found}
+    there = _Class.of(root)
+    people = {sender: _known(sender, roster, there) for sender in found}
     strangers = {sender for sender in found if roster and sender.number and not roster.by_number(sender.number)}
     if roster and strangers and len(strangers) == len(found):
-        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; is it of this course and assignment?")
+        what = "is it of this course and assignment, and is that not of groups?"
+        raise NotUsable(f"{roster.path}: has none of the numbers in {source}; {what}")
+    for sender in [sender for sender in people if _is_a_test(sender, place.person(sender))]:
+        people.pop(sender)
+        result.notes.append(f"{printable(found[sender][0].name)}: not taken, it is of Canvas's Test Student")
+    for sender in [sender for sender in people if (person := place.person(sender)) and _another(sender, person)]:
+        who, remedy = people.pop(sender).name, f"if it is a group's, copy it to {place.of('MEMBER')} of each member"
+        line = f"{found[sender][0].name}: not taken, number {sender.number} is {who} in {roster.path}; {remedy}"
+        result.problems.append(printable(line))
     times = Counter(known.id for known in people.values())
     entered = []
     for sender, known in people.items():
@@ -80,8 +100,29 @@ def collect(root: Path, unit: str, source: Path, roster: Roster | None = None) -
             line = f"{found[sender][0].name}: number {sender.number} is not in {roster.path}; taken as {known.id}"
             result.problems.append(printable(line))
     _say_times(result)
+    if roster and roster.translated:
+        result.notes.append(f"{roster.path}: its titles are not in English, so that nobody's time or lateness is read")
     _enter(config, entered, result)
     return result
+
+
+def _is_a_test(sender: Sender, person: Person | None) -> bool:
+    return sender.lasting and (person.is_a_test if person else plain_id(sender.called) == "studenttest")
+
+
+def _another(sender: Sender, person: Person) -> bool:
+    """Whether Moodle's file and worksheet name two people: the number may be that of a group, or of another assignment.
+
+    Before a name Moodle's older versions put that of the group. Canvas's number is one person's, whatever the name.
+    """
+    called, name = _letters(sender.name), _letters(person.name)
+    if sender.lasting or not called or not name:
+        return False
+    return not called.endswith(name) and sorted(called) != sorted(name)
+
+
+def _letters(name: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKD", name).casefold()))
 
 
 def _two(sender: Sender) -> str:
@@ -93,39 +134,68 @@ def _by_sender(source: Path, roster: Roster | None, result: Collected) -> dict[S
     """The files of each student. Raises NotUsable where nothing looks like a download of submissions."""
     found: dict[Sender, list[File]] = {}
     files = list(files_in(source))
-    plain = any(says_student_alone(file.name) for file in files if file.ends((".ipynb", ".zip")))
+    plain = any(says_student_alone(file.name) for file in files if (file.is_notebook or file.is_zip))
     nameless: dict[Sender, list[File]] = {}
     for file in files:
         sender = sender_of(file.name, plain)
         if sender is None or not _can_be_called(sender, roster):
             if sender is not None:
                 nameless.setdefault(sender, []).append(file)
-            elif file.ends(".ipynb"):
+            elif file.is_notebook:
                 result.problems.append(f"{printable(file.name)}: its name does not say who handed it in")
         else:
             found.setdefault(sender, []).append(file)
     for sender, theirs in nameless.items():
-        result.problems.append(f"{printable(theirs[0].name)}: not taken, {_no_id(sender)}")
-    notebooks = any(file.ends((".ipynb", ".zip")) for files in found.values() for file in files)
+        more = f" and {len(theirs) - 1} more" if sender.nobody and len(theirs) > 1 else ""
+        result.problems.append(f"{spelt(theirs[0].name)}{more}: not taken, {_no_id(sender, roster)}")
+    notebooks = any((file.is_notebook or file.is_zip) for files in found.values() for file in files)
     if not notebooks and not nameless and not any(sender.number for sender in found):
         raise NotUsable(f"{source}: no notebook of a student in it; is it the download of all submissions?")
     return found
 
 
 def _can_be_called(sender: Sender, roster: Roster | None) -> bool:
-    return is_plain_text(sender.called) and bool(_known(sender, roster).id)
+    return is_plain_text(sender.called) and bool(_known(sender, roster, _Class()).id)
 
 
-def _no_id(sender: Sender) -> str:
+def _no_id(sender: Sender, roster: Roster | None) -> str:
+    if sender.nobody:
+        return sender.nobody
     if not is_plain_text(sender.called):
         return "the sender's name holds markup or letters that cannot be seen; rename it"
+    if roster and sender.number:
+        return f"the number {sender.number} alone says who it is, and {printable(str(roster.path))} does not have it"
     remedy = "give --roster, which says who it is" if sender.number else "rename the folder"
     return f"the sender's name has no letter to make an ID of; {remedy}"
 
 
-def _known(sender: Sender, roster: Roster | None) -> Sender:
+@dataclass(frozen=True)
+class _Class:
+    """Who has handed in before: all IDs, by their form in composed letters; those of Canvas's numbers."""
+
+    ids: Mapping[str, str] = field(default_factory=dict)
+    by_number: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, root: Path) -> _Class:
+        from ..gradebook.marks import read_names
+
+        names, folder = read_names(root), root / "grading" / "submitted"
+        ids = [*names, *(os.listdir(folder) if folder.is_dir() else ())]
+        return cls(
+            {composed(name): name for name in ids},
+            {number: student for student, (*_, number) in names.items() if number},
+        )
+
+
+def _known(sender: Sender, roster: Roster | None, there: _Class) -> Sender:
+    """The sender with the ID under which this person's work is kept already, or else the best that is known."""
     person = roster.by_number(sender.number) if roster and sender.number else None
-    return replace(sender, id=person.id, name=person.name) if person else sender
+    kept = there.by_number.get(sender.number, "") if sender.lasting else ""
+    if person is None:
+        return replace(sender, id=kept or there.ids.get(sender.id, sender.id))
+    kept = kept or next((there.ids[name] for name in person.ids() if name in there.ids), "")
+    return replace(sender, id=kept or person.id, name=person.name)
 
 
 @dataclass(frozen=True)
@@ -163,6 +233,7 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
     except Overspent:
         raise NotTaken(f"{files[0].name}: takes too long to read; ask for {place.unit}.ipynb alone") from None
     path = place.of(student.id)
+    said, known = _said(place, student, file, result), read_said(path.parent)
     try:
         before = read_file(path)
     except Unreadable:
@@ -171,7 +242,12 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
         stays = before is not None and not place.fault(before, "")[0]
         if stays or foreign:
             raise NotTaken(f"{fault} (not taken{f': the earlier one of {student.id} stays' if stays else ''})")
+    if known and before is not None and before != content and said.is_older(known):
+        remedy = f"to have it all the same, copy it to {path.relative_to(place.root)}"
+        raise NotTaken(f"{file.name}: not taken, it is older than what {student.id} has; {remedy}")
     if before == content:
+        if known and said.is_older(known):
+            said = replace(said, upload=known.upload, packed=known.packed)
         result.unchanged.append(student.id)
     else:
         try:
@@ -181,20 +257,22 @@ def _take(place: _Place, student: Sender, files: Sequence[File], result: Collect
         result.taken.append(student.id)
         if replaced:
             result.replaced.append(student.id)
-    _note_time(place, student, file, result)
+    _note(place, student, said, result)
     if fault:
         result.problems.append(f"{fault} (taken as it is, without points)")
 
 
 def _notebooks(files: Sequence[File], unit: str) -> list[File]:
     """The student's notebooks; those in zip files where none lies outside. Raises NotTaken where there is none."""
-    found = [file for file in files if file.ends(".ipynb")]
-    if not found:
-        zips = [file for file in files if file.ends(".zip")]
-        found = [inner for file in zips for inner in unpacked(file, unit) if inner.ends(".ipynb")]
+    found = [file for file in files if file.is_notebook]
+    if found:
+        return found
+    inner = [each for file in files if file.is_zip for each in unpacked(file, unit)]
+    found = [file for file in inner if file.is_notebook]
     if not found:
         more = f" and {len(files) - 1} more" if len(files) > 1 else ""
-        raise NotTaken(f"{files[0].name}{more}: no notebook; ask for {unit}.ipynb")
+        what = "a zip file in a zip file" if any(file.is_zip for file in inner) else "no notebook"
+        raise NotTaken(f"{files[0].name}{more}: {what}; ask for {unit}.ipynb")
     return found
 
 
@@ -218,9 +296,9 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
 
 def _attempts(files: Sequence[File]) -> list[File]:
     """Files of one name but for the number that Canvas appends when a file is handed in again; the last first."""
-    matches = [re.fullmatch(r"(.+?)(?:-([0-9]{1,6}))?\.ipynb", file.own, re.IGNORECASE) for file in files]
-    names = {match[1].casefold() if match else "" for match in matches}
-    numbers = [int(match[2] or 0) if match else 0 for match in matches]
+    ends = [NOTEBOOK.search(file.own) for file in files]
+    names = {file.own[: end.start()].casefold() if end else "" for file, end in zip(files, ends, strict=True)}
+    numbers = [int(end[1] or end[2] or 0) if end else 0 for end in ends]
     if len(names) > 1 or len(set(numbers)) < len(files):
         return []
     return [file for _, file in sorted(zip(numbers, files, strict=True), key=lambda pair: -pair[0])]
@@ -243,18 +321,20 @@ def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result:
     return attempts[0]
 
 
-def _note_time(place: _Place, student: Sender, file: File, result: Collected) -> None:
-    """Keep what the system itself says of when it came. Raises NotTaken."""
-    person, said = place.person(student), None
-    if student.lasting:
-        said = Said("Canvas", file.late)
-    elif person and (person.handed_in or person.late):
-        time = local_time(person.handed_in, place.zone)
-        if person.handed_in and time is None:
-            result.timeless.append(person.handed_in)
-        said = Said("Moodle", person.late, time)
-    if said is None:
-        return
+def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said:
+    """What the system itself says of when it came."""
+    person = place.person(student)
+    how_new = {"upload": file.upload, "packed": file.packed}
+    if student.lasting or person is None:
+        return Said("Canvas" if student.lasting else "", file.late, **how_new)
+    time, until = (local_time(words, place.zone) for words in (person.handed_in, person.extended))
+    for words, read in ((person.handed_in, time), (person.extended, until)):
+        result.timeless += [words] if words and not read else []
+    return Said("Moodle", person.late, time, until, **how_new)
+
+
+def _note(place: _Place, student: Sender, said: Said, result: Collected) -> None:
+    """Keep it. Raises NotTaken."""
     folder = place.of(student.id).parent
     try:
         note(place.root, folder, said)
@@ -262,11 +342,6 @@ def _note_time(place: _Place, student: Sender, file: File, result: Collected) ->
         raise NotTaken(f"{folder}: when it came cannot be noted there ({error.strerror}); is it yours?") from None
     if said.late:
         result.late.append(student.id)
-
-
-def _zone(config: Config) -> tzinfo:
-    """The zone that Moodle's times are taken to be of: nbgrader's own setting for times."""
-    return gettz(config.Exchange.get("timezone", "UTC")) or UTC
 
 
 def _say_times(result: Collected) -> None:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..data import NotUsable
-from ..gradebook.health_check import check_gradebook
-from ..gradebook.marks import disagreements, read_marks, read_names
+from ..gradebook.health_check import check_gradebook, load_config
+from ..gradebook.marks import by_another_rule, disagreements, read_marks, read_names
+from ..gradebook.submission_times import rule_digest
 from ..grading.submitted_files import HandedIn
 from ..reading.course import Course
-from ..text import csv_line, spreadsheet_safe
+from ..text import composed, csv_line, spreadsheet_safe
 from .lms_files import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster
 
 CANVAS = ("Student", "ID", "SIS User ID", "SIS Login ID", "Section")
@@ -67,6 +68,9 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     course, marks = Course(root), read_marks(root)
     wanted = {place: found for place, found in marks.items() if not units or place[0] in units}
     lines = list(disagreements(course, marks, units))
+    otherwise = by_another_rule(root, rule_digest(load_config(root))) & wanted.keys()
+    for unit in sorted({unit for unit, _ in otherwise} - {item.unit for item in waiting}):
+        lines.append(f"{unit}: the marks were made by another rule for late work; run `autograder grade {unit}`")
     graded = {unit for unit, _ in wanted}  # of the others nothing is exported
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
@@ -85,6 +89,10 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
             more = f" and {len(found) - 3} more" if len(found) > 3 else ""
             lines.append(f"{what}: {', '.join(found[:3])}{more}; {remedy}")
     for (unit, student), each in wanted.items():
+        for mark in each.by_cell.values():
+            if (mark.manual or 0) > mark.points + 1e-9:
+                what = f"{mark.manual:g} of {mark.points:g} points by hand for {mark.cell} of {unit}"
+                lines.append(f"{student}: {what}; correct it in the formgrader")
         if each.score > each.points + 1e-9:
             lines.append(f"{student}: {each.score:g} of {each.points:g} points of {unit}; correct it in the formgrader")
     return lines
@@ -113,6 +121,9 @@ def table(
         people = [(_canvas(student) if kind == "canvas" else _moodle(student), student.marks) for student in found]
         columns = list(CANVAS if kind == "canvas" else MOODLE)
     else:
+        if roster.translated:
+            what = "a worksheet whose titles are not in English, so that the column of grades is not known"
+            raise NotUsable(f"{roster.path}: {what}; set Moodle to English and download it again")
         people = _matched(found, roster, problems)
         if kind == "moodle" and roster.has("Identifier", "Grade"):
             filled = sum(unit in marks for _, marks in people for unit in units)
@@ -156,6 +167,8 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
     """The roster's rows that have marks, in its order. One person's work may have been kept under several IDs."""
     by_number, by_id, by_name = defaultdict(set), defaultdict(set), defaultdict(set)
     for row, person in enumerate(roster.people):
+        if person.is_a_test:
+            continue
         if person.cell("ID"):  # Moodle's number is one of an assignment, and another student's in the next.
             by_number[person.number].add(row)
         for name in person.ids():
@@ -163,13 +176,14 @@ def _matched(found: Sequence[Student], roster: Roster, problems: list[str]) -> l
         for name in person.known_as():
             by_name[name].add(row)
     sure = {
-        student.id: (student.number and by_number.get(student.number)) or by_id.get(student.id.casefold(), set())
+        student.id: (student.number and by_number.get(student.number))
+        or by_id.get(composed(student.id).casefold(), set())
         for student in found
     }
     taken = set().union(*sure.values())
     kept: dict[int, list[Student]] = defaultdict(list)
     for student in found:
-        alike = by_name.get(student.id.casefold(), set())
+        alike = by_name.get(composed(student.id).casefold(), set())
         rows = sure[student.id] or alike - taken
         if len(rows) == 1:
             kept[next(iter(rows))].append(student)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import datetime
 import io
 import os
 import re
@@ -24,8 +25,9 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..data import NotUsable, Unreadable
+from ..grading.submitted_files import is_notebook
 from ..reading.submission import FILE_CAP, read_file
-from ..text import BLANKS
+from ..text import BLANKS, composed, decoded
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")
@@ -37,6 +39,8 @@ FIRST, LAST = ("First name",), ("Last name", "Surname")
 STATUS, HANDED_IN = "Status", "Last modified (submission)"
 #: As in "Submitted for grading - 2 days 3 hours late".
 LATE = re.compile(r"[0-9] \w+ late")
+#: As in "Submitted for grading - Extension granted until: Friday, 6 March 2026, 5:00 PM".
+EXTENDED = re.compile(r"Extension granted until: (.+?)(?: - |$)")
 ROWS_CAP = 100_000
 #: Of a folder's name; file systems take 255.
 NAME_BYTES = 200
@@ -67,8 +71,10 @@ class Person:
 
     @property
     def number(self) -> str:
-        """The system's own number, such as 4711; of "Participant 4711" too."""
-        return self.first_of(NUMBER_COLUMNS).rpartition(" ")[2]
+        """The system's own number, such as 4711; of "Participant 4711" and "Teilnehmer/in4711" too."""
+        cell = self.first_of(NUMBER_COLUMNS)
+        found = re.search(r"[0-9]+$", cell)
+        return found[0] if found else cell
 
     @property
     def name(self) -> str:
@@ -85,6 +91,17 @@ class Person:
         return plain_id(self.first_of(ID_COLUMNS)) or plain_id(self.name) or self.number
 
     @property
+    def is_a_test(self) -> bool:
+        """Whether this is the Test Student of Canvas, who has a digest in the place of a login."""
+        return self.name == "Test Student" or re.fullmatch(r"[0-9a-f]{40}", self.cell("SIS Login ID")) is not None
+
+    @property
+    def extended(self) -> str:
+        """Until when Moodle's worksheet gives more time, in Moodle's words; empty where it gives none."""
+        found = EXTENDED.search(self.cell(STATUS))
+        return found[1] if found else ""
+
+    @property
     def late(self) -> bool:
         """Whether Moodle's worksheet says that what was handed in came late."""
         return LATE.search(self.cell(STATUS)) is not None
@@ -94,23 +111,24 @@ class Person:
         """When Moodle's worksheet says that it came, in Moodle's words; empty where it does not say."""
         return self.cell(HANDED_IN).strip().strip("-")
 
-    def ids(self) -> set[str]:
-        """What the system calls the student, as IDs."""
-        return {plain_id(self.cell(name)) for name in ID_COLUMNS} - {""}
+    def ids(self) -> list[str]:
+        """What the system calls the student, as IDs, the best first."""
+        return [name for name in dict.fromkeys(plain_id(self.cell(name)) for name in ID_COLUMNS) if name]
 
     def known_as(self) -> set[str]:
         """Further IDs under which the student's work may have been kept. Who can choose a name can choose another's."""
-        names = self.ids() | {plain_id(self.name)}
+        names = {*self.ids(), plain_id(self.name)}
         return {name for name in names | {name.partition("@")[0] for name in names} if name}
 
 
 @dataclass(frozen=True)
 class Roster:
-    """A table of students."""
+    """A table of students. translated: whether it is Moodle's worksheet with titles in another language."""
 
     path: Path
     columns: list[str]
     people: list[Person] = field(default_factory=list)
+    translated: bool = False
 
     def has(self, *columns: str) -> bool:
         return {name.casefold() for name in columns} <= {name.casefold() for name in self.columns}
@@ -122,9 +140,9 @@ class Roster:
 def read_roster(path: Path) -> Roster:
     """Read a CSV file with a header. Raises NotUsable with the remedy."""
     try:
-        text = read_file(path).decode("utf-8-sig")
-    except Unreadable as error:
-        raise NotUsable(str(error)) from None
+        text = decoded(path.read_bytes())
+    except OSError as error:
+        raise NotUsable(f"{path}: cannot be read ({error.strerror}); is the path right, and is it yours?") from None
     except UnicodeDecodeError:
         raise NotUsable(f"{path}: not a text file in UTF-8; export it again as CSV (UTF-8)") from None
     head = text.partition("\n")[0]
@@ -135,12 +153,33 @@ def read_roster(path: Path) -> Roster:
         raise NotUsable(f"{path}: not a CSV file ({error})") from None
     columns = [column.strip() for column in rows[0]] if rows else []
     names = [column.casefold() for column in columns]
+    titles = _by_structure(rows)
     known = (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)
-    if not {name.casefold() for name in known} & set(names):
+    if titles:
+        names = [titles.get(place, name) for place, name in enumerate(names)]
+    elif not {name.casefold() for name in known} & set(names):
         wanted = ", ".join(("ID", "SIS Login ID", "Username", "Email address", "Full name"))
         raise NotUsable(f"{path}: no column of students in its first line, such as {wanted}")
     people = [Person(dict(zip(names, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
-    return Roster(path, columns, [person for person in people if not _is_heading(person)])
+    return Roster(path, columns, [person for person in people if not _is_heading(person)], bool(titles))
+
+
+def _by_structure(rows: list[list[str]]) -> dict[int, str]:
+    """Place -> title of the columns that tell students in Moodle's worksheet where its titles are in another language.
+
+    Each row begins with a word and a number; the name follows, unless names are hidden, and then there is no address.
+    """
+    head, people = [column.strip().casefold() for column in rows[0]] if rows else [], [row for row in rows[1:] if row]
+    told = {name.casefold() for name in (*ID_COLUMNS, *NAME_COLUMNS, *FIRST, *LAST, "Identifier")}
+    if not people or told & set(head) or not all(re.fullmatch(r"\D+[0-9]+", row[0]) for row in people):
+        return {}
+    columns = list(zip(*(row[: len(head)] for row in people), strict=False))
+    address = [any(cells) and all("@" in cell for cell in cells if cell) for cells in columns].index
+    try:
+        place = address(True)
+    except ValueError:
+        return {0: "identifier"}
+    return {0: "identifier", place: "email address", **({1: "full name"} if place > 1 else {})}
 
 
 def _is_heading(person: Person) -> bool:
@@ -150,11 +189,24 @@ def _is_heading(person: Person) -> bool:
 
 #: Both systems write no _ into a name, so that no text is of both forms.
 CANVAS = re.compile(
-    r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>[0-9]+)_(?:[0-9]+_(?P<file>.+)|(?:text|link)\.html)", re.DOTALL
+    r"(?!LATE_)(?P<name>[^_]*[^_0-9][^_]*)_(?P<late>LATE_)?(?P<number>[0-9]+)_"
+    r"(?:(?P<upload>[0-9]+)_(?P<file>.+)|(?:text|link)\.html)",
+    re.DOTALL,
 )
 MOODLE = re.compile(
     r"(?P<name>[^_]+)_(?P<number>[0-9]+)_assignsubmission_(?:file|onlinetext)(?:_(?P<file>.*))?", re.DOTALL
 )
+#: Names that say no student, and why not, with the remedy. Systems write them where no folder stands before them.
+NOBODY = {
+    re.compile(
+        r"(?:LATE_)?anon_[0-9A-Za-z]+_(?:[0-9]+_.+|(?:text|link)\.html)", re.DOTALL
+    ): "Canvas left out who it was; turn off anonymous grading of the assignment, and download again",
+    re.compile(
+        r"[^_]+_assignsubmission_(?:file|onlinetext)(?:_.*)?", re.DOTALL
+    ): "a hand-in of a group, and Moodle does not say whose; copy it to grading/submitted/STUDENT/UNIT of each member",
+}
+#: As Canvas once wrote it: without a name.
+NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_(?P<upload>[0-9]+)_(?P<file>.+)", re.DOTALL)
 ENTRIES_CAP = 50_000
 #: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
@@ -168,6 +220,7 @@ class Sender:
 
     lasting: whether the number is the student's own; Moodle's is another one in the next assignment.
     called: what the student is called there, letter by letter: of two who are not called the same none is the other.
+    nobody: why the name says no student, with the remedy, where that is so.
     """
 
     id: str
@@ -175,14 +228,19 @@ class Sender:
     name: str = ""
     lasting: bool = False
     called: str = ""
+    nobody: str = ""
 
 
 @dataclass(frozen=True)
 class File:
-    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable."""
+    """One file of the download: its name, with / between its parts, and what reads it or raises Unreadable.
+
+    packed: when it was put into the download, or written to the folder, by the clock there; "" where that is not known.
+    """
 
     name: str
     read: Callable[[], bytes]
+    packed: str = ""
 
     @property
     def last(self) -> str:
@@ -195,25 +253,44 @@ class File:
         return found is not None and bool(found.groupdict().get("late"))
 
     @property
+    def upload(self) -> int:
+        """Canvas's number of what was handed in: what is handed in later has a higher one. 0 where there is none."""
+        found = _system(PurePosixPath(self.name).parts)
+        return int((found.groupdict().get("upload") if found else None) or 0)
+
+    @property
     def own(self) -> str:
         """What the student called the file, as far as the system's part of its name can be told."""
         found = _system([self.last])
-        return (found["file"] or "") if found else self.last
+        return (found.groupdict().get("file") or "") if found else self.last
 
-    def ends(self, suffix: str | tuple[str, ...]) -> bool:
-        return self.name.lower().endswith(suffix)
+    @property
+    def is_notebook(self) -> bool:
+        return is_notebook(self.last)
+
+    @property
+    def is_zip(self) -> bool:
+        return self.name.lower().endswith(".zip")
 
 
 def files_in(source: Path) -> Iterator[File]:
-    """Each file of a folder or zip file."""
+    """Each file of a folder or zip file. The path to it is trusted, links and all; what lies below it is not."""
+    source = Path(os.path.realpath(source))
     if source.is_dir():
         for path in sorted(_below(source)):
             name = path.relative_to(source).as_posix()
             if not path.is_dir() and _wanted(name):
-                yield File(name, partial(read_file, path))
+                written = datetime.datetime.fromtimestamp(os.lstat(path).st_mtime)
+                yield File(name, partial(read_file, path), f"{written:%Y-%m-%d %H:%M:%S}")
         return
     try:
-        yield from _entries(source)
+        found = list(_entries(source))
+        if len(found) == 1 and found[0].is_zip and sender_of(found[0].name) is None:
+            try:  # somebody packed the download once more
+                found = list(_entries(io.BytesIO(found[0].read())))
+            except Unreadable:
+                raise NotUsable(f"{source}: holds one zip file, {found[0].name}; unpack it, and collect that") from None
+        yield from found
     except FileNotFoundError:
         raise NotUsable(f"{source}: not there; is the path right?") from None
     except Unreadable as error:
@@ -234,19 +311,25 @@ def _below(folder: Path) -> Iterator[Path]:
                     yield Path(entry.path)
 
 
-def _entries(source: Path | io.BytesIO, name: str = "") -> Iterator[File]:
+def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = None) -> Iterator[File]:
     """Each file in a zip file; `name` is that of a zip file within another, and stands before the names in it.
 
+    packed: when that was put into the download: what stands in it is by the student's clock.
     The archive stays open for as long as one of its files may be read: to open it takes as long as it has entries.
     """
     archive = zipfile.ZipFile(source)
     entries = archive.infolist()
     if len(entries) > ENTRIES_CAP:
         raise Unreadable(f"{name or source}: {len(entries)} entries are more than {ENTRIES_CAP}")
+    # Some programs write a backslash between the parts of a name; in a download it is a letter of a student's else.
+    theirs = bool(name) or not any("/" in entry.filename for entry in entries)
     for entry in entries:
-        if not entry.is_dir() and _wanted(entry.filename):
-            whole = f"{name}/{entry.filename}" if name else entry.filename
-            yield File(whole, partial(_read_entry, archive, entry, whole))
+        called = entry.filename.replace("\\", "/") if theirs else entry.filename
+        if not called.endswith("/") and _wanted(called):
+            whole = f"{name}/{called}" if name else called
+            year, month, day, hour, minute, second = entry.date_time
+            time = f"{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
+            yield File(whole, partial(_read_entry, archive, entry, whole), packed if packed is not None else time)
 
 
 def _wanted(name: str) -> bool:
@@ -273,14 +356,17 @@ def sender_of(name: str, plain: bool = False) -> Sender | None:
     plain: other hand-ins lie in a folder that only says STUDENT. All that stands below such a one is that student's
     choice; elsewhere a folder may have been put around the system's names.
     """
-    *folders, last = PurePosixPath(name).parts
+    *folders, last = PurePosixPath(composed(name)).parts
     found = _system(folders[:1] if plain and folders else [*folders, last])
     if found is None:
         return Sender(plain_id(folders[0]), called=folders[0]) if folders and plain_id(folders[0]) else None
+    if found.re in NOBODY:
+        return Sender("", nobody=NOBODY[found.re])
     called, number = found["name"], found["number"]
     if found.re is MOODLE:
         return Sender(plain_id(called), number, called, called=called)
-    return Sender("-".join(filter(None, (plain_id(called), number))), number, lasting=True, called=called)
+    ids = (plain_id(called), number) if called else ()
+    return Sender("-".join(filter(None, ids)), number, lasting=True, called=called)
 
 
 def says_student_alone(name: str) -> bool:
@@ -289,8 +375,9 @@ def says_student_alone(name: str) -> bool:
 
 
 def _system(parts: Sequence[str]) -> re.Match[str] | None:
-    """The first part of a path in which a learning-management system says who it was."""
-    matches = (CANVAS.fullmatch(part) or MOODLE.fullmatch(part) for part in parts)
+    """The first part of a path in which a learning-management system says who it was, or leaves that out."""
+    forms = (*NOBODY, CANVAS, MOODLE, *((NUMBERS,) if len(parts) == 1 else ()))
+    matches = (form.fullmatch(part) for part in parts for form in forms)
     return next((match for match in matches if match), None)
 
 
@@ -300,7 +387,7 @@ def unpacked(file: File, unit: str) -> list[File]:
         data = file.read()
         if data.count(LISTED) > ENTRIES_CAP:  # to read so long a list takes seconds
             raise Unreadable(f"{file.name}: has more than {ENTRIES_CAP} entries; ask for {unit}.ipynb")
-        return list(_entries(io.BytesIO(data), file.name))
+        return list(_entries(io.BytesIO(data), file.name, file.packed))
     except Unreadable:
         raise
     except Exception as error:  # what a stranger's zip file can be is not ours to list

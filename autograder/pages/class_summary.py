@@ -141,12 +141,16 @@ class ExerciseSummary:
 
 @dataclass(frozen=True)
 class UnitSummary:
-    """One unit: its exercises, and for each student who handed it in a row, and what it comes to, lateness included."""
+    """One unit: its exercises, and for each student who handed it in a row, and what it comes to, lateness included.
+
+    penalties: what lateness costs, of those whom it costs something.
+    """
 
     name: str
     exercises: list[ExerciseSummary]
     rows: list[tuple[str, dict[str, Verdict]]]
     scores: dict[str, float] = field(default_factory=dict)
+    penalties: dict[str, float] = field(default_factory=dict)
 
     @property
     def points(self) -> float:
@@ -216,9 +220,11 @@ def summarise(root: Path, graded: Sequence[Graded]) -> Summary:
         for function, points in functions.items():
             found = [(student, row[function]) for student, row in rows if function in row]
             counts = Counter(outcome(verdict) for _, verdict in found)
-            made, scores = _mistakes(found), [verdict.score for _, verdict in found]
-            parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made, scores))
-        result.units.append(UnitSummary(name, parts, rows, {printable(item.student): item.score for item in items}))
+            made, each = _mistakes(found), [verdict.score for _, verdict in found]
+            parts.append(ExerciseSummary(function, points, {o: counts[o] for o in OUTCOMES}, made, each))
+        scores = {printable(item.student): item.score for item in items}
+        penalties = {printable(item.student): item.penalty for item in items if item.penalty}
+        result.units.append(UnitSummary(name, parts, rows, scores, penalties))
         result.unsolved += [(name, part.function) for part in parts if part.answered and not part.counts["right"]]
         for item in items:
             _remark(result, root, course, item)

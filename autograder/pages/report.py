@@ -235,13 +235,19 @@ def _links(summary: Summary, folder: Path, root: Path) -> dict[tuple[str, str], 
 
 
 def score_rows(summary: Summary) -> list[list[str]]:
-    """Student by exercise: the score, or nothing where the unit was not handed in."""
-    columns = [(unit.name, exercise) for unit in summary.units for exercise in unit.exercises]
-    found = {(unit.name, student): row for unit in summary.units for student, row in unit.rows}
-    rows = [["student", *(f"{unit} {exercise.function} /{exercise.points:g}" for unit, exercise in columns), "sum"]]
+    """Student by exercise: the score, or nothing where the unit was not handed in; and what lateness costs."""
+    head = ["student"]
+    for unit in summary.units:
+        head += [f"{unit.name} {exercise.function} /{exercise.points:g}" for exercise in unit.exercises]
+        head += [f"{unit.name} late"] if unit.penalties else []
+    rows = [[*head, "sum"]]
+    found = {unit.name: dict(unit.rows) for unit in summary.units}
     for student in summary.students:
-        scores = [found.get((unit, student), {}).get(exercise.function) for unit, exercise in columns]
-        cells = ["" if verdict is None else f"{verdict.score:g}" for verdict in scores]
+        cells = []
+        for unit in summary.units:
+            verdicts = [found[unit.name].get(student, {}).get(exercise.function) for exercise in unit.exercises]
+            cells += ["" if verdict is None else f"{verdict.score:g}" for verdict in verdicts]
+            cells += [f"{-unit.penalties[student]:g}" if student in unit.penalties else ""] if unit.penalties else []
         total = sum(unit.scores.get(student, 0.0) for unit in summary.units)
         rows.append([student, *cells, f"{round(total, 2):g}"])
     return rows

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..data import Unreadable
-from ..text import printable
+from ..text import decoded, printable
 from . import parse_in_subprocess
 from .syntax import escapes
 
@@ -94,7 +94,7 @@ def read_bytes(data: bytes, name: str) -> list[Cell]:
     remedy = "open it in JupyterLab, save it, and hand it in again"
     data = bounded(data, name)
     try:
-        document = json.loads(data.decode("utf-8-sig"))
+        document = json.loads(decoded(data))
     except UnicodeDecodeError:
         raise Unreadable(f"{name}: not a text file in UTF-8; {remedy}") from None
     except (ValueError, RecursionError) as error:

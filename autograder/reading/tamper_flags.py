@@ -13,6 +13,7 @@ from typing import Any
 from nbformat import NotebookNode
 
 from ..data import Unreadable
+from ..text import decoded
 from .submission import CODE_CAP, read_bytes, read_file
 from .syntax import statements
 
@@ -43,7 +44,7 @@ def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
         handed_in = read_bytes(data, str(path))
         theirs = [cell.source for cell in handed_in if cell.kind == "code" or cell.grade_id in code - {None}]
         sources = [source for source in theirs if source.strip() not in given]
-        cells = _listed(json.loads(data.decode("utf-8-sig")))
+        cells = _listed(json.loads(decoded(data)))
     except (Unreadable, ValueError, RecursionError):
         return []
     found = [("cells", words) for words in _cells([cell for cell in cells if isinstance(cell, dict)], release)]

@@ -62,7 +62,7 @@ def the_first_run(term: Term) -> None:
 
 
 def marks_by_hand(term: Term) -> None:
-    term.mark("s01", ONE, "embed", 1.25)
+    term.mark("s01", ONE, "embed", 0.75)
     term.mark("s02", ONE, "embed", 0.5, extra=0.25)
     term.mark("s03", ONE, "soft_lookup", None, extra=0.75)
     term.mark("s04", THREE, "leaks_future", 2.5)
@@ -70,7 +70,7 @@ def marks_by_hand(term: Term) -> None:
     term.do("feedback")
     agree(term)
     assert "Write something," in term.page("s03", ONE) and "hanged by hand" in term.page("s01", ONE)
-    assert "s01, 01_projections, embed: by hand 1.25" in term.do("marks")
+    assert "s01, 01_projections, embed: by hand 0.75" in term.do("marks")
     term.grade()
     assert not term.judged
 

@@ -24,6 +24,7 @@ from autograder.cli import explained, main
 from autograder.exercises import find_exercise
 from autograder.reading import cell_roles
 from autograder.running import sandbox as room
+from lanes import nightly
 
 pytestmark = pytest.mark.usefixtures("one_sandbox")
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,16 @@ def test_check_gives_an_untouched_release_nothing(capfd, tmp_path):
     assert (status, lines) == (0, [f"autograder: judged by autograder {__version__} in {ROOT}"])
     assert [entry["function"] for entry in entries] == list(POINTS)
     assert {(entry["score"], entry["verdict"]) for entry in entries} == {(0, "missing")}
+
+
+@pytest.mark.parametrize("encoding", nightly(["ascii", "latin-1", "cp1252"]))
+def test_an_output_that_has_no_letter_for_a_sign_loses_no_mark(encoding):
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "check", SOLUTION], cwd=ROOT, env=environment, capture_output=True
+    )
+    assert done.returncode == 0 and b"fault of ours" not in done.stderr
+    assert f"{sum(points_of(UNIT).values()):g} of " in done.stdout.decode(encoding)
 
 
 def test_json_is_exactly_as_promised(capfd):
@@ -223,9 +234,10 @@ def test_a_contract_is_what_a_notebook_promises_and_not_how_it_is_judged(monkeyp
 def test_plain_nbgrader_makes_the_same_release_and_takes_settings_that_git_does_not_see(capfd, course):
     local = course / "nbgrader_config_local.py"
     local.write_text('c.CourseDirectory.db_url = c.CourseDirectory.db_url.replace("gradebook.db", "other.db")\n')
-    shutil.rmtree(course / "notebooks" / UNIT)
-    done = warm.command(course, "nbgrader", "generate_assignment", UNIT)
+    (course / "notebooks" / UNIT / f"{UNIT}.ipynb").write_text("mine")
+    done = warm.command(course, "nbgrader", "generate_assignment", UNIT, "--force")
     assert done.returncode == 0, done.stderr
+    assert (course / "grading" / "replaced" / "notebooks" / UNIT / "1" / f"{UNIT}.ipynb").read_text() == "mine"
     assert (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_bytes() == RELEASE.read_bytes()
     assert (course / "grading" / "other.db").is_file() and not gradebook(course).exists()
     from autograder.gradebook.health_check import load_config  # imports nbgrader, which takes a second
@@ -328,6 +340,18 @@ def test_options_that_cannot_be(capfd, course, words):
 
 def gradebook(course: Path) -> Path:
     return course / "grading" / "gradebook.db"
+
+
+@pytest.mark.parametrize("name", ["a?b", "50%", "a%41 b", "a#b&c=d", "Kurs Ü"])
+def test_the_gradebook_stays_in_the_course_whatever_the_path_holds(tmp_path, name):
+    from sqlalchemy.engine import make_url
+
+    from autograder.gradebook.health_check import load_config
+
+    (tmp_path / name).mkdir()
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path / name)
+    address = make_url(load_config(tmp_path / name).CourseDirectory.db_url)
+    assert address.database == str(gradebook(tmp_path / name)) and address.query == {"timeout": "60"}
 
 
 def test_a_locked_gradebook(capfd, course, monkeypatch):
@@ -513,6 +537,22 @@ def test_release_and_its_check(capfd, course):
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, f"Released anew: {UNIT}.\n")
     assert release.read_bytes() == before
     assert command(capfd, "--course", course, "release", UNIT)[:2] == (0, "notebooks/ is up to date.\n")
+
+
+def test_a_release_keeps_a_copy_of_what_a_learner_wrote(capfd, course):
+    release, solution = (course / folder / UNIT / f"{UNIT}.ipynb" for folder in ("notebooks", "solutions"))
+    kept = course / "grading" / "replaced" / "notebooks" / UNIT
+    mine = release.read_text().replace("# Unit", "My note.\\n# Unit", 1)
+    assert mine != release.read_text()
+    release.write_text(mine)
+    (course / "notebooks" / UNIT / "plot.png").write_bytes(b"mine")
+    status, out, (line,) = command(capfd, "release", UNIT)
+    assert (status, out) == (0, f"Released anew: {UNIT}.\n") and line.endswith(f"is in {kept / '1'}")
+    assert (kept / "1" / release.name).read_text() == mine and (kept / "1" / "plot.png").read_bytes() == b"mine"
+    solution.write_text(solution.read_text().replace("# Unit", "News.\\n# Unit", 1))
+    assert command(capfd, "release", UNIT) == (0, f"Released anew: {UNIT}.\n", []), "nobody wrote there since"
+    release.write_text(mine)
+    assert len(command(capfd, "release", UNIT)[2]) == 1 and (kept / "2" / release.name).read_text() == mine
 
 
 def cell_of(notebook, name):

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import datetime
 import shutil
 import sys
+import zoneinfo
 from pathlib import Path
 
 import pytest
 
 from autograder.cli import main
+from autograder.data import Graded
 from autograder.gradebook.health_check import load_config
-from autograder.gradebook.submission_times import rule_digest
+from autograder.gradebook.recorder import Recorder
+from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
+from autograder.grading.submitted_files import Said, note
+from autograder.lms.export import refusals
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]
@@ -23,6 +29,59 @@ class Rule(LateSubmissionPlugin):
     def late_submission_penalty(self, student_id, score, total_seconds_late):
         return {}
 """
+
+
+BERLIN = zoneinfo.ZoneInfo("Europe/Berlin")
+CLEAR = {
+    "2026-03-01 18:00 UTC": 18,
+    "2026-03-01 18:00": 18,
+    "2026-03-01T18:00:00Z": 18,
+    "2026-03-01 18:00 +0200": 16,
+    "2026-03-01 18:00:00+02:00": 16,
+    "2026-03-01 18:00 UTC+2": 16,
+    "Sun, 01 Mar 2026 18:00:00 -0100": 19,
+    "2026-03-01 18:00 Europe/Berlin": 17,
+    "2026-03-01 18:00 CET": 17,
+    "2026-03-01": 0,
+    "1 March 2026 5pm": 17,
+}
+UNCLEAR = [
+    *(f"2026-03-01 18:00 {name}" for name in ("AEST", "PDT", "CST", "EST", "AEST+10", "Mars/Olympus", "+9999")),
+    *("01.03.2026", "01.03.2026 17:00", "05/06/2026 17:00", "10-11-12", "26-03-01 17:00"),
+    *(
+        "2026-13-01",
+        "2026-02-30",
+        "2026-03",
+        "17:59",
+        "Friday",
+        "",
+        "soon",
+        "2026-03-01 25:00",
+        "0001-01-01 00:00 +0200",
+    ),
+]
+
+
+@pytest.mark.parametrize("text", CLEAR)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_a_time_with_one_reading_is_read(tmp_path, text, encoding):
+    (tmp_path / "timestamp.txt").write_text(f"{text}\n", encoding=encoding)
+    assert read_timestamp(tmp_path / "timestamp.txt", BERLIN) == datetime.datetime(2026, 3, 1, CLEAR[text])
+
+
+@pytest.mark.parametrize("text", UNCLEAR)
+def test_a_time_with_two_readings_or_none_is_refused(tmp_path, text):
+    (tmp_path / "timestamp.txt").write_text(text)
+    with pytest.raises(NotClear):
+        read_timestamp(tmp_path / "timestamp.txt", BERLIN)
+    assert local_time(text, BERLIN) is None
+
+
+def test_short_names_of_zones_are_those_of_the_class(tmp_path):
+    (tmp_path / "timestamp.txt").write_text("2026-07-01 18:00 CEST")
+    assert read_timestamp(tmp_path / "timestamp.txt", BERLIN) == datetime.datetime(2026, 7, 1, 16)
+    with pytest.raises(NotClear, match="CEST is the name of several time zones, or of none"):
+        read_timestamp(tmp_path / "timestamp.txt")
 
 
 @pytest.fixture
@@ -59,6 +118,52 @@ def test_each_course_has_a_rule_of_its_own(course, tmp_path_factory):
     first = rule_digest(load_config(course))
     assert rule_digest(load_config(other)) != first, "not the other's module of the same name"
     assert rule_digest(load_config(course)) == first
+
+
+@pytest.mark.parametrize("until, late", [("2026-03-03 18:00:00 UTC", False), ("2026-03-01 20:00:00 UTC", True)])
+def test_an_extension_of_the_learning_management_system_counts(course, until, late):
+    shutil.copytree(ROOT / "notebooks" / UNIT, course / "notebooks" / UNIT)
+    place = course / "grading" / "submitted" / "ada" / UNIT
+    place.mkdir(parents=True)
+    (place / "timestamp.txt").write_text("2026-03-02 18:00 UTC")
+    text = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
+    with Recorder(course) as recorder:
+        recorder.gradebook.add_assignment(UNIT, duedate="2026-03-01 18:00 UTC")
+        recorder.gradebook.add_student("ada")
+        recorder.register(UNIT)
+        before = recorder.state(UNIT, "ada")
+        note(course, place, Said("Moodle", False, "2026-03-02 18:00:00 UTC", until))
+        assert recorder.state(UNIT, "ada") != before
+        recorder.record(Graded("ada", UNIT, [], notebook=text))
+        submission = recorder.gradebook.find_submission(UNIT, "ada")
+        assert submission.extension == read(until) - read("2026-03-01 18:00:00 UTC")
+        assert (submission.total_seconds_late > 0) == late
+
+
+def read(time: str) -> datetime.datetime:
+    return datetime.datetime.strptime(time, "%Y-%m-%d %H:%M:%S UTC")
+
+
+def test_export_refuses_marks_that_another_rule_made(course):
+    shutil.copytree(ROOT / "notebooks" / UNIT, course / "notebooks" / UNIT)
+    text = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
+
+    def record(*students: str) -> list[str]:
+        sys.modules.pop("late_policy", None)
+        with Recorder(course) as recorder:
+            for student in students:
+                recorder.gradebook.update_or_create_student(student)
+                recorder.record(Graded(student, UNIT, [], notebook=text))
+            return recorder.remarks
+
+    assert record("ada", "ben") == [] == refusals(course, [UNIT], [])
+    (course / "late_policy.py").write_text(RULE.format(2))
+    sys.modules.pop("late_policy", None)
+    (line,) = refusals(course, [], [])
+    assert line == f"{UNIT}: the marks were made by another rule for late work; run `autograder grade {UNIT}`"
+    assert record("ada") == [f"{UNIT}: the rule for late work is another one than before, and the marks follow it"]
+    assert len(refusals(course, [UNIT], [])) == 1, "ben's are the old rule's still"
+    assert len(record("ben")) == 1 and refusals(course, [UNIT], []) == []
 
 
 @pytest.mark.skipif(preflight() is not None, reason=str(preflight()))

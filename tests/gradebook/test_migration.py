@@ -73,6 +73,18 @@ def book(tmp_path):
         yield found
 
 
+def test_marks_by_hand_above_the_new_points_are_named(book):
+    bring(book, *SUM, WHY)
+    submit(book, "anna", "ben", "cara")
+    for student, score in (("anna", 3), ("ben", 1), ("cara", 2.5)):
+        enter(book, student, "why", score)
+    said = bring(book, *SUM, worth(WHY, 2))
+    assert said[1:] == [
+        "quiz: by hand there are more points than why is worth now, 2, of anna, cara; correct these marks in the formgrader"
+    ]
+    assert len(bring(book, *SUM, worth(WHY, 4))) == 1
+
+
 def check_all(book: Gradebook) -> None:
     """Everything that may happen to the cells of a graded unit, on one gradebook."""
     assert bring(book, *SUM, WHY) == [], "nobody has been graded: nothing to say"

@@ -16,6 +16,7 @@ from autograder.cli import main
 from autograder.exercises import unit_names
 from autograder.grading import submitted_files
 from autograder.grading.submitted_files import survey
+from autograder.grading.whole_class import look_through
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]
@@ -58,6 +59,36 @@ def test_a_folder_whose_name_is_no_id_is_one_line_and_costs_nobody_else(tmp_path
     assert list(paths(found, tmp_path)) == [("anna", UNIT)] and found.remarks == []
     (line,) = found.closed
     assert line.isprintable() and "not graded, no student's ID" in line and line.endswith("rename the folder")
+
+
+@pytest.mark.parametrize(
+    "name, shown", [("ada\nlow", r"'ada\nlow'"), ("ada\tlow", r"'ada\tlow'"), ("ada\r", r"'ada\r'")]
+)
+def test_a_folder_is_shown_with_what_forbids_its_name(tmp_path, name, shown):
+    put(tmp_path, f"{name}/{UNIT}/{RIGHT}")
+    (line,) = survey(tmp_path, unit_names()).closed
+    assert line.startswith(f"{shown}: not graded, no student's ID")
+
+
+@pytest.mark.parametrize("name", [f"{RIGHT}.txt", f"{UNIT}.ipynb.json"])
+def test_a_notebook_under_a_browsers_name_is_graded_and_named(tmp_path, name):
+    put(tmp_path, f"anna/{UNIT}/{name}")
+    found = survey(tmp_path, unit_names())
+    assert paths(found, tmp_path) == {("anna", UNIT): f"anna/{UNIT}/{name}"}
+    assert len(found.remarks) == 1 and f"'{name}' is graded, the only notebook there; rename it" in found.remarks[0]
+
+
+def test_of_two_folders_whose_names_look_alike_none_is_graded(tmp_path):
+    put(tmp_path, f"Zoe\u0308/{UNIT}/{RIGHT}", f"Zo\u00eb/{UNIT}/{RIGHT}", f"Jose\u0301/{UNIT}/{RIGHT}")
+    found = survey(tmp_path, unit_names())
+    assert list(paths(found, tmp_path)) == [("Jose\u0301", UNIT)]
+    assert len(found.closed) == 2 and all("two folders have this name" in line for line in found.closed)
+
+
+def test_a_student_is_found_however_the_accent_is_typed(tmp_path):
+    put(tmp_path, f"grading/submitted/Jose\u0301/{UNIT}/{RIGHT}")
+    (item,) = look_through(tmp_path, [UNIT], "Jos\u00e9").notebooks
+    assert item.student == "Jose\u0301"
 
 
 @pytest.mark.parametrize("name", ["mine.ipynb", f"{UNIT} (1).ipynb", RIGHT.upper()])

@@ -12,6 +12,7 @@ import stat
 import struct
 import subprocess
 import tracemalloc
+import unicodedata
 import zipfile
 from pathlib import Path
 
@@ -28,7 +29,7 @@ from autograder.lms.collect import _notebooks
 from autograder.lms.export import Student, Table, write
 from autograder.lms.export import table as export_table
 from autograder.lms.lms_files import File, Roster, plain_id, read_roster, sender_of
-from autograder.reading.submission import FILE_CAP
+from autograder.reading.submission import FILE_CAP, read_bytes
 from autograder.text import csv_line, is_student_id
 
 ROOT = Path(__file__).parents[2]
@@ -131,6 +132,11 @@ def test_nobody_is_another_by_the_names_in_a_folder_of_ones_own(course, capsys, 
         (f"lovelaceada\n_4711_1_{UNIT}.ipynb", "lovelaceada-4711", "4711"),
         (f"🎉_7_assignsubmission_file_/{UNIT}.ipynb", "", "7"),
         (f"🎉_7_9_{UNIT}.ipynb", "7", "7"),
+        (f"4711_90210_{UNIT}.ipynb", "", "4711"),
+        (f"4711_90210_7_{UNIT}.ipynb", "", "4711"),
+        (f"anna/2026_03_{UNIT}.ipynb", "anna", ""),
+        (f"anon_aB3dE_90210_{UNIT}.ipynb", "", ""),
+        (f"Default group_assignsubmission_file_/{UNIT}.ipynb", "", ""),
         (f"../../etc/{UNIT}.ipynb", None, ""),
         (f"a\\{UNIT}.ipynb", None, ""),
         (f"{UNIT}.ipynb", None, ""),
@@ -419,6 +425,181 @@ def test_whether_it_is_late_is_said_of_the_attempt_that_counts(course, capsys):
     assert said(course, "ada-1") == ("Canvas", False, None), "the same notebook, since excused"
 
 
+@pytest.mark.parametrize("older", [f"ada_1_8_{UNIT}-1.ipynb", f"ada_LATE_1_7_{UNIT}.ipynb", "ada_1_8_x.zip"])
+def test_an_older_upload_of_canvas_replaces_nothing(course, capsys, older):
+    collect(course, capsys, pack(course, **{f"ada_1_9_{UNIT}-2.ipynb": TWO}))
+    files = {older: packed({"x.ipynb": ONE}) if older.endswith("zip") else ONE, f"ben_2_3_{UNIT}.ipynb": ONE}
+    status, _, (line,) = collect(course, capsys, pack(course, **files))
+    assert status == 2 and handed_in(course) == {"ada-1": TWO, "ben-2": ONE}
+    assert "not taken, it is older than what ada-1 has; to have it all the same, copy it to grading/submitted/" in line
+    assert collect(course, capsys, pack(course, **{f"ada_1_10_{UNIT}-3.ipynb": ONE}))[0] == 0
+    assert handed_in(course)["ada-1"] == ONE
+
+
+@pytest.mark.parametrize("name", [f"Ada Low_7_assignsubmission_file_/{UNIT}.ipynb", f"ada-low/{UNIT}.ipynb"])
+def test_an_older_download_replaces_nothing(course, capsys, name):
+    def download(content: bytes, day: int) -> Path:
+        path = course / "submissions.zip"
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(zipfile.ZipInfo(name, (2026, 3, day, 12, 0, 0)), content)
+        return path
+
+    assert collect(course, capsys, download(TWO, 5))[0] == 0
+    assert collect(course, capsys, download(TWO, 3))[::2] == (0, []), "the same notebook"
+    status, _, (line,) = collect(course, capsys, download(ONE, 4))
+    assert status == 2 and "older than what ada-low has" in line and handed_in(course) == {"ada-low": TWO}
+    assert collect(course, capsys, download(ONE, 6))[0] == 0 and handed_in(course) == {"ada-low": ONE}
+
+
+def test_an_older_folder_replaces_nothing(course, capsys, tmp_path):
+    path = tmp_path / "all" / "ada" / "x.ipynb"
+    path.parent.mkdir(parents=True)
+    for content, time, status in ((TWO, 5e8, 0), (ONE, 4e8, 2), (TWO, 3e8, 0), (ONE, 6e8, 0)):
+        path.write_bytes(content)
+        os.utime(path, (time, time))
+        assert collect(course, capsys, tmp_path / "all")[0] == status
+    assert handed_in(course) == {"ada": ONE}
+
+
+@pytest.mark.parametrize("where", [".", "a", "a/b"])
+@pytest.mark.parametrize("kind", ["folder", "zip"])
+def test_a_path_that_a_person_typed_may_go_through_links(course, capsys, tmp_path, where, kind):
+    real, name = tmp_path / "real", f"ada_1_8_{UNIT}.ipynb"
+    (real / where / "all").mkdir(parents=True)
+    (real / where / "all" / name).write_bytes(ONE)
+    (real / where / "all" / f"ben_2_9_{UNIT}.ipynb").symlink_to(course / "notebooks" / UNIT / f"{UNIT}.ipynb")
+    pack(real / where, **{name: ONE})
+    (real / where / "roster.csv").write_text(CANVAS + '"Byron, Ada",1,s1,ada,A\n"Low, Ben",2,s2,ben,A\n')
+    (tmp_path / "link").symlink_to(real)
+    (tmp_path / "roster").symlink_to(real / where / "roster.csv")
+    source = tmp_path / "link" / where / ("all" if kind == "folder" else "submissions.zip")
+    for roster in (tmp_path / "link" / where / "roster.csv", tmp_path / "roster"):
+        status, _, lines = collect(course, capsys, source, "--roster", roster)
+        assert handed_in(course) == {"ada": ONE}, "a link below the path is not followed"
+        assert (status, len(lines)) == ((2, 1) if kind == "folder" else (0, 0))
+
+
+@pytest.mark.parametrize("what", ["none", "folder"])
+def test_a_roster_that_cannot_be_read_is_one_line_about_it(tmp_path, what):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(NotUsable, match=r"cannot be read .*is the path right, and is it yours"):
+        read_roster(tmp_path / what)
+
+
+@pytest.mark.parametrize("end", [".ipynb.txt", ".ipynb.json", ".IPYNB.txt", ".ipynb"])
+@pytest.mark.parametrize("name", ["ada_1_8_x{}", "Ada_7_assignsubmission_file_/x{}", "ada/x{}"])
+def test_a_notebook_is_one_whatever_a_browser_added_to_its_name(course, capsys, end, name):
+    assert collect(course, capsys, pack(course, **{name.format(end): ONE}))[::2] == (0, [])
+    assert list(handed_in(course).values()) == [ONE]
+
+
+def test_attempts_under_a_browsers_name_are_attempts(course, capsys):
+    names = ("ada_1_8_x.ipynb.txt", "ada_1_9_x.ipynb-1.txt", "ada_1_10_x-2.ipynb")
+    status, _, (line,) = collect(course, capsys, pack(course, **dict(zip(names, (ONE, ONE, TWO), strict=True))))
+    assert status == 0 and line.endswith(f"took the last, {names[2]}") and handed_in(course) == {"ada-1": TWO}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-8-sig", "utf-32"])
+def test_a_notebook_in_another_encoding_is_read(course, capsys, encoding):
+    content = ONE.decode().encode(encoding)
+    assert collect(course, capsys, pack(course, **{f"ada_1_8_{UNIT}.ipynb": content}))[::2] == (0, [])
+    assert [cell.source for cell in read_bytes(content, "x")] == [cell.source for cell in read_bytes(ONE, "x")]
+
+
+@pytest.mark.parametrize("names", [("ada\\03.ipynb", "ben\\03.ipynb"), ("Ada_7_assignsubmission_file_\\x.ipynb",)])
+def test_a_download_with_backslashes_between_parts_is_read(course, capsys, names):
+    more = {f"{names[0].partition(chr(92))[0]}\\.ipynb_checkpoints\\x-checkpoint.ipynb": TWO, "empty\\": b""}
+    assert collect(course, capsys, pack(course, **dict.fromkeys(names, ONE), **more))[::2] == (0, [])
+    assert handed_in(course) == dict.fromkeys(("ada", "ben")[: len(names)], ONE)
+
+
+def test_a_students_zip_file_with_backslashes_is_read(course, capsys):
+    inner = packed(
+        {"work\\x.ipynb": ONE, "work\\.ipynb_checkpoints\\x-checkpoint.ipynb": TWO, "__MACOSX\\x.ipynb": TWO}
+    )
+    assert collect(course, capsys, pack(course, **{"ada_1_8_x.zip": inner}))[::2] == (0, [])
+    assert handed_in(course) == {"ada-1": ONE}
+
+
+def test_a_download_that_was_packed_once_more_is_read(course, capsys):
+    inner = packed({f"ada_1_8_{UNIT}.ipynb": ONE, f"ben_2_9_{UNIT}.ipynb": TWO})
+    assert collect(course, capsys, pack(course, **{"submissions (1).zip": inner, "__MACOSX/x": b""}))[::2] == (0, [])
+    assert handed_in(course) == {"ada-1": ONE, "ben-2": TWO}
+
+
+def test_a_zip_file_in_a_students_zip_file_is_called_so(course, capsys):
+    inner = packed({"inner.zip": packed({"a.ipynb": ONE})})
+    status, _, (line,) = collect(course, capsys, pack(course, **{"ada_1_9_x.zip": inner}))
+    assert status == 2 and line == f"autograder: ada_1_9_x.zip: a zip file in a zip file; ask for {UNIT}.ipynb"
+
+
+@pytest.mark.parametrize("name", ["Zoë Müller", "Ángel Nuñez", "Å Ö"])
+def test_names_that_look_alike_are_one(course, capsys, name):
+    one, other = (unicodedata.normalize(form, name) for form in ("NFC", "NFD"))
+    assert one != other
+    files = {f"{one}_1_assignsubmission_file_/notes.txt": b"", f"{other}_1_assignsubmission_file_/x.ipynb": ONE}
+    assert collect(course, capsys, pack(course, **files))[0] == 0
+    (student,) = handed_in(course)
+    folder = course / "grading" / "submitted" / student
+    folder.rename(folder.with_name(unicodedata.normalize("NFD", student)))
+    for spelling in (one, other):
+        source = pack(course, **{f"{spelling}_1_assignsubmission_file_/{UNIT}.ipynb": notebook(spelling)})
+        assert collect(course, capsys, source)[0] == 0
+    assert len(handed_in(course)) == 1
+    for id_of, spelling in ((one, other), (other, one)):
+        roster = roster_of(course, f"Full name\n{spelling}\n")
+        made = table("moodle", [Student(plain_id(id_of), marks={UNIT: 1})], [UNIT], roster)
+        made_by_hand = table("moodle", [Student(id_of.replace(" ", "-"), marks={UNIT: 1})], [UNIT], roster)
+        assert (made.students, made_by_hand.students) == (1, 1)
+
+
+def test_a_second_worksheet_with_more_columns_doubles_nobody(course, capsys):
+    source, people = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), course / "roster.csv"
+    head, row = "Identifier,Full name,Email address", "Participant 1,Ada,ada@x.edu"
+    for more, cell in (("", ""), (",ID number", ",4711"), (",Username,ID number", ",adal,4711")):
+        people.write_text(f"{head}{more}\n{row}{cell}\nParticipant 2,Ben,ben@x.edu{cell and cell + '0'}\n")
+        collect(course, capsys, source, "--roster", people)
+        assert handed_in(course) == {"ada@x.edu": ONE}
+    source = pack(course, **{f"Ben_2_assignsubmission_file_/{UNIT}.ipynb": TWO})
+    collect(course, capsys, source, "--roster", people)
+    assert set(handed_in(course)) == {"ada@x.edu", "adal"}, "who is new has the best ID"
+
+
+def test_a_roster_that_comes_later_doubles_nobody_on_canvas(course, capsys):
+    source, roster = pack(course, **{f"byronada_1_8_{UNIT}.ipynb": ONE}), course / "roster.csv"
+    roster.write_text(CANVAS + '"Byron, Ada",1,s1,ada,A\n')
+    for words in ([], ["--roster", roster], []):
+        collect(course, capsys, source, *words)
+        assert handed_in(course) == {"byronada-1": ONE}
+
+
+@pytest.mark.parametrize("login", ["", "0123456789abcdef0123456789abcdef01234567"])
+def test_canvas_test_student_is_nobody(course, capsys, login):
+    names, roster = (f"studenttest_9_8_{UNIT}.ipynb", f"ada_1_7_{UNIT}.ipynb"), course / "roster.csv"
+    source = pack(course, **dict.fromkeys(names, ONE))
+    roster.write_text(
+        CANVAS + f'"Byron, Ada",1,s1,ada,A\n"{"Eleve, Test" if login else "Student, Test"}",9,,{login},A\n'
+    )
+    for words in ([] if not login else ["--roster", roster], ["--roster", roster]):
+        status, _, (line,) = collect(course, capsys, source, *words)
+        assert status == 0 and f"{names[0]}: not taken, it is of Canvas's Test Student" in line
+    assert len(handed_in(course)) == 1
+    made = table("canvas", [Student(login or "test-student", number="9", marks={UNIT: 1})], [UNIT], read_roster(roster))
+    assert made.students == 0
+
+
+def test_moodles_extension_is_kept(course, capsys):
+    source = pack(course, **{f"Ada_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
+    status = "Submitted for grading - Extension granted until: Friday{} 6 March 2026{} 5:00 PM"
+    people = course / "roster.csv"
+    for comma, until in ((",", "2026-03-06 17:00:00 UTC"), (" the", None)):
+        words = '"' + status.format(comma, comma) + '"'
+        people.write_text(f"{WORKSHEET}Participant 1,Ada,ada@x.edu,{words},,100,Yes,-,-,\n")
+        lines = collect(course, capsys, source, "--roster", people)[2]
+        assert read_said(course / "grading/submitted/ada@x.edu" / UNIT).until == until
+        assert [until] == [None] * len(lines) or not lines
+
+
 def moodle(course: Path, *people: tuple[str, str, str]) -> list[str | Path]:
     """--roster and a worksheet of (name, status, last modified), numbered from 1."""
     rows = [
@@ -498,7 +679,10 @@ def test_joiners_are_letters_of_many_names(course, capsys):
 def test_mark_up_in_a_roster_reaches_no_page_of_nbgraders(course, capsys):
     words = moodle(course, ("<img src=x onerror=alert(1)>", "", "-"))
     status, _, (line,) = collect(
-        course, capsys, pack(course, **{f"A_1_assignsubmission_file_/{UNIT}.ipynb": ONE}), *words
+        course,
+        capsys,
+        pack(course, **{f"img src=x onerror=alert(1)_1_assignsubmission_file_/{UNIT}.ipynb": ONE}),
+        *words,
     )
     assert status == 2 and "holds markup; not entered" in line
     with Gradebook(f"sqlite:///{course / 'grading' / 'gradebook.db'}", "attention") as book:
@@ -526,6 +710,75 @@ def test_of_several_notebooks_the_one_of_the_unit_is_taken(course, capsys):
     source = pack(course, **{"ada_1_8_a.ipynb": notebook("x", OTHER), "ada_1_9_b.ipynb": ONE})
     assert collect(course, capsys, source)[0] == 0
     assert handed_in(course) == {"ada-1": ONE}
+
+
+GERMAN = (
+    "ID,Vollständiger Name,E-Mail-Adresse,Status,Bewertung,Bestwertung,Bewertung kann geändert werden,"
+    "Zuletzt geändert (Abgabe),Kommentar\n"
+)
+FRENCH = "Identifiant,Nom,Numéro d'identification,Courriel,Statut,Note,Note maximale\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GERMAN + "Teilnehmer/in811,Ada Byron,ada@x.edu,Keine Abgabe,,100,Ja,-,\n"
+        'Teilnehmer/in812,Ben O\'Low,ben@x.edu,Zur Bewertung abgegeben,,100,Ja,"Freitag, 20. März 2026, 17:00",\n',
+        FRENCH + "Participant 811,Ada Byron,,ada@x.edu,Remis,-,20\nParticipant 812,Ben O'Low,7,ben@x.edu,Remis,-,20\n",
+        "Kennung,Name,Correo\nOsallistuja811,Byron Ada,ada@x.edu\nOsallistuja812,Low Ben O',ben@x.edu\n",
+    ],
+    ids=["German", "French", "another order"],
+)
+def test_a_worksheet_in_another_language_is_read_by_its_structure(course, capsys, text):
+    roster = course / "roster.csv"
+    roster.write_text(text, encoding="utf-8")
+    names = (f"Ada Byron_811_assignsubmission_file_/{UNIT}.ipynb", f"Ben OLow_812_assignsubmission_file_/{UNIT}.ipynb")
+    status, _, lines = collect(course, capsys, pack(course, **dict.fromkeys(names, ONE)), "--roster", roster)
+    assert handed_in(course) == {"ada@x.edu": ONE, "ben@x.edu": ONE}
+    assert status == 0 and "not in English, so that nobody's time or lateness is read" in lines[0]
+    with pytest.raises(NotUsable, match="the column of grades is not known"):
+        table("moodle", [Student("ada@x.edu", marks={UNIT: 1})], [UNIT], read_roster(roster))
+
+
+@pytest.mark.parametrize(
+    "hidden", ["Teilnehmer/in811,Zur Bewertung abgegeben,-,100\n", "Participant 811,Submitted,-,5\n"]
+)
+def test_a_worksheet_without_names_names_nobody(tmp_path, hidden):
+    roster = roster_of(tmp_path, "ID,Status,Bewertung,Bestwertung\n" + hidden)
+    assert [(person.number, person.name) for person in roster.people] == [("811", "")]
+
+
+def test_a_groups_hand_in_is_nobodys_in_particular(course, capsys):
+    words = moodle(course, ("Ada Byron", "", "-"), ("Ben Low", "", "-"), ("Cara", "", "-"))
+    files = (
+        *(
+            f"Team Ada_1_assignsubmission_file_/{UNIT}.ipynb",
+            f"Team Blue-Ben Low_2_assignsubmission_file_/{UNIT}.ipynb",
+        ),
+        *(f"Default group_assignsubmission_file_/{UNIT}.ipynb", f"Cara_3_assignsubmission_file_/{UNIT}.ipynb"),
+    )
+    status, _, lines = collect(course, capsys, pack(course, **dict.fromkeys(files, ONE)), *words)
+    assert status == 2 and set(handed_in(course)) == {"ben low@x.edu".replace(" ", "-"), "cara@x.edu"}
+    assert len(lines) == 2 and "Default group" in lines[0] and "a hand-in of a group" in lines[0]
+    assert "Team Ada_1_" in lines[1] and "number 1 is Ada Byron in " in lines[1] and "of each member" in lines[1]
+
+
+def test_canvas_without_names_is_one_line(course, capsys):
+    files = (f"anon_aB3dE_90210_{UNIT}.ipynb", f"LATE_anon_Zz9xY_90211_{UNIT}-1.ipynb", "anon_q1W2e_text.html")
+    status, _, (line,) = collect(course, capsys, pack(course, **dict.fromkeys(files, ONE)))
+    assert status == 2 and handed_in(course) == {}
+    assert "and 2 more: not taken, Canvas left out who it was; turn off anonymous grading" in line
+
+
+def test_canvas_with_numbers_alone_needs_a_roster(course, capsys):
+    names = {f"4711_90210_{UNIT}.ipynb": ONE, f"LATE_4712_90211_{UNIT}.ipynb": TWO, f"99_1_{UNIT}.ipynb": TWO}
+    source, roster = pack(course, **names), course / "roster.csv"
+    status, _, lines = collect(course, capsys, source)
+    assert (status, len(lines), handed_in(course)) == (2, 3, {}) and all("give --roster" in line for line in lines)
+    roster.write_text(CANVAS + '"Byron, Ada",4711,s1,ada,A\n"Low, Ben",4712,s2,ben,A\n', encoding="utf-8")
+    status, _, lines = collect(course, capsys, source, "--roster", roster)
+    assert handed_in(course) == {"ada": ONE, "ben": TWO} and said(course, "ben") == ("Canvas", True, None)
+    assert status == 2 and any("the number 99 alone says who it is, and" in line for line in lines)
 
 
 def test_who_is_not_in_the_roster_is_named(course, capsys):

@@ -25,7 +25,7 @@ from autograder.gradebook.marks import class_now
 from autograder.grading.results_store import keep
 from autograder.pages.charts import chart
 from autograder.pages.class_summary import NOT_RECOGNISED, summarise
-from autograder.pages.report import print_report
+from autograder.pages.report import page, print_report, score_rows
 from autograder.reading.tamper_flags import _reached, odd_things
 
 ROOT = Path(__file__).parents[2]
@@ -167,6 +167,22 @@ def test_scores_and_mistakes_as_tables(course, capsys):
         for row in rows(course / "out" / name):
             assert not [cell for cell in row if re.match(r"[=+\-@\t\r]", cell)]
     assert "'=cmd|'x'" in scores
+
+
+def test_what_lateness_costs_stands_in_table_and_page(course):
+    items = [Graded("ann", UNIT, verdicts(), penalty=2.5), Graded("bo", UNIT, verdicts())]
+    summary = summarise(course, items)
+    head, ann, bo, *_ = score_rows(summary)
+    full = sum(FUNCTIONS.values())
+    assert [row[-2:] for row in (head, ann, bo)] == [
+        [f"{UNIT} late", "sum"],
+        ["-2.5", f"{full - 2.5:g}"],
+        ["", f"{full:g}"],
+    ]
+    text = page(summary, course, course)
+    assert text.count('<th scope="col">late</th>') == 1 and "<td>-2.5</td>" in text
+    in_time = summarise(course, [replace(items[0], penalty=0.0)])
+    assert "late" not in score_rows(in_time)[0][-2] and '<th scope="col">late</th>' not in page(in_time, course, course)
 
 
 class Reader(HTMLParser):

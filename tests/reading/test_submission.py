@@ -134,7 +134,7 @@ BAD = {
     "empty": (b"", "cut off"),
     "truncated": (WHOLE[: len(WHOLE) // 2], "cut off"),
     "binary": (bytes(range(256)) * 20, "not a text file"),
-    "UTF-16": (json.dumps({"cells": []}).encode("utf-16"), "not a text file"),
+    "UTF-16, cut off": (json.dumps({"cells": []}).encode("utf-16")[:-1], "not a text file"),
     "a zip archive": (b"PK\x03\x04" + b"\xfe" * 50, "not a text file"),
     "a script": (b"def f(x):\n    return x\n", "cut off"),
     "a list": (b"[1, 2]", "no object"),
