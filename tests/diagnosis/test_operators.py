@@ -13,10 +13,15 @@ from autograder.diagnosis.operators.edit import MODEL, STUDENT, Program, edited,
 from autograder.diagnosis.operators.words import as_if, in_line, name_of
 from autograder.exercises import exercises, unit_names
 
-REFERENCES = [each for unit in unit_names() for each in exercises(unit).values()]
+#: By day the first exercise of each unit.
+REFERENCES = [
+    pytest.param(each, id=each.name, marks=[pytest.mark.nightly] if number else [])
+    for unit in unit_names()
+    for number, each in enumerate(exercises(unit).values())
+]
 
 
-@pytest.mark.parametrize("exercise", REFERENCES, ids=lambda exercise: exercise.name)
+@pytest.mark.parametrize("exercise", REFERENCES)
 def test_every_change_can_be_made_and_has_words(exercise):
     tree = numbered(ast.parse(textwrap.dedent(inspect.getsource(exercise.reference))).body[0])
     before = ast.dump(tree)

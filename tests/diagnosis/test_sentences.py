@@ -13,6 +13,7 @@ import figure
 from autograder.diagnosis import sentences
 from autograder.diagnosis.diagnose import judge
 from autograder.diagnosis.evidence import Evidence
+from autograder.diagnosis.operators import words
 from autograder.diagnosis.recognise import RELATIONS
 from autograder.exercises import exercises, unit_names
 from autograder.grading.in_process import ask_here
@@ -64,6 +65,7 @@ def test_no_decision_depends_on_a_sentence(unit, monkeypatch):
         before, message = decided(posed, answer)
         with monkeypatch.context() as changed:
             changed.setattr(sentences, "TEMPLATES", dict.fromkeys(sentences.TEMPLATES, "Nonsense."))
+            changed.setattr(words, "AS_IF", dict.fromkeys(words.AS_IF, "nonsense"))
             after, nonsense = decided(posed, answer)
         assert after == before, function.__name__
         assert nonsense != message and "Nonsense." in nonsense, function.__name__
