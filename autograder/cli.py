@@ -165,12 +165,12 @@ def _parser() -> argparse.ArgumentParser:
     feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
     feedback.add_argument("units", nargs="*", metavar="UNIT")
     feedback.add_argument("--student", metavar="ID", help="only this student")
-    feedback.set_defaults(command="change_marks.feedback")
+    feedback.set_defaults(command="marks_commands.feedback")
 
     exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
     exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")
-    exclude.set_defaults(command="change_marks.exclude")
+    exclude.set_defaults(command="marks_commands.exclude")
 
     marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
     marks.add_argument("units", nargs="*", metavar="UNIT")
@@ -179,7 +179,7 @@ def _parser() -> argparse.ArgumentParser:
     decided = marks.add_mutually_exclusive_group()
     decided.add_argument("--keep", action="store_true", help="of those given for another answer: they count")
     decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
-    marks.set_defaults(command="change_marks.marks")
+    marks.set_defaults(command="marks_commands.marks")
 
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(command="doctor", alone=True, looks_on=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ..data import NotUsable
 from ..gradebook.class_run import Run
-from ..grading.submitted_files import HandedIn
+from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import handed_in
 from ..lms.export import refusals, students, table, write
 from ..lms.lms_files import read_roster

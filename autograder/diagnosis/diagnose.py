@@ -18,7 +18,7 @@ from ..judging.naming import named_in_time
 from ..judging.posed import Posed, all_in_our_terms, problems_of
 from .observed import never_called, observed
 from .recognise import recognise
-from .repair.program import OwnProgram
+from .repair.own_program import OwnProgram
 from .repair.search import with_repair
 from .sentences import say
 

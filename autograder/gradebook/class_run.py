@@ -10,7 +10,7 @@ from ..data import Graded, NoSandbox
 from ..grading import results_store
 from ..grading.jobs import recorded_form
 from ..grading.results_store import keep, read_kept
-from ..grading.submitted_files import HandedIn
+from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import Done, grade_class, job_of
 from ..judging.challenge import Challenge
 from ..reading.course import Course

@@ -22,7 +22,7 @@ from nbgrader.utils import notebook_hash, parse_utc
 from traitlets import Bool
 
 from ..data import Expected, Unreadable
-from ..grading.submitted_files import TIMESTAMP, fault_of, store
+from ..grading.submitted_folder import TIMESTAMP, fault_of, store
 from ..reading.course import Course
 from ..reading.submission import FILE_CAP, read_file
 from ..text import is_student_id, printable

@@ -26,7 +26,7 @@ from ..data import Graded, NoSandbox, Unreadable, Verdict
 from ..grading.jobs import with_outputs
 from ..grading.one_submission import grade_submission, nothing_to_grade
 from ..grading.results_store import begun, keep
-from ..grading.submitted_files import HandedIn
+from ..grading.submitted_folder import HandedIn
 from ..grading.whole_class import job_of
 from ..judging.challenge import Challenge
 from ..reading.course import Course

@@ -37,7 +37,7 @@ from traitlets import TraitError
 
 from ..data import Expected, Graded
 from ..grading.results_store import read_kept
-from ..grading.submitted_files import read_said
+from ..grading.submitted_folder import read_said
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
 from .health_check import load_config

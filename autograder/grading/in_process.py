@@ -16,13 +16,13 @@ from typing import Any
 
 from ..data import Answer, Verdict
 from ..diagnosis.diagnose import ask_and_judge
-from ..diagnosis.repair.program import OwnProgram
+from ..diagnosis.repair.own_program import OwnProgram
 from ..exercises import exercises, find_exercise
 from ..judging.challenge import Challenge
 from ..judging.judge import mark
 from ..judging.posed import Posed
-from ..running.allowance import undisturbed
 from ..running.dialogue import Request
+from ..running.grader_cpu_limit import undisturbed
 from ..running.torch_functions import one_thread
 from ..worker.call_monitor import Lookout
 from ..worker.calls import answer_of_host, perform

@@ -11,7 +11,7 @@ from typing import Any
 
 from ..data import Answer, CellOutcome, CellSource, Transplanted, Unreadable, Verdict
 from ..diagnosis.diagnose import ask_and_judge
-from ..diagnosis.repair.program import OwnProgram
+from ..diagnosis.repair.own_program import OwnProgram
 from ..judging.challenge import Challenge
 from ..judging.judge import without_answer
 from ..judging.posed import Posed

@@ -33,7 +33,7 @@ from ..text import composed
 from ..worker import linux
 from ..worker import process_limits as bounds
 from .jobs import Job, begin, lost, run
-from .submitted_files import HandedIn, HandedInByAll, survey
+from .submitted_folder import HandedIn, HandedInByAll, survey
 
 AHEAD = 2
 #: So often does a cluster do a job again whose worker was lost.

@@ -8,7 +8,7 @@ import os
 import shutil
 from pathlib import Path
 
-from ..grading.submitted_files import new_folder
+from ..grading.submitted_folder import new_folder
 
 #: Unit -> a digest of the folder notebooks/UNIT as it was released last.
 RELEASED = Path("grading") / "released.json"

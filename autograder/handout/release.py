@@ -19,7 +19,7 @@ from ..reading.assignment import questions_of
 from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
 from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
-from .helpers import put_helpers
+from .insert_helpers import put_helpers
 from .kept_work import keep_work
 
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.

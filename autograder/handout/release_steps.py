@@ -25,7 +25,7 @@ from ..reading.cell_roles import KEY, must_be_the_code_of, stamp_for
 from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
-from .helpers import put_helpers
+from .insert_helpers import put_helpers
 from .kept_work import keep_work
 
 

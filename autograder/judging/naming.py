@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ..data import FIRST_SEEN, Verdict
-from ..running.allowance import Allowance, Overspent
+from ..running.grader_cpu_limit import Allowance, Overspent
 from .first_difference import first_where
 from .judge import Marked
 

@@ -18,10 +18,10 @@ from traitlets.config import Config
 
 from ..data import NotUsable, Unreadable
 from ..gradebook.submission_times import local_time, zone_of
-from ..grading.submitted_files import NOTEBOOK, Said, fault_of, note, read_said, store
+from ..grading.submitted_folder import NOTEBOOK, Said, fault_of, note, read_said, store
 from ..reading.course import Course
 from ..reading.submission import read_file
-from ..running.allowance import Allowance, Overspent, undisturbed
+from ..running.grader_cpu_limit import Allowance, Overspent, undisturbed
 from ..text import composed, is_plain_text, printable, spelt
 from .lms_files import (
     HANDED_IN,

@@ -16,7 +16,7 @@ from ..data import NotUsable
 from ..gradebook.health_check import check_gradebook, load_config
 from ..gradebook.marks import by_another_rule, disagreements, read_marks, read_names
 from ..gradebook.submission_times import rule_digest
-from ..grading.submitted_files import HandedIn
+from ..grading.submitted_folder import HandedIn
 from ..reading.course import Course
 from ..text import composed, csv_line, spreadsheet_safe
 from .lms_files import FIRST, ID_COLUMNS, LAST, NAME_COLUMNS, NUMBER_COLUMNS, Person, Roster

@@ -25,7 +25,7 @@ from functools import partial
 from pathlib import Path, PurePosixPath
 
 from ..data import NotUsable, Unreadable
-from ..grading.submitted_files import is_notebook
+from ..grading.submitted_folder import is_notebook
 from ..reading.submission import FILE_CAP, read_file
 from ..text import BLANKS, composed, decoded
 

@@ -20,9 +20,9 @@ from ..worker.cells import STUCK
 from ..worker.frames import BadFrame, Closed, FrameTimeout, read_header, receive_bytes, receive_frame, send_frame
 from ..worker.supervisor import SWEEP, TELL
 from ..worker.values import BadValue
-from .allowance import Allowance, Overspent, charge, undisturbed
 from .control_groups import Group
 from .dialogue import QUESTIONS_CAP, Request, Transcript, order_of, outcome_of, slow_libraries
+from .grader_cpu_limit import Allowance, Overspent, charge, undisturbed
 from .limits import Limits
 
 RESTARTS = 3

@@ -11,7 +11,7 @@ import pytest
 import demo_seeds
 from autograder.commands import demo
 from autograder.data import NoSandbox
-from autograder.diagnosis.mutants.programs import mutants
+from autograder.diagnosis.mutants.model_mutants import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.whole_class import grade_class, handed_in
 from autograder.judging.challenge import Challenge

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from autograder.diagnosis.mutants.programs import mutants
+from autograder.diagnosis.mutants.model_mutants import mutants
 from autograder.exercises import exercises, find_exercise, unit_names
 from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import pose

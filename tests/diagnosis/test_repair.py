@@ -13,7 +13,7 @@ import torch
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
 from autograder.diagnosis.operators.words import LONGEST_OWN, text_of
-from autograder.diagnosis.repair.program import noted
+from autograder.diagnosis.repair.own_program import noted
 from autograder.exercises import find_exercise
 from autograder.grading.in_process import judge_function, judge_here, program_of
 from autograder.grading.one_submission import grade_submission

@@ -15,7 +15,7 @@ from autograder.data import Graded
 from autograder.gradebook.health_check import load_config
 from autograder.gradebook.recorder import Recorder
 from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
-from autograder.grading.submitted_files import Said, note
+from autograder.grading.submitted_folder import Said, note
 from autograder.lms.export import refusals
 from autograder.running.sandbox import preflight
 

@@ -18,13 +18,13 @@ from attention_figures.helpers.tensors import check_form, close
 from autograder.cli import main
 from autograder.data import BadAssignment
 from autograder.exercises import unit_names
-from autograder.handout import helpers
-from autograder.handout.helpers import put_helpers, with_helpers
+from autograder.handout import insert_helpers
+from autograder.handout.insert_helpers import put_helpers, with_helpers
 from autograder.reading.syntax import bound_names, statements
 
 ROOT = Path(__file__).parents[2]
 UNIT = "01_projections"
-FILES = sorted(path for path in helpers.FOLDER.glob("*.py") if path.stem != "__init__")
+FILES = sorted(path for path in insert_helpers.FOLDER.glob("*.py") if path.stem != "__init__")
 
 
 def code_cells(folder: str, unit: str) -> list:
@@ -41,8 +41,8 @@ def given_by(path: Path) -> set[str]:
 @pytest.mark.parametrize("unit", unit_names())
 def test_no_notebook_gives_the_name_of_a_helper_that_it_has_another_meaning(unit):
     cells = code_cells("solutions", unit)
-    files = {file for cell in cells for file, _ in helpers.LINE.findall(cell.source)}
-    names = set().union(*(given_by(helpers.FOLDER / f"{file}.py") for file in files))
+    files = {file for cell in cells for file, _ in insert_helpers.LINE.findall(cell.source)}
+    names = set().union(*(given_by(insert_helpers.FOLDER / f"{file}.py") for file in files))
     assert {"show", "predict", "reveal"} <= names
     for cell in cells:
         own = (node for node in statements(cell.source) if not isinstance(node, ast.ImportFrom))
@@ -112,10 +112,10 @@ def test_an_import_that_a_release_cannot_replace_is_refused_with_its_cell(source
 def test_a_release_whose_helpers_are_not_the_source_is_noticed(monkeypatch, tmp_path, capsys):
     check = ["--course", str(ROOT), "release", UNIT, "--check"]
     assert main(check) == 0
-    shutil.copytree(helpers.FOLDER, tmp_path / "helpers")
+    shutil.copytree(insert_helpers.FOLDER, tmp_path / "helpers")
     path = tmp_path / "helpers" / "predictions.py"
     path.write_text(path.read_text(encoding="utf-8").replace("you predict", "you expect"), encoding="utf-8")
-    monkeypatch.setattr(helpers, "FOLDER", tmp_path / "helpers")
+    monkeypatch.setattr(insert_helpers, "FOLDER", tmp_path / "helpers")
     assert main(check) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert f"notebooks/{UNIT}/{UNIT}.ipynb" in line and "attention_figures/helpers/" in line

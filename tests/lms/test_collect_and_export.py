@@ -24,7 +24,7 @@ from autograder.data import NotUsable, Unreadable
 from autograder.exercises import exercises
 from autograder.gradebook.recorder import Gradebook
 from autograder.gradebook.submission_times import read_timestamp
-from autograder.grading.submitted_files import read_said
+from autograder.grading.submitted_folder import read_said
 from autograder.lms.collect import _notebooks
 from autograder.lms.export import Student, Table, write
 from autograder.lms.export import table as export_table

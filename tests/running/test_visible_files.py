@@ -13,7 +13,7 @@ import pytest
 from autograder.data import CellSource
 from autograder.exercises.kit import Case
 from autograder.grading.jobs import Job
-from autograder.grading.submitted_files import HandedIn
+from autograder.grading.submitted_folder import HandedIn
 from autograder.grading.whole_class import job_of
 from autograder.reading.course import Course
 from autograder.running import bubblewrap

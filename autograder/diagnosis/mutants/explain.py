@@ -15,9 +15,9 @@ from ...judging.posed import Posed
 from ...text import begun
 from ...worker.values import leaves
 from ..operators.edit import names_in
-from ..operators.helpers import sizes_of_case
+from ..operators.mutant_functions import sizes_of_case
 from ..sentences import say
-from .programs import Mutant, single_mutants, tree_of
+from .model_mutants import Mutant, single_mutants, tree_of
 
 Results = list[Any]
 #: Where the largest entry of an array stands, what it is, and the array's shape.

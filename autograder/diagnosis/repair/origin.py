@@ -15,7 +15,7 @@ from ...worker.values import leaves
 from ..operators.edit import called
 from ..operators.words import text_of
 from ..sentences import named, say
-from .program import OwnProgram
+from .own_program import OwnProgram
 
 EXPONENTIALS = ("exp", "exp2", "expm1", "exp_", "sinh", "cosh")
 #: What puts infinity somewhere on purpose.

@@ -21,7 +21,7 @@ from ..operators.expressions import OF_SIZE
 from ..operators.words import in_line
 from ..sentences import say
 from .origin import origin
-from .program import AT_A_TIME, OwnProgram
+from .own_program import AT_A_TIME, OwnProgram
 
 #: Changes that put something there that few forget: one of them alone may be what is missing, and hardly one of two.
 ARTIFICIAL = frozenset(

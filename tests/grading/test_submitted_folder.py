@@ -14,8 +14,8 @@ from nbgrader.api import Gradebook
 
 from autograder.cli import main
 from autograder.exercises import unit_names
-from autograder.grading import submitted_files
-from autograder.grading.submitted_files import survey
+from autograder.grading import submitted_folder
+from autograder.grading.submitted_folder import survey
 from autograder.grading.whole_class import look_through
 from autograder.running.sandbox import preflight
 
@@ -34,7 +34,7 @@ def put(folder: Path, *names: str) -> None:
         path.write_text("")
 
 
-def paths(found: submitted_files.Survey, folder: Path) -> dict[tuple[str, str], str]:
+def paths(found: submitted_folder.Survey, folder: Path) -> dict[tuple[str, str], str]:
     return {(item.student, item.unit): item.path.relative_to(folder).as_posix() for item in found.notebooks}
 
 
@@ -197,14 +197,14 @@ def test_whatever_is_found_the_class_is_graded_and_the_gradebook_has_all(course,
     submitted = course / "grading" / "submitted"
     put(submitted, *(f"{name}/x" for name in (f"felix/{UNIT}", f"closed/{UNIT}")), f"jonas/{UNIT}/work.py")
     shutil.copy(SOLUTION, submitted / "felix" / UNIT / "final.ipynb")
-    listing = submitted_files._listing
+    listing = submitted_folder._listing
 
     def guarded(folder: Path) -> tuple[list[str], list[str]]:
         if folder.name == "closed":
             raise PermissionError(13, "Permission denied")
         return listing(folder)
 
-    monkeypatch.setattr(submitted_files, "_listing", guarded)
+    monkeypatch.setattr(submitted_folder, "_listing", guarded)
     assert main(["--course", str(course), "grade", "--json"]) == 2
     out, err = capfd.readouterr()
     assert {entry["student"]: entry["verdict"] for entry in json.loads(out)} == {"felix": "right", "jonas": "missing"}

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from autograder.running.allowance import Allowance, Overspent, charge, undisturbed
+from autograder.running.grader_cpu_limit import Allowance, Overspent, charge, undisturbed
 
 #: A loop without end is interrupted after so many seconds, and by then it has cost at most so many.
 LITTLE, AT_MOST = 0.1, 2.0

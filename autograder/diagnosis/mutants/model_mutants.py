@@ -15,7 +15,7 @@ from typing import Any
 
 from ..operators.catalogue import edits_of
 from ..operators.edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
-from ..operators.helpers import HELPERS, sizes_of_case
+from ..operators.mutant_functions import HELPERS, sizes_of_case
 from ..operators.words import name_of, told_apart
 
 _ITEM = "_item"
