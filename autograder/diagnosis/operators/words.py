@@ -150,7 +150,7 @@ IN_LINE = {
     "two-calls": "the steps `{first}` and `{name}` in {here} have no place there",
     "function": "`{name}` in {here}: another function is due",
     "axis": "the axis of `{name}` in {here}",
-    "keepdims": "`keepdims` in {here}: is the axis to stay?",
+    "keepdims": "`keepdims` in {here} decides whether the axis stays",
     "keyword": "`{keyword}={value}` in {here} has no place there",
     "argument-order": "the order of the arguments in {here}",
     "step-too-late": "what `{name}` is taken of in {here}",
