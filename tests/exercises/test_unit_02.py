@@ -192,13 +192,13 @@ NAMED = {
     "score_statistics__wrong_seed_of_its_own": "generator-unused",
     "score_statistics__wrong_fresh_generator": "not-repeatable",
     "score_statistics__wrong_global_seed": "generator-unused",
-    "attention_backward__wrong_root_forgotten": "left-out-sqrt-d-k",
+    "attention_backward__wrong_root_forgotten": "div-left-out-sqrt-d-k-d-scores",
     "attention_backward__wrong_root_for_queries_alone": "scale-of-dK-forgotten",
     "attention_backward__wrong_no_correction": "row-sum-missing",
     "attention_backward__wrong_sum_down_the_columns": "jacobian-over-queries",
     "attention_backward__wrong_keys_and_queries_exchanged": "results-exchanged",
-    "attention_backward__wrong_values_by_key_softmax": "softmax-along-axis-2",
-    "attention_backward__wrong_values_not_turned": "not-turned-weights",
+    "attention_backward__wrong_values_by_key_softmax": "axis-softmax-along-axis-2-1",
+    "attention_backward__wrong_values_not_turned": "transposition-left-out-weights",
     "attention_backward__wrong_differences": "imprecise",
 }
 

@@ -578,7 +578,7 @@ def nested_code(document: Document) -> None:
 
 ATTACKS += (
     Attack("a mark and line ends", "hands in a notebook with a byte-order mark and the other system's line ends", place=mark_windows),
-    Attack("other letters", "hands in a notebook in UTF-16", place=utf16, solved=False, says="UTF-8"),
+    Attack("other letters", "hands in a notebook in UTF-16", place=utf16, solved=False, says="not written yet"),
     Attack("the old form", "hands in worksheets, two of them broken", place=old_form),
     Attack("millions of keys", "hands in 18 MB of objects with a key", place=many_keys),
     Attack("wide letters", "hands in 18 MB of letters that take four times their room", place=wide_text),

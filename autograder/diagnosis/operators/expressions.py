@@ -184,7 +184,7 @@ def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
 def of_transposition(node: ast.Attribute) -> Iterator[Edit]:
     """A transposition left out, or done by a reshape."""
     if node.attr in ("T", "mT", "H"):
-        yield edit(node, node.value, "turned", (LIKELY, LIKELY), of=node.value)
+        yield edit(node, node.value, "turned", (LIKELY, LIKELY), "transposition-left-out", of=node.value)
         yield edit(node, call("_reread", node.value), "reshaped", (LIKELY, None), of=node.value)
 
 

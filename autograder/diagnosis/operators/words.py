@@ -43,7 +43,7 @@ AS_IF = {
     "add-twice": "{side:one part} were added twice",
     "divides-by-root": "it divided by the root of {right:the second part}",
     "turned-before": "{side:one side} were transposed before the product",
-    "turned": "{of:something} were not transposed",
+    "transposition-left-out": "{of:something} were not transposed",
     "reshaped": "{of:something} were reshaped, not transposed",
     # calls
     "call-left-out": "`{name}` of {inner:what it is applied to} were left out",
