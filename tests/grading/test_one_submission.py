@@ -126,7 +126,10 @@ ABSTRACT = "import io\nclass Base:\n    def step(self, z):\n        raise NotImp
 @pytest.mark.parametrize(
     ("before", "line", "words"),
     [
-        (f"import torch\nfrom torch import nn\n{LAYER}", "return Layer()(z)", 'missing the required "forward"'),
+        pytest.param(
+            *(f"import torch\nfrom torch import nn\n{LAYER}", "return Layer()(z)", 'missing the required "forward"'),
+            marks=pytest.mark.nightly,
+        ),
         (ABSTRACT, "return Base().step(z)", "NotImplementedError: a subclass has it (line 4 of the cell extra-1)"),
         ("import selectors", "return selectors.BaseSelector.register(None, z, 0)", "NotImplementedError"),
     ],
@@ -137,6 +140,7 @@ def test_a_librarys_not_implemented_error_is_no_stub(graded, before, line, words
     assert "not written" not in verdict.message
 
 
+@pytest.mark.nightly
 def test_a_librarys_not_implemented_error_in_the_cell_itself_is_told(graded, right):
     verdicts = graded(
         softmax=f"import torch\nweights = {INTEGERS}\n" + right["softmax"],
