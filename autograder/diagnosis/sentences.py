@@ -283,10 +283,10 @@ TEMPLATES: dict[str, str] = {
     "as-if": "It answers as if {change}.",
     "as-if/right": "{results}: right.",
     "as-if/result": "{result}: as if {change}.",
-    "own": "In line {line}: {change}. With that changed, and all else as it is, every hidden case is right.",
-    "own/open": "One change makes every hidden case right. In line {line}: {change}.",
+    "own": "In line {line}, {change}. Fix only that, and every hidden case is right.",
+    "own/open": "One change makes every hidden case right. In line {line}, {change}.",
     "own/either": (
-        "Either of two changes makes every hidden case right. In line {line}: {change}. Or else, in line {other_line}: "
+        "Either of two changes makes every hidden case right. In line {line}, {change}. Or else, in line {other_line}, "
         "{other_change}."
     ),
     # ------------------------------------------------------------------------------------------------- around a finding

@@ -61,9 +61,9 @@ def measured(d, n_samples, rng, scaled):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (attention(lambda Q, K, V: Q @ K.T / np.sqrt(len(Q) * len(K))), "n·m stood in the place of d_k"),
-        (attention(lambda Q, K, V: Q @ K.T / 3), "9 stood in the place of d_k, whatever it is"),
-        (attention(lambda Q, K, V: Q @ V.T / np.sqrt(Q.shape[1])), "V stood in the place of K"),
+        (attention(lambda Q, K, V: Q @ K.T / np.sqrt(len(Q) * len(K))), "n·m were used instead of d_k"),
+        (attention(lambda Q, K, V: Q @ K.T / 3), "9 were used instead of d_k, whatever it is"),
+        (attention(lambda Q, K, V: Q @ V.T / np.sqrt(Q.shape[1])), "V were used instead of K"),
         (attention(lambda Q, K, V: Q @ K / np.sqrt(Q.shape[1])), "`K` were not transposed"),
         (
             lambda Q, K, V: (softmax(-scaled(Q, K, V)) @ V, softmax(scaled(Q, K, V))),
@@ -82,8 +82,8 @@ def test_what_nobody_listed_is_told(answer, words, seed):
     ("name", "answer", "words"),
     [
         ("attention_scores", lambda Q, K: Q @ K.T / np.sqrt(Q.shape[1]), "`scores` were divided by √d_k"),
-        ("causal_mask", lambda n: np.tri(n, k=1, dtype=bool), "`key <= query + 1` stood in the place of"),
-        ("padding_mask", lambda lengths, m: np.arange(m) < lengths[:, None] - 1, "`key < length - 1` stood in"),
+        ("causal_mask", lambda n: np.tri(n, k=1, dtype=bool), "`key <= query + 1` were used instead of"),
+        ("padding_mask", lambda lengths, m: np.arange(m) < lengths[:, None] - 1, "`key < length - 1` were used"),
         ("softmax", lambda z, axis=0: softmax(z, axis), "`axis` were 0 where it is not given"),
         ("score_statistics", measured, "`scaled` were taken the wrong way round"),
         ("low_rank_value", lambda X, down, up: 2 * X @ down @ up, "were doubled"),
@@ -122,14 +122,14 @@ def test_a_function_that_is_handed_over_and_never_called_is_named():
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late - 1].mean() - losses[:, early - 1].mean(),
-            "`losses[:, late - 1]` stood in the place of `losses[:, late]`",
+            "`losses[:, late - 1]` were used instead of `losses[:, late]`",
         ),
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late].sum() - losses[:, early].sum(),
             "`score` were multiplied with B",
         ),
-        ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "W_Eᵀ stood in the place of W_U"),
+        ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "W_Eᵀ were used instead of W_U"),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O, "the product with `W_U` were left out"),
         (
             "copying_score",

@@ -55,8 +55,8 @@ def next_token_pairs__marked(tokens):
 
 ONE_SLIP = (
     (softmax_jacobian__of_the_column, "softmax_jacobian", 3, "`column`"),
-    (split_heads__count_as_width, "split_heads", 5, "the order of the arguments"),
-    (next_token_pairs__marked, "next_token_pairs", 3, "is to be like the rest"),
+    (split_heads__count_as_width, "split_heads", 5, "are in the wrong order"),
+    (next_token_pairs__marked, "next_token_pairs", 3, "should be like the rest"),
 )
 
 
@@ -64,7 +64,7 @@ ONE_SLIP = (
 @pytest.mark.parametrize(("answer", "name", "line", "words"), ONE_SLIP, ids=[each[1] for each in ONE_SLIP])
 def test_the_change_that_makes_it_right_is_told_by_its_line(answer, name, line, words, seed):
     verdict = told(answer, name, seed)
-    assert f"In line {line}: " in verdict.advice and words in verdict.advice, verdict.message
+    assert f"In line {line}, " in verdict.advice and words in verdict.advice, verdict.message
     assert "every hidden case is right" in verdict.advice or "makes every hidden case right" in verdict.advice
     assert verdict.mistake.startswith("own-") and not verdict.score
 
@@ -107,10 +107,10 @@ def attention_scores__last_feature(Q, K):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        (dot_product_moments__zero_is_missing, "a 0 is taken for nothing there"),
-        (layer_norm__eps_or_default, "In line 2: `eps or 1e-05`: a 0 is taken for nothing there."),
-        (feed_forward__turned_by_shape, "it goes by sizes, and sizes may be alike by chance; and so in line 3"),
-        (attention_scores__last_feature, "what stood there before is overwritten"),
+        (dot_product_moments__zero_is_missing, "takes a 0 for nothing"),
+        (layer_norm__eps_or_default, "In line 2, `eps or 1e-05` takes a 0 for nothing."),
+        (feed_forward__turned_by_shape, "compares sizes, and sizes may be equal by chance; also, in line 3"),
+        (attention_scores__last_feature, "overwrites what was there before"),
     ],
 )
 def test_what_is_meant_is_said_where_a_change_has_a_meaning(answer, words, seed):
@@ -141,10 +141,14 @@ CHANGES = (
     (
         in_context_learning_score__counted_from_one,
         "in_context_learning_score",
-        "`1` in `late - 1` has no place there; and",
+        "`1` in `late - 1` doesn't belong there; also",
     ),
     (softmax__largest_of_all, "softmax", "the axis of `max` in `z.max()`"),
-    (copying_score__diagonal_as_zero, "copying_score", "what is to be left out becomes 0, and takes part as 0"),
+    (
+        copying_score__diagonal_as_zero,
+        "copying_score",
+        "sets what should be left out to 0, which still takes part as 0",
+    ),
     (next_token_pairs__fill_marked, "next_token_pairs", "the choice in `np.where("),
 )
 
@@ -174,7 +178,7 @@ def test_names_of_the_model_solution_are_left_out_where_the_students_line_is_kno
     known = told(causal_mask__in_the_course_s_names, "causal_mask")
     assert verdict.mistake == known.mistake and "`key < query`" in known.advice
     assert "query" not in verdict.advice, verdict.advice
-    assert "In line 3: the edge of the comparison `i[:, None] > i`" in verdict.advice, verdict.advice
+    assert "In line 3, the edge of the comparison `i[:, None] > i`" in verdict.advice, verdict.advice
 
 
 def sample__into_the_prompt(next_logits, prompt, end, max_len, temperature, top_p, generator):
@@ -216,7 +220,7 @@ def rotate__whole_positions(x, positions, base=10000.0):
 
 def test_an_argument_that_is_changed_first_is_told():
     advice = told(rotate__whole_positions, "rotate").advice
-    assert advice.startswith("It answers as if `positions` had been cut to whole numbers. In line 4: "), advice
+    assert advice.startswith("It answers as if `positions` had been cut to whole numbers. In line 4, "), advice
 
 
 def dot_product_moments__nearly(d, var_q=1.0, var_k=1.0):
@@ -398,7 +402,7 @@ def test_a_submission_is_told_by_the_line_of_its_cell_and_loses_nothing(cell, tm
     assert (jacobian.verdict, jacobian.score) == ("wrong", 0)
     assert all(verdict.verdict == "right" for verdict in found.values())
     if cell == IN_A_CELL:
-        assert "In line 5: `column`" in jacobian.advice, jacobian.advice
+        assert "In line 5, `column`" in jacobian.advice, jacobian.advice
 
 
 def test_in_a_notebook_of_ones_own_no_other_version_is_run(monkeypatch):

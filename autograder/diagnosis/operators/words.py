@@ -13,7 +13,7 @@ from .edit import RANGES, Edit, Parents, called, replaced
 LONGEST, LONGEST_OWN, LONGEST_PAIR = 44, 60, 60
 
 #: By detail, what completes "It answers as if …". `{x:words}` is the piece x, or these words where it is long. Where
-#: nothing is written, or there is no place for it, both pieces are shown: "`a` stood in the place of `b`".
+#: nothing is written, or there is no place for it, both pieces are shown: "`a` were used instead of `b`".
 AS_IF = {
     # operations
     "div-left-out": "the division by {gone:the second part} were left out",
@@ -47,7 +47,7 @@ AS_IF = {
     "reshaped": "{of:something} were reshaped, not transposed",
     # calls
     "call-left-out": "`{name}` of {inner:what it is applied to} were left out",
-    "function": "`{other}` stood in the place of `{name}`",
+    "function": "`{other}` were used instead of `{name}`",
     "axis": "`{name}` ran {along}, not along {now}",
     "without-keyword": "`{keyword}={value}` were left out of `{name}`",
     "argument-order": "{one:one} and {other:another} had changed places",
@@ -59,21 +59,21 @@ AS_IF = {
     "range+0+1": "the loop made one round too many",
     "range+1+0": "the loop began one round too late",
     "range-backwards": "the loop ran backwards",
-    "reshape-only": "the axes were split by a reshape alone, which moves none of them",
+    "reshape-only": "only a reshape split the axes, which moves none of them",
     "interleaved": "the heads took every h-th column, not blocks of columns",
-    "merged-by-reshape": "the axes were merged by a reshape alone, without swapping two",
+    "merged-by-reshape": "only a reshape merged the axes, without swapping two",
     "merged-interleaved": "the heads were merged column by column, not block after block",
     "tiled": "copies came in turn (0, 1, 0, 1, …), not side by side (0, 0, 1, 1, …)",
     # numbers, names, sizes
     "default-flag": "the default of `{argument}` were {option}, not {now}",
     "default-number": "`{argument}` were {option} where it is not given",
     "not-used": "`{name}` were {value}, whatever is given",
-    "name": "{other} stood in the place of {name}",
-    "name-turned": "{other}ᵀ stood in the place of {name}",
-    "key": "`{key}` stood in the place of `{now}`",
-    "size": "{other} stood in the place of {now}",
-    "size-off-by-one": "{now} {sign} 1 stood in the place of {now}",
-    "number-for-size": "{number} stood in the place of {now}, whatever it is",
+    "name": "{other} were used instead of {name}",
+    "name-turned": "{other}ᵀ were used instead of {name}",
+    "key": "`{key}` were used instead of `{now}`",
+    "size": "{other} were used instead of {now}",
+    "size-off-by-one": "{now} {sign} 1 were used instead of {now}",
+    "number-for-size": "{number} were used instead of {now}, whatever it is",
     "number-for-infinity": "a number such as {number} stood for −∞",
     "zero-for-infinity": "0 stood for −∞",
     # one step more on what a line works out
@@ -107,68 +107,68 @@ AS_IF = {
     "argument-one": "`{argument}` were 1",
     "roles-exchanged": "`{one}` and `{other}` had changed places everywhere",
 }
-#: By kind, what is shown where both pieces are too long for "`a` stood in the place of `b`".
+#: By kind, what is shown where both pieces are too long for "`a` were used instead of `b`".
 TOO_LONG = {"comparison": "a comparison", "comparison-off-by-one": "a comparison", "number": "a number"}
 
-#: By detail or kind, what is at fault in a line of the student's own: it completes "In line 3: …". {here}: what stands
+#: By detail or kind, what is at fault in a line of the student's own: it completes "In line 3, …". {here}: what stands
 #: there; {within}: the expression around it.
 IN_LINE = {
     # operations
-    "one-step-too-many": "{gone} in {here} has no place there",
-    "operation": "the operation in {here} is another one",
-    "sides": "the two sides of {here} belong the other way round",
-    "turned-before": "{side} in {here} is to be transposed",
-    "sides-turned": "the order of {here}, and a transposition in it",
-    "brackets": "the brackets in {here} stand elsewhere",
-    "parenthesis": "where the parenthesis of `{name}` closes in {here}",
-    "power-first": "how far `**` reaches in {here}: it comes before `*` and `/`",
-    "another-size": "another size than {here} is shared out in {whole}",
-    "out-as-zero": "with {mask} in {here} what is to be left out becomes 0, and takes part as 0",
-    "one-list": "{here} holds one and the same thing several times: what is written into one is in all of them",
-    "sign": "the sign of {here}",
-    "negation": "the negation in {here}",
-    "turned": "the transposition in {here}",
+    "one-step-too-many": "{gone} in {here} doesn't belong there",
+    "operation": "the operation in {here} is wrong",
+    "sides": "the two sides of {here} are in the wrong order",
+    "turned-before": "{side} in {here} must be transposed",
+    "sides-turned": "the order of {here} is wrong, and so is a transposition in it",
+    "brackets": "the brackets in {here} are in the wrong place",
+    "parenthesis": "the parenthesis of `{name}` closes in the wrong place in {here}",
+    "power-first": "`**` in {here} reaches less far than you meant, because it comes before `*` and `/`",
+    "another-size": "{here} is the wrong size to divide in {whole}",
+    "out-as-zero": "{mask} in {here} sets what should be left out to 0, which still takes part as 0",
+    "one-list": "{here} holds the same object several times, so what you write into one is in all of them",
+    "sign": "the sign of {here} is wrong",
+    "negation": "the negation in {here} is wrong",
+    "turned": "the transposition in {here} is wrong",
     # conditions and comparisons
-    "or-for-and": "`and` and `or` in {here}",
-    "falsy-for-none": "{here}: a 0 is taken for nothing there",
-    "one-condition-too-many": "{gone} in {here} has no place there",
-    "test": "the test {here}",
-    "comparison": "the comparison {here}",
-    "edge": "the edge of the comparison {here}",
-    "marks-too-few": "what does not meet {here} is due as well",
-    "marks-too-many": "what meets {here} is to be like the rest",
-    "inverted": "the condition {test}: it is taken the wrong way round",
-    "always": "the condition {test}: what follows is due whether it holds or not",
-    "never": "the condition {test}: what follows is not due when it holds",
-    "argument-ignored": "the condition {test}: what follows is due whether it holds or not",
-    "argument-given": "the condition {test}: what follows is not due when it holds",
-    "decided-by-sizes": "the condition {test}: it goes by sizes, and sizes may be alike by chance",
+    "or-for-and": "`and` and `or` in {here} are confused",
+    "falsy-for-none": "{here} takes a 0 for nothing",
+    "one-condition-too-many": "{gone} in {here} doesn't belong there",
+    "test": "the test {here} is wrong",
+    "comparison": "the comparison {here} is wrong",
+    "edge": "the edge of the comparison {here} is wrong",
+    "marks-too-few": "entries that do not meet {here} should be marked, too",
+    "marks-too-many": "entries that meet {here} should be like the rest",
+    "inverted": "the condition {test} is the wrong way round",
+    "always": "what follows the condition {test} should run whether it holds or not",
+    "never": "what follows the condition {test} should not run when it holds",
+    "argument-ignored": "what follows the condition {test} should run whether it holds or not",
+    "argument-given": "what follows the condition {test} should not run when it holds",
+    "decided-by-sizes": "the condition {test} compares sizes, and sizes may be equal by chance",
     # calls
-    "one-choice": "the choice in {here} has no place there",
-    "one-choice-too-many": "{gone} in {here} has no place there",
-    "one-call-too-many": "the step `{name}` in {here} has no place there",
-    "two-calls": "the steps `{first}` and `{name}` in {here} have no place there",
-    "function": "`{name}` in {here}: another function is due",
-    "axis": "the axis of `{name}` in {here}",
+    "one-choice": "the choice in {here} doesn't belong there",
+    "one-choice-too-many": "{gone} in {here} doesn't belong there",
+    "one-call-too-many": "the step `{name}` in {here} doesn't belong there",
+    "two-calls": "the steps `{first}` and `{name}` in {here} don't belong there",
+    "function": "`{name}` in {here} is the wrong function",
+    "axis": "the axis of `{name}` in {here} is wrong",
     "keepdims": "`keepdims` in {here} decides whether the axis stays",
-    "keyword": "`{keyword}={value}` in {here} has no place there",
-    "argument-order": "the order of the arguments in {here}",
-    "step-too-late": "what `{name}` is taken of in {here}",
-    "range": "where {here} begins or ends",
-    "range-backwards": "the direction in which {here} is run through",
+    "keyword": "`{keyword}={value}` in {here} doesn't belong there",
+    "argument-order": "the arguments in {here} are in the wrong order",
+    "step-too-late": "`{name}` in {here} is applied to the wrong part",
+    "range": "{here} begins or ends in the wrong place",
+    "range-backwards": "{here} runs in the wrong direction",
     "made-coarse": "{here} makes float32, which is too coarse for what goes there",
-    "axes": "the axes in {here}",
+    "axes": "the axes in {here} are wrong",
     # indices
-    "index-too-many": "the index in {here} has no place there",
-    "index": "{which}the index of {here}",
-    "block-after-block": "where the block {part} in {here} begins: each begins where the one before it ends",
-    "index-order": "the order of the indices in {here}",
-    "key": "`{now}` in {here}: another entry is due",
+    "index-too-many": "the index in {here} doesn't belong there",
+    "index": "{which}the index of {here} is wrong",
+    "block-after-block": "the block {part} in {here} begins in the wrong place: each begins where the last ends",
+    "index-order": "the indices in {here} are in the wrong order",
+    "key": "`{now}` in {here} is the wrong entry",
     # numbers, names, steps that are missing
-    "flag": "{here}{within}",
-    "keyword-flag": "`{argument}={now}`",
-    "number": "the number {here}{within}",
-    "name": "{here}{within}: something else is due",
+    "flag": "{here}{within} is wrong",
+    "keyword-flag": "`{argument}={now}` is wrong",
+    "number": "the number {here}{within} is wrong",
+    "name": "{here}{within} is the wrong name",
     "not-turned": "{here}{within} lacks a step: a transposition",
     "no-root": "{here}{within} lacks a step: a root",
     "no-square": "{here}{within} lacks a step: a square",
@@ -183,16 +183,16 @@ IN_LINE = {
     "no-factor": "{here}{within} lacks a factor: `{number}`",
     "no-divisor": "{here}{within} lacks a divisor: `{number}`",
     # statements
-    "order-of-results": "the order in {whole}",
-    "returned": "{whole}: another of your results is due",
-    "not-kept-apart": "{here} in {whole} is written into later, or shares its memory with what is",
-    "replaces": "{here}: it adds where it should replace",
-    "adds": "{here}: what stood there before is overwritten",
-    "unpack-order": "the order on the left of {whole}",
-    "kept-between-calls": "what an earlier call left in {place} is taken in a later one",
-    "one-line-too-many": "{statement} has no place there",
-    "block-too-many": "{statement} with what belongs to it has no place there",
-    "order-of-lines": "the place of {step} among the other lines",
+    "order-of-results": "{whole} has the results in the wrong order",
+    "returned": "{whole} returns the wrong one of your results",
+    "not-kept-apart": "{here} in {whole} is written into later, or shares its memory with an array that is",
+    "replaces": "{here} adds where it should replace",
+    "adds": "{here} overwrites what was there before",
+    "unpack-order": "the names on the left of {whole} are in the wrong order",
+    "kept-between-calls": "a later call uses what an earlier call left in {place}",
+    "one-line-too-many": "{statement} doesn't belong there",
+    "block-too-many": "{statement} and the lines below it don't belong there",
+    "order-of-lines": "{step} is in the wrong place among the lines",
     "belongs-outside": "{statement} belongs outside of {loop}",
     "belongs-inside": "{statement} belongs inside of {loop}",
 }
@@ -256,16 +256,16 @@ def as_if(edit: Edit, parents: Parents) -> str:
     around = where or (_around(edit.old, parents) if edit.kind in ("number", "sign") else edit.old)
     new, old = shown(replaced(around, edit.old, edit.new)), shown(around)
     if max(len(new), len(old)) <= LONGEST_PAIR:
-        return f"`{new}` stood in the place of `{old}`"
+        return f"`{new}` were used instead of `{old}`"
     if "option" in edit.fields:
         brackets = "`[{}]`" if edit.kind == "index" else "{}"
         pair = (edit.fields["option"], edit.fields.get("part", edit.fields.get("now")))
         new, old = (brackets.format(shown(each) if isinstance(each, ast.AST) else each) for each in pair)
-        return f"{new} stood in the place of {old}"
+        return f"{new} were used instead of {old}"
     if edit.kind == "count":
         argument, other = (shown(edit.fields[name]) for name in ("argument", "other"))
-        return f"`{other}` stood in the place of `{argument}` in `{edit.fields['name']}`"
-    return f"{TOO_LONG.get(edit.kind, 'a step')} were another"
+        return f"`{other}` were used instead of `{argument}` in `{edit.fields['name']}`"
+    return f"{TOO_LONG.get(edit.kind, 'a step')} were different"
 
 
 def _around(node: ast.AST, parents: Parents) -> ast.AST:
@@ -323,16 +323,16 @@ def _in_which_line(node: ast.AST, parents: Parents) -> str:
 
 
 def in_line(edits: Sequence[Edit], parents: Parents) -> str:
-    """What completes "In line 3: …", of a change of a student's program, made at one place or at several."""
+    """What completes "In line 3, …", of a change of a student's program, made at one place or at several."""
     first, *others = edits
     words = _in_line(first, parents)
     if not others:
         return words
     beside = [
-        _in_line(one, parents) if one.line == first.line else f"in line {one.line}: {_in_line(one, parents)}"
+        _in_line(one, parents) if one.line == first.line else f"in line {one.line}, {_in_line(one, parents)}"
         for one in others
     ]
-    return f"{words}; and so {', and '.join(beside)}"
+    return f"{words}; also, {', and '.join(beside)}"
 
 
 def _in_line(edit: Edit, parents: Parents) -> str:
