@@ -176,7 +176,8 @@ DRAWING = """\
             ├── 6 cross-attention
             └── 7 the transformer block
                 └── 8 induction heads
-                    └── 10 attention today"""
+                    └── 10 attention today
+                        └── 11 a real model"""
 
 WORK = """\
 ## How to work

@@ -209,7 +209,7 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return Problem("none", f"{name} is None", index)
     if leaf.kind in ("int", "float", "bool"):
         return _scalar_problem(leaf, index, value, expected, case)
-    if leaf.kind == "int list":
+    if leaf.kind in ("int list", "text list"):
         return _list_problem(leaf, index, value, expected)
     if leaf.kind == "pair list":
         return _pairs_problem(leaf, index, value, expected)
@@ -262,15 +262,17 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
     return None if right else Problem("values", f"{name} has another value than expected", index)
 
 
-def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[int]) -> Problem | None:
+def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Problem | None:
+    items, of, wrong = ("strings", str, ()) if leaf.kind == "text list" else ("ints", int, bool)
     if not isinstance(value, list):
-        return Problem("type", f"{leaf.name} is {describe(value)} where a list of ints was asked for", index)
+        return Problem("type", f"{leaf.name} is {describe(value)} where a list of {items} was asked for", index)
     for item in value:
-        if isinstance(item, (bool, float)) or not isinstance(item, int):
-            return Problem("dtype", f"{leaf.name} holds {describe(item)} where Python ints were asked for", index)
+        if isinstance(item, wrong) or not isinstance(item, of):
+            return Problem("dtype", f"{leaf.name} holds {describe(item)} where Python {items} were asked for", index)
     if len(value) != len(expected):
         return Problem("shape", f"{leaf.name} has {len(value)} entries where {len(expected)} were asked for", index)
-    return None if value == expected else Problem("values", f"{leaf.name} holds other numbers than expected", index)
+    others = items if leaf.kind == "text list" else "numbers"
+    return None if value == expected else Problem("values", f"{leaf.name} holds other {others} than expected", index)
 
 
 def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:

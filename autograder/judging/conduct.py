@@ -11,7 +11,7 @@ import numpy as np
 from ..data import Answer, Call, Finding, HostCall
 from ..exercises.kit.arguments import DevicePart, HostFunction, Rng
 from ..worker.randomness import mark_of
-from ..worker.values import is_list_of_numbers, leaves, map_leaves
+from ..worker.values import is_plain_container, leaves, map_leaves
 from .compare import same
 from .posed import Posed
 
@@ -142,7 +142,7 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     for case, call in zip(posed.cases, calls, strict=False):
         given = leaves((*case.args, *case.kwargs.values()))
         inputs: list[Any] = [value for value in given if isinstance(value, np.ndarray) and value.ndim]
-        inputs += [value for value in (*case.args, *case.kwargs.values()) if is_list_of_numbers(value)]
+        inputs += [value for value in (*case.args, *case.kwargs.values()) if is_plain_container(value)]
         after = call.inputs_after
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
             text = "The function changes its input. Work on a copy, or write the result into a new array."
@@ -160,8 +160,8 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _unchanged(before: Any, after: Any) -> bool:
-    if isinstance(before, list):
-        return isinstance(after, list) and same(after, before, 0.0)
+    if isinstance(before, (list, dict)):
+        return same(after, before, 0.0)
     return isinstance(after, np.ndarray) and before.shape == after.shape and np.array_equal(before, after)
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from . import tensors
 from .call_monitor import Lookout, Seen
 from .randomness import Handed, global_states, moved, set_apart
-from .values import TEXT_CAP, Encoder, Tensor, decode, is_list_of_numbers, leaves, map_leaves
+from .values import TEXT_CAP, Encoder, Tensor, decode, is_plain_container, leaves, map_leaves
 
 
 class LineCounter:
@@ -240,7 +240,7 @@ def one_call(
         for item in caught[:WARNINGS_CAP]
     ]
     inputs = [value for value in leaves((*args, *kwargs.values())) if hasattr(value, "ndim") and np.shape(value) != ()]
-    inputs += [value for value in (*args, *kwargs.values()) if is_list_of_numbers(value)]
+    inputs += [value for value in (*args, *kwargs.values()) if is_plain_container(value)]
     header["inputs_after"] = [encoder.encode(value) for value in inputs]
     header["made"] = [encoder.encode(array) for array in watch.made] if watch else []
     header["lines"] = busy.most if busy else 0

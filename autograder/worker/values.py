@@ -137,6 +137,8 @@ class Encoder:
             return {"t": kind, "items": [self._node(item, depth + 1) for item in value]}
         if isinstance(value, dict) and len(value) <= ITEMS_CAP and all(isinstance(key, str) for key in value):
             return {"t": "dict", "items": {key: self._node(item, depth + 1) for key, item in value.items()}}
+        if isinstance(value, dict) and len(value) <= ITEMS_CAP and all(map(_is_tuple_of_texts, value)):
+            return {"t": "by tuples", "items": self._node(list(value.items()), depth + 1)}
         name = getattr(value, "__name__", None) if callable(value) and not isinstance(value, type) else None
         described = f"function {name}" if isinstance(name, str) else type(value).__name__
         return {"t": "other", "type": described[:TEXT_CAP]}
@@ -164,6 +166,10 @@ class Encoder:
         self._parts.append(data)
         self._size += len(data)
         return tree
+
+
+def _is_tuple_of_texts(key: Any) -> bool:
+    return isinstance(key, tuple) and all(isinstance(text, str) for text in key)
 
 
 def _letters(tree: dict[str, Any]) -> int:
@@ -242,6 +248,11 @@ def decode(
             return tuple(items) if kind == "tuple" else items
         if kind == "dict":
             return {str(key): decode(item, payload, build, budget, depth + 1) for key, item in tree["items"].items()}
+        if kind == "by tuples":
+            found = dict(decode(tree["items"], payload, build, budget, depth + 1))
+            if all(map(_is_tuple_of_texts, found)):
+                return found
+            raise ValueError("keys")
     except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise BadValue(f"a {kind} node is malformed: {type(error).__name__}") from None
     raise BadValue("a node of unknown kind")
@@ -291,6 +302,7 @@ def _text(value: Any, cap: int) -> str:
     return value.encode("utf-8", "replace").decode()  # a lone surrogate would break whoever prints it
 
 
-def is_list_of_numbers(value: Any) -> bool:
-    """Is it a plain list that may be written into, such as the ids of a prompt?"""
-    return type(value) is list and all(isinstance(each, (bool, int, float)) for each in value)
+def is_plain_container(value: Any) -> bool:
+    """Is it a list or a dict of numbers and texts that may be written into, such as the ids of a prompt?"""
+    items = value if type(value) is list else value.values() if type(value) is dict else [None]
+    return all(isinstance(each, (bool, int, float, str)) for each in items)

@@ -49,7 +49,13 @@ def test_arrays_travel_as_they_are(array: np.ndarray) -> None:
     assert back.flags.c_contiguous == array.flags.c_contiguous
 
 
-@pytest.mark.parametrize("value", [None, True, 3, -(2**70), 2.5, "text", (1, [2.0, ("x",)]), {"a": (1,)}, float("inf")])
+@pytest.mark.parametrize(
+    "value",
+    [
+        *(None, True, 3, -(2**70), 2.5, "text", (1, [2.0, ("x",)]), {"a": (1,)}, float("inf"), {}),
+        {("a", "b"): 3, ("é", "Ġt"): 0},
+    ],
+)
 def test_plain_values_travel_as_they_are(value: Any) -> None:
     back = there_and_back(value)
     assert type(back) is type(value)
@@ -131,6 +137,13 @@ def test_what_cannot_travel_is_named() -> None:
         {"t": "int", "v": "zz"},
         {"t": "tuple", "items": 3},
         {"t": "dict", "items": []},
+        {"t": "by tuples", "items": 3},
+        {"t": "by tuples", "items": {"t": "list", "items": [{"t": "int", "v": "0x1"}]}},
+        {
+            "t": "by tuples",
+            "items": {"t": "list", "items": [{"t": "tuple", "items": [{"t": "list", "items": []}] * 2}]},
+        },
+        {"t": "by tuples", "items": {"t": "list", "items": [{"t": "tuple", "items": [{"t": "none"}] * 2}]}},
         {"t": "array", "lib": "numpy", "dtype": "|O8", "shape": [1], "layout": "C", "at": 0},
         {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [2**39, 2**39], "layout": "C", "at": 0},
         {"t": "array", "lib": "numpy", "dtype": "<f8", "shape": [0, 2**39, 2**39], "layout": "strided", "at": 0},

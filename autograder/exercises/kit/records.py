@@ -23,8 +23,8 @@ OF_INPUTS = "as the inputs"
 class Leaf:
     """One array or number that a graded function returns.
 
-    kind: "float array", "int array", "bool array", "int list", "pair list" (of tuples of two ints), "int", "float",
-        "bool" or "text"; in torch units an array is a tensor. "dict" where the exercise examines what it gets.
+    kind: "float array", "int array", "bool array", "int list", "text list", "pair list" (of tuples of two ints), "int",
+        "float", "bool" or "text"; in torch units an array is a tensor. "dict" where the exercise examines what it gets.
     name: the word for it in messages, such as "weights".
     rows_sum_to_one: True for attention weights, so that the judge can say which sum is off.
     exactly: the dtype, such as "int64", where no other of its kind will do; OF_INPUTS for a number that is of the dtype

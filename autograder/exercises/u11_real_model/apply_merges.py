@@ -1,0 +1,261 @@
+"""apply_merges: byte-pair encoding of one piece of text, from the merges that a tokeniser learnt."""
+
+from collections import Counter
+from itertools import pairwise
+
+from ..kit import Leaf, exercise
+
+
+def apply_merges(symbols, ranks) -> Leaf("text list", "the list"):
+    """Pair by pair in the order of training: the text is worked through once for each pair, as when it was learnt."""
+    for pair in sorted(ranks, key=ranks.__getitem__):
+        symbols = join(symbols, pair)
+    return list(symbols)
+
+
+def join(symbols, pair):
+    """The symbols with the pair joined wherever it occurs, left to right."""
+    joined = []
+    for i in range(len(symbols)):
+        symbol = symbols[i]
+        if joined and (joined[-1], symbol) == pair:
+            joined[-1] = joined[-1] + symbol
+        else:
+            joined.append(symbol)
+    return joined
+
+
+def plain(symbols, ranks):
+    symbols = list(symbols)
+    for _ in ranks:  # no pair is joined in two rounds: what is joined has a higher rank than its parts
+        neighbours = pairwise(symbols)
+        known = [pair for pair in neighbours if pair in ranks]
+        if known:
+            pair = min(known, key=ranks.get)
+            symbols = join(symbols, pair)
+    return symbols
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Merges and pieces
+
+
+def learnt(rng, letters="abcd", count=12, length=300):
+    """Merges as training finds them, pair -> rank: the most frequent pair of a random text, joined, again and again.
+
+    Ranks have gaps, the dict has an order of its own, and no text is made in two ways.
+    """
+    chances = rng.dirichlet([2.0] * len(letters))
+    symbols, pairs = list(rng.choice(list(letters), length, p=chances)), []
+    while len(pairs) < count:
+        made = {"".join(pair) for pair in pairs}
+        counts = Counter(pair for pair in pairwise(symbols) if "".join(pair) not in made)
+        pairs.append(max(counts, key=lambda pair: (counts[pair], pair)))
+        symbols = join(symbols, pairs[-1])
+    ranks = sorted(int(rank) for rank in rng.permutation(5 * count)[:count])
+    order = rng.permutation(count)
+    return {pairs[i]: ranks[i] for i in order}
+
+
+def piece(rng, ranks, count):
+    """Letters of which the merges have something to say, so that wrong orders show."""
+    letters = sorted({letter for pair in ranks for letter in "".join(pair)})
+    for _ in range(500):
+        symbols = [str(letter) for letter in rng.choice(letters, count)]
+        right = apply_merges(symbols, ranks)
+        if all(wrong(symbols, ranks) != right for wrong in TELLING):
+            break
+    return symbols
+
+
+def cases(case):
+    rng = case.rng
+    for count in rng.permutation([14, 17, 20]):
+        ranks = learnt(rng)
+        yield case("values", f"{count} symbols", symbols=piece(rng, ranks, int(count)), ranks=ranks)
+    yield case("values", "two pairs that share a symbol", **renamed(rng, "abc", [("b", "c"), ("a", "b")]))
+    yield case("values", "the right pair has the lower rank", **renamed(rng, "abcab", [("b", "c"), ("a", "b")]))
+    yield case("values", "the left pair has the lower rank", **renamed(rng, "abcbc", [("a", "b"), ("b", "c")]))
+    late = [("b", "c"), ("a", "bc"), ("a", "b")]
+    yield case("values", "two ways to begin", **renamed(rng, "abcab", late))
+    run = "aaa" + "b" + "aaaaa" + "b" + "a"
+    yield case("overlaps", "a letter that stands three and five times in a row", **renamed(rng, run, [("a", "a")]))
+    twice = [("a", "a"), ("aa", "aa")]
+    yield case("overlaps", "a run of seven, joined twice", **renamed(rng, "aaaaaaa", twice))
+    yield case("overlaps", "a run, and what it is joined with", **renamed(rng, "baaab", [("a", "a"), ("a", "b")]))
+    # "abc" is known as ab + c, and what stands here is a + bc.
+    ways = [("b", "c"), ("a", "b"), ("ab", "c")]
+    yield case("values", "a text that is known, as another pair", **renamed(rng, "abcabd", ways))
+    yield case("edge cases", "no symbols", symbols=[], ranks=learnt(rng))
+    yield case("edge cases", "one symbol", symbols=["a"], ranks=learnt(rng))
+    yield case("edge cases", "no merges", symbols=list("abca"), ranks={})
+    yield case("edge cases", "no pair that is known", **renamed(rng, "acacca", [("b", "c"), ("a", "b")]))
+    yield case("edge cases", "all becomes one symbol", **renamed(rng, "abab", [("a", "b"), ("ab", "ab")]))
+    whole = {("th", "e"): 4, ("e", "r"): 2, ("th", "er"): 9, ("ing", "s"): 0}
+    known = ["th", "e", "th", "e", "r", "ing", "s", "th"]
+    yield case("edge cases", "symbols of several letters from the start", symbols=known, ranks=whole)
+    signs = {("Ġ", "t"): 0, ("Ġt", "h"): 3, ("Ã", "©"): 1, ("h", "e"): 7, ("Ġth", "e"): 8}
+    yield case("edge cases", "signs that stand for a space and for bytes", symbols=list("ĠthÃ©Ġthe"), ranks=signs)
+    ranks = learnt(rng, "abcde")
+    yield case("values", "40 symbols of five kinds", symbols=piece(rng, ranks, 40), ranks=ranks)
+
+
+def renamed(rng, symbols, pairs):
+    """The same puzzle in other letters, with ranks that rise along `pairs` and a dict that does not."""
+    names = dict(zip("abcd", map(str, rng.permutation(list("kmnpstuw"))[:4]), strict=True))
+
+    def new(text):
+        return "".join(names[letter] for letter in text)
+
+    ranks = sorted(int(rank) for rank in rng.permutation(20)[: len(pairs)])
+    known = {(new(a), new(b)): rank for (a, b), rank in zip(pairs, ranks, strict=True)}
+    return {"symbols": [new(letter) for letter in symbols], "ranks": dict(reversed(known.items()))}
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# The mistakes
+
+
+def merged(
+    symbols, ranks, *, choose=min, by=lambda ranks, at: ranks.__getitem__, again=True, from_right=False,
+):  # fmt: skip
+    """Merging with slips.
+
+    choose: which of the known pairs is next. by: the key by which it is chosen. again: whether there is a second round.
+    from_right: whether a round begins at the end.
+    """
+    symbols = list(symbols)
+    while True:
+        at = {pair: i for i, pair in reversed([*enumerate(pairwise(symbols))]) if pair in ranks}
+        if not at:
+            return symbols
+        pair = choose(at, key=by(ranks, at))
+        if from_right:
+            symbols = [one[::-1] for one in join([s[::-1] for s in symbols[::-1]], (pair[1][::-1], pair[0][::-1]))][
+                ::-1
+            ]
+        else:
+            symbols = join(symbols, pair)
+        if not again:
+            return symbols
+
+
+def by_place(symbols, ranks):
+    """The leftmost known pair is joined, there alone, and the next look begins at the left again."""
+    symbols = list(symbols)
+    while True:
+        at = next((i for i, pair in enumerate(pairwise(symbols)) if pair in ranks), None)
+        if at is None:
+            return symbols
+        symbols[at : at + 2] = ["".join(symbols[at : at + 2])]
+
+
+def by_order_of_the_dict(symbols, ranks):
+    return merged(symbols, ranks, by=lambda ranks, at: [*ranks].index)
+
+
+def pair_by_pair(symbols, ranks):
+    for pair in ranks:
+        symbols = join(symbols, pair)
+    return symbols
+
+
+def in_one_text(symbols, ranks):
+    """What is joined is looked for in a text, in which symbols are parted by spaces."""
+    text = " ".join(symbols)
+    for pair in sorted(ranks, key=ranks.__getitem__):
+        text = text.replace(" ".join(pair), "".join(pair))
+    return text.split()
+
+
+def highest_first(symbols, ranks):
+    return merged(symbols, ranks, choose=max)
+
+
+def longest_known(symbols, ranks):
+    """Cut from the left into the longest texts that are known."""
+    text, known = "".join(symbols), {"".join(pair) for pair in ranks}
+    found = []
+    while text:
+        size = max(size for size in range(1, len(text) + 1) if size == 1 or text[:size] in known)
+        found.append(text[:size])
+        text = text[size:]
+    return found
+
+
+def one_pass(symbols, ranks):
+    """From left to right, each symbol is joined to what was just made, as long as that is a known pair."""
+    found = []
+    for symbol in symbols:
+        if found and (found[-1], symbol) in ranks:
+            found[-1] += symbol
+        else:
+            found.append(symbol)
+    return found
+
+
+def overlapping(symbols, ranks):
+    """A symbol is used for both of its neighbours."""
+    symbols = list(symbols)
+    while True:
+        known = [pair for pair in pairwise(symbols) if pair in ranks]
+        if not known:
+            return symbols
+        pair, found, skip = min(known, key=ranks.__getitem__), [], False
+        for i, here in enumerate(zip(symbols, [*symbols[1:], None], strict=True)):
+            if here == pair:
+                found.append(symbols[i] + symbols[i + 1])
+            elif not skip:
+                found.append(symbols[i])
+            skip = here == pair
+        symbols = found
+
+
+def by_joined_text(symbols, ranks):
+    texts = {"".join(pair): rank for pair, rank in ranks.items()}
+    symbols = list(symbols)
+    while True:
+        known = [pair for pair in pairwise(symbols) if "".join(pair) in texts]
+        if not known:
+            return symbols
+        symbols = join(symbols, min(known, key=lambda pair: texts["".join(pair)]))
+
+
+#: What an ordinary piece is to tell from the right way.
+TELLING = (by_place, by_order_of_the_dict, highest_first, longest_known, one_pass)
+
+MISTAKES = (
+    ("by-place", by_place,
+     "The first known pair from the left is joined next. Of all known pairs the one of the lowest rank comes first, "
+     "wherever it stands."),
+    ("one-round", {"again": False},
+     "One pair is joined and that is all. What was joined forms new pairs: go on until none of them is known."),
+    ("one-pass", one_pass,
+     "The symbols are gone through once, from left to right. Which pair is joined next is a question to all of them."),
+    ("longest-known", longest_known,
+     "The text is cut into the longest known pieces. A tokeniser joins pairs, in the order of their ranks."),
+    ("overlapping", overlapping,
+     "In a row of three equal symbols the middle one is used twice. Once it is joined it is gone."),
+    ("by-order-of-the-dict", by_order_of_the_dict,
+     "The pairs are taken in the order of the dict. Their ranks are its values."),
+    ("pair-by-pair", pair_by_pair,
+     "The pairs are gone through in the order of the dict, each once. The ranks, its values, are their order."),
+    ("in-one-text", in_one_text,
+     "The pairs are replaced in one text, where the end of a longer symbol counts as one. Compare whole symbols."),
+    ("from-letters", lambda symbols, ranks: apply_merges("".join(symbols), ranks),
+     "The symbols are taken apart into letters. They may have several from the start, and nothing joins those again."),
+    ("by-joined-text", by_joined_text,
+     "Whether a pair is known is asked of its text. The same text from other parts is another pair: ask for the pair."),
+    ("from-right", {"from_right": True},
+     "In a row of three equal symbols the last two are joined. Places are joined from left to right."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    apply_merges,
+    cases,
+    MISTAKES,
+    credit={"values": 0.6, "overlaps": 0.2, "edge cases": 0.2},
+    plain=plain,
+    slipped=merged,
+    library="torch",
+)
