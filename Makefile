@@ -27,11 +27,16 @@ setup:  ## everything that grading a class needs, and nothing else
 # Tests start hundreds of processes: with compiled files each takes a second less.
 test test-all test-browser: export PYTHONDONTWRITEBYTECODE :=
 
+# The language model of unit 11: never needed by day, always used by night.
+test: export ATTENTION_COURSE_MODEL := none
+test-all: export ATTENTION_COURSE_MODEL ?=
+
 test: lint  ## every kind of test, in eight minutes on two cores; what CI runs
 	@$(BIN)python -m pytest -q -n auto --dist loadgroup -m "not nightly" $(ARGS)
 
 test-all: lint  ## all tests, the browser's too; what runs every night
 	@$(BIN)python -m autograder release --check
+	@$(BIN)python -m autograder model
 	@$(BIN)python -m pytest -q -n auto --dist loadgroup $(ARGS)
 	@$(MAKE) test-browser
 

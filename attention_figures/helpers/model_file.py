@@ -78,7 +78,7 @@ def check_model(path, name=None):
         wrong = f"{size:,} bytes, not {MODEL_BYTES:,}"
         wrong = wrong if size != MODEL_BYTES else "its sha256 is not the model's"
         told = f"{name} is cut short or another file than {MODEL_NAME} ({wrong})"
-        raise NoModel(f"{told}; get it again with `make model` or fetch_model().")
+        raise NoModel(f"{told}; `make model` or fetch_model() gets the right one.")
     return path
 
 
@@ -90,11 +90,13 @@ def fetch_model(say=print, source=None):
     """
     target = cached_model()
     folder, part = target.parent, target.parent / "fetching"
+    with contextlib.suppress(NoModel, FileNotFoundError):
+        return check_model(target)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with one_fetch_at_a_time(folder, say):
             with contextlib.suppress(NoModel, FileNotFoundError):
-                return check_model(target)
+                return check_model(target)  # another process has fetched it
             shutil.rmtree(part, ignore_errors=True)  # of a fetch that was killed
             try:
                 part.mkdir()

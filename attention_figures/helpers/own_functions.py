@@ -40,7 +40,7 @@ def own_functions(wanted, given, folder=".."):
 def own_of_unit(path, names):
     """The functions of a notebook whose tests pass, and for each other one why not."""
     try:
-        statements, answers, tests = parts_of(path)
+        answers, tests, statements = parts_of(path)
     except FileNotFoundError:
         return {}, dict.fromkeys(names, "does not exist")
     except OSError as error:
@@ -56,14 +56,20 @@ def own_of_unit(path, names):
         code, file = needed(statements, name), f"<{name} of {path.name}>"
         linecache.cache[file] = len(code), None, code.splitlines(True), file
         space = {"__name__": path.stem}
-        exec(compile(code, file, "exec"), space)
-        own[name] = space[name]
+        try:
+            exec(compile(code, file, "exec"), space)
+            own[name] = space[name]
+        except Exception as error:
+            reasons[name] = f"has an answer that runs there alone ({error})"
     return own, {name: reason for name, reason in reasons.items() if reason}
 
 
 def parts_of(path):
-    """A notebook's statements outside of demos and tests, its answers and its tests."""
-    statements, answers, tests = [], {}, {}
+    """A notebook's answers, its tests, and all statements outside of demos and tests.
+
+    Each statement comes with the names that it binds and those that it uses.
+    """
+    answers, tests, statements = {}, {}, []
     for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
         if cell["cell_type"] != "code":
             continue
@@ -76,9 +82,10 @@ def parts_of(path):
             tests[name.removeprefix("test_")] = test
         elif name or "given" in tags or not tags:  # without tags, a cell is your own
             answers[name] = source
-            with contextlib.suppress(SyntaxError):  # of an answer, unready() says it
-                statements += map(ast.unparse, ast.parse(source).body)
-    return statements, answers, tests
+            with contextlib.suppress(SyntaxError, ValueError):  # unready() says which
+                texts = map(ast.unparse, ast.parse(source).body)
+                statements += [(text, *names_in(text)) for text in texts]
+    return answers, tests, statements
 
 
 def unready(name, answers, tests):
@@ -86,9 +93,10 @@ def unready(name, answers, tests):
     if not answers.get(name) or not tests.get(name):
         return "lacks the cell of its answer or of its test"
     try:
+        names_in(tests[name])
         bound, _ = names_in(answers[name])
-    except SyntaxError as error:
-        return f"has a syntax error in its answer, line {error.lineno}"
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return f"has an answer or a test that is not Python: {error}"
     stub = re.search(r'"""\s*raise NotImplementedError', answers[name])
     return "has no answer yet" if stub or name not in bound else ""
 
@@ -96,12 +104,11 @@ def unready(name, answers, tests):
 def needed(statements, *sources):
     """Those statements that some code uses, and what these use in turn, as one text."""
     names = set().union(*(names_in(source)[1] for source in sources))
-    tables = [(text, *names_in(text)) for text in statements]
     chosen = None
-    while chosen != (found := [text for text, bound, _ in tables if bound & names]):
+    while chosen != (found := [each for each in statements if each[1] & names]):
         chosen = found
-        names |= set().union(*(used for _, bound, used in tables if bound & names))
-    return "\n".join(chosen)
+        names |= set().union(*(used for _, _, used in chosen))
+    return "\n".join(text for text, _, _ in chosen)
 
 
 def names_in(source):

@@ -71,7 +71,7 @@ def test_each_function_that_passes_its_test_is_taken_and_for_each_other_one_a_li
     said = capsys.readouterr().out
     lines = {
         "merge_heads": "04_multi_head.ipynb has an answer that fails (AssertionError: ",
-        "repeat_kv": "05_mqa_gqa.ipynb has a syntax error in its answer, line 2.",
+        "repeat_kv": "05_mqa_gqa.ipynb has an answer or a test that is not Python: '(' was never closed (cell, line 2).",
         "late": "07_transformer_block.ipynb does not exist.",
         "composition_score": "08_induction_heads.ipynb is not a notebook that can be read.",
         "rotate": "10_attention_today.ipynb has an answer that changes random numbers or settings of PyTorch.",
@@ -112,14 +112,34 @@ def cell(source: str, name: str = "") -> dict:
     return {"cell_type": "code", "source": source, "metadata": {"nbgrader": {"grade_id": name}} if name else {}}
 
 
+def notebook(path: Path, *cells: dict) -> Path:
+    path.write_text(json.dumps({"cells": cells}), encoding="utf-8")
+    return path
+
+
+def test_cells_that_are_not_python_cost_only_themselves(tmp_path):
+    cells = [cell("def twice(a, a):\n    return a"), cell("return 1"), cell("?"), cell("%%time\nscale = 3")]
+    cells += [cell("def f():\n    return scale", "f"), cell("assert f() ==", "test_f")]
+    cells += [cell("def g():\n    return \0", "g"), cell("assert g()", "test_g"), cell("def h(a, a): pass", "h")]
+    path = notebook(tmp_path / "unit.ipynb", *cells, cell("h()", "test_h"), cell("", "k"))
+    own, reasons = helper.own_of_unit(path, [*"fghk"])
+    assert own == {} and all(reasons[name].startswith("has an answer or a test that is not") for name in "fgh")
+    assert reasons["k"] == "lacks the cell of its answer or of its test"
+    *_, statements = helper.parts_of(path)
+    assert helper.needed(statements, "f") == "scale = 3\ndef f():\n    return scale"
+
+
 @pytest.mark.nightly
 def test_a_function_that_never_ends_or_ends_the_process_costs_its_own_unit_only_what_follows(tmp_path, monkeypatch):
     monkeypatch.setattr(helper, "SECONDS_FOR_TESTS", 20)
     quick, late = cell("def f():\n    return 1", "f"), cell("def g():\n    while True:\n        pass", "g")
     gone = cell("import os\n\ndef h():\n    os._exit(0)", "h")
     tests = [cell(f"assert {name}() == 1", f"test_{name}") for name in "fgh"]
-    path = tmp_path / "unit.ipynb"
-    path.write_text(json.dumps({"cells": [quick, late, gone, *tests]}), encoding="utf-8")
+    near = cell("where = open('near.txt').read()\n\ndef n():\n    return where", "n")
+    (tmp_path / "near.txt").write_text("near")
+    path = notebook(tmp_path / "unit.ipynb", quick, late, gone, near, *tests, cell("assert n()", "test_n"))
+    own, reasons = helper.own_of_unit(path, ["n"])
+    assert own == {} and reasons["n"].startswith("has an answer that runs there alone ([Errno 2] No such file")
     own, reasons = helper.own_of_unit(path, ["f", "g"])
     assert own["f"]() == 1 and reasons == {"g": "needs more than 20 s for its tests"}
     own, reasons = helper.own_of_unit(path, ["f", "h"])
