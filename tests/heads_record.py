@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 from functools import cache
 
 import numpy as np
 
-from attention_figures import FOLDER
+from attention_figures.recorded import model_heads
 
-RECORD = json.loads((FOLDER / "model_heads.json").read_text(encoding="utf-8"))
+RECORD = model_heads()
 
 
 @cache
