@@ -1,5 +1,5 @@
 // What each head of a language model reads in a short text: one pattern for every head, in whole per cent, recorded.
-// data: {texts: [{name, tokens: [n], heads: [layers][heads] of strings}], signs: for 1 … 100 per cent,
+// data: {texts: [{name, tokens: [n], next: [n - 1], heads: [layers][heads] of strings}], signs: for 1 … 100 per cent,
 //        stops: [{name, text, head: [layer, head], token, colour, why}]}; `tools/model_heads.py` says how a string is written
 live.define("model_heads", ({ stage, data, tell, numbers }) => {
   const { el, svg, shade } = live;
@@ -58,7 +58,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
   // ---- the text
   let sentence = null, shown = [];
   const page = el("div", { class: "page" });
-  const said = el("p", { class: "strong said-of-head" });
+  const said = el("p", { class: "strong said-of-head" }), expects = el("p", { class: "note" });
   function lay() {
     const { tokens } = read[at.text];
     sentence = live.picks("The text: which token reads?", tokens.map((token) => token.trim()), at.token, (token) => change({ token }));
@@ -148,7 +148,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
 
   stage.append(
     el("div", { class: "controls stops", role: "group", "aria-label": "heads to look at" }, ...stopButtons),
-    why, el("div", { class: "controls" }, textChoice), page, said,
+    why, el("div", { class: "controls" }, textChoice), page, el("div", {}, said, expects),
     el("div", { class: "side" },
       el("div", { class: "choosing" }, el("div", { class: "controls" }, colours), el("div", {}, axis, grid), scale, strongest, nothing),
       el("div", { class: "pattern" }, title, map, facts, means)));
@@ -163,7 +163,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
       lay();
     } else draw();
     if (text !== at.text || name(head) !== name(at.head)) tell(`${said.textContent} ${onAverage()}`);
-    else if (token !== at.token) tell(said.textContent);
+    else if (token !== at.token) tell(`${said.textContent} ${expects.textContent}`);
     else if (colour !== at.colour) tell(`Now the colour means the share on ${KINDS[at.colour]}. ${largest()}`);
   }
 
@@ -188,6 +188,9 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
     const most = now.indexOf(Math.max(...now));
     said.textContent = at.token === 0 ? `Head ${name(head)}: ${word(0)} can read nothing but itself.`
       : `Head ${name(head)}: ${word(at.token)} gives ${now[most]} % of its attention to ${most === at.token ? "itself" : word(most)}.`;
+    const next = texts[at.text].next[at.token];
+    expects.textContent = next === undefined ? "The text ends here."
+      : `Next comes ${word(at.token + 1)}. The model, with all its heads, gives it a probability of ${next || "less than 1"} %.`;
     squares.forEach((line, i) => line.forEach((square, j) => (square.style.fill = shade("key", pattern[i][j] / 100))));
     labels.forEach((label, i) => label.setAttribute("font-weight", i === at.token ? 700 : 400));
     frame.setAttribute("y", at.token * CELL - 1);
@@ -203,7 +206,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
     });
     cells.forEach((column, layer) => column.forEach((cell, h) => cell.classList.toggle("looked", name([layer, h]) === name(head))));
     numbers({ text: at.text, head, chosen: at.head, token: at.token, colour: at.colour, row: now, pattern, scores: read[at.text].scores,
-      stop: stopNow()?.name ?? null });
+      next, stop: stopNow()?.name ?? null });
   }
 
   /** The map of all heads, and which of the controls are chosen. */

@@ -4,7 +4,8 @@
 
 The record keeps the weights in whole per cent, and each row adds up to 100: what rounding down leaves over goes to the
 largest remainders, so no weight is wrong by a whole per cent. A pattern is one string, its lower triangle row by row: a
-sign of `signs` means 1 to 100 per cent, a number means so many zeros.
+sign of `signs` means 1 to 100 per cent, a number means so many zeros. `next` is what the model gives, after each token,
+to the one that really comes next.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ TEXTS = {
 }
 #: What one click shows: text, head (layer, head), how many tokens come before the one that reads, colours, and why.
 STOPS = {
-    "18.6: what came next last time": (
+    "18.6: what came next": (
         *("a name returns", (18, 6), 17, "followed"),
         "The name comes back. Head 18.6 looks up what followed this token the first time, so the model can copy it: "
         "18.6 is an induction head.",
@@ -48,12 +49,12 @@ STOPS = {
         *("nothing returns", (18, 6), 9, "first"),
         "No token of this text occurs twice. Now the same head 18.6 rests on the first token.",
     ),
-    "16.0: the previous token": (
+    "16.0: previous token": (
         *("a name returns", (16, 0), 19, "previous"),
         "Head 16.0 gives most of its attention to the previous token, in every text. So each token learns what came "
         "before it, and head 18.6 depends on that.",
     ),
-    "18.8: the first token": (
+    "18.8: first token": (
         *("a name returns", (18, 8), 12, "first"),
         "Head 18.8 gives nearly all its attention to the first token, in every text. Many heads rest there, so the "
         "first token is called a sink.",
@@ -146,8 +147,8 @@ def rotate(x: Tensor) -> Tensor:
     return torch.view_as_real(turned).flatten(-2).to(x.dtype)
 
 
-def patterns_of(ids: Sequence[int], tensors: dict[str, Tensor]) -> Tensor:
-    """The attention weights of all heads for one text, (layers, heads, n, n)."""
+def read(ids: Sequence[int], tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+    """All attention weights of a text, (layers, heads, n, n), and the probabilities of next tokens, (n, vocab)."""
     n, found = len(ids), []
     allowed = torch.ones(n, n, dtype=torch.bool).tril()
     x = tensors["token_embd.weight"][torch.tensor([ids])]
@@ -165,7 +166,8 @@ def patterns_of(ids: Sequence[int], tensors: dict[str, Tensor]) -> Tensor:
         x = x + merge_heads(weights @ V) @ W["attn_output"].T
         z = rms_norm(x, W["ffn_norm"])
         x = x + (F.silu(z @ W["ffn_gate"].T) * (z @ W["ffn_up"].T)) @ W["ffn_down"].T
-    return torch.stack(found)
+    expected = (rms_norm(x, tensors["output_norm.weight"]) @ tensors["token_embd.weight"].T).softmax(-1)
+    return torch.stack(found), expected[0]
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -193,8 +195,10 @@ def record(path: Path) -> dict[str, Any]:
     cut, texts = tokens_of(fields), []
     for name, text in TEXTS.items():
         ids, tokens = cut(text)
-        heads = [[written(head) for head in layer] for layer in per_cent(patterns_of(ids, tensors))]
-        texts.append({"name": name, "tokens": tokens, "heads": heads})
+        weights, expected = read(ids, tensors)
+        comes = (100 * expected[range(len(ids) - 1), ids[1:]]).round().long().tolist()
+        heads = [[written(head) for head in layer] for layer in per_cent(weights)]
+        texts.append({"name": name, "tokens": tokens, "next": comes, "heads": heads})
     names = list(TEXTS)
     stops = [
         {"name": name, "text": names.index(text), "head": head, "token": token, "colour": colour, "why": why}

@@ -65,6 +65,12 @@ def test_words_have_the_shares_of_the_token_that_reads(figure: Figure):
     assert [int(share or 0) for share in written] == row.tolist()
     assert token(figure, 13).get_attribute("class").split().count("later") == 1
     assert f"gives {row.max()} %" in figure.told
+    expected = RECORD["texts"][NAME]["next"][12]
+    assert f"Next comes “there”. The model, with all its heads, gives it a probability of {expected} %." in figure.told
+    token(figure, 1).hover()
+    assert RECORD["texts"][NAME]["next"][1] == 0 and "a probability of less than 1 %." in figure.told
+    token(figure, 24).hover()
+    assert "The text ends here." in figure.told
 
 
 def test_the_keyboard_reaches_every_head_and_every_token(figure: Figure):

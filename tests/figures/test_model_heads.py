@@ -59,7 +59,7 @@ def test_the_file_is_the_record_a_layer_to_a_line():
 
 
 def test_the_previous_token_head_leads_in_each_text_with_words_in_order():
-    stop = STOPS["16.0: the previous token"]
+    stop = STOPS["16.0: previous token"]
     assert stop["head"] == [16, 0]
     for text in TEXTS[:2]:
         means = scores(text)["previous"]
@@ -68,7 +68,7 @@ def test_the_previous_token_head_leads_in_each_text_with_words_in_order():
 
 
 def test_the_induction_head_finds_what_came_next_and_rests_where_nothing_returns():
-    found, rests = STOPS["18.6: what came next last time"], STOPS["18.6: nothing to find"]
+    found, rests = STOPS["18.6: what came next"], STOPS["18.6: nothing to find"]
     tokens = RECORD["texts"][found["text"]]["tokens"]
     earlier = tokens.index(tokens[found["token"]])
     assert earlier < found["token"] and patterns(found["text"])[18, 6, found["token"], earlier + 1] > 95
@@ -80,6 +80,14 @@ def test_the_induction_head_finds_what_came_next_and_rests_where_nothing_returns
     assert scores(rests["text"])["first"][18, 6] > 95
 
 
+def test_the_model_knows_how_the_name_goes_on_the_second_time_alone():
+    text = RECORD["texts"][0]
+    name = text["tokens"].index(" Qu")
+    again = text["tokens"].index(" Qu", name + 1)
+    assert max(text["next"][name : name + 3]) < 30 and min(text["next"][again : again + 3]) > 95
+    assert all(len(each["next"]) == len(each["tokens"]) - 1 for each in RECORD["texts"])
+
+
 def test_the_sink_head_reads_the_first_token_in_every_text():
-    assert STOPS["18.8: the first token"]["head"] == [18, 8]
+    assert STOPS["18.8: first token"]["head"] == [18, 8]
     assert all(scores(text)["first"][18, 8] > 98 for text in TEXTS)
