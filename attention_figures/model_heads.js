@@ -61,7 +61,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
   const said = el("p", { class: "strong said-of-head" }), expects = el("p", { class: "note" });
   function lay() {
     const { tokens } = read[at.text];
-    sentence = live.picks("The text: which token reads?", tokens.map((token) => token.trim()), at.token, (token) => change({ token }));
+    sentence = live.picks("The text: which token reads? Below each one is its share, in per cent", tokens.map((token) => token.trim()), at.token, (token) => change({ token }));
     sentence.classList.add("tokens");
     shown = sentence.buttons.map((button, i) => {
       if (i && !tokens[i].startsWith(" ")) button.classList.add("joined");
@@ -183,7 +183,6 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
       button.classList.toggle("later", share === null);
       button.style.background = share === null ? "" : shade("key", share / 100);
       shown[i].textContent = share ? String(share) : "";
-      button.setAttribute("aria-label", `${tokens[i].trim()}${share === null ? "" : `, ${share} per cent`}`);
     });
     const most = now.indexOf(Math.max(...now));
     said.textContent = at.token === 0 ? `Head ${name(head)}: ${word(0)} can read nothing but itself.`
