@@ -1,4 +1,7 @@
-"""What was measured once on a GPU, for the figures of whoever has none. `tools/gpu_record.py` makes the file."""
+"""What was measured beforehand, for the figures of whoever has no GPU or no model.
+
+A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,14 @@ from pathlib import Path
 from typing import Any
 
 FILE = Path(__file__).with_name("gpu_record.json")
+HEADS = Path(__file__).with_name("model_heads.json")
 
 
 def gpu_record() -> dict[str, Any]:
     """The parts of the record by name, `made` with device, versions and date among them; empty where there is none."""
     return json.loads(FILE.read_text(encoding="utf-8")) if FILE.is_file() else {}
+
+
+def model_heads() -> dict[str, Any]:
+    """What each head of a real model reads in three short texts: the data of the live figure `model_heads`."""
+    return json.loads(HEADS.read_text(encoding="utf-8"))

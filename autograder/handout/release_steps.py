@@ -50,9 +50,11 @@ WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", 
 
 #: The tag of a cell whose figure a release shows as a picture.
 PICTURE = "picture"
-#: What a notebook's `show` displays: words, picture, caption.
+#: What a notebook's `show` displays: words, picture, the data of a live figure, caption.
 FIGURE = re.compile(
-    r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)"[^>]*><figcaption>(.*?)</figcaption>', re.DOTALL
+    r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)"[^>]*>'
+    r'(?:<script type="application/json">[^<]*</script>)?<figcaption>(.*?)</figcaption>',
+    re.DOTALL,
 )
 
 
