@@ -87,10 +87,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     pool_kv_heads,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     library="torch",
     ranges={"g": range(2, 5), "rep": range(2, 5), "d_head": range(3, 8), "d_model": range(5, 12)},
     slipped=pooled,

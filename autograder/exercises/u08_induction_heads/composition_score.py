@@ -99,10 +99,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     composition_score,
-    cases,
-    MISTAKES,
     slipped=composed,
-    plain=plain,
     library="torch",
     credit={"values": 0.65, "edge cases": 0.1, "zeros": 0.25},
     sizes=range(6, 11),

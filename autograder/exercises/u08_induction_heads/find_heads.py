@@ -167,8 +167,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     find_heads,
-    cases,
-    MISTAKES,
     slipped=search,
     experiment=experiment,
     library="torch",

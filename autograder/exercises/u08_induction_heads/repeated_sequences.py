@@ -79,12 +79,4 @@ MISTAKES = (
      "Fractions are drawn and rounded down to ids, so other tokens come. Draw whole numbers."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    repeated_sequences,
-    cases,
-    MISTAKES,
-    slipped=drawn,
-    plain=plain,
-    library="torch",
-    credit={"values": 0.7, "edge cases": 0.3},
-)
+EXERCISE = exercise(repeated_sequences, slipped=drawn, library="torch", credit={"values": 0.7, "edge cases": 0.3})

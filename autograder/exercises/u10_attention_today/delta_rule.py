@@ -156,10 +156,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     delta_rule,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "state": 0.2, "edge cases": 0.1, "all tokens at once": 0.2, "gradients": 0.1},
-    plain=plain,
     slipped=solved,
     library="torch",
     forbidden=(*NOT_IN_TORCH_UNITS, "delta_by_steps"),

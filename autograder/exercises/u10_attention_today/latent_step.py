@@ -189,10 +189,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     latent_step,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "edge cases": 0.2, "absorbed": 0.3, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 8),
     ranges={"d_model": range(9, 14), "t": range(7, 11), "d_latent": range(5, 9)},
     slipped=step,

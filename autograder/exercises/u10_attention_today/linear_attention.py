@@ -130,10 +130,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     linear_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "decay": 0.2, "state": 0.2, "edge cases": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=carry,
     library="torch",
 )

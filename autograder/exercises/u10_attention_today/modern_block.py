@@ -197,10 +197,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     modern_block,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "positions": 0.1, "windows": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
     least={"d_head": 2},

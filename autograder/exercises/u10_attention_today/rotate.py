@@ -130,10 +130,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     rotate,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "positions": 0.15, "base": 0.1, "shapes": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 8),
     ranges={"d": (6, 8, 10, 12)},
     least={"d": 2},

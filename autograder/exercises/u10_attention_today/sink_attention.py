@@ -122,10 +122,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     sink_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.1, "stability": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=attend,
     library="torch",
 )

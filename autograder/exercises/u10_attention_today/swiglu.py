@@ -56,12 +56,4 @@ MISTAKES = (
      "The gate is not used: this is a feed-forward layer of two weights."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    swiglu,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
-    plain=plain,
-    slipped=gated,
-    library="torch",
-)
+EXERCISE = exercise(swiglu, credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1}, slipped=gated, library="torch")
