@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -82,6 +83,11 @@ def exercise(
         library=library,
         **fields,
     )
+
+
+def in_order(package: str, *files: str) -> tuple[Exercise, ...]:
+    """The exercises of these files of a unit's package, in the order of its notebook."""
+    return tuple(import_module(f".{file}", package).EXERCISE for file in files)
 
 
 def _of_file(reference: Callable[..., Any], name: str) -> Any:
