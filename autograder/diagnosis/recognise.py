@@ -15,7 +15,7 @@ from ..worker.values import leaves
 from .evidence import Evidence
 from .mutants.explain import explain, explain_ordinary
 from .observed import is_hunt
-from .sentences import named, say
+from .sentences import begin, named, say
 from .symptoms import form, shapes, values
 from .symptoms.form import fails_elsewhere, names_given, some_cases_only, where_it_fails
 
@@ -46,9 +46,9 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     if not any(found.values()):
         return None
     fine = [leaf.name for index, leaf in enumerate(parts) if index not in wrong]
-    told = [say("results/right", results=values.begin(fine))] if fine else []
+    told = [say("results/right", results=begin(fine))] if fine else []
     for finding in dict.fromkeys(found.values()):
-        results = values.begin([parts[leaf].name for leaf in wrong if found[leaf] == finding])
+        results = begin([parts[leaf].name for leaf in wrong if found[leaf] == finding])
         told.append(_of_results(results, finding))
     return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
 

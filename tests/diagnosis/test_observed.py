@@ -124,6 +124,6 @@ def test_a_black_box_that_is_spent_is_told_with_its_count_however_it_refuses():
     verdict = judge(posed, replace(asked, questions=reworded))
     count = len(posed.cases[0].args[2])
     assert (
-        f"`attend` answers {count} calls in the case “{posed.cases[0].label}”, and it is called again."
+        f"`attend` answers {count} calls in the case “{posed.cases[0].label}”, and your function calls it once more."
         in verdict.advice
     )

@@ -11,10 +11,9 @@ from ...data import Certainty, Finding
 from ...exercises.kit.arguments import Rng
 from ...exercises.kit.records import Case
 from ...judging.compare import close, same, slack, tolerance
-from ...text import begun
 from ...worker.values import leaves
 from ..evidence import Evidence
-from ..sentences import named, say
+from ..sentences import begin, named, say
 from . import shapes
 
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
@@ -167,7 +166,7 @@ def rows_related(evidence: Evidence) -> Finding | None:
     pairs = [pair for pair in evidence.wrong_pairs() if pair[2].ndim >= 1 and pair[2].shape[-1] > 1]
     if not pairs or not evidence.all_of_kind("values") or any(value.dtype.kind != "f" for _, _, value, _ in pairs):
         return None
-    if all(close(value, expected, COARSE) for _, _, value, expected in pairs):
+    if all(close(value, expected, max(COARSE, slack(case, 100))) for case, _, value, expected in pairs):
         return None  # what is nearly right is close to any shift and to any factor
     shifted = scaled = True
     for case, _, value, expected in pairs:
@@ -196,8 +195,7 @@ def transposed(evidence: Evidence) -> Finding | None:
         leaves, wrong = evidence.posed.exercise.leaves, {leaf for _, leaf, _, _ in pairs}
         if len(leaves) == 1 or len(wrong) > 1:
             return named("transposed")
-        which = leaves[wrong.pop()].name
-        return named("transposed/one", result=f"{which[0].upper()}{which[1:]}")
+        return named("transposed/one", result=begin([leaves[wrong.pop()].name]))
     return None
 
 
@@ -352,12 +350,6 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
     text = say("results/both", right=begin(right), wrong=begin([bad]))
     return Finding(f"{slug}-wrong", text, Certainty.PLACE)
-
-
-def begin(names: Sequence[str]) -> str:
-    """The names of results at the beginning of a sentence: q is not Q."""
-    words = " and ".join(names)
-    return words if len(words.split()[0]) == 1 else begun(words)
 
 
 def first_batch_only(evidence: Evidence) -> Finding | None:
