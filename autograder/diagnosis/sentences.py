@@ -28,11 +28,6 @@ TEMPLATES: dict[str, str] = {
     "nan": "The result holds NaN or infinity in the case “{case}”: where does it come from?",
     "wrong-signature": "The function does not take the arguments that its docstring names.",
     "no-error": "The docstring asks for a {error}. Test for it first, and raise it yourself.",
-    "opposite": "The answer is the opposite of the right one: True instead of False, and False instead of True.",
-    "opposite/mostly": (
-        "The answer is the opposite of the right one (True instead of False, and False instead of True) in all but "
-        "{others} of {count} cases."
-    ),
     # -------------------------------------------------------------------------- lists; {result} is the name of the list
     "one-alone": "{result}: you name one at most, where several are expected. What happens to the others?",
     "some-missing": "{result}: all that you name are right, but others are missing. Where do they get lost?",
@@ -57,9 +52,6 @@ TEMPLATES: dict[str, str] = {
         "the list ends follows from that."
     ),
     "last-entry-wrong": "{result}: all entries but the last one are right. What should come last, and when?",
-    "begins-too-late": "{result}: the end of the list is right, but its beginning is missing.",
-    "one-place": "{result}: the list is wrong from place {place} on (counted from 0), in every case that fails.",
-    "wrong-length": "The list is too long or too short. Which entries belong to it, and when is it done?",
     # -------------------------------------------------------------------------------------------- which cases are wrong
     "fails": "Ordinary cases are right. What fails is {cases}.",
     "fails/criterion": "What is asked under “{criterion}” is right. What fails is {cases}.",
@@ -76,16 +68,10 @@ TEMPLATES: dict[str, str] = {
     "case": "“{case}”",
     "case/answered": "“{case}” (it answers “{answer}”)",
     # ---------------------------------------------------------------------------------------------------------- numbers
-    "through-a-float": (
-        "Only the last digits of a very large count are wrong: your code makes it a float, which holds whole numbers "
-        "up to 2**53. A division by `/`, a power of `math` or a mean does that."
-    ),
-    "rounded-ids": "Whole numbers are rounded: your code makes them floats, which hold whole numbers up to {most}.",
     "off-by-factor": "The result is {factor} times what it should be.",
     "off-by-factor/size": ("The result is {factor} times too large: is a size used or left out once too often?"),
     "off-by-factor/number": "The result is {factor} times what it should be, in every case.",
     "wrong-sign": "The result has the wrong sign everywhere.",
-    "inverted": "True and False have changed places.",
     "softmax-over-queries": "The columns of the weights sum to 1, not the rows.",
     "rows-not-normalised": "The rows of the weights do not sum to 1.",
     "rows-shifted": "Each row is right up to one number added to all of its entries.",
@@ -112,7 +98,6 @@ TEMPLATES: dict[str, str] = {
     ),
     "zero-rows": "Right except in rows that should be 0 throughout: what does your code put there?",
     "entries-missing": "Some entries are right and the others are 0: what leaves them out?",
-    "same-row-everywhere": "All rows of the result are the same: what tells the tokens apart?",
     "constant": "The function gives the same number in every case that is asked.",
     "keeps-state": (
         "Later calls get what an earlier call returned. Does the function keep something from call to call?"
@@ -218,19 +203,6 @@ TEMPLATES: dict[str, str] = {
         "{in_line}an array has too many or too few entries for its new shape. Write the shape of each array next to "
         "the line that fails."
     ),
-    "stacks-different-shapes": (
-        "{in_line}arrays of different shapes are stacked: their sizes differ by the docstring."
-    ),
-    "unequal-parts": (
-        "{in_line}an array is split into parts whose sizes do not add up to it: are the parts equally wide?"
-    ),
-    "inverts-what-is-not-square": (
-        "{in_line}a matrix is inverted that is not square, so that it has no inverse. Is there another way to undo it?"
-    ),
-    "inverts-what-is-singular": (
-        "{in_line}a matrix is inverted, or a system solved, that has no inverse: it is singular here. Which way needs "
-        "no inverse?"
-    ),
     # ------------------------------------------------------- functions and generators that are handed in, called {name}
     "experiment": "In the case “{case}”: {experiment}",
     "never-calls": "Your function never calls `{name}`.",
@@ -238,23 +210,6 @@ TEMPLATES: dict[str, str] = {
     "generator-unused": "Your function never draws from `{name}`.",
     "generator-unused/case": "In the case “{case}” your function does not draw from `{name}`.",
     "generator-unused/wrong": "In the cases that fail your function does not draw from `{name}`.",
-    "generator-unused/same": (
-        "The result is the same whatever generator your function is given. Where do the random numbers come from?"
-    ),
-    "is-given-less/last": "You give `{name}` only the last token, not all tokens so far.",
-    "is-given-less/reversed": "You give `{name}` the tokens in reverse order.",
-    "is-given-less/all-but-first": "You give `{name}` the tokens without the first, not all tokens so far.",
-    "is-given-less/all-but-last": "You give `{name}` the tokens without the last, not all tokens so far.",
-    "is-given-less/same": "You give `{name}` the same tokens each time, not all tokens so far.",
-    "is-given-less/new": "You give `{name}` only the new tokens, without those that came in.",
-    "sees-no-change": "You give `{name}` {arrays} as they came in every call: you never change anything in them.",
-    # {parts}: one of the next, or several.
-    "sees-part": "In its calls of `{name}` {parts}",
-    "sees-part/last": "only the last row of {arrays} is ever changed.",
-    "sees-part/first": "only the first row of {arrays} is ever changed.",
-    "sees-part/one": "only one row of {arrays} is ever changed.",
-    "sees-part/zeros": "all that is changed in {arrays} becomes 0: where it is 0 before, nothing changes.",
-    "sees-part/reversed": "{arrays} come in reverse order.",
     # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
     "known/either": "{advice} Or, which would answer the same: {other}",
     "known/ordinary-as-if": "On ordinary inputs it answers as if {change}.",

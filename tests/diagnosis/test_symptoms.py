@@ -41,24 +41,6 @@ def heads_of(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
 # ------------------------------------------------------------------------------------------------------------- errors
 
 
-def stacked_weights(x, W_Q, W_K, W_V):
-    q, k, v = np.stack([W_Q, W_K, W_V]) @ x
-    return q, k, v
-
-
-def in_thirds(X, W_Q, W_K, W_V):
-    Q, K, V = np.split(X @ np.concatenate([W_Q, W_K, W_V], axis=1), 3, axis=1)
-    return Q, K, V
-
-
-def inverted(keys, values):
-    return np.linalg.inv(keys) @ values
-
-
-def normal_equations(keys, values):
-    return np.linalg.solve(keys.T @ keys, keys.T @ values)
-
-
 def three_axes(x, W_1, b_1, W_2, b_2, activation):
     return torch.einsum("bnf,fd->bnd", activation(torch.einsum("bnd,df->bnf", x, W_1) + b_1), W_2) + b_2
 
@@ -78,16 +60,12 @@ def four_of_five(X):
     ("name", "answer", "words", "unsaid"),
     [
         ("embed", lambda tokens, E: E.T[tokens + E.shape[1]], "past the end of an axis of vocab", "Two arrays"),
-        ("project_token", stacked_weights, "arrays of different shapes are stacked", "Two arrays"),
-        ("project_qkv", in_thirds, "split into parts whose sizes do not add up", "Two arrays"),
-        ("linear_memory", inverted, "inverted that is not square", "singular"),
-        ("linear_memory", normal_equations, "it is singular here", "not square"),
         ("feed_forward", three_axes, "expects an array with 3 axes, and it has", "Two arrays"),
         ("merge_heads", three_names, "unpacks into 3 names", "Two arrays"),
         ("merge_heads", four_of_five, "B·h·n·d_head entries cannot take the shape (B, n, h, h)", "Two arrays"),
         ("repeat_kv", lambda K, n_rep: K.expand(-1, K.shape[1] * n_rep, -1, -1), "of g·n_rep meets one of g", "index"),
     ],
-    ids=["index", "stack", "split", "not square", "singular", "axes", "names", "reshape", "expand"],
+    ids=["index", "axes", "names", "reshape", "expand"],
 )
 def test_an_exception_is_told_in_the_sizes_that_meet_there(name, answer, words, unsaid, seed):
     verdict = told(name, answer, seed)
@@ -270,17 +248,12 @@ def never_ended(next_logits, start, end, max_len):
     return tokens[:-1] if tokens[-1] == end else tokens
 
 
-def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    return int(math.prod(map(float, (2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value))))
-
-
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
         ("find_heads", all_but_the_first, "you name one at most"),
         ("greedy_decode", end_at_the_end, "all entries but the last one are right"),
         ("greedy_decode", never_ended, "stops too early in some cases and too late in others"),
-        ("kv_cache_bytes", by_a_float, "your code makes it a float"),
     ],
 )
 def test_lists_masks_and_counts_are_told_by_how_they_differ(name, answer, words):

@@ -32,7 +32,6 @@ def _all(program: Program) -> Iterator[Edit]:
     if program.whose == MODEL:
         for node in ast.walk(tree):
             yield from expressions.of_infinity(node)
-        yield from expressions.of_given(program)
         yield from statements.of_arguments(tree)
     else:
         yield from statements.of_what_stays(tree)
@@ -59,7 +58,6 @@ def _all(program: Program) -> Iterator[Edit]:
 def _of_expression(node: ast.expr, program: Program, blocks: set[str]) -> Iterator[Edit]:
     if isinstance(node, ast.BinOp):
         yield from expressions.of_operation(node, program)
-        yield from expressions.of_complement(node)
     elif isinstance(node, ast.UnaryOp):
         yield from expressions.of_unary(node, program)
     elif isinstance(node, ast.BoolOp):

@@ -77,12 +77,9 @@ def of_operation(node: ast.BinOp, program: Program) -> Iterator[Edit]:
         ranks = (POSSIBLE if op in (ast.Mult, ast.Add) else LIKELY, None)
         yield edit(node, ast.BinOp(node, node.op, side), "twice", ranks, f"{name}-twice", side=side)
     if op in (ast.Div, ast.FloorDiv):
-        root = ast.BinOp(left, node.op, ast.BinOp(right, ast.Pow(), ast.Constant(0.5)))
-        yield edit(node, root, "divides-by-root", (LIKELY, None), right=right)
         yield from _of_shares(node, program.arrays)
     if op is ast.Mult:
         yield from _of_zeroing(node)
-        yield from _of_one_list(node)
     if op is ast.MatMult:
         yield from _of_product(node)
     yield from _of_power(node)
@@ -95,8 +92,6 @@ def _of_product(node: ast.BinOp) -> Iterator[Edit]:
         pair = (turned(side), right) if is_left else (left, turned(side))
         new = ast.BinOp(pair[0], node.op, pair[1])
         yield edit(node, new, "not-turned", (POSSIBLE, LIKELY), "turned-before", side=side)
-        pair = (right, turned(side)) if is_left else (turned(side), left)
-        yield edit(node, ast.BinOp(pair[0], node.op, pair[1]), "sides-turned", (None, POSSIBLE))
 
 
 def _of_brackets(node: ast.BinOp) -> Iterator[Edit]:
@@ -162,15 +157,6 @@ def _of_zeroing(node: ast.BinOp) -> Iterator[Edit]:
                 yield edit(node, new, "out-as-zero", (None, POSSIBLE), mask=mask)
 
 
-def _of_one_list(node: ast.BinOp) -> Iterator[Edit]:
-    """[[0] * d] * n holds one list n times."""
-    for some, count in ((node.left, node.right), (node.right, node.left)):
-        is_list = isinstance(some, ast.List) and len(some.elts) == 1
-        if is_list and not isinstance(some.elts[0], (ast.Constant, ast.Name, ast.UnaryOp)):
-            each = ast.comprehension(ast.Name("_", ast.Store()), call("range", count), [], 0)
-            yield edit(node, ast.ListComp(some.elts[0], [each]), "not-kept-apart", (None, LIKELY), "one-list")
-
-
 def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
     """A sign or a negation that is lost; another default below 0."""
     if isinstance(program.parents.get(node), ast.arguments) and whole(node) is not None:
@@ -189,17 +175,13 @@ def of_transposition(node: ast.Attribute) -> Iterator[Edit]:
 
 
 def of_logic(node: ast.BoolOp) -> Iterator[Edit]:
-    """`or` for `and`, a condition left out, and a 0 that is taken for nothing."""
+    """`or` for `and`, and a 0 that is taken for nothing."""
     other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield edit(node, ast.BoolOp(other, node.values), "or-for-and", (POSSIBLE, LIKELY))
     if isinstance(node.op, ast.Or) and len(node.values) == 2 and isinstance(node.values[0], ast.Name):
         first, default = node.values
         given = ast.Compare(first, [ast.IsNot()], [ast.Constant(None)])
         yield edit(node, ast.IfExp(given, first, default), "falsy-for-none", (None, LIKELY), group="default")
-    for index, value in enumerate(node.values):
-        rest = node.values[:index] + node.values[index + 1 :]
-        new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
-        yield edit(node, new, "one-condition-too-many", (POSSIBLE, LIKELY), gone=value)
 
 
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -287,19 +269,6 @@ def _other_numbers(value: float, parent: ast.AST | None) -> list[float]:
     if abs(value) > 30:
         options |= {math.inf, -math.inf, 10_000.0, 1e30}
     return sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs)
-
-
-def of_given(program: Program) -> Iterator[Edit]:
-    """An argument that is given and not used: its default is, always."""
-    arguments = program.tree.args
-    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
-    pairs = zip(positional, arguments.defaults, strict=True)
-    numbers = {argument.arg: literal(default) for argument, default in pairs}
-    for node in ast.walk(program.tree):
-        value = numbers.get(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
-        if isinstance(value, (int, float)) and not isinstance(value, bool):
-            fields = {"name": node.id, "value": f"{value:g}"}
-            yield edit(node, constant(value), "not-used", (POSSIBLE, None), group=node.id, **fields)
 
 
 def _is_default(node: ast.AST, parents: Parents) -> bool:
@@ -417,14 +386,6 @@ def of_result(value: ast.expr, what: ast.expr, program: Program) -> Iterator[Edi
             for operator, verb in ((ast.Div(), "divided by"), (ast.Mult(), "multiplied with")):
                 fields = {"what": what, "verb": verb, "size": said}
                 yield edit(value, ast.BinOp(value, operator, by), "result-by-size", (FAR, None), **fields)
-
-
-def of_complement(node: ast.BinOp) -> Iterator[Edit]:
-    """1 + x or 1 - x for x, in a product or a difference."""
-    if isinstance(node.op, (ast.Mult, ast.Sub)):
-        for side in (node.left, node.right):
-            for op in (ast.Add(), ast.Sub()) if isinstance(side, ast.Name) else ():
-                yield edit(side, ast.BinOp(ast.Constant(1), op, side), "with-one", (POSSIBLE, None))
 
 
 # -------------------------------------------------------------------------------------------------------------- sizes

@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ...data import Certainty, Finding
-from ...exercises.kit.arguments import Rng
 from ...exercises.kit.records import Case
 from ...judging.compare import close, same, slack, tolerance
 from ...worker.values import leaves
@@ -20,35 +19,6 @@ from . import shapes
 NEAR = 0.3
 #: What is right to so much, as a share, is computed rightly and rounded on the way.
 COARSE = 2e-3
-
-
-def through_a_float(evidence: Evidence) -> Finding | None:
-    """A count so large that no float holds it, wrong in its last digits."""
-    told = 0
-    for index in evidence.failing():
-        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
-        if type(expected) is not int or not isinstance(value, (int, float)) or abs(expected) <= 2**53:
-            return None
-        if (
-            value in (float("inf"), float("-inf"))
-            or value != value
-            or abs(int(value) - expected) > 1e-14 * abs(expected)
-        ):
-            return None
-        told += 1
-    return named("through-a-float") if told else None
-
-
-def rounded_ids(evidence: Evidence) -> Finding | None:
-    """Whole numbers that came out as the nearest ones that a float of four or of eight bytes holds."""
-    pairs = evidence.wrong_pairs()
-    for kind, most in ((np.float32, "2**24"), (np.float64, "2**53")):
-        if pairs and all(
-            value.dtype.kind in "iu" and expected.dtype.kind in "iu" and (value == expected.astype(kind)).all()
-            for _, _, value, expected in pairs
-        ):
-            return named("rounded-ids", most=most)
-    return None
 
 
 def constant_factor(evidence: Evidence) -> Finding | None:
@@ -108,14 +78,6 @@ def formulas(case: Case) -> Iterator[tuple[str, Callable[[Case], float]]]:
 
 def near(one: float, other: float) -> bool:
     return abs(one - other) <= 1e-4 * abs(other)
-
-
-def inverted(evidence: Evidence) -> Finding | None:
-    pairs = evidence.wrong_pairs()
-    # A single boolean that is wrong is always the opposite of the right one: that says nothing.
-    if pairs and all(v.ndim and v.dtype.kind == e.dtype.kind == "b" and np.array_equal(v, ~e) for _, _, v, e in pairs):
-        return named("inverted")
-    return None
 
 
 def unnormalised(evidence: Evidence) -> Finding | None:
@@ -324,19 +286,6 @@ def entries_missing(evidence: Evidence) -> Finding | None:
     return named("entries-missing") if some_right else None
 
 
-def same_row_everywhere(evidence: Evidence) -> Finding | None:
-    """All rows of every wrong result are the same row."""
-    pairs = evidence.wrong_pairs()
-    told = 0
-    for _, _, value, expected in pairs:
-        if value.ndim < 2 or value.shape[-2] < 2:
-            return None
-        if not (value == value[..., :1, :]).all():
-            return None
-        told += not (expected == expected[..., :1, :]).all()
-    return named("same-row-everywhere") if told else None
-
-
 def one_result_wrong(evidence: Evidence) -> Finding | None:
     """Of several results one is right everywhere and another is not."""
     leaves = evidence.posed.exercise.leaves
@@ -361,21 +310,3 @@ def first_batch_only(evidence: Evidence) -> Finding | None:
     if any(case.sizes.get("B", 1) > 1 for case in passing if case.criterion == core):
         return None  # a batch is no hindrance: something else sets the failing cases apart
     return named("single-batch-only") if all(case.sizes.get("B", 1) > 1 for case in failing) else None
-
-
-def generator_unused(evidence: Evidence) -> Finding | None:
-    """Is the answer the same where nothing but the generator differs?"""
-    seen: dict[str, int] = {}
-    told = 0
-    for index in evidence.failing():
-        case, call = evidence.posed.cases[index], evidence.calls[index]
-        given = [*case.args, *case.kwargs.items()]
-        if call.failure is not None or not any(isinstance(value, Rng) for value in case.args):
-            return None
-        key = repr([None if isinstance(value, Rng) else value for value in given])
-        earlier = seen.setdefault(key, index)
-        if earlier != index:
-            if not same(call.value, evidence.calls[earlier].value, 0.0):
-                return None
-            told += 1
-    return named("generator-unused/same", Certainty.PLACE) if told else None
