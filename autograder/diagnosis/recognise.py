@@ -78,6 +78,7 @@ RELATIONS: tuple[Relation, ...] = (
     values.constant_answer,
     values.remembers,
     form.returns_input,
+    values.through_a_float,
     values.imprecise,
     values.constant_factor,
     values.transposed,

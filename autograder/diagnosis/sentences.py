@@ -68,6 +68,10 @@ TEMPLATES: dict[str, str] = {
     "case": "“{case}”",
     "case/answered": "“{case}” (it answers “{answer}”)",
     # ---------------------------------------------------------------------------------------------------------- numbers
+    "through-a-float": (
+        "Only the last digits of a very large count are wrong: your code makes it a float, which holds whole numbers "
+        "up to 2**53. A division by `/`, a power of `math` or a mean does that."
+    ),
     "off-by-factor": "The result is {factor} times what it should be.",
     "off-by-factor/size": ("The result is {factor} times too large: is a size used or left out once too often?"),
     "off-by-factor/number": "The result is {factor} times what it should be, in every case.",
@@ -133,7 +137,6 @@ TEMPLATES: dict[str, str] = {
     "wrong-shape/like": "That is the shape of `{name}`.",
     "wrong-shape/one-number": "A single number came back: which step drops the axes?",
     "wrong-shape/lost": "{axis} got lost.",
-    "wrong-shape/lost-within": "{axis} got lost in that axis.",
     "wrong-shape/joined": "{axis}: joined with {other} instead of {due}.",
     "wrong-shape/summed": "It is summed over {axis}.",
     "wrong-shape/averaged": "It is averaged over {axis}.",

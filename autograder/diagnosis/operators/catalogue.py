@@ -32,6 +32,7 @@ def _all(program: Program) -> Iterator[Edit]:
     if program.whose == MODEL:
         for node in ast.walk(tree):
             yield from expressions.of_infinity(node)
+        yield from expressions.of_given(program)
         yield from statements.of_arguments(tree)
     else:
         yield from statements.of_what_stays(tree)

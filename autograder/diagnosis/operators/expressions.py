@@ -77,6 +77,8 @@ def of_operation(node: ast.BinOp, program: Program) -> Iterator[Edit]:
         ranks = (POSSIBLE if op in (ast.Mult, ast.Add) else LIKELY, None)
         yield edit(node, ast.BinOp(node, node.op, side), "twice", ranks, f"{name}-twice", side=side)
     if op in (ast.Div, ast.FloorDiv):
+        root = ast.BinOp(left, node.op, ast.BinOp(right, ast.Pow(), ast.Constant(0.5)))
+        yield edit(node, root, "divides-by-root", (LIKELY, None), right=right)
         yield from _of_shares(node, program.arrays)
     if op is ast.Mult:
         yield from _of_zeroing(node)
@@ -175,13 +177,17 @@ def of_transposition(node: ast.Attribute) -> Iterator[Edit]:
 
 
 def of_logic(node: ast.BoolOp) -> Iterator[Edit]:
-    """`or` for `and`, and a 0 that is taken for nothing."""
+    """`or` for `and`, a condition left out, and a 0 that is taken for nothing."""
     other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
     yield edit(node, ast.BoolOp(other, node.values), "or-for-and", (POSSIBLE, LIKELY))
     if isinstance(node.op, ast.Or) and len(node.values) == 2 and isinstance(node.values[0], ast.Name):
         first, default = node.values
         given = ast.Compare(first, [ast.IsNot()], [ast.Constant(None)])
         yield edit(node, ast.IfExp(given, first, default), "falsy-for-none", (None, LIKELY), group="default")
+    for index, value in enumerate(node.values):
+        rest = node.values[:index] + node.values[index + 1 :]
+        new = rest[0] if len(rest) == 1 else ast.BoolOp(node.op, rest)
+        yield edit(node, new, "one-condition-too-many", (POSSIBLE, LIKELY), gone=value)
 
 
 COMPARISONS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE, ast.Eq, ast.NotEq)
@@ -269,6 +275,19 @@ def _other_numbers(value: float, parent: ast.AST | None) -> list[float]:
     if abs(value) > 30:
         options |= {math.inf, -math.inf, 10_000.0, 1e30}
     return sorted({float(o) if isinstance(value, float) else o for o in options} - {value}, key=abs)
+
+
+def of_given(program: Program) -> Iterator[Edit]:
+    """An argument that is given and not used: its default is, always."""
+    arguments = program.tree.args
+    positional = arguments.args[len(arguments.args) - len(arguments.defaults) :]
+    pairs = zip(positional, arguments.defaults, strict=True)
+    numbers = {argument.arg: literal(default) for argument, default in pairs}
+    for node in ast.walk(program.tree):
+        value = numbers.get(node.id) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            fields = {"name": node.id, "value": f"{value:g}"}
+            yield edit(node, constant(value), "not-used", (POSSIBLE, None), group=node.id, **fields)
 
 
 def _is_default(node: ast.AST, parents: Parents) -> bool:

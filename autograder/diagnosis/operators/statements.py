@@ -106,9 +106,8 @@ def of_assignment(node: ast.stmt, program: Program, writes: bool) -> Iterator[Ed
 
 def _of_target(node: ast.Assign | ast.AugAssign, target: ast.expr, parents: Parents) -> Iterator[Edit]:
     if isinstance(node, ast.AugAssign):
-        looped = isinstance(parents.get(node), ast.For)
-        new, detail = ast.Assign([target], node.value, lineno=node.lineno), "round-overwrites" if looped else "replaces"
-        yield edit(node, new, "replaces", (LIKELY, LIKELY), detail, target=target)
+        new = ast.Assign([target], node.value, lineno=node.lineno)
+        yield edit(node, new, "replaces", (LIKELY, LIKELY), target=target)
         for other in ARITHMETIC:
             if other is not type(node.op):
                 yield edit(node, ast.AugAssign(target, other(), node.value), "operation", (POSSIBLE, LIKELY))
@@ -223,6 +222,7 @@ TO_ARRAYS = {
 TO_ANY = {
     "argument-one-more": "{0} = {0} + 1",
     "argument-one-less": "{0} = {0} - 1",
+    "argument-doubled": "{0} = 2 * {0}",
     "argument-one": "{0} = 1",
 }
 

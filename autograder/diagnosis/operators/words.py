@@ -21,12 +21,16 @@ AS_IF = {
     "add-left-out": "{gone:one part} were not added",
     "sub-left-out": "{gone:the second part} were not subtracted",
     "matmult-left-out": "the product with {gone:one side} were left out",
+    "bitand-left-out": "{gone:one part} did not matter",
+    "bitor-left-out": "{gone:one part} did not matter",
     "mult-for-div": "it multiplied by {right:the second part} where it should divide",
     "sub-for-add": "{right:the second part} were subtracted where it should be added",
     "add-for-sub": "{right:the second part} were added where it should be subtracted",
     "sides-of-sub": "{left:the first part} were subtracted from {right:the second part}, not the other way round",
     "div-twice": "it divided by {side:the second part} twice",
     "mult-twice": "the factor {side:of one side} were there twice",
+    "add-twice": "{side:one part} were added twice",
+    "divides-by-root": "it divided by the root of {right:the second part}",
     "turned-before": "{side:one side} were transposed before the product",
     "transposition-left-out": "{of:something} were not transposed",
     "reshaped": "{of:something} were reshaped, not transposed",
@@ -47,6 +51,7 @@ AS_IF = {
     # numbers, names, sizes
     "default-flag": "the default of `{argument}` were {option}, not {now}",
     "default-number": "`{argument}` were {option} where it is not given",
+    "not-used": "`{name}` were {value}, whatever is given",
     "name": "{other} were used instead of {name}",
     "name-turned": "{other}ᵀ were used instead of {name}",
     "key": "`{key}` were used instead of `{now}`",
@@ -72,7 +77,6 @@ AS_IF = {
     "argument-given": "`{argument}` were never None",
     "line-left-out": "the step {statement:of one line} were left out",
     "replaces": "{target:the result} were overwritten, not added to",
-    "round-overwrites": "each round of the loop overwrote {target:the result}",
     "step-later": "the step {step:in one line} came after {other:another}",
     "step-earlier": "the step {step:in one line} came before {other:another}",
     # arguments
@@ -82,6 +86,7 @@ AS_IF = {
     "argument-cut": "`{argument}` had been cut to whole numbers",
     "argument-one-more": "`{argument}` were larger by 1",
     "argument-one-less": "`{argument}` were smaller by 1",
+    "argument-doubled": "`{argument}` were doubled",
     "argument-one": "`{argument}` were 1",
     "roles-exchanged": "`{one}` and `{other}` had changed places everywhere",
 }
@@ -107,6 +112,7 @@ IN_LINE = {
     # conditions and comparisons
     "or-for-and": "`and` and `or` in {here} are confused",
     "falsy-for-none": "{here} takes a 0 for nothing",
+    "one-condition-too-many": "{gone} in {here} doesn't belong there",
     "test": "the test {here} is wrong",
     "comparison": "the comparison {here} is wrong",
     "edge": "the edge of the comparison {here} is wrong",

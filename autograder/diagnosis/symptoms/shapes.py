@@ -88,7 +88,7 @@ def name_of(lengths: Sequence[tuple[Case, int]]) -> str:
         return ""
     once = len({tuple(case.sizes.items()) for case, _ in lengths}) < 2
     for words, value in _candidates(lengths[0][0]):
-        by_chance = once and " " in words  # among so many sums and quotients one fits any length
+        by_chance = once and " " in words  # among so many sums one fits any length
         if not by_chance and all(value(case) == length for case, length in lengths):
             return words
     found = {length for _, length in lengths}
@@ -111,21 +111,9 @@ def _candidates(case: Case) -> Iterator[tuple[str, Any]]:
             words = f"{one}·({other} {sign} 1)"
             yield words, lambda c, a=one, b=other, s=step: c.sizes.get(a, -9) * (c.sizes.get(b, -9) + s)
     for one, other in itertools.combinations(names, 2):
-        yield f"{one}·{other} / 2", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) / 2
-        yield f"{one}·{other} − 1", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) - 1
         yield f"{one} + {other}", lambda c, a=one, b=other: c.sizes.get(a, -99) + c.sizes.get(b, -99)
-    for one, other in itertools.permutations(names, 2):
-        yield f"{one} / {other}", lambda c, a=one, b=other: c.sizes.get(a, -1) / c.sizes.get(b, 1)
-    for one, other in itertools.permutations(names, 2):
-        yield f"{one} // {other}", lambda c, a=one, b=other: _whole(c, a, b)
     for three in itertools.combinations(names, 3):
         yield "·".join(three), lambda c, three=three: int(np.prod([c.sizes.get(name, 0) for name in three]))
-
-
-def _whole(case: Case, one: str, other: str) -> int:
-    """The quotient without its rest; no size where it would be 0 or 1, which many quotients are."""
-    found = case.sizes.get(one, -1) // case.sizes.get(other, 1)
-    return found if found > 1 else -1
 
 
 def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
@@ -185,7 +173,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         if all(map(_is_turned, found)):
             return named("transposed")
         names = _names(found, due=False), _names(found, due=True)
-        told = _merged_with_another(found, *names) or _lost_axis(found, names[1]) or _kept_factor(found, *names)
+        told = _merged_with_another(found, *names) or _lost_axis(found, names[1])
         if told is None and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
             return named("wrong-shape/numbers-right", **shape)
     told = told or _like_another(evidence, found) or say("wrong-shape/look")
@@ -255,31 +243,6 @@ def _lost_axis(found: Sequence[Misshapen], due: Sequence[str]) -> str | None:
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
-
-
-def _kept_factor(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
-    """An axis of h·d_head came back d_head long: what became of the heads?"""
-    if len(now) != len(due):
-        return None
-    for axis, (one, other) in enumerate(zip(now, due, strict=True)):
-        parts = other.split("·")
-        if len(parts) != 2 or one not in parts:
-            continue
-        lost = parts[1 - parts.index(one)]
-        for outer in (True, False):
-            for key, reduce in REDUCTIONS:
-                if all(each.fits(_reduced(each, axis, lost, outer, reduce)) for each in found):
-                    return say(key, axis=_called(lost))
-        return say("wrong-shape/lost-within", axis=begun(_called(lost)))
-    return None
-
-
-def _reduced(each: Misshapen, axis: int, lost: str, outer: bool, reduce: Callable) -> np.ndarray:
-    count, shape = each.case.sizes.get(lost, 1), each.expected.shape
-    if not count or shape[axis] % count:
-        return each.expected
-    parts = (count, shape[axis] // count) if outer else (shape[axis] // count, count)
-    return reduce(each.expected.reshape(*shape[:axis], *parts, *shape[axis + 1 :]), axis + (0 if outer else 1))
 
 
 def _merged_with_another(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:

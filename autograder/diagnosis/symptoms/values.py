@@ -21,6 +21,17 @@ NEAR = 0.3
 COARSE = 2e-3
 
 
+def through_a_float(evidence: Evidence) -> Finding | None:
+    """A count so large that no float holds it, wrong in its last digits."""
+    for index in evidence.failing():
+        value, expected = evidence.calls[index].value, evidence.posed.expected[index].value
+        if type(expected) is not int or not isinstance(value, (int, float)) or abs(expected) <= 2**53:
+            return None
+        if not abs(value) < 2**1000 or abs(int(value) - expected) > 1e-14 * abs(expected):  # infinite, NaN, far away
+            return None
+    return named("through-a-float")
+
+
 def constant_factor(evidence: Evidence) -> Finding | None:
     """Right up to a factor: one number everywhere, or a power of a named size."""
     wrong = {leaf for _, leaf, _, _ in evidence.wrong_pairs()}
