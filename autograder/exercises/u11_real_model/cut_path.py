@@ -1,0 +1,270 @@
+"""cut_path: a model in which the queries, keys or values of later layers do not see what one head wrote."""
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from ..attention_parts import merge, split
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, size
+from ..u04_multi_head.split_heads import plain as split_heads
+from ..u05_mqa_gqa.parts import in_groups
+from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
+from ..u10_attention_today.rms_norm import plain as rms_norm
+from ..u10_attention_today.rms_norm import rms_norm as norm
+from ..u10_attention_today.rotate import plain as rotate
+from ..u10_attention_today.rotate import rotate as turn
+from ..u10_attention_today.swiglu import swiglu as gated
+from .llama_logits import attention, block_output
+from .small_models import FAINT, LEAST, LOOSE, RANGES, head_counts, model, other_order, text
+
+READERS = "query", "key", "value"
+
+
+def reader():
+    return Drawn("", lambda rng, shape, sizes: READERS[int(rng.integers(3))])
+
+
+def head(layers=None):
+    """A (layer, head). layers: of which layer; by default of any but the last."""
+
+    def make(rng, shape, sizes):
+        last = max(sizes["n_blocks"] - 1, 1)
+        return (int(rng.integers(last)) if layers is None else layers, int(rng.integers(sizes["h"])))
+
+    return Drawn("", make, also="n_blocks h")
+
+
+def cut_path(
+    tokens: text("B n"), params: model(), source: head(), into: reader(), n_heads: size("h"), n_kv_heads: size("g"),
+    base=10000.0, eps=1e-5,
+) -> Leaf("float array", "the logits"):  # fmt: skip
+    """By torch's attention, in two streams: the whole one, and one that everything but the source writes into."""
+    positions = torch.arange(tokens.shape[1])
+    whole = blind = F.embedding(tokens, params["W_E"])
+    for layer, p in enumerate(params["blocks"]):
+        read = {reader: norm(blind if reader == into else whole, p["gamma_1"], eps) for reader in READERS}
+        Q, K, V = (
+            F.linear(read[reader], p[f"W_{reader[0].upper()}"].T).unflatten(-1, (heads, -1)).transpose(1, 2)
+            for reader, heads in zip(READERS, (n_heads, n_kv_heads, n_kv_heads), strict=True)
+        )
+        Q, K = turn(Q, positions, base), turn(K, positions, base)
+        heads = F.scaled_dot_product_attention(Q, K, V, is_causal=True, enable_gqa=True)
+        silent = heads
+        if layer == source[0]:
+            others = torch.arange(n_heads)[:, None, None] != source[1]
+            silent = heads.where(others, heads.new_zeros(()))
+        seen, blind = (
+            stream + F.linear(part.transpose(1, 2).flatten(2), p["W_O"].T)
+            for stream, part in ((whole, heads), (blind, silent))
+        )
+        fed = gated(norm(seen, p["gamma_2"], eps), p["W_gate"], p["W_up"], p["W_down"])
+        whole, blind = seen + fed, blind + fed
+    return F.linear(norm(whole, params["gamma_f"], eps), params["W_E"])
+
+
+def plain(tokens, params, source, into, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
+    W_E = params["W_E"]
+    source_layer, source_head = source
+    n = tokens.shape[1]
+    n_rep = n_heads // n_kv_heads
+    positions = torch.arange(n)
+    mask = torch.ones(n, n, dtype=torch.bool).tril()
+    x = W_E[tokens]
+    note = torch.zeros_like(x)
+    for layer, block in enumerate(params["blocks"]):
+        hidden = x - note
+        for_query = hidden if into == "query" else x
+        for_key = hidden if into == "key" else x
+        for_value = hidden if into == "value" else x
+        Q = split_heads(rms_norm(for_query, block["gamma_1"], eps) @ block["W_Q"], n_heads)
+        K = split_heads(rms_norm(for_key, block["gamma_1"], eps) @ block["W_K"], n_kv_heads)
+        V = split_heads(rms_norm(for_value, block["gamma_1"], eps) @ block["W_V"], n_kv_heads)
+        Q = rotate(Q, positions, base)
+        K = rotate(K, positions, base)
+        heads = attention(Q, repeat_kv(K, n_rep), repeat_kv(V, n_rep), mask)
+        if layer == source_layer:
+            d_head = heads.shape[-1]
+            start = source_head * d_head
+            rows = block["W_O"][start : start + d_head]
+            note = heads[:, source_head] @ rows
+        x = block_output(x, heads, block, eps)
+    normed = rms_norm(x, params["gamma_f"], eps)
+    return normed @ W_E.T
+
+
+def cases(case):
+    first, second, third = head_counts(case.rng)
+    four = {"n_blocks": 4, **LOOSE}
+    for into, counts in zip(READERS, (first, second, third), strict=True):
+        yield case(
+            into,
+            f"the source in the first layer of 4, hidden from the {into}",
+            source=head(0),
+            into=into,
+            **counts,
+            **four,
+        )
+        yield case(
+            into,
+            f"the source in the second layer of 4, hidden from the {into}",
+            source=head(1),
+            into=into,
+            **counts,
+            **four,
+        )
+        single = {**four, "n_blocks": 3}
+        yield case(into, f"float32, hidden from the {into}", into=into, dtype=np.float32, **second, **single)
+        last = case.draw(n_blocks=2, source=head(1), **third)
+        yield case("edge cases", f"a source in the last layer, {into}", **{**last, "into": into}, **LOOSE)
+    two = {"n_blocks": 2, "source": head(0), **LOOSE}
+    for into, counts in zip(READERS, (third, first, second), strict=True):
+        faint = model(stream=FAINT)
+        yield case(
+            "eps and base",
+            f"a faint stream, so that the default eps counts, {into}",
+            params=faint,
+            into=into,
+            **counts,
+            **two,
+        )
+        own = float(case.rng.integers(20, 60))
+        yield case("eps and base", f"base = {own}, eps = 0.5, {into}", base=own, eps=0.5, into=into, **counts, **two)
+    yield case("eps and base", "eps = 0.25 by name", eps=0.25, by_name="eps", **first, **two)
+    silent = case.draw(n_blocks=3, source=head(0), **first)
+    layer, at = silent["source"]
+    width = silent["d_head"]
+    silent["params"]["blocks"][layer]["W_O"][at * width : (at + 1) * width] = 0
+    yield case("edge cases", "a source that writes nothing", **silent, **LOOSE)
+    yield case("edge cases", "a single token (n = 1)", n=1, into="value", **second, **two)
+    yield case("edge cases", "a single sequence (B = 1)", B=1, **third, **two)
+    yield case("edge cases", "as many key/value heads as heads (g = h)", h=3, g=3, **two)
+    yield case("edge cases", "one key/value head (g = 1)", h=4, g=1, **two)
+    yield case("edge cases", "a single block", n_blocks=1, source=head(0), **first, **LOOSE)
+    yield case("edge cases", "memory that is not contiguous", layout=by_columns, **second, **two)
+    drawn = case.draw(n_blocks=3, **third)
+    yield case("edge cases", "params in another order", **{**drawn, "params": other_order(drawn["params"])}, **LOOSE)
+    drawn = case.draw(n_blocks=2, vocab=300, source=head(0), **first)
+    drawn["tokens"][:, 1] = 299
+    yield case("edge cases", "token ids above 255", **drawn, **LOOSE)
+    large = case.draw(n_blocks=2, source=head(0), **second)
+    for name in ("W_Q", "W_K"):
+        large["params"]["blocks"][1][name] *= 100
+    yield case("edge cases", "scores of some ten thousand", **large, **LOOSE)
+    for into in READERS:
+        yield case(
+            "gradients",
+            f"gradients, hidden from the {into}, eps = 0.5",
+            gradient=True,
+            eps=0.5,
+            into=into,
+            **first,
+            **two,
+        )
+
+
+def run(
+    tokens, params, source, into, n_heads, n_kv_heads, base=10000.0, eps=1e-5, *,
+    readers=lambda into: (into,), later=lambda layer, source: layer > source, after_norm=False, ffn_blind=False,
+    logits_blind=False, removed=False, written=lambda parts, at, rep: parts[:, at], group=False, kv=in_groups,
+    rows=lambda W_O, heads: W_O.unflatten(0, (heads, -1)), before_ffn=True, taken=1.0, stays_hidden=False,
+):  # fmt: skip
+    """The model with one path cut, and a place for every slip.
+
+    readers: who is blind. later: in which layers. after_norm: whether the note is taken off behind the norm.
+    written: the note, of what all heads write. rows: W_O cut into the rows of each head. taken: how much of the note.
+    stays_hidden: whether the blind stream is the one that goes on.
+    """
+    n, rep = tokens.shape[1], n_heads // n_kv_heads
+    positions, mask = torch.arange(n), torch.ones(n, n, dtype=torch.bool).tril()
+    x = params["W_E"][tokens]
+    note = torch.zeros_like(x)
+    for layer, p in enumerate(params["blocks"]):
+        hidden = note if later(layer, source[0]) else 0 * note
+        whole = norm(x, p["gamma_1"], eps)
+        blind = whole - hidden if after_norm else norm(x - taken * hidden, p["gamma_1"], eps)
+        read = {reader: blind if reader in readers(into) else whole for reader in READERS}
+        Q = turn(split(read["query"] @ p["W_Q"], n_heads), positions, base)
+        K = turn(split(read["key"] @ p["W_K"], n_kv_heads), positions, base)
+        V = split(read["value"] @ p["W_V"], n_kv_heads)
+        scores = (Q @ kv(K, rep).mT / Q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+        heads = torch.softmax(scores, -1) @ kv(V, rep)
+        parts = heads @ rows(p["W_O"], n_heads)
+        if layer == source[0]:
+            note = written(parts, source[1], rep)
+        between = x + merge(heads) @ p["W_O"]
+        if layer == source[0] and removed:
+            between, note = between - note, 0 * note
+        seen = between - note if ffn_blind and layer >= source[0] else between
+        x = between + gated(norm(seen, p["gamma_2"], eps), p["W_gate"], p["W_up"], p["W_down"])
+        if stays_hidden and layer > source[0]:
+            x, note = x - note, 0 * note
+    return norm(x - note if logits_blind else x, params["gamma_f"], eps) @ params["W_E"].T
+
+
+def of_the_group(parts, at, rep):
+    first = at // rep * rep
+    return parts[:, first : first + rep].sum(1)
+
+
+def next_reader(into):
+    return (READERS[(READERS.index(into) + 1) % 3],)
+
+
+def swapped(into):
+    return ({"query": "key", "key": "query", "value": "value"}[into],)
+
+
+def every_other_row(W_O, heads):
+    return W_O.unflatten(0, (-1, heads)).transpose(0, 1)
+
+
+MISTAKES = (
+    ("behind-the-norm", {"after_norm": True},
+     "The head's output is taken off behind the norm. The norm divides it, too: take it off the stream itself."),
+    ("next-layer-alone", {"later": lambda layer, source: layer == source + 1},
+     "Only the layer right after the source is blind. All later layers should be."),
+    ("next-layer-left-out", {"later": lambda layer, source: layer > source + 1},
+     "The layer right after the source still sees everything. All later layers should be blind."),
+    ("all-readers", {"readers": lambda into: READERS},
+     "Queries, keys and values are all blind. Only the one that `into` names should be."),
+    ("the-other-readers", {"readers": lambda into: tuple(reader for reader in READERS if reader != into)},
+     "The two readers that `into` does not name are blind, and the named one sees everything."),
+    ("query-for-key", {"readers": swapped},
+     "Queries and keys have changed places: the wrong one of the two is blind."),
+    ("another-reader", {"readers": next_reader}, "Another reader than the named one is blind."),
+    ("head-removed", {"removed": True},
+     "The head's output is gone for everybody. The stream itself keeps it, and so do all others who read it."),
+    ("ffn-blind", {"ffn_blind": True},
+     "The feed-forward layers do not see the head's output, either. Only attention should be blind."),
+    ("logits-blind", {"logits_blind": True},
+     "The head's output is missing before the final norm. The logits are to see all of the stream."),
+    ("lost-after-a-layer", {"stays_hidden": True},
+     "The stream goes on without the head's output after a layer that was blind to it. What is hidden from a reader "
+     "should still be in the stream."),
+    ("whole-group", {"written": of_the_group},
+     "The outputs of all query heads of the group are hidden. The source is one query head."),
+    ("whole-layer", {"written": lambda parts, at, rep: parts.sum(1)},
+     "Everything that attention wrote in the source's layer is hidden. The source is one head of it."),
+    ("every-h-th-row", {"rows": every_other_row},
+     "W_O is cut into every h-th row. A head owns a block of rows, as its columns are a block."),
+    ("neighbour", {"written": lambda parts, at, rep: parts[:, at - 1]},
+     "The output of another head of the layer is hidden. Heads are counted from 0."),
+    ("nothing-cut", {"readers": lambda into: ()},
+     "The logits are those of the whole model: nothing is hidden from anybody."),
+    ("added-instead", {"taken": -1.0}, "The head's output is added once more where it should be missing."),
+)  # fmt: skip
+
+EXERCISE = exercise(
+    cut_path,
+    cases,
+    MISTAKES,
+    credit={"query": 0.2, "key": 0.2, "value": 0.2, "eps and base": 0.15, "edge cases": 0.15, "gradients": 0.1},
+    plain=plain,
+    sizes=range(2, 7),
+    ranges={**RANGES, "n_blocks": (2, 3)},
+    least=LEAST,
+    slipped=run,
+    library="torch",
+    contains=("llama_logits",),
+    forbidden=NOT_IN_TORCH_UNITS,
+)
