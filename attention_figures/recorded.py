@@ -1,6 +1,6 @@
 """What was measured beforehand, for the figures of whoever has no GPU or no model.
 
-A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`.
+A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`, `tools/model_record.py`.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 FILE = Path(__file__).with_name("gpu_record.json")
 HEADS = Path(__file__).with_name("model_heads.json")
+MODEL = Path(__file__).with_name("model_record.json")
 
 
 def gpu_record() -> dict[str, Any]:
@@ -21,3 +22,8 @@ def gpu_record() -> dict[str, Any]:
 def model_heads() -> dict[str, Any]:
     """What each head of a real model reads in three short texts: the data of the live figure `model_heads`."""
     return json.loads(HEADS.read_text(encoding="utf-8"))
+
+
+def model_record() -> dict[str, Any]:
+    """What unit 11 measures with a real model, by name, `made` with versions and date; empty where there is none."""
+    return json.loads(MODEL.read_text(encoding="utf-8")) if MODEL.is_file() else {}
