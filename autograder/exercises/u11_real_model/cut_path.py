@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import merge, split
-from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, size
+from ..kit import Drawn, Leaf, by_columns, exercise, size
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u05_mqa_gqa.parts import in_groups
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
@@ -256,15 +256,11 @@ MISTAKES = (
 
 EXERCISE = exercise(
     cut_path,
-    cases,
-    MISTAKES,
     credit={"query": 0.2, "key": 0.2, "value": 0.2, "eps and base": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={**RANGES, "n_blocks": (2, 3)},
     least=LEAST,
     slipped=run,
     library="torch",
     contains=("llama_logits",),
-    forbidden=NOT_IN_TORCH_UNITS,
 )

@@ -188,11 +188,8 @@ MISTAKES = (
 
 EXERCISE = exercise(
     eigenvalue_copying_score,
-    cases,
-    MISTAKES,
     slipped=scored,
     made=all_by_all,
-    plain=plain,
     library="torch",
     credit={"values": 0.5, "memory": 0.2, "edge cases": 0.2, "zero circuits": 0.1},
 )

@@ -263,10 +263,7 @@ def cases(case):
 
 EXERCISE = exercise(
     speculative_step,
-    cases,
-    MISTAKES,
     slipped=written,
-    plain=plain,
     library="torch",
     credit={"a refusal": 0.35, "which tokens stay": 0.25, "all stay": 0.2, "edge cases": 0.2},
 )
