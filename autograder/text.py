@@ -103,19 +103,3 @@ def is_plain_text(text: str) -> bool:
 def begun(words: str) -> str:
     """Words as a sentence begins; a name such as dQ keeps its letters."""
     return words if words[1:2].isupper() else words[:1].upper() + words[1:]
-
-
-__all__ = [
-    "NO_ID",
-    "begun",
-    "composed",
-    "counted",
-    "csv_line",
-    "decoded",
-    "is_plain_text",
-    "is_student_id",
-    "printable",
-    "spelt",
-    "spreadsheet_safe",
-    "visible",
-]

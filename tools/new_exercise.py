@@ -53,14 +53,7 @@ MISTAKES = (
      "TODO: what went wrong and where to look, in 20 to 400 characters, the most common mistake first."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    {name},
-    cases,
-    MISTAKES,
-    credit={{"values": 0.8, "edge cases": 0.2}},
-    plain=plain,
-    library="{library}",
-)
+EXERCISE = exercise({name}, credit={{"values": 0.8, "edge cases": 0.2}}, library="{library}")
 '''
 HINT = "<details>\n<summary>Hint {}</summary>\n\nTODO: {}.\n\n</details>"
 PROSE = "**Exercise 0.0 · `{name}`** · ●○○ · {minutes} min · {points:g} points\n\nTODO: what to do.\n\n" + "\n\n".join(
@@ -131,8 +124,7 @@ def begin(name: str, after: str, minutes: int, points: float) -> list[Path]:
     )
 
     module.write_text(EXERCISE.format(**words), encoding="utf-8")
-    _change(init, r"\nfrom \. import \(?", rf"\g<0>{name}, ")
-    _change(init, rf"\n    {after}\.EXERCISE,\n", rf"\g<0>    {name}.EXERCISE,\n")
+    _change(init, rf'\n    "{after}",\n', rf'\g<0>    "{name}",\n')
     notebook = _notebook(unit)
     answer = {"grade": False, "grade_id": name, "locked": False, "solution": True}
     test = {"grade": True, "grade_id": f"test_{name}", "locked": True, "solution": False, "points": points}
@@ -155,7 +147,7 @@ def begin(name: str, after: str, minutes: int, points: float) -> list[Path]:
     told = f"- **Unit {int(unit[:2])}** has the exercise `{name}`: TODO: what it asks. Its points rise by {points:g}."
     _change(changes, "\n### Added\n\n", rf"\g<0>{told}\n")
     for command in (["check", "--quiet", "--fix", "--select", "I"], ["format", "--quiet"]):
-        subprocess.run([sys.executable, "-m", "ruff", *command, init, tests], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-m", "ruff", *command, module, tests], cwd=ROOT, check=True)
     return [module, init, solution, answers, tests, changes]
 
 

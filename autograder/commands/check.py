@@ -51,9 +51,9 @@ DONE = ("right", "waiting")
 WIDTH = 10
 
 
-def print_standing(root: Path | None, checked: Sequence[Checked], console: Console | None = None) -> None:
+def print_standing(root: Path | None, checked: Sequence[Checked]) -> None:
     """Print the exercises of each notebook that was begun, how far the course is, and what comes next."""
-    console = console or Console(highlight=False)
+    console = Console(highlight=False)
     for item in checked:
         if len(checked) == 1 or any(verdict.verdict != "missing" for verdict in item.verdicts):
             _print_notebook(console, item)

@@ -31,11 +31,11 @@ def outdated(graded: Sequence[Graded]) -> list[str]:
 
 
 @contextmanager
-def progress(total: int, what: str = "grading") -> Iterator[Callable[[str], None]]:
+def progress(total: int) -> Iterator[Callable[[str], None]]:
     """Yields a function to call with a name whenever one more is done. Quiet unless stderr is a terminal."""
     from tqdm import tqdm
 
-    with tqdm(total=total, desc=what, unit="notebook", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
+    with tqdm(total=total, desc="grading", unit="notebook", file=sys.stderr, disable=not sys.stderr.isatty()) as bar:
 
         def advance(name: str) -> None:
             bar.set_postfix_str(printable(name)[:20], refresh=False)

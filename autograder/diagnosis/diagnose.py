@@ -23,10 +23,7 @@ from .repair.search import with_repair
 from .sentences import say
 
 #: For these findings the cases of equal sizes are asked, too: are they the only ones that are right?
-OF_SIZES = (
-    *(None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "does-not-reshape"),
-    *("stacks-different-shapes", "unequal-parts"),
-)
+OF_SIZES = (None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "does-not-reshape")
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:

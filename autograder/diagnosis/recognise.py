@@ -15,7 +15,7 @@ from ..worker.values import leaves
 from .evidence import Evidence
 from .mutants.explain import explain, explain_ordinary
 from .observed import is_hunt
-from .sentences import named, say
+from .sentences import begin, named, say
 from .symptoms import form, shapes, values
 from .symptoms.form import fails_elsewhere, names_given, some_cases_only, where_it_fails
 
@@ -25,14 +25,12 @@ OF_ONE_RESULT: tuple[Relation, ...] = (
     values.imprecise,
     values.constant_factor,
     values.transposed,
-    values.inverted,
     values.masked_rows,
     values.permuted,
     values.read_in_another_order,
     values.entries_missing,
     values.unnormalised,
     values.rows_related,
-    values.same_row_everywhere,
 )
 
 
@@ -46,9 +44,9 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     if not any(found.values()):
         return None
     fine = [leaf.name for index, leaf in enumerate(parts) if index not in wrong]
-    told = [say("results/right", results=values.begin(fine))] if fine else []
+    told = [say("results/right", results=begin(fine))] if fine else []
     for finding in dict.fromkeys(found.values()):
-        results = values.begin([parts[leaf].name for leaf in wrong if found[leaf] == finding])
+        results = begin([parts[leaf].name for leaf in wrong if found[leaf] == finding])
         told.append(_of_results(results, finding))
     return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
 
@@ -71,7 +69,6 @@ RELATIONS: tuple[Relation, ...] = (
     form.wrong_signature,
     form.swapped_results,
     form.wrong_container,
-    form.opposite,
     form.wrong_dtype,
     form.of_lists,
     shapes.wrong_shape,
@@ -82,11 +79,9 @@ RELATIONS: tuple[Relation, ...] = (
     values.remembers,
     form.returns_input,
     values.through_a_float,
-    values.rounded_ids,
     values.imprecise,
     values.constant_factor,
     values.transposed,
-    values.inverted,
     values.masked_rows,
     form.not_finite,
     values.permuted,
@@ -96,8 +91,6 @@ RELATIONS: tuple[Relation, ...] = (
     values.unnormalised,
     values.first_batch_only,
     values.rows_related,
-    values.same_row_everywhere,
-    values.generator_unused,
     values.measured_on_draws,
     values.one_result_wrong,
     some_cases_only,

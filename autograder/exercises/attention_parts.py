@@ -53,8 +53,6 @@ def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int 
     """Masked softmax. `masking` names the slip, if any."""
     if mask is None or masking == "ignored":
         return torch.softmax(scores, dim)
-    if masking == "transposed":
-        mask, masking = mask.transpose(-1, -2), "right"
     if masking == "inverted":
         mask, masking = ~mask, "right"
     if masking == "after":
@@ -67,12 +65,6 @@ def weigh(scores: Tensor, mask: Tensor | None, masking: str = "right", dim: int 
         return torch.softmax(scores.masked_fill(~mask, -math.inf), dim)
     if masking == "uniform":
         return torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim)
-    if masking == "mild":
-        return torch.softmax(scores.masked_fill(~mask, -1e3), dim)
-    if masking == "less mild":
-        return torch.softmax(scores.masked_fill(~mask, -1e4), dim)
-    if masking == "zeroed":
-        return torch.softmax(scores.masked_fill(~mask, 0.0), dim)
     filled = scores.masked_fill(~mask, torch.finfo(scores.dtype).min)
     return torch.softmax(filled, dim) * mask
 
@@ -86,11 +78,8 @@ def scale_of(scaling: str, Q: Tensor, sizes: dict[str, int]) -> float:
         "d_head": 1 / d,
         "times": d**0.5,
         "root of d_model": sizes.get("d_model", 1) ** -0.5,
-        "root of all heads": (sizes.get("h", 1) * d) ** -0.5,
         "root of d_model per head": (sizes.get("d_model", 1) // sizes.get("h", 1) or 1) ** -0.5,
         "root of width per key head": (sizes.get("h", 1) * d / sizes.get("g", 1)) ** -0.5,
-        "root of n": Q.shape[-2] ** -0.5,
-        "root of m": sizes.get("m", 1) ** -0.5,
     }[scaling]
 
 
@@ -107,8 +96,7 @@ def attend(
     stable: bool = True,
 ) -> tuple[Tensor, Tensor]:
     """(output, weights) of attention over the last two axes."""
-    sizes = {"m": K.shape[-2], **(sizes or {})}
-    scores = Q @ K.transpose(-1, -2) * scale_of(scaling, Q, sizes)
+    scores = Q @ K.transpose(-1, -2) * scale_of(scaling, Q, sizes or {})
     if stable:
         weights = weigh(scores, mask, masking, dim)
     else:
@@ -122,14 +110,11 @@ def attend(
 
 UNSCALED = "The scores are not divided by √d_head. Compare the size of your scores with those of unit 2."
 BY_D_MODEL = "The scores are divided by √d_model. Each head's dot products run over d_head entries only."
-BY_ALL = "The scores are divided by the root of the width of all heads together. How long is one head's dot product?"
 INVERTED = "The mask is read the wrong way round: in this course True means “may attend”."
 AFTER = "The mask comes after the softmax, so that the rows no longer sum to 1. Forbid before you normalise."
-MULTIPLIED = "Forbidden scores become 0, and exp(0) is not 0. Which score gives a weight of 0?"
 ADDED = "The mask is added to the scores as a number. A forbidden key must get no weight at all."
 NAN = "A query that may attend to nothing gives NaN. Its weights are to be all zeros: treat that row after the softmax."
 UNIFORM = "A query that may attend to nothing spreads its weight over all keys. Its weights are to be all zeros."
-MILD = "Forbidden scores get a number that is not low enough: scores of ±10,000 are possible."
 OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
 OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
 INTERLEAVED = (

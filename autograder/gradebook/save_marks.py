@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook
 from nbgrader.preprocessors import SaveAutoGrades
 from sqlalchemy import insert, select, update
 
-from .migration import ANSWERS, prepare
+from .migration import ANSWERS
 
 
 class SaveMarks(SaveAutoGrades):
@@ -98,6 +98,3 @@ def _marks(cell: NotebookNode) -> Mapping:
 
 def _digest(parts: list[str]) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
-
-
-__all__ = ["SaveMarks", "answers_of", "prepare"]

@@ -231,6 +231,3 @@ def _verdict(assignment: Assignment, question: Question, kind: str, message: str
 
 def _listed(names: list[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "The answer"
-
-
-__all__ = ["TestRequest", "answers_of_tests", "own_verdicts"]

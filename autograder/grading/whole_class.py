@@ -228,9 +228,9 @@ def look_through(root: Path, units: Sequence[str] = (), student: str | None = No
     return found
 
 
-def handed_in(root: Path, units: Sequence[str] = (), student: str | None = None) -> list[HandedIn]:
+def handed_in(root: Path, units: Sequence[str] = ()) -> list[HandedIn]:
     """All notebooks under `grading/submitted`. Raises NotUsable where there is nothing to grade."""
-    return look_through(root, units, student).notebooks
+    return look_through(root, units).notebooks
 
 
 def job_of(course: Course, item: HandedIn, seed: int, limits: Limits, unsafe: bool = False) -> Job:

@@ -41,11 +41,8 @@ class _Reason(logging.Handler):
         self.error = self.error or sys.exc_info()[1]
 
 
-def build_release(root: Path, unit: str, target: Path, database: bool = False) -> None:
-    """Write the release of `unit` to `target`/`unit`, as `nbgrader generate_assignment` does.
-
-    database: also enter the unit and its cells into the gradebook.
-    """
+def build_release(root: Path, unit: str, target: Path) -> None:
+    """Write the release of `unit` to `target`/`unit`, as `nbgrader generate_assignment --no-db` does."""
     from nbgrader.converters import GenerateAssignment
     from nbgrader.converters.base import NbGraderException
     from nbgrader.coursedir import CourseDirectory
@@ -57,11 +54,11 @@ def build_release(root: Path, unit: str, target: Path, database: bool = False) -
     _refuse(root, unit)
     config = load_config(root)
     config.CourseDirectory.release_directory = str(target)
-    config.SaveCells.enabled = database
+    config.SaveCells.enabled = False
     coursedir = CourseDirectory(config=config)
     coursedir.assignment_id = unit
     converter = GenerateAssignment(coursedir=coursedir, config=config)
-    converter.no_database = not database
+    converter.no_database = True
     converter.force = True
     converter.log, reason = logging.getLogger("autograder.handout.release"), _Reason()
     converter.log.setLevel(logging.ERROR)

@@ -150,6 +150,3 @@ def _axis(case: Case, axis: int, size: int, place: int) -> str:
     if len(names) == 1 and names[0] in AXES:
         return f"{AXES[names[0]]} {place}"
     return f"index {place} of axis {axis}"
-
-
-__all__ = ["first_where", "where"]

@@ -17,10 +17,10 @@ from .conduct import misconduct, miscounted
 from .posed import Posed, all_in_our_terms, problems_of
 
 
-def without_answer(posed: Posed, verdict: str, message: str, mistake: str | None = None) -> Verdict:
+def without_answer(posed: Posed, verdict: str, message: str) -> Verdict:
     """A verdict of no points, for what could not or may not be asked."""
     exercise = posed.exercise
-    return Verdict(exercise.unit, exercise.name, 1.0, 0.0, verdict, mistake, message)
+    return Verdict(exercise.unit, exercise.name, 1.0, 0.0, verdict, None, message)
 
 
 def mark(posed: Posed, answer: Answer) -> Verdict:

@@ -113,6 +113,3 @@ def _range(guess: Guess, truth: Guess | None) -> str:
         return ""
     low, high = (truth / 2, truth * 2) if truth > 0 else (truth, truth)
     return LESS if guess < low else MORE if guess > high else NEAR
-
-
-__all__ = ["Belief", "beliefs", "page"]

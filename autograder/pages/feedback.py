@@ -166,6 +166,3 @@ def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: 
     else:
         outcome, words = "missing", "Nothing is written: it is as it was handed out."
     return ShownMark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)
-
-
-__all__ = ["FeedbackPages"]

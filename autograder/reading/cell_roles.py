@@ -137,9 +137,9 @@ class Stamp:
         return {"unit": self.unit, "version": self.version, "contracts": dict(self.contracts)}
 
 
-def minor_version(version: str = __version__) -> str:
+def minor_version() -> str:
     """The version without its last part, which changes no notebook: "0.1" of "0.1.3"."""
-    return ".".join(version.split(".")[:2])
+    return ".".join(__version__.split(".")[:2])
 
 
 @cache

@@ -137,6 +137,3 @@ def _split(source: str, number: int) -> tuple[str, str, str]:
 def _bad(source: str) -> BadAssignment:
     wanted = 'a question as comments, then predict("2.1", "b", a="…", b="…") or predict("2.1", 0.5)'
     return BadAssignment(f"a cell with the tag {TAG!r} holds {wanted}; this one begins {source[:60]!r}")
-
-
-__all__ = ["DOTS", "TAG", "Asked", "Guess", "asked_in", "guesses_in", "is_prediction", "without_truth"]

@@ -176,6 +176,3 @@ def _name(cell: NotebookNode) -> str:
 
 def _marks(cell: NotebookNode) -> Mapping:
     return cell.metadata.get("nbgrader", {})
-
-
-__all__ = ["lone_notebook", "refuse"]

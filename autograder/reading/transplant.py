@@ -13,7 +13,7 @@ import nbformat
 from nbformat import NotebookNode
 
 from ..data import CellSource, Transplanted, Unreadable
-from .cell_roles import ANSWER, EXTRA, OURS, TASK, WORDS, OurCells, Role, is_answer, our_cells
+from .cell_roles import ANSWER, EXTRA, OURS, TASK, WORDS, OurCells, Role, our_cells
 from .submission import CELLS_CAP, WORDS_CAP, Cell, bound_code
 from .syntax import bound_names, definitions, escapes, statements
 
@@ -63,11 +63,6 @@ GIVING = (
     *(ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Import, ast.ImportFrom),
     *(ast.Assign, ast.AnnAssign),
 )
-
-
-def answer_names(release: NotebookNode) -> list[str]:
-    """The functions that a release notebook asks for, in order."""
-    return [cell.metadata.nbgrader.grade_id for cell in release.cells if is_answer(cell)]
 
 
 def transplant(cells: list[Cell], release: NotebookNode, unit: str, name: str) -> Transplanted:

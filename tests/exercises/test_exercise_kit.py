@@ -175,6 +175,18 @@ def declared(reference=layer, mistakes=ROWS, **settings):
     return exercise(reference, lambda case: [case("values")], mistakes, **{**usual, **settings})
 
 
+def test_a_file_without_cases_is_told_so(monkeypatch):
+    monkeypatch.setattr(layer, "__module__", "autograder.exercises.u97_layers.layer")
+    with pytest.raises(TypeError, match="layer: its file has no cases"):
+        exercise(layer, credit={"values": 1.0})
+    monkeypatch.setitem(globals(), "cases", lambda case: [case("values")])
+    with pytest.raises(TypeError, match="layer: its file has no MISTAKES"):
+        exercise(layer, credit={"values": 1.0})
+    monkeypatch.setitem(globals(), "MISTAKES", ROWS)
+    found = exercise(layer, credit={"values": 1.0}, slipped=layer)
+    assert [mistake.slug for mistake in found.mistakes] == ["halved", "ones"] and found.plain is None
+
+
 def test_an_exercise_is_named_by_its_reference_and_returns_what_stands_behind_the_arrow(monkeypatch):
     monkeypatch.setattr(layer, "__module__", "autograder.exercises.u97_layers.layer")
     found = declared()

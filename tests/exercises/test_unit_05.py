@@ -220,7 +220,7 @@ def test_an_error_that_is_missing_does_not_hide_what_else_is_wrong():
         return grouped_without_a_check(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)[..., :-1]
 
     found = judge_function(cut, "grouped_query_attention", 1, watched=False)
-    assert "The shape of the output is (B, n, d_model − 1) where (B, n, d_model) is due." in found.advice, found.message
+    assert "The shape of the output is (B, n, d_model − 1) instead of (B, n, d_model)." in found.advice, found.message
     assert "`grouped_without_a_check(" in found.advice, found.message
 
 

@@ -18,8 +18,8 @@ from nbgrader.api import Gradebook
 import warm
 from asked import points_of
 from autograder.gradebook import nbgrader_plugin
+from autograder.reading.cell_roles import is_answer
 from autograder.reading.submission import for_the_student
-from autograder.reading.transplant import answer_names
 from autograder.running.sandbox import preflight
 
 ROOT = Path(__file__).parents[2]
@@ -144,7 +144,7 @@ def test_points_of_units_notebooks_and_gradebook_agree(graded):
         cells = {cell.name: cell.max_score for cell in book.find_notebook(UNIT, UNIT).grade_cells}
     assert cells == {f"test_{name}": points for name, points in POINTS.items()}
     release = nbformat.read(ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb", as_version=4)
-    assert sorted(answer_names(release)) == sorted(POINTS)
+    assert sorted(cell.metadata.nbgrader.grade_id for cell in release.cells if is_answer(cell)) == sorted(POINTS)
     marks = [cell.metadata.nbgrader for cell in release.cells if cell.metadata.get("nbgrader", {}).get("grade")]
     assert {mark.grade_id: mark.points for mark in marks} == cells
 

@@ -13,6 +13,7 @@ import pytest
 
 from autograder.data import Unreadable
 from autograder.reading.assignment import read_assignment
+from autograder.reading.cell_roles import is_answer
 from autograder.reading.submission import (
     CODE_CAP,
     FILE_CAP,
@@ -23,12 +24,12 @@ from autograder.reading.submission import (
     read_bytes,
     without_outputs,
 )
-from autograder.reading.transplant import answer_names, transplant
+from autograder.reading.transplant import transplant
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"
 RELEASE = read_assignment(UNIT, (ROOT / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text(encoding="utf-8")).release
-FUNCTIONS = answer_names(RELEASE)
+FUNCTIONS = [cell.metadata.nbgrader.grade_id for cell in RELEASE.cells if is_answer(cell)]
 FIRST = FUNCTIONS[0]
 
 

@@ -12,11 +12,10 @@ import numpy as np
 from ...data import Call, Certainty, Finding
 from ...judging.compare import FLOOR, RTOL_FLOAT32, Problem, same, tolerance
 from ...judging.posed import Posed
-from ...text import begun
 from ...worker.values import leaves
 from ..operators.edit import names_in
 from ..operators.mutant_functions import sizes_of_case
-from ..sentences import say
+from ..sentences import begin, say
 from .model_mutants import Mutant, single_mutants, tree_of
 
 Results = list[Any]
@@ -261,7 +260,7 @@ def _of_parts(
     if not explained:
         return None
     fine = [name for name, good in zip(names, right, strict=True) if good]
-    parts = [say("as-if/right", results=begun(" and ".join(fine)))] if fine else []
-    parts += [say("as-if/result", result=begun(name), change=mutant.words) for name, mutant in explained]
+    parts = [say("as-if/right", results=begin(fine))] if fine else []
+    parts += [say("as-if/result", result=begin([name]), change=mutant.words) for name, mutant in explained]
     mutants = [mutant for _, mutant in explained]
     return _found(posed, mutants, "-and-".join(dict.fromkeys(each.slug for each in mutants)), " ".join(parts))

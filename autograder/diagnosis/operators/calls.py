@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
 
-from .edit import LIKELY, ODD, POSSIBLE, RANGES, Edit, Program, attribute, call, called, constant, edit, one_off, whole
+from .edit import LIKELY, ODD, POSSIBLE, RANGES, Edit, Program, attribute, called, constant, edit, one_off, whole
 
 #: What may stand for a function that is called: the same arguments, another result.
 OTHERS = {
@@ -68,8 +68,6 @@ REDUCING = {"mean", "sum", "max", "min", "amax", "argmax", "any", "all", "logsum
 AXES = (-1, -2, 0, 1, 2, None)
 #: What is called without being a step of the way.
 NO_STEPS = ("range", "len", "zip", "enumerate", "isinstance")
-#: What makes tensors, of float32 unless a dtype is named.
-MAKES = ("zeros", "ones", "empty", "full", "tensor", "arange", "linspace", "as_tensor", "eye", "randn", "rand")
 
 
 def of_call(node: ast.Call, program: Program) -> Iterator[Edit]:
@@ -91,7 +89,6 @@ def of_call(node: ast.Call, program: Program) -> Iterator[Edit]:
             yield edit(node, new, "keyword", (None if of_type else POSSIBLE, POSSIBLE), "without-keyword", **fields)
     yield from _of_order(node, name, method)
     yield from _of_range(node, name)
-    yield from _of_precision(node, name)
     yield from _of_reshape(node, name)
     if name in ("transpose", "swapaxes", "permute", "moveaxis"):
         yield from _of_axes(node)
@@ -112,9 +109,6 @@ def _left_out(node: ast.Call, name: str, method: bool) -> Iterator[Edit]:
     if inner is not None and name not in NO_STEPS:
         ranks = (ODD if name in REDUCING else LIKELY, LIKELY)
         yield edit(node, inner, "one-call-too-many", ranks, "call-left-out", name=name, inner=inner)
-    if method and not node.args and isinstance(inner, ast.Call) and not inner.args and called(inner)[1]:
-        fields = {"first": called(inner)[0], "name": name}
-        yield edit(node, inner.func.value, "one-call-too-many", (POSSIBLE, LIKELY), "two-calls", **fields)
 
 
 def _renamed(node: ast.Call, name: str) -> ast.Call:
@@ -207,7 +201,6 @@ def _of_range(node: ast.Call, name: str) -> Iterator[Edit]:
             once = begin == 0 or end == 0
             detail = f"range{begin:+d}{end:+d}" if len(node.args) == 1 else ""
             yield edit(node, new, "range", (LIKELY if once and begin >= 0 else None, LIKELY), detail)
-        yield edit(node, call("reversed", node), "range-backwards", (POSSIBLE, POSSIBLE))
     elif name in RANGES:
         for index, argument in enumerate(node.args):
             for other in one_off(argument) if isinstance(argument, ast.Name) else ():
@@ -221,15 +214,6 @@ def moved(node: ast.expr, by: int) -> ast.expr:
     return node if not by else one_off(node)[by > 0]
 
 
-def _of_precision(node: ast.Call, name: str) -> Iterator[Edit]:
-    """What PyTorch makes without being told a dtype is float32."""
-    of_torch = isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", None) == "torch"
-    if of_torch and name in MAKES and not any(keyword.arg == "dtype" for keyword in node.keywords):
-        new = deepcopy(node)
-        new.keywords.append(ast.keyword("dtype", attribute(ast.Name("torch", ast.Load()), "float64")))
-        yield edit(node, new, "made-coarse", (None, LIKELY))
-
-
 def _of_reshape(node: ast.Call, name: str) -> Iterator[Edit]:
     """`reshape` and `transpose`, one for the other: x.reshape(B, n, h, d).transpose(1, 2) as x.reshape(B, h, n, d)."""
     inner = node.func.value if isinstance(node.func, ast.Attribute) else None
@@ -241,10 +225,6 @@ def _of_reshape(node: ast.Call, name: str) -> Iterator[Edit]:
             order[first], order[second] = order[second], order[first]
             alone = ast.Call(attribute(inner.func.value, "reshape"), order, [])
             yield edit(node, alone, "reshape-only", (LIKELY, None))
-            if len(shape) == 4:
-                mixed = ast.Call(attribute(inner.func.value, "reshape"), [*shape[:2], shape[3], shape[2]], [])
-                back = ast.Call(attribute(_last_two_turned(mixed), "transpose"), node.args, [])
-                yield edit(node, back, "interleaved", (LIKELY, None))
     merges = name in ("reshape", "view", "flatten") and isinstance(inner, ast.Call)
     if merges and called(inner)[0] in ("transpose", "swapaxes") and isinstance(inner.func, ast.Attribute):
         new = deepcopy(node)

@@ -59,7 +59,6 @@ def _all(program: Program) -> Iterator[Edit]:
 def _of_expression(node: ast.expr, program: Program, blocks: set[str]) -> Iterator[Edit]:
     if isinstance(node, ast.BinOp):
         yield from expressions.of_operation(node, program)
-        yield from expressions.of_complement(node)
     elif isinstance(node, ast.UnaryOp):
         yield from expressions.of_unary(node, program)
     elif isinstance(node, ast.BoolOp):

@@ -82,7 +82,6 @@ def of_operation(node: ast.BinOp, program: Program) -> Iterator[Edit]:
         yield from _of_shares(node, program.arrays)
     if op is ast.Mult:
         yield from _of_zeroing(node)
-        yield from _of_one_list(node)
     if op is ast.MatMult:
         yield from _of_product(node)
     yield from _of_power(node)
@@ -95,8 +94,6 @@ def _of_product(node: ast.BinOp) -> Iterator[Edit]:
         pair = (turned(side), right) if is_left else (left, turned(side))
         new = ast.BinOp(pair[0], node.op, pair[1])
         yield edit(node, new, "not-turned", (POSSIBLE, LIKELY), "turned-before", side=side)
-        pair = (right, turned(side)) if is_left else (turned(side), left)
-        yield edit(node, ast.BinOp(pair[0], node.op, pair[1]), "sides-turned", (None, POSSIBLE))
 
 
 def _of_brackets(node: ast.BinOp) -> Iterator[Edit]:
@@ -160,15 +157,6 @@ def _of_zeroing(node: ast.BinOp) -> Iterator[Edit]:
             array = ast.Call(attribute(ast.Name("np", ast.Load()), "where"), [out, low, kept], [])
             for new in (tensor, array):
                 yield edit(node, new, "out-as-zero", (None, POSSIBLE), mask=mask)
-
-
-def _of_one_list(node: ast.BinOp) -> Iterator[Edit]:
-    """[[0] * d] * n holds one list n times."""
-    for some, count in ((node.left, node.right), (node.right, node.left)):
-        is_list = isinstance(some, ast.List) and len(some.elts) == 1
-        if is_list and not isinstance(some.elts[0], (ast.Constant, ast.Name, ast.UnaryOp)):
-            each = ast.comprehension(ast.Name("_", ast.Store()), call("range", count), [], 0)
-            yield edit(node, ast.ListComp(some.elts[0], [each]), "not-kept-apart", (None, LIKELY), "one-list")
 
 
 def of_unary(node: ast.UnaryOp, program: Program) -> Iterator[Edit]:
@@ -417,14 +405,6 @@ def of_result(value: ast.expr, what: ast.expr, program: Program) -> Iterator[Edi
             for operator, verb in ((ast.Div(), "divided by"), (ast.Mult(), "multiplied with")):
                 fields = {"what": what, "verb": verb, "size": said}
                 yield edit(value, ast.BinOp(value, operator, by), "result-by-size", (FAR, None), **fields)
-
-
-def of_complement(node: ast.BinOp) -> Iterator[Edit]:
-    """1 + x or 1 - x for x, in a product or a difference."""
-    if isinstance(node.op, (ast.Mult, ast.Sub)):
-        for side in (node.left, node.right):
-            for op in (ast.Add(), ast.Sub()) if isinstance(side, ast.Name) else ():
-                yield edit(side, ast.BinOp(ast.Constant(1), op, side), "with-one", (POSSIBLE, None))
 
 
 # -------------------------------------------------------------------------------------------------------------- sizes

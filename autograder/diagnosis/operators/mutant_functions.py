@@ -22,20 +22,11 @@ def _size(words: str) -> float:
     return sizes[words]
 
 
-def _length(x: Any, axis: int = -1) -> Any:
-    return (x * x).sum(axis, keepdims=True) ** 0.5
-
-
-def _of_numbers(x: Any) -> Any:
-    """The same; nobody does to a mask what is done to numbers."""
-    if str(x.dtype).endswith("bool"):
-        raise TypeError("a mask has no length, and no mean")
-    return x
-
-
 def _unit(x: Any) -> Any:
-    """Each row with length 1."""
-    return _of_numbers(x) / _length(x)
+    """Each row with length 1; nobody does to a mask what is done to numbers."""
+    if str(x.dtype).endswith("bool"):
+        raise TypeError("a mask has no length")
+    return x / (x * x).sum(-1, keepdims=True) ** 0.5
 
 
 def _reread(x: Any) -> Any:
@@ -58,5 +49,5 @@ def _cut(x: Any) -> Any:
 
 
 HELPERS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (_size, _length, _unit, _reread, _first_for_all, _cut)
+    function.__name__: function for function in (_size, _unit, _reread, _first_for_all, _cut)
 }

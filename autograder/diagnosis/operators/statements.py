@@ -106,9 +106,8 @@ def of_assignment(node: ast.stmt, program: Program, writes: bool) -> Iterator[Ed
 
 def _of_target(node: ast.Assign | ast.AugAssign, target: ast.expr, parents: Parents) -> Iterator[Edit]:
     if isinstance(node, ast.AugAssign):
-        looped = isinstance(parents.get(node), ast.For)
-        new, detail = ast.Assign([target], node.value, lineno=node.lineno), "round-overwrites" if looped else "replaces"
-        yield edit(node, new, "replaces", (LIKELY, LIKELY), detail, target=target)
+        new = ast.Assign([target], node.value, lineno=node.lineno)
+        yield edit(node, new, "replaces", (LIKELY, LIKELY), target=target)
         for other in ARITHMETIC:
             if other is not type(node.op):
                 yield edit(node, ast.AugAssign(target, other(), node.value), "operation", (POSSIBLE, LIKELY))
@@ -154,7 +153,7 @@ def of_what_stays(tree: ast.FunctionDef) -> Iterator[Edit]:
 
 
 def of_block(node: ast.AST, program: Program) -> Iterator[Edit]:
-    """Statements left out, in another order, inside or outside of a loop."""
+    """Statements left out, in another order, or outside of a loop."""
     body = node.body
     for statement in body:
         if not isinstance(statement, (ast.Return, ast.FunctionDef, ast.Import, ast.ImportFrom)):
@@ -165,7 +164,7 @@ def of_block(node: ast.AST, program: Program) -> Iterator[Edit]:
     yield from _of_order(node)
     above = program.parents.get(node)
     if isinstance(node, (ast.For, ast.While, ast.If)) and hasattr(above, "body") and node in above.body:
-        yield from _of_inside(node, above)
+        yield from _of_outside(node, above)
 
 
 def _of_order(node: ast.AST) -> Iterator[Edit]:
@@ -193,8 +192,8 @@ def _meet(one: ast.stmt, other: ast.stmt) -> bool:
     return bool(written[0] & all_names[1] or written[1] & all_names[0])
 
 
-def _of_inside(node: ast.For | ast.While | ast.If, above: ast.AST) -> Iterator[Edit]:
-    """The first or last line of a loop or condition outside of it; a line beside a loop inside of it."""
+def _of_outside(node: ast.For | ast.While | ast.If, above: ast.AST) -> Iterator[Edit]:
+    """The first or last line of a loop or condition outside of it."""
     body, place = node.body, above.body.index(node)
     for index in (0, -1) if len(body) > 1 else ():
         new, loop = _with_body(above), _with_body(node)
@@ -202,14 +201,6 @@ def _of_inside(node: ast.For | ast.While | ast.If, above: ast.AST) -> Iterator[E
         new.body[place : place + 1] = [out, loop] if index == 0 else [loop, out]
         fields = {"statement": body[index], "loop": node}
         yield edit(above, new, "belongs-outside", (None, LIKELY), line=body[index].lineno, **fields)
-    for index, at in ((place - 1, 0), (place + 1, len(body))) if not isinstance(node, ast.If) else ():
-        if 0 <= index < len(above.body) and not isinstance(above.body[index], ast.Return):
-            line, new, loop = above.body[index], _with_body(above), _with_body(node)
-            loop.body.insert(at, line)
-            new.body[place] = loop
-            del new.body[index]
-            rank = POSSIBLE if _begins_sum(line, body) else LIKELY
-            yield edit(above, new, "belongs-inside", (None, rank), line=line.lineno, statement=line, loop=node)
 
 
 def _with_body(node: ast.AST) -> Any:
@@ -217,15 +208,6 @@ def _with_body(node: ast.AST) -> Any:
     new = copy(node)
     new.body = list(node.body)
     return new
-
-
-def _begins_sum(node: ast.stmt, body: list[ast.stmt]) -> bool:
-    """Does it give a name a number that is written down, to which each of these turns adds: there it would be lost?"""
-    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
-        return False
-    return any(
-        isinstance(each, ast.AugAssign) and ast.unparse(each.target) == ast.unparse(node.targets[0]) for each in body
-    )
 
 
 # ---------------------------------------------------------------------------------------------------------- arguments

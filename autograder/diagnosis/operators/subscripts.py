@@ -31,9 +31,6 @@ def of_subscript(node: ast.Subscript, program: Program, blocks: Collection[str] 
             fields = {"part": part, "option": option, "several": len(parts) > 1}
             new = _with_part(node, index, option)
             yield edit(node, new, "index", (POSSIBLE, LIKELY), group=group, **fields)
-        block = _block_after_block(part)
-        if block is not None:
-            yield edit(node, _with_part(node, index, block), "block-after-block", (None, LIKELY), part=part)
     for first, second in itertools.combinations(range(len(parts)), 2):
         new = _with_part(_with_part(node, first, parts[second]), second, parts[first])
         if ast.dump(new) != ast.dump(node):
@@ -66,14 +63,6 @@ def _begins_by_name(part: ast.expr) -> bool:
         and isinstance(part.upper, ast.BinOp)
         and ast.unparse(part.upper.left) == part.lower.id
     )
-
-
-def _block_after_block(part: ast.expr) -> ast.Slice | None:
-    """r * d : (r + 1) * d for r : r + d."""
-    if not _begins_by_name(part) or not isinstance(part.upper.op, ast.Add):
-        return None
-    begin = ast.BinOp(part.lower, ast.Mult(), part.upper.right)
-    return ast.Slice(begin, ast.BinOp(begin, ast.Add(), part.upper.right))
 
 
 def other_places(part: ast.expr) -> Iterator[ast.expr]:

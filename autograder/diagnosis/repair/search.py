@@ -34,20 +34,20 @@ SHORT, FULLY_IF_SHORT = 100, 40
 #: Changes beside which another one may make it right as well, and be what was meant.
 OPEN = ARTIFICIAL | frozenset(
     (
-        *("brackets", "order-of-lines", "sides-turned", "sides", "one-step-too-many", "number", "name", "operation"),
+        *("brackets", "order-of-lines", "sides", "one-step-too-many", "number", "name", "operation"),
         *("comparison", "no-sign", "condition", "adds", "replaces", "no-factor"),
         *("not-turned", "range", "or-for-and", "order-of-results", "unpack-order", "comparison-off-by-one"),
     )
 )
 #: Changes that hardly anybody forgot, and those that may make right by accident what fails in edge cases alone.
-FAR_FETCHED = frozenset(("brackets", "order-of-lines", "sides-turned"))
+FAR_FETCHED = frozenset(("brackets", "order-of-lines"))
 BY_ACCIDENT = (
     ARTIFICIAL
     | FAR_FETCHED
     | {"sides", "one-step-too-many", "operation", "adds", "no-sign", "no-factor", "unpack-order"}
 )
 #: What is not named as a second change where a likelier one passes every case.
-SECOND_TO_NONE = ARTIFICIAL | {"belongs-inside", "not-turned", "no-factor", "no-sign", "unpack-order", "function"}
+SECOND_TO_NONE = ARTIFICIAL | {"not-turned", "no-factor", "no-sign", "unpack-order", "function"}
 #: What takes something away: of another change there it is not known whether it does more than that.
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 #: What all changes may cost, in steps of the program, the likeliest changes first.

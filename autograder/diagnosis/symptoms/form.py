@@ -14,22 +14,11 @@ from ..sentences import named, say
 #: What is told of an answer that makes what it must do without.
 MATERIALISES = "materialises"
 #: Of lists, what relates them to the right ones; the rest says only how they are wrong.
-RELATED = ("one-alone", "list-order", "goes-on", "goes-on/unevenly", "begins-too-late")
+RELATED = ("one-alone", "list-order", "goes-on", "goes-on/unevenly")
 
 
 def no_return(evidence: Evidence) -> Finding | None:
     return named("returns-none") if evidence.all_of_kind("none") else None
-
-
-def opposite(evidence: Evidence) -> Finding | None:
-    """It says yes where no is due, and no where yes is."""
-    leaves, count = evidence.posed.exercise.leaves, len(evidence.calls)
-    if len(leaves) != 1 or leaves[0].kind != "bool" or len(evidence.failing()) < max(4, 0.8 * count):
-        return None
-    if not all(isinstance(call.value, (bool, np.bool_)) for call in evidence.calls):
-        return None
-    others = count - len(evidence.failing())
-    return named("opposite/mostly", others=others, count=count) if others else named("opposite")
 
 
 def swapped_results(evidence: Evidence) -> Finding | None:
@@ -179,9 +168,7 @@ def _of_sequences(pairs: Pairs) -> Told | None:
         return "entries-differ", {"place": min(places)}
     if alike and all(value[:-1] == right[:-1] for value, right in pairs):
         return "last-entry-wrong", {}
-    if all(value and right[-len(value) :] == value for value, right in pairs):
-        return "begins-too-late", {}
-    return ("one-place", {"place": places[0]}) if alike and len(set(places)) == 1 else None
+    return None
 
 
 def fails_elsewhere(evidence: Evidence) -> bool:

@@ -88,7 +88,7 @@ def name_of(lengths: Sequence[tuple[Case, int]]) -> str:
         return ""
     once = len({tuple(case.sizes.items()) for case, _ in lengths}) < 2
     for words, value in _candidates(lengths[0][0]):
-        by_chance = once and " " in words  # among so many sums and quotients one fits any length
+        by_chance = once and " " in words  # among so many sums one fits any length
         if not by_chance and all(value(case) == length for case, length in lengths):
             return words
     found = {length for _, length in lengths}
@@ -111,21 +111,9 @@ def _candidates(case: Case) -> Iterator[tuple[str, Any]]:
             words = f"{one}·({other} {sign} 1)"
             yield words, lambda c, a=one, b=other, s=step: c.sizes.get(a, -9) * (c.sizes.get(b, -9) + s)
     for one, other in itertools.combinations(names, 2):
-        yield f"{one}·{other} / 2", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) / 2
-        yield f"{one}·{other} − 1", lambda c, a=one, b=other: c.sizes.get(a, -9) * c.sizes.get(b, 1) - 1
         yield f"{one} + {other}", lambda c, a=one, b=other: c.sizes.get(a, -99) + c.sizes.get(b, -99)
-    for one, other in itertools.permutations(names, 2):
-        yield f"{one} / {other}", lambda c, a=one, b=other: c.sizes.get(a, -1) / c.sizes.get(b, 1)
-    for one, other in itertools.permutations(names, 2):
-        yield f"{one} // {other}", lambda c, a=one, b=other: _whole(c, a, b)
     for three in itertools.combinations(names, 3):
         yield "·".join(three), lambda c, three=three: int(np.prod([c.sizes.get(name, 0) for name in three]))
-
-
-def _whole(case: Case, one: str, other: str) -> int:
-    """The quotient without its rest; no size where it would be 0 or 1, which many quotients are."""
-    found = case.sizes.get(one, -1) // case.sizes.get(other, 1)
-    return found if found > 1 else -1
 
 
 def product_of(lengths: Sequence[tuple[Case, int]]) -> str:
@@ -167,21 +155,12 @@ class Misshapen:
         return found.shape == self.value.shape and close(self.value, found, tolerance(self.case))
 
 
-def _begin_alike(one: list[Any], other: list[Any]) -> bool:
-    """Is one of them the other, cut off?"""
-    return all(a == b for a, b in zip(one, other, strict=False))
-
-
 def wrong_shape(evidence: Evidence) -> Finding | None:
     failing = [index for index in evidence.failing() if evidence.problems[index].kind == "shape"]
     if 2 * len(failing) <= len(evidence.failing()):
         return None
-    lists = [evidence.calls[index].value for index in failing if isinstance(evidence.calls[index].value, list)]
-    if len(lists) == len(failing):
-        due = [evidence.posed.expected[index].value for index in failing]
-        if not all(_begin_alike(*pair) for pair in zip(lists, due, strict=True)):
-            return None
-        return named("wrong-length")
+    if all(isinstance(evidence.calls[index].value, list) for index in failing):  # of these `form.of_lists` tells
+        return None
     leaf = evidence.problems[failing[0]].leaf
     if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # it has no shape to whoever wrote it
         return None
@@ -194,7 +173,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         if all(map(_is_turned, found)):
             return named("transposed")
         names = _names(found, due=False), _names(found, due=True)
-        told = _merged_with_another(found, *names) or _lost_axis(found, names[1]) or _kept_factor(found, *names)
+        told = _merged_with_another(found, *names) or _lost_axis(found, names[1])
         if told is None and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
             return named("wrong-shape/numbers-right", **shape)
     told = told or _like_another(evidence, found) or say("wrong-shape/look")
@@ -264,31 +243,6 @@ def _lost_axis(found: Sequence[Misshapen], due: Sequence[str]) -> str | None:
 
 def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
-
-
-def _kept_factor(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
-    """An axis of h·d_head came back d_head long: what became of the heads?"""
-    if len(now) != len(due):
-        return None
-    for axis, (one, other) in enumerate(zip(now, due, strict=True)):
-        parts = other.split("·")
-        if len(parts) != 2 or one not in parts:
-            continue
-        lost = parts[1 - parts.index(one)]
-        for outer in (True, False):
-            for key, reduce in REDUCTIONS:
-                if all(each.fits(_reduced(each, axis, lost, outer, reduce)) for each in found):
-                    return say(key, axis=_called(lost))
-        return say("wrong-shape/lost-within", axis=begun(_called(lost)))
-    return None
-
-
-def _reduced(each: Misshapen, axis: int, lost: str, outer: bool, reduce: Callable) -> np.ndarray:
-    count, shape = each.case.sizes.get(lost, 1), each.expected.shape
-    if not count or shape[axis] % count:
-        return each.expected
-    parts = (count, shape[axis] // count) if outer else (shape[axis] // count, count)
-    return reduce(each.expected.reshape(*shape[:axis], *parts, *shape[axis + 1 :]), axis + (0 if outer else 1))
 
 
 def _merged_with_another(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> str | None:
@@ -380,8 +334,6 @@ _RESHAPED = (
     re.compile(r"shape '\[(?P<shape>[^\]]*)\]' is invalid for input of size (?P<size>\d+)"),
     re.compile(r"cannot reshape array of size (?P<size>\d+) into shape \((?P<shape>[^)]*)\)"),
 )
-_STACKED = re.compile(r"all input arrays must have the same shape|stack expects each tensor to be equal size")
-_SPLIT = re.compile(r"array split does not result in an equal division|split_with_sizes")
 #: What speaks of two arrays whose axes do not go together, where it can't be said which.
 _TWO_ARRAYS = re.compile(
     r"broadcast|not aligned|mismatch|must match|size of tensor a|cannot be multiplied|same shape|inconsistent tensor"
@@ -474,22 +426,6 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> re.Match[str] |
     return next((match for pattern in patterns if (match := pattern.search(message))), None)
 
 
-def stacked(raised: Raised) -> Finding | None:
-    return _in_line(raised, "stacks-different-shapes") if _all_say(raised, _STACKED) else None
-
-
-def split(raised: Raised) -> Finding | None:
-    return _in_line(raised, "unequal-parts") if _all_say(raised, _SPLIT) else None
-
-
-def no_inverse(raised: Raised) -> Finding | None:
-    if raised[0][1].type_name not in ("LinAlgError", "_LinAlgError"):
-        return None
-    if _all_say(raised, "must be square"):
-        return _in_line(raised, "inverts-what-is-not-square")
-    return _in_line(raised, "inverts-what-is-singular") if _all_say(raised, "ingular") else None
-
-
 def two_arrays(raised: Raised) -> Finding | None:
     met = two_axes(raised)
     if met is not None:
@@ -503,8 +439,5 @@ RELATIONS: tuple[Callable[[Raised], Finding | None], ...] = (
     past_the_end,
     number_of_axes,
     reshaped,
-    stacked,
-    split,
-    no_inverse,
     two_arrays,
 )

@@ -66,8 +66,9 @@ One exercise is one file in its unit's folder, named after the function that stu
    argument and a right default for each slip, hand it over as `slipped=`, and let rows hold the slip alone:
    `("unscaled", {"scaling": "none"}, UNSCALED)`. Rows that several exercises share are a tuple in the unit's parts.py.
 
-5. **`EXERCISE = exercise(…)`**, which brings them together and says the credit (without its first criterion nothing is
-   earned) and what stands apart from the rule: `library="torch"`, other sizes, what is forbidden.
+5. **`EXERCISE = exercise(soft_lookup, credit=…)`**, which takes `cases`, `plain` and `MISTAKES` from the file, and says
+   the credit (without its first criterion nothing is earned) and what stands apart from the rule: `library="torch"`,
+   other sizes, what is forbidden.
 
 What is special, and how it is said:
 
@@ -92,7 +93,7 @@ half of that; what is longer moves to a file beside it, and what several exercis
 from .arguments import Activation, Device, DevicePart, HostFunction, Rng
 from .boxes import black_box, refuse_unlike
 from .cases import Cases
-from .declare import exercise
+from .declare import exercise, in_order
 from .experiments import difference, lacks, named, parted
 from .forbidden import KERNELS, NOT_IN_NUMPY_UNITS, NOT_IN_TORCH_UNITS
 from .inputs import (
@@ -127,52 +128,3 @@ from .records import (
     Symptom,
 )
 from .sizes import distinct, length
-
-__all__ = [
-    "CONDUCT_SHARE",
-    "GRADIENTS",
-    "IN_FLOAT64",
-    "KERNELS",
-    "NOT_IN_NUMPY_UNITS",
-    "NOT_IN_TORCH_UNITS",
-    "OF_INPUTS",
-    "RTOL_FLOAT64",
-    "Activation",
-    "Case",
-    "Cases",
-    "Device",
-    "DevicePart",
-    "Drawn",
-    "Exercise",
-    "HostFunction",
-    "Leaf",
-    "Mistake",
-    "Raises",
-    "Rng",
-    "Row",
-    "Sent",
-    "Symptom",
-    "black_box",
-    "by_columns",
-    "difference",
-    "distinct",
-    "every_second_row",
-    "exercise",
-    "ids",
-    "lacks",
-    "length",
-    "mask",
-    "named",
-    "normal",
-    "other_order",
-    "parted",
-    "profile",
-    "random_mask",
-    "refuse_unlike",
-    "seed",
-    "size",
-    "slips",
-    "strided",
-    "weights",
-    "with_a_row_of_zeros",
-]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,8 @@ from .sizes import SMALL
 
 def exercise(
     reference: Callable[..., Any],
-    cases: Callable[[Cases], Iterable[Case]],
-    mistakes: Iterable[Row],
+    cases: Callable[[Cases], Iterable[Case]] | None = None,
+    mistakes: Iterable[Row] | None = None,
     *,
     credit: Mapping[str, float],
     sizes: Sequence[int] = SMALL,
@@ -32,6 +33,8 @@ def exercise(
 ) -> Exercise:
     """One exercise, named as its reference is, of the unit in whose package the reference stands.
 
+    What is called `cases`, `MISTAKES` and `plain` in the file of the reference belongs to it; others can be given.
+
     reference: its annotations say how arguments are drawn and, behind the arrow, what it returns.
     cases: yields what `case(…)` returns; the first is the plainest, see the guide in `kit`.
     mistakes: rows (slug, how, advice), most typical first: the first that explains an answer is named.
@@ -41,6 +44,9 @@ def exercise(
     credit, library and all other fields: as in `Exercise`; `forbidden` is by default what is usual for the library.
     Raises TypeError and ValueError where a part is not what it should be.
     """
+
+    cases = _of_file(reference, "cases") if cases is None else cases
+    mistakes = _of_file(reference, "MISTAKES") if mistakes is None else mistakes
 
     @wraps(cases)
     def draw(rng: np.random.Generator) -> list[Case]:
@@ -62,6 +68,7 @@ def exercise(
                 found.append(each)
         return found
 
+    fields.setdefault("plain", reference.__globals__.get("plain"))
     fields.setdefault("forbidden", NOT_IN_TORCH_UNITS if library == "torch" else NOT_IN_NUMPY_UNITS)
     return Exercise(
         name=reference.__name__,
@@ -76,6 +83,18 @@ def exercise(
         library=library,
         **fields,
     )
+
+
+def in_order(package: str, *files: str) -> tuple[Exercise, ...]:
+    """The exercises of these files of a unit's package, in the order of its notebook."""
+    return tuple(import_module(f".{file}", package).EXERCISE for file in files)
+
+
+def _of_file(reference: Callable[..., Any], name: str) -> Any:
+    """What is called `name` in the file of the reference. Raises TypeError where nothing is."""
+    if name not in reference.__globals__:
+        raise TypeError(f"{reference.__name__}: its file has no {name}, and `exercise` is given none")
+    return reference.__globals__[name]
 
 
 def _unit_of(reference: Callable[..., Any]) -> str:

@@ -49,9 +49,9 @@ def weights(shape: str, gain: float = 1.0) -> Drawn:
     return Drawn(shape, lambda rng, shape, sizes: gain * shape[-2] ** -0.5 * rng.standard_normal(shape))
 
 
-def ids(shape: str, below: str, dtype: type = np.int64) -> Drawn:
+def ids(shape: str, below: str) -> Drawn:
     """Whole numbers from 0 to below the size that is named `below`, such as tokens of a vocabulary."""
-    return Drawn(shape, lambda rng, shape, sizes: rng.integers(0, sizes[below], shape).astype(dtype), also=below)
+    return Drawn(shape, lambda rng, shape, sizes: rng.integers(0, sizes[below], shape), also=below)
 
 
 def mask(shape: str, empty_rows: bool = False) -> Drawn:

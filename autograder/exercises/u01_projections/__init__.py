@@ -3,24 +3,16 @@
 Its challenges: weights that point, and the best memory of a fixed size.
 """
 
-from . import (
-    attention_parameters,
-    embed,
-    linear_memory,
-    low_rank_value,
-    pointing_weights,
-    project_qkv,
-    project_token,
-    soft_lookup,
-)
+from ..kit import in_order
 
-EXERCISES = (
-    embed.EXERCISE,
-    soft_lookup.EXERCISE,
-    project_qkv.EXERCISE,
-    project_token.EXERCISE,
-    low_rank_value.EXERCISE,
-    attention_parameters.EXERCISE,
-    pointing_weights.EXERCISE,
-    linear_memory.EXERCISE,
+EXERCISES = in_order(
+    __name__,
+    "embed",
+    "soft_lookup",
+    "project_qkv",
+    "project_token",
+    "low_rank_value",
+    "attention_parameters",
+    "pointing_weights",
+    "linear_memory",
 )

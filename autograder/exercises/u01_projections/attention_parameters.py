@@ -62,11 +62,4 @@ MISTAKES = (
      "The count overflowed 32 bits. Python's own integers have no such limit."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    attention_parameters,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 13),
-)
+EXERCISE = exercise(attention_parameters, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 13))

@@ -60,11 +60,4 @@ MISTAKES = (
      "Each word appears once. A word that occurs twice in the sentence needs two rows, in the sentence's order."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    embed,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(4, 10),
-)
+EXERCISE = exercise(embed, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 10))

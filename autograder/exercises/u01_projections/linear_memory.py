@@ -187,9 +187,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     linear_memory,
-    cases,
-    MISTAKES,
     credit={"up to d_k pairs": 0.4, "more pairs": 0.25, "dependent keys": 0.2, "rounded keys": 0.15},
-    plain=plain,
     ranges={"n": range(3, 6), "d_k": range(6, 10), "d_v": range(2, 14)},
 )

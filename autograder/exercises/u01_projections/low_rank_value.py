@@ -54,11 +54,4 @@ MISTAKES = (
      "X was added to the result. The residual connection comes later; here is the value map alone."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    low_rank_value,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 11),
-)
+EXERCISE = exercise(low_rank_value, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

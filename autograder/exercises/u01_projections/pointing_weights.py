@@ -170,8 +170,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     pointing_weights,
-    cases,
-    MISTAKES,
     credit={"each token once": 0.5, "repeats": 0.2, "sizes": 0.3},
     ranges={"n": range(5, 10), "d_model": range(11, 20)},
     examine=examine_pointing,

@@ -56,11 +56,4 @@ MISTAKES = (
      "Only the first token is projected. Every row of X gives a row of Q, K and V."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    project_qkv,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 11),
-)
+EXERCISE = exercise(project_qkv, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

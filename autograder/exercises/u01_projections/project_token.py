@@ -53,11 +53,4 @@ MISTAKES = (
      "The weights were multiplied entry by entry and never summed. A projection is a matrix product."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    project_token,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 11),
-)
+EXERCISE = exercise(project_token, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -115,10 +115,4 @@ MISTAKES = (
      "The scores are squared distances between query and keys, not dot products."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    soft_lookup,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
-    plain=plain,
-)
+EXERCISE = exercise(soft_lookup, credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2})

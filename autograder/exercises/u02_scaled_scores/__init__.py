@@ -1,25 +1,16 @@
 """Unit 2, why the scores are divided by √d: softmax, scores, variance, attention, saturation, the way back."""
 
-from . import (
-    attention,
-    attention_backward,
-    attention_scores,
-    derivation_terms,
-    dot_product_moments,
-    scaled_scores,
-    score_statistics,
-    softmax,
-    softmax_jacobian,
-)
+from ..kit import in_order
 
-EXERCISES = (
-    attention_scores.EXERCISE,
-    softmax.EXERCISE,
-    derivation_terms.EXERCISE,
-    dot_product_moments.EXERCISE,
-    scaled_scores.EXERCISE,
-    score_statistics.EXERCISE,
-    attention.EXERCISE,
-    softmax_jacobian.EXERCISE,
-    attention_backward.EXERCISE,
+EXERCISES = in_order(
+    __name__,
+    "attention_scores",
+    "softmax",
+    "derivation_terms",
+    "dot_product_moments",
+    "scaled_scores",
+    "score_statistics",
+    "attention",
+    "softmax_jacobian",
+    "attention_backward",
 )

@@ -116,10 +116,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2},
-    plain=plain,
     sizes=range(3, 11),
     contains=("attention_scores", "scaled_scores"),
 )

@@ -160,10 +160,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    attention_backward,
-    cases,
-    MISTAKES,
-    credit={"dV": 0.25, "all three": 0.55, "edge cases": 0.1, "stability": 0.1},
-    plain=plain,
-    slipped=backward,
+    attention_backward, credit={"dV": 0.25, "all three": 0.55, "edge cases": 0.1, "stability": 0.1}, slipped=backward
 )

@@ -49,11 +49,4 @@ MISTAKES = (
      "The sum runs over five features, the width of the worked example."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    attention_scores,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 11),
-)
+EXERCISE = exercise(attention_scores, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -139,12 +139,4 @@ MISTAKES = (
      "Only the first three features are used."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    derivation_terms,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(4, 13),
-    slipped=parts,
-)
+EXERCISE = exercise(derivation_terms, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 13), slipped=parts)

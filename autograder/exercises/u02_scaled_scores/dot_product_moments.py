@@ -67,11 +67,4 @@ MISTAKES = (
      "Only the larger of the two variances was used."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    dot_product_moments,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 41),
-)
+EXERCISE = exercise(dot_product_moments, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 41))

@@ -48,11 +48,4 @@ MISTAKES = (
      "The scores were divided by half of d_k. A root is due, not a half."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    scaled_scores,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 11),
-)
+EXERCISE = exercise(scaled_scores, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -135,12 +135,4 @@ MISTAKES = (
      "A number was drawn before q: the numbers are shifted."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    score_statistics,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(4, 17),
-    slipped=measured,
-)
+EXERCISE = exercise(score_statistics, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 17), slipped=measured)

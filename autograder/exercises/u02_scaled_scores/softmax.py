@@ -109,10 +109,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    softmax,
-    cases,
-    MISTAKES,
-    credit={"values": 0.4, "axes": 0.25, "stability": 0.25, "edge cases": 0.1},
-    plain=plain,
-    sizes=range(3, 11),
+    softmax, credit={"values": 0.4, "axes": 0.25, "stability": 0.25, "edge cases": 0.1}, sizes=range(3, 11)
 )

@@ -94,11 +94,4 @@ MISTAKES = (
      "Something small was added to the diagonal. Nothing needs a guard here."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    softmax_jacobian,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 10),
-)
+EXERCISE = exercise(softmax_jacobian, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 10))

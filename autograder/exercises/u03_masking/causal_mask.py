@@ -47,10 +47,4 @@ MISTAKES = (
      "Everything is allowed: nothing hides the future."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    causal_mask,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-)
+EXERCISE = exercise(causal_mask, credit={"values": 0.8, "edge cases": 0.2})

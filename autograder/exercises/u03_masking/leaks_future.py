@@ -187,8 +187,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     leaks_future,
-    cases,
-    MISTAKES,
     credit={"values": 0.45, "hidden leaks": 0.2, "sizes of change": 0.15, "sizes of outputs": 0.15, "edge cases": 0.05},
     sizes=range(2, 8),
     ranges={"n": range(4, 8)},

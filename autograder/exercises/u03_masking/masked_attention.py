@@ -172,11 +172,4 @@ MISTAKES = (
      "All sequences of the batch use the mask of the first one."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    masked_attention,
-    cases,
-    MISTAKES,
-    credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25},
-    plain=plain,
-    slipped=attend,
-)
+EXERCISE = exercise(masked_attention, credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25}, slipped=attend)

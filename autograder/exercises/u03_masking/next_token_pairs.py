@@ -57,11 +57,4 @@ MISTAKES = (
      "The sequences are strung together, so that the last token of one predicts the first of the next."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    next_token_pairs,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(4, 10),
-)
+EXERCISE = exercise(next_token_pairs, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 10))

@@ -174,9 +174,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     packed_causal_mask,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "interrupted documents": 0.3, "edge cases": 0.2},
-    plain=plain,
     ranges={"B": range(3, 6), "n": range(10, 15)},
 )

@@ -72,11 +72,4 @@ MISTAKES = (
      "The rows come sorted by length. Row b belongs to sequence b: keep the order of `lengths`."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    padding_mask,
-    cases,
-    MISTAKES,
-    credit={"values": 0.75, "edge cases": 0.25},
-    plain=plain,
-    sizes=range(5, 11),
-)
+EXERCISE = exercise(padding_mask, credit={"values": 0.75, "edge cases": 0.25}, sizes=range(5, 11))

@@ -118,10 +118,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     bmm_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=range(3, 10),
     slipped=attend,
     library="torch",

@@ -176,8 +176,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     diagnose,
-    cases,
-    MISTAKES,
     credit={
         "right ones and plain bugs": 0.3,
         "the scale": 0.15,

@@ -51,11 +51,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    from_torch_weights,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
-    sizes=range(3, 12),
-    library="torch",
+    from_torch_weights, credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1}, sizes=range(3, 12), library="torch"
 )

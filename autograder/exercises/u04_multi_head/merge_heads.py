@@ -43,11 +43,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    merge_heads,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
-    sizes=range(2, 9),
-    library="torch",
+    merge_heads, credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1}, sizes=range(2, 9), library="torch"
 )

@@ -67,9 +67,7 @@ MISTAKES = (
 EXERCISE = exercise(
     multi_head_attention,
     cases=layer_cases,
-    mistakes=MISTAKES,
     credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=SIZES,
     ranges=RANGES,
     slipped=layer,

@@ -66,10 +66,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     split_heads,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "edge cases": 0.2, "errors": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 9),
     library="torch",
 )

@@ -127,12 +127,4 @@ MISTAKES = (
      "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    decode_step,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
-    plain=plain,
-    slipped=step,
-    **LAYER,
-)
+EXERCISE = exercise(decode_step, credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1}, slipped=step, **LAYER)

@@ -228,10 +228,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     extend_cache,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "edge cases": 0.25, "memory": 0.15, "a long cache": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=extend,
     made=too_large,
     not_from=("decode_step", "grouped_query_attention"),

@@ -94,10 +94,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     grouped_query_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "masks": 0.2, "edge cases": 0.2, "errors": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=grouped,
     **LAYER,
 )

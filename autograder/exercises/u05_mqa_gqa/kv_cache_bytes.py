@@ -72,11 +72,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    kv_cache_bytes,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15},
-    plain=plain,
-    library="torch",
-    ranges=RANGES,
+    kv_cache_bytes, credit={"values": 0.6, "defaults": 0.25, "edge cases": 0.15}, library="torch", ranges=RANGES
 )

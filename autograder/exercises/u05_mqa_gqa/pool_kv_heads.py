@@ -55,12 +55,12 @@ def mean(heads):
     return heads.mean(2)
 
 
-def pooled(W, n_heads, n_kv_heads, *, pool=mean, interleaved=False, far_apart=False, after=lambda W: W):
+def pooled(W, n_heads, n_kv_heads, *, pool=mean, interleaved=False, far_apart=False):
     width, rep = W.shape[1] // n_heads, n_heads // n_kv_heads
     heads = W.unflatten(1, (width, n_heads)).mT if interleaved else W.unflatten(1, (n_heads, width))
     if far_apart:
-        return after(pool(heads.unflatten(1, (rep, n_kv_heads)).transpose(1, 2)).flatten(1))
-    return after(pool(heads.unflatten(1, (n_kv_heads, rep))).flatten(1))
+        return pool(heads.unflatten(1, (rep, n_kv_heads)).transpose(1, 2)).flatten(1)
+    return pool(heads.unflatten(1, (n_kv_heads, rep))).flatten(1)
 
 
 def of_columns(W, n_heads, n_kv_heads):
@@ -87,10 +87,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     pool_kv_heads,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     library="torch",
     ranges={"g": range(2, 5), "rep": range(2, 5), "d_head": range(3, 8), "d_model": range(5, 12)},
     slipped=pooled,

@@ -38,10 +38,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     repeat_kv,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     library="torch",
     sizes=range(2, 9),
     ranges={"n_rep": range(2, 5)},

@@ -1,11 +1,12 @@
 """Unit 6, asking another sequence: cross-attention, a decoder layer, alignment, greedy decoding, and a bug hunt."""
 
-from . import alignment, catches_wrong_decoder, cross_attention, decoder_layer, greedy_decode
+from ..kit import in_order
 
-EXERCISES = (
-    cross_attention.EXERCISE,
-    decoder_layer.EXERCISE,
-    alignment.EXERCISE,
-    greedy_decode.EXERCISE,
-    catches_wrong_decoder.EXERCISE,
+EXERCISES = in_order(
+    __name__,
+    "cross_attention",
+    "decoder_layer",
+    "alignment",
+    "greedy_decode",
+    "catches_wrong_decoder",
 )

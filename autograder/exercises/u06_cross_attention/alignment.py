@@ -93,12 +93,4 @@ MISTAKES = (
      "The weights are rounded first, so near ones tie. Compare them as they are."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    alignment,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.3},
-    plain=plain,
-    library="torch",
-    sizes=range(3, 10),
-)
+EXERCISE = exercise(alignment, credit={"values": 0.7, "edge cases": 0.3}, library="torch", sizes=range(3, 10))

@@ -168,8 +168,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     catches_wrong_decoder,
-    cases,
-    MISTAKES,
     credit={
         "plain": 0.1,
         "causality": 0.15,

@@ -103,11 +103,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    cross_attention,
-    cases,
-    MISTAKES,
-    credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
-    slipped=crossed,
-    **LAYER,
+    cross_attention, credit={"values": 0.4, "masks": 0.3, "edge cases": 0.2, "gradients": 0.1}, slipped=crossed, **LAYER
 )

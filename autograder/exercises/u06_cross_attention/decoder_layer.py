@@ -109,11 +109,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    decoder_layer,
-    cases,
-    MISTAKES,
-    credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
-    slipped=layer,
-    **LAYER,
+    decoder_layer, credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1}, slipped=layer, **LAYER
 )

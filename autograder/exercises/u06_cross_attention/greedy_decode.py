@@ -143,12 +143,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    greedy_decode,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.3},
-    plain=plain,
-    slipped=decoded,
-    experiment=experiment,
-    library="torch",
+    greedy_decode, credit={"values": 0.7, "edge cases": 0.3}, slipped=decoded, experiment=experiment, library="torch"
 )

@@ -129,15 +129,16 @@ MISTAKES = (
 
 EXERCISE = exercise(
     adamw_step,
-    cases,
-    MISTAKES,
     credit={"the defaults": 0.5, "other settings": 0.3, "edge cases": 0.2},
-    plain=plain,
     slipped=stepped,
     library="torch",
     ranges={"step": range(2, 6)},
     least={"step": 2},
     forbidden=(
-        *NOT_IN_TORCH_UNITS, "torch.optim", "aten._fused_adamw_", "aten._fused_adam_", "aten._foreach_adamw",
+        *NOT_IN_TORCH_UNITS,
+        "torch.optim",
+        "aten._fused_adamw_",
+        "aten._fused_adam_",
+        "aten._foreach_adamw",
     ),
-)  # fmt: skip
+)

@@ -61,10 +61,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     batch_norm,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     slipped=over_tokens,
     library="torch",
     forbidden=NO_NORM_OF_TORCH,

@@ -158,8 +158,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     bits_per_token,
-    cases,
-    MISTAKES,
     credit={
         "values": 0.4,
         "masked tokens": 0.15,
@@ -168,7 +166,6 @@ EXERCISE = exercise(
         "gradients": 0.1,
         "nothing counts": 0.05,
     },
-    plain=plain,
     slipped=measured,
     library="torch",
     ranges={"n": range(7, 10), "B": range(3, 5), "vocab": range(11, 15)},

@@ -83,10 +83,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     feed_forward,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     ranges={"d_ff": range(10, 17)},
     library="torch",
 )

@@ -52,10 +52,8 @@ MISTAKES = (
 
 EXERCISE = exercise(
     pre_norm_block,
-    block_cases,
-    MISTAKES,
+    cases=block_cases,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges=RANGES,
     slipped=block_with,

@@ -217,10 +217,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     sample,
-    cases,
-    MISTAKES,
     credit={"temperature 0": 0.2, "temperature": 0.2, "top_p": 0.3, "edge cases": 0.15, "ends of the scales": 0.15},
-    plain=plain,
     slipped=written,
     experiment=experiment,
     library="torch",

@@ -195,10 +195,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     transformer_logits,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={**RANGES, "B": range(3, 7), "n": range(3, 7), "n_ctx": range(7, 11), "vocab": range(11, 16)},
     library="torch",

@@ -97,11 +97,4 @@ MISTAKES = (
      "is to be seen."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    ablate_head,
-    cases,
-    MISTAKES,
-    plain=plain,
-    library="torch",
-    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-)
+EXERCISE = exercise(ablate_head, library="torch", credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1})

@@ -162,9 +162,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     ablate_path,
-    cases,
-    MISTAKES,
-    plain=plain,
     library="torch",
     credit={"query": 0.25, "key": 0.25, "value": 0.2, "by hand": 0.1, "edge cases": 0.1, "gradients": 0.1},
     ranges={"vocab": range(9, 14), "d_model": range(14, 19), "v_first": range(19, 23), "v_second": range(23, 26)},

@@ -61,11 +61,11 @@ def cases(case):
 def composed(
     W_QK, W_OV, *,
     product=lambda A, B: A @ B.T, norm=torch.linalg.norm, above=None, below=lambda a, b: a * b,
-    after=lambda score, d: score, guard=True,
+    after=lambda score, d: score,
 ):  # fmt: skip
     """The score with a place for every slip. above: the norm of the product, where it differs from that of the two."""
     score = (above or norm)(product(W_QK, W_OV)) / below(norm(W_QK), norm(W_OV))
-    if guard and not (W_QK.any() and W_OV.any()):
+    if not (W_QK.any() and W_OV.any()):
         score = torch.zeros((), dtype=W_QK.dtype)
     return after(score, len(W_QK))
 
@@ -99,10 +99,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     composition_score,
-    cases,
-    MISTAKES,
     slipped=composed,
-    plain=plain,
     library="torch",
     credit={"values": 0.65, "edge cases": 0.1, "zeros": 0.25},
     sizes=range(6, 11),

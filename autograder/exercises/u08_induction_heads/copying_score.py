@@ -102,11 +102,4 @@ MISTAKES = (
      "Token 0 is left out. Where does the loop begin?"),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    copying_score,
-    cases,
-    MISTAKES,
-    plain=plain,
-    library="torch",
-    credit={"values": 0.75, "edge cases": 0.25},
-)
+EXERCISE = exercise(copying_score, library="torch", credit={"values": 0.75, "edge cases": 0.25})

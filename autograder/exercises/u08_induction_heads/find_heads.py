@@ -26,7 +26,6 @@ def search(
     patterns,
     tokens,
     *,
-    before=lambda tokens: _back(tokens, 1),
     followed=lambda tokens: _followed(tokens),
     gather=lambda weights: weights.sum(-1),
     rows=lambda places: places.any(-1),
@@ -36,7 +35,7 @@ def search(
 ):
     """Both lists. Chance is what the same score gives to the pattern of even attention."""
     n, lists = len(tokens), []
-    for places in (before(tokens), followed(tokens)):
+    for places in (torch.from_numpy(steps_back(n, 1)), followed(tokens)):
         used = rows(places)
         if not used.any():
             lists.append([])
@@ -46,10 +45,6 @@ def search(
         )
         lists.append(told([tuple(pair) for pair in counts(scores, chance).nonzero().tolist()]))
     return tuple(lists)
-
-
-def _back(tokens, steps):
-    return torch.from_numpy(steps_back(len(tokens), steps))
 
 
 def _followed(tokens, shift=1):
@@ -167,8 +162,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     find_heads,
-    cases,
-    MISTAKES,
     slipped=search,
     experiment=experiment,
     library="torch",

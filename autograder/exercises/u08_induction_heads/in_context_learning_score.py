@@ -87,9 +87,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     in_context_learning_score,
-    cases,
-    MISTAKES,
-    plain=plain,
     library="torch",
     credit={"values": 0.7, "edge cases": 0.3},
     ranges={"B": range(3, 7), "n": range(11, 17), "early": range(2, 5), "late": range(7, 11)},

@@ -50,11 +50,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    ov_circuit,
-    cases,
-    MISTAKES,
-    plain=plain,
-    library="torch",
-    credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    sizes=range(3, 13),
+    ov_circuit, library="torch", credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1}, sizes=range(3, 13)
 )

@@ -56,17 +56,12 @@ def mean_of_band(
     first: int,
     *,
     by: Callable[[Tensor, int], Tensor] = lambda band, n: band.mean(-1),
-    empty: float = 0.0,
-    turned: bool = False,
-    all_maps: bool = False,
 ) -> Tensor:
     """The mean over rows from `first` on of the weight `offset` columns to the left, (…, n, n) -> (…).
 
-    by: what is made of the band and n. empty: the score where there are no such rows.
+    by: what is made of the band and n.
     """
-    weights = weights.mT if turned else weights
     n = weights.shape[-1]
     last = n + min(offset, 0)
     rows = torch.arange(min(max(first, offset, 0), last), last)
-    score = by(weights[..., rows, rows - offset], n) if len(rows) else weights.new_full(weights.shape[:-2], empty)
-    return score.mean() if all_maps else score
+    return by(weights[..., rows, rows - offset], n) if len(rows) else weights.new_zeros(weights.shape[:-2])

@@ -110,10 +110,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     prefix_matching_score,
-    cases,
-    MISTAKES,
     slipped=score,
-    plain=plain,
     library="torch",
     credit={"values": 0.45, "not causal": 0.1, "broken blocks": 0.15, "axes": 0.1, "edge cases": 0.1, "gradients": 0.1},
     ranges={"B": range(2, 5), "h": range(2, 5), "period": range(3, 6)},

@@ -75,10 +75,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     previous_token_score,
-    cases,
-    MISTAKES,
     slipped=score,
-    plain=plain,
     library="torch",
     credit={"values": 0.5, "not causal": 0.1, "axes": 0.2, "edge cases": 0.1, "gradients": 0.1},
     sizes=range(3, 10),

@@ -37,11 +37,10 @@ def cases(case):
 
 def drawn(
     batch, period, repeats, vocab_size, generator, *,
-    shape=lambda b, p, r: (b, p), low=0, high=0, seeded=True, repeat=lambda block, r: block.repeat(1, r),
+    shape=lambda b, p, r: (b, p), low=0, high=0, repeat=lambda block, r: block.repeat(1, r),
 ):  # fmt: skip
     """One draw that is repeated, with a place for every slip."""
-    source = generator if seeded else torch.Generator().manual_seed(0)
-    return repeat(torch.randint(low, vocab_size + high, shape(batch, period, repeats), generator=source), repeats)
+    return repeat(torch.randint(low, vocab_size + high, shape(batch, period, repeats), generator=generator), repeats)
 
 
 def without_repetition(batch, period, repeats, vocab_size, generator):
@@ -79,12 +78,4 @@ MISTAKES = (
      "Fractions are drawn and rounded down to ids, so other tokens come. Draw whole numbers."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    repeated_sequences,
-    cases,
-    MISTAKES,
-    slipped=drawn,
-    plain=plain,
-    library="torch",
-    credit={"values": 0.7, "edge cases": 0.3},
-)
+EXERCISE = exercise(repeated_sequences, slipped=drawn, library="torch", credit={"values": 0.7, "edge cases": 0.3})

@@ -1,27 +1,17 @@
 """Unit 9, attention three ways, what it costs, and how to time it honestly."""
 
-from . import (
-    attention_flops,
-    batched_attention,
-    flash_backward,
-    flash_bytes,
-    loop_attention,
-    median_time,
-    roofline_seconds,
-    score_matrix_bytes,
-    tiled_attention,
-    tiled_causal_attention,
-)
+from ..kit import in_order
 
-EXERCISES = (
-    loop_attention.EXERCISE,
-    batched_attention.EXERCISE,
-    tiled_attention.EXERCISE,
-    attention_flops.EXERCISE,
-    score_matrix_bytes.EXERCISE,
-    roofline_seconds.EXERCISE,
-    median_time.EXERCISE,
-    tiled_causal_attention.EXERCISE,
-    flash_bytes.EXERCISE,
-    flash_backward.EXERCISE,
+EXERCISES = in_order(
+    __name__,
+    "loop_attention",
+    "batched_attention",
+    "tiled_attention",
+    "attention_flops",
+    "score_matrix_bytes",
+    "roofline_seconds",
+    "median_time",
+    "tiled_causal_attention",
+    "flash_bytes",
+    "flash_backward",
 )

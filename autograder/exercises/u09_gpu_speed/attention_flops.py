@@ -42,12 +42,4 @@ MISTAKES = (
      "Billions of operations are returned; the operations themselves are asked for."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    attention_flops,
-    cases,
-    MISTAKES,
-    credit={"values": 0.8, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(3, 18),
-    library="torch",
-)
+EXERCISE = exercise(attention_flops, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 18), library="torch")

@@ -77,10 +77,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     batched_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "causal": 0.2, "edge cases": 0.1, "large scores": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=attention,
     library="torch",
     not_from=("loop_attention",),

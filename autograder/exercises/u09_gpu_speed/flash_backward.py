@@ -187,10 +187,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     flash_backward,
-    cases,
-    MISTAKES,
     credit={"values in blocks": 0.5, "last block": 0.15, "block sizes": 0.15, "large scores": 0.2},
-    plain=plain,
     sizes=range(2, 7),
     slipped=backward,
     library="torch",

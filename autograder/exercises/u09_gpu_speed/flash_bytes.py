@@ -105,10 +105,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     flash_bytes,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "causal": 0.35, "edge cases": 0.25},
-    plain=plain,
     sizes=range(5, 18),
     slipped=counted,
     library="torch",

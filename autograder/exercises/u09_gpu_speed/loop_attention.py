@@ -72,10 +72,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     loop_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "one query at a time": 0.1, "edge cases": 0.15, "large scores": 0.15, "gradients": 0.1},
-    plain=plain,
     made=all_queries_at_once,
     sizes=range(2, 7),
     slipped=attention,

@@ -185,10 +185,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     median_time,
-    cases,
-    MISTAKES,
     credit={"values": 0.6, "even count": 0.15, "edge cases": 0.15, "work of others": 0.1},
-    plain=plain,
     counted=("run",),
     library="torch",
 )

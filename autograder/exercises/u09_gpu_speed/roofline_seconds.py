@@ -82,11 +82,4 @@ MISTAKES = (
      "The operations are doubled. Multiplies and adds are both counted in `flops` already."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    roofline_seconds,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.3},
-    plain=plain,
-    library="torch",
-)
+EXERCISE = exercise(roofline_seconds, credit={"values": 0.7, "edge cases": 0.3}, library="torch")

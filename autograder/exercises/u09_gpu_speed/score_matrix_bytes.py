@@ -44,11 +44,5 @@ MISTAKES = (
 )  # fmt: skip
 
 EXERCISE = exercise(
-    score_matrix_bytes,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "default": 0.2, "edge cases": 0.2},
-    plain=plain,
-    sizes=range(5, 18),
-    library="torch",
+    score_matrix_bytes, credit={"values": 0.6, "default": 0.2, "edge cases": 0.2}, sizes=range(5, 18), library="torch"
 )

@@ -190,8 +190,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     tiled_attention,
-    cases,
-    MISTAKES,
     credit={
         "values": 0.4,
         "last block": 0.1,
@@ -200,7 +198,6 @@ EXERCISE = exercise(
         "memory": 0.15,
         "gradients": 0.1,
     },
-    plain=plain,
     sizes=range(2, 6),
     slipped=tiled,
     library="torch",

@@ -202,8 +202,6 @@ MISTAKES = (
 
 EXERCISE = exercise(
     tiled_causal_attention,
-    cases,
-    MISTAKES,
     credit={
         "values in tiles": 0.3,
         "last block": 0.1,
@@ -213,7 +211,6 @@ EXERCISE = exercise(
         "later blocks": 0.15,
         "gradients": 0.1,
     },
-    plain=plain,
     sizes=range(2, 6),
     slipped=tiled_causal,
     library="torch",

@@ -110,27 +110,17 @@ def token_by_token(case, arrays):
 # The mistakes
 
 
-def solved(
-    Q, K, V, beta, state=None, *, diagonal=-1, sign=1, rate="rows", asked="state", solve=True, read="tril", add=True,
-    target="both", before=True,
-):  # fmt: skip
+def solved(Q, K, V, beta, state=None, *, by_columns=False, corrects=True):
     """By the triangular system, with slips.
 
-    diagonal, sign: of the system's lower part. rate: where beta stands in it. asked: what is taken off the values, the
-    "state" or nothing. read: what of QKᵀ is read. add: whether the old state is in the new. target: what beta scales.
-    before: whether the old state is read.
+    by_columns: whether beta scales the columns of the system. corrects: whether anything is taken off the values.
     """
     S0 = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
     b = beta[..., None]
-    products = {"rows": b * (K @ K.mT), "columns": (K @ K.mT) * beta[..., None, :], "none": K @ K.mT}[rate]
-    system = torch.eye(K.shape[2], dtype=K.dtype) + sign * products.tril(diagonal)
-    guess = K @ S0 if asked == "state" else torch.zeros_like(V)
-    right = b * (V - guess) if target == "both" else V - guess if target == "none" else V - b * guess
-    U = torch.linalg.solve(system, right) if solve else right
-    weights = Q @ K.mT
-    weights = weights.tril(0 if read == "tril" else -1) if read != "all" else weights
-    out = weights @ U + (Q @ S0 if before else 0)
-    return out, (S0 if add else 0) + K.mT @ U
+    products = (K @ K.mT) * beta[..., None, :] if by_columns else b * (K @ K.mT)
+    system = torch.eye(K.shape[2], dtype=K.dtype) + products.tril(-1)
+    U = torch.linalg.solve(system, b * (V - K @ S0)) if corrects else b * V
+    return (Q @ K.mT).tril() @ U + Q @ S0, S0 + K.mT @ U
 
 
 def looped(Q, K, V, beta, state=None):
@@ -147,19 +137,16 @@ MISTAKES = (
     ("token-by-token", looped,
      "The numbers are right, but the tokens come one after the other in a Python loop. All their corrections solve one "
      "triangular system."),
-    ("adds", {"solve": False, "asked": "nothing"},
+    ("adds", {"corrects": False},
      "Keys and values are added up, scaled by beta: that is linear attention. What the state already holds for a key "
      "is to be taken off first."),
-    ("rate-by-columns", {"rate": "columns"},
+    ("rate-by-columns", {"by_columns": True},
      "In the system beta scales the columns. Equation t has the beta of token t: does it scale a row or a column?"),
 )  # fmt: skip
 
 EXERCISE = exercise(
     delta_rule,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "state": 0.2, "edge cases": 0.1, "all tokens at once": 0.2, "gradients": 0.1},
-    plain=plain,
     slipped=solved,
     library="torch",
     forbidden=(*NOT_IN_TORCH_UNITS, "delta_by_steps"),

@@ -151,32 +151,23 @@ def keys_or_values(case, arrays):
 # The mistakes
 
 
-def step(
-    x, cache, params, n_heads, *, explicit=False, scale=lambda d_head, d_latent: d_head, seen="all", query=torch.clone,
-    up="W_UV", cut=split, keeps="latents", returns=lambda out, C, cache: (out, C), front=False,
-):  # fmt: skip
-    """A step with slips. explicit: whether keys and values are made. seen: "all", the "cache", or what is "new".
+def step(x, cache, params, n_heads, *, explicit=False, cut=split, front=False):
+    """A step with slips. explicit: whether keys and values are made.
 
-    scale: the width whose root divides the scores. cut: how the columns of the up-projections belong to heads.
+    cut: how the columns of the up-projections belong to heads.
     """
     p, new = params, x @ params["W_DKV"]
     C = torch.cat([new, cache] if front else [cache, new], dim=1)
-    C_seen = C[:, :-1] if seen == "cache" else C[:, -1:] if seen == "new" else C
     Q = split(x @ p["W_Q"], n_heads)
-    W_UK, W_UV = (cut(p[name][None], n_heads) for name in ("W_UK", up))  # (1, h, d_latent, d)
-    width = scale(Q.shape[-1], C.shape[-1])
+    W_UK, W_UV = (cut(p[name][None], n_heads) for name in ("W_UK", "W_UV"))  # (1, h, d_latent, d)
+    root = Q.shape[-1] ** 0.5
     if explicit:
-        scores = Q @ split(C_seen @ p["W_UK"], n_heads).mT
-        heads = torch.softmax(scores / width**0.5, -1) @ split(C_seen @ p["W_UV"], n_heads)
+        scores = Q @ split(C @ p["W_UK"], n_heads).mT
+        heads = torch.softmax(scores / root, -1) @ split(C @ p["W_UV"], n_heads)
     else:
-        weights = torch.softmax(Q @ W_UK.mT @ C_seen[:, None].mT / width**0.5, -1)
-        heads = weights @ C_seen[:, None] @ W_UV
-    return returns(merge(heads) @ p["W_O"], C, cache)
-
-
-def keys_cached(x, cache, params, n_heads):
-    out, C = latent_step(x, cache, params, n_heads)
-    return out, C @ params["W_UK"]
+        weights = torch.softmax(Q @ W_UK.mT @ C[:, None].mT / root, -1)
+        heads = weights @ C[:, None] @ W_UV
+    return merge(heads) @ p["W_O"], C
 
 
 MISTAKES = (
@@ -189,10 +180,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     latent_step,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "edge cases": 0.2, "absorbed": 0.3, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 8),
     ranges={"d_model": range(9, 14), "t": range(7, 11), "d_latent": range(5, 9)},
     slipped=step,

@@ -81,32 +81,18 @@ def halves(case):
     yield case("state", "the rest of that text", state=linear_attention(**first)[1].numpy(), **last)
 
 
-def carry(
-    Q, K, V, decay=None, state=None, *, reads="new", fades="before", fed=True, fresh=False, feature=torch.clone,
-    divide=False, later=False, returns=lambda out, S: (out, S),
-):  # fmt: skip
-    """Linear attention with slips.
-
-    reads: the state "new" or "old". fades: when the state fades, "before" the token is added, "after"
-    it, "late", behind the reading, or "never".
-    """
+def carry(Q, K, V, decay=None, state=None, *, feature=torch.clone, divide=False, later=False):
+    """Linear attention with slips."""
     Q, K = feature(Q), feature(K)
-    S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None or fresh else state
+    S = V.new_zeros(*K.shape[:2], K.shape[3], V.shape[3]) if state is None else state
     sums, out = torch.zeros_like(K[:, :, 0]), []
     for t in range(K.shape[2]):
-        a = 1.0 if decay is None or fades == "never" else decay[:, :, t, None, None]
-        old, term = S, K[:, :, t, :, None] * V[:, :, t, None]
-        S = {"after": a * (S + term), "late": S + term}.get(fades, a * S + term)
+        a = 1.0 if decay is None else decay[:, :, t, None, None]
+        S = a * S + K[:, :, t, :, None] * V[:, :, t, None]
         sums = sums + K[:, :, t]
-        read = torch.einsum("bhk,bhkv->bhv", Q[:, :, t], old if reads == "old" else S)
+        read = torch.einsum("bhk,bhkv->bhv", Q[:, :, t], S)
         out.append(read / (Q[:, :, t] * sums).sum(-1, keepdim=True) if divide else read)
-        S = a * S if fades == "late" else S
-    out = Q @ S if later else torch.stack(out, dim=2)
-    return returns(out, S)
-
-
-def scaled(Q, K, V, decay=None, state=None):
-    return carry(Q / Q.shape[-1] ** 0.5, K, V, decay, state)
+    return Q @ S if later else torch.stack(out, dim=2), S
 
 
 def softmax(Q, K, V, decay=None, state=None):
@@ -130,10 +116,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     linear_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.4, "decay": 0.2, "state": 0.2, "edge cases": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=carry,
     library="torch",
 )

@@ -91,10 +91,6 @@ def sliding(n, window, positions):
     return seen if window is None else seen.triu(1 - window)
 
 
-def both_ways(n, window, positions):
-    return sliding(n, window, positions) | sliding(n, window, positions).T
-
-
 def by_position(n, window, positions):
     """The mask goes by the positions, as if the rows stood there."""
     i, j = positions[:, None], positions[None]
@@ -149,14 +145,13 @@ def all_low(case):
 
 
 def block(
-    x, params, n_heads, n_kv_heads, positions, window=None, *, norm=rms_norm, turn=rotate, head_norms=True,
-    late_norms=False, turns="QK", normed="QK", share=in_groups, scale=lambda Q: Q.shape[-1] ** -0.5, seen=sliding,
-    order="pre", reads="new",
+    x, params, n_heads, n_kv_heads, positions, window=None, *, turn=rotate, turns="QK", normed="QK", seen=sliding,
+    post=False,
 ):  # fmt: skip
     """A block with slips, of the parts that are handed in.
 
-    late_norms: whether heads are normed behind the rotation. turns, normed: which of Q, K and V are rotated and normed.
-    seen: the mask, of n, window and positions. order: "pre", "post" or "no residual". reads: what the second step gets.
+    turns, normed: which of Q, K and V are rotated and normed. seen: the mask, of n, window and positions. post: whether
+    the norms come after the additions.
     """
     p = params
 
@@ -164,25 +159,24 @@ def block(
         heads = {"Q": n_heads, "K": n_kv_heads, "V": n_kv_heads}
         parts = {role: split(z @ p[f"W_{role}"], count) for role, count in heads.items()}
         gains = {"Q": p["gamma_q"], "K": p["gamma_k"], "V": p["gamma_k"]}
-        steps = [("norm", normed if head_norms else ""), ("turn", turns)]
-        for step, roles in reversed(steps) if late_norms else steps:
-            for role in roles:
-                part = parts[role]
-                parts[role] = norm(part, gains[role]) if step == "norm" else turn(part, positions)
-        Q, K, V = parts["Q"], share(parts["K"], n_heads // n_kv_heads), share(parts["V"], n_heads // n_kv_heads)
-        scores = Q @ K.mT * scale(Q)
+        for role in normed:
+            parts[role] = rms_norm(parts[role], gains[role])
+        for role in turns:
+            parts[role] = turn(parts[role], positions)
+        Q, K, V = parts["Q"], *(in_groups(parts[role], n_heads // n_kv_heads) for role in "KV")
+        scores = Q @ K.mT * Q.shape[-1] ** -0.5
         scores = scores.masked_fill(~seen(x.shape[1], window, positions), -torch.inf)
         return merge(torch.softmax(scores, -1) @ V) @ p["W_O"]
 
     def feed_forward(z):
         return swiglu(z, p["W_gate"], p["W_up"], p["W_down"])
 
-    first, second = (lambda z, name=name: norm(z, p[f"gamma_{name}"]) for name in "12")
-    if order == "post":
+    first, second = (lambda z, name=name: rms_norm(z, p[f"gamma_{name}"]) for name in "12")
+    if post:
         y = first(x + attention(x))
         return second(y + feed_forward(y))
-    y = (0 if order == "no residual" else x) + attention(first(x))
-    return y + feed_forward(second(y if reads == "new" else x))
+    y = x + attention(first(x))
+    return y + feed_forward(second(y))
 
 
 MISTAKES = (
@@ -192,15 +186,12 @@ MISTAKES = (
      "The rotation goes by the index of the row; `positions` says where the rows stand."),
     ("mask-by-position", {"seen": by_position},
      "The mask goes by the positions. They serve the rotation alone: a row sees the rows up to its own."),
-    ("post-norm", {"order": "post"}, "This is the order of 2017, add then norm; here the norm comes first."),
+    ("post-norm", {"post": True}, "This is the order of 2017, add then norm; here the norm comes first."),
 )  # fmt: skip
 
 EXERCISE = exercise(
     modern_block,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "positions": 0.1, "windows": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={"d_model": range(7, 11), "d_head": (4, 6, 8), "d_ff": range(11, 19), "n": range(4, 8)},
     least={"d_head": 2},

@@ -55,10 +55,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     rms_norm,
-    cases,
-    MISTAKES,
     credit={"values": 0.6, "shapes": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    plain=plain,
     slipped=norm,
     library="torch",
     forbidden=NO_NORM_OF_TORCH,

@@ -82,23 +82,22 @@ def halves_too(case):
 
 
 def turned(
-    x, positions, base=10000.0, *, pairs="halves", sign=1, powers=lambda i, d: 2 * i / d, minus=-1, whole=False,
-    where=lambda positions, n: positions, spread=lambda angles: (angles, angles), one_after_other=False,
+    x, positions, base=10000.0, *, neighbours=False, where=lambda positions, n: positions,
+    spread=lambda angles: (angles, angles),
 ):  # fmt: skip
     """A rotation with slips.
 
-    pairs: which columns turn together, "halves" or "neighbours". powers: the exponent of 1/base for pair i. minus: the
-    sign in the first member. whole: whether the second half stays as it was. where: the positions that are read.
-    spread: the angles of both halves. one_after_other: whether the second members turn with first ones that turned.
+    neighbours: whether columns side by side turn together. where: the positions that are read. spread: the angles of
+    both halves.
     """
     d = x.shape[-1]
     rows = where(positions, x.shape[-2]).double()
-    angles = sign * rows[:, None] * float(base) ** -powers(torch.arange(d // 2).double(), d)
+    angles = rows[:, None] * float(base) ** -(2 * torch.arange(d // 2).double() / d)
     here, there = spread(angles)
-    one, other = (x[..., ::2], x[..., 1::2]) if pairs == "neighbours" else (x[..., : d // 2], x[..., d // 2 :])
-    first = one * here.cos() + minus * other * here.sin()
-    second = other if whole else other * there.cos() + (first if one_after_other else one) * there.sin()
-    joined = torch.stack([first, second], -1).flatten(-2) if pairs != "halves" else torch.cat([first, second], -1)
+    one, other = (x[..., ::2], x[..., 1::2]) if neighbours else (x[..., : d // 2], x[..., d // 2 :])
+    first = one * here.cos() - other * here.sin()
+    second = other * there.cos() + one * there.sin()
+    joined = torch.stack([first, second], -1).flatten(-2) if neighbours else torch.cat([first, second], -1)
     return joined.to(x.dtype)
 
 
@@ -119,7 +118,7 @@ def added(x, positions, base=10000.0):
 
 
 MISTAKES = (
-    ("neighbouring-pairs", {"pairs": "neighbours"},
+    ("neighbouring-pairs", {"neighbours": True},
      "Columns 0 and 1, 2 and 3, … turn together. Here column i turns with column i + d/2."),
     ("by-index", {"where": by_index},
      "The angles go by the index of the row, 0, 1, 2, …; they go by `positions`, which need not begin at 0."),
@@ -130,10 +129,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     rotate,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "positions": 0.15, "base": 0.1, "shapes": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 8),
     ranges={"d": (6, 8, 10, 12)},
     least={"d": 2},

@@ -81,28 +81,17 @@ def cases(case):
     yield case("gradients", label, gradient=True, **drawn)
 
 
-def attend(Q, K, V, sink, mask=None, *, sunk=lambda sink, d: sink, masking="right", scale=lambda Q: Q.shape[-1] ** -0.5,
-           share="softmax", top="all", brings=None, forget=False):  # fmt: skip
-    """Attention with a sink, and slips.
-
-    share: what the sink joins, the "softmax" or the weights' "sum". top: what the maximum is taken of. brings: what
-    the sink's value is, from the values. forget: whether weights are normalised again without the sink.
-    """
-    scores = Q @ K.mT * scale(Q)
-    masked = mask is not None and masking != "ignored"
-    low = 0.0 if masking == "zero" else -torch.inf
-    if masked and masking != "after":
-        scores = scores.masked_fill(~mask, low)
-    entry = sunk(sink, Q.shape[-1])[:, None, None].expand(*scores.shape[:-1], 1)
-    if masked and masking == "sink too":
-        entry = entry.masked_fill(~mask.expand(scores.shape)[..., :1], -torch.inf)
+def attend(Q, K, V, sink, mask=None, *, sunk=torch.clone, masked_after=False, stable=True, brings=None):
+    """Attention with a sink, and slips. brings: what the sink's value is, from the values."""
+    scores = Q @ K.mT * Q.shape[-1] ** -0.5
+    if mask is not None and not masked_after:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    entry = sunk(sink)[:, None, None].expand(*scores.shape[:-1], 1)
     whole = torch.cat([entry, scores], -1)
-    weights = whole.exp() / whole.exp().sum(-1, keepdim=True) if top == "none" else torch.softmax(whole, -1)
-    if masked and masking == "after":
+    weights = torch.softmax(whole, -1) if stable else whole.exp() / whole.exp().sum(-1, keepdim=True)
+    if mask is not None and masked_after:
         weights = torch.cat([weights[..., :1], weights[..., 1:] * mask], -1)
     out = weights[..., 1:] @ V
-    if forget:
-        out = out / weights[..., 1:].sum(-1, keepdim=True)
     return out if brings is None else out + weights[..., :1] * brings(V)
 
 
@@ -112,20 +101,17 @@ def without_sink(Q, K, V, sink, mask=None):
 
 MISTAKES = (
     ("no-sink", without_sink, "The sink plays no part: the weights of the keys still sum to 1."),
-    ("sink-as-weight", {"sunk": lambda sink, d: sink.abs().log()},
+    ("sink-as-weight", {"sunk": lambda sink: sink.abs().log()},
      "The sink itself is added to the sum of exponentials; it is a score, and its exponential is added."),
     ("sink-with-value", {"brings": lambda V: V[:, :, :1]},
      "The sink brings a value. It takes weight and adds nothing to the output."),
-    ("unstable", {"top": "none"}, UNSTABLE),
-    ("mask-after-softmax", {"masking": "after"}, AFTER),
+    ("unstable", {"stable": False}, UNSTABLE),
+    ("mask-after-softmax", {"masked_after": True}, AFTER),
 )  # fmt: skip
 
 EXERCISE = exercise(
     sink_attention,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "masks": 0.2, "edge cases": 0.1, "stability": 0.1, "gradients": 0.1},
-    plain=plain,
     slipped=attend,
     library="torch",
 )

@@ -50,12 +50,4 @@ MISTAKES = (
      "Each row stands one position too far right: the last row is position n_total − 1."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    sliding_window_mask,
-    cases,
-    MISTAKES,
-    credit={"values": 0.7, "edge cases": 0.3},
-    plain=plain,
-    slipped=seen,
-    library="torch",
-)
+EXERCISE = exercise(sliding_window_mask, credit={"values": 0.7, "edge cases": 0.3}, slipped=seen, library="torch")

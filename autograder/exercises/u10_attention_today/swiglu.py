@@ -43,9 +43,9 @@ def cases(case):
     yield case("gradients", "gradients, one token alone, large numbers", x=large, d_ff=24, gradient=True)
 
 
-def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.mul, after=lambda out, x: out):
+def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.mul):
     """A gated layer with slips."""
-    return after(join(opens(x @ W_gate), up(x @ W_up)) @ W_down, x)
+    return join(opens(x @ W_gate), up(x @ W_up)) @ W_down
 
 
 MISTAKES = (
@@ -56,12 +56,4 @@ MISTAKES = (
      "The gate is not used: this is a feed-forward layer of two weights."),
 )  # fmt: skip
 
-EXERCISE = exercise(
-    swiglu,
-    cases,
-    MISTAKES,
-    credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1},
-    plain=plain,
-    slipped=gated,
-    library="torch",
-)
+EXERCISE = exercise(swiglu, credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1}, slipped=gated, library="torch")
