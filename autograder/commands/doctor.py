@@ -14,6 +14,8 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from attention_figures.helpers.model_file import NoModel, cached_model, check_model
+
 from .. import __version__
 from ..course_folder import HOME
 from .shared import course_if_any
@@ -24,6 +26,7 @@ PACKAGES = {
     "torch": ("the notebooks", "make lab"),
     "scipy": ("the references", "make lab"),
     "matplotlib": ("the figures", "make lab"),
+    "tokenizers": ("unit 11", "make lab"),
     "jupyterlab": ("the notebooks", "make lab"),
     "nbgrader": ("grading a class", "make setup"),
     "latex2mathml": ("formulas on feedback pages", "make setup"),
@@ -54,6 +57,7 @@ def findings(root: Path | None = HOME) -> Iterator[Condition]:
         yield _package(name, purpose, command, pins.get(name))
     yield _sandbox()
     yield _gpu()
+    yield _model()
     yield _exercises()
     if root is None:
         yield Condition("course folder", "none here; `autograder check` does without, grading needs one")
@@ -133,6 +137,22 @@ def _gpu() -> Condition:
     if torch.backends.mps.is_available():
         return Condition("GPU", "Apple (MPS)")
     return Condition("GPU", "none; the course does not need one")
+
+
+def _model() -> Condition:
+    """Whether unit 11 can run its language model here."""
+    named = os.environ.get("ATTENTION_COURSE_MODEL")
+    if named == "none":
+        return Condition("model", "switched off: ATTENTION_COURSE_MODEL is none; unit 11 prints recorded numbers")
+    path = Path(named).expanduser() if named else cached_model()
+    try:
+        return Condition("model", f"SmolLM2-135M-Instruct (Apache 2.0) in {check_model(path)}")
+    except FileNotFoundError:
+        found = f"{path} does not exist; unit 11 prints recorded numbers"
+        remedy = "unset ATTENTION_COURSE_MODEL" if named else "make model   (or autograder model)"
+        return Condition("model", found, not named, remedy)
+    except NoModel as error:
+        return Condition("model", "not usable", False, str(error))
 
 
 def _exercises() -> Condition:

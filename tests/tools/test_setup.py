@@ -314,7 +314,7 @@ def test_continuous_integration_runs_make_test():
 def test_doctor_looks_at_everything_and_names_a_remedy_for_what_is_missing(capsys):
     assert doctor.main() == 0
     text = capsys.readouterr().out
-    for what in ("Python", "torch", "nbgrader", "sandbox", "GPU", "notebooks", "gradebook", "Dask"):
+    for what in ("Python", "torch", "nbgrader", "sandbox", "GPU", "model", "notebooks", "gradebook", "Dask"):
         assert what in text
     assert doctor.main(as_json=True) == 0
     found = json.loads(capsys.readouterr().out)

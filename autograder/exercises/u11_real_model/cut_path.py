@@ -15,7 +15,7 @@ from ..u10_attention_today.rotate import plain as rotate
 from ..u10_attention_today.rotate import rotate as turn
 from ..u10_attention_today.swiglu import swiglu as gated
 from .llama_logits import attention, block_output
-from .small_models import FAINT, LEAST, LOOSE, RANGES, head_counts, model, other_order, text
+from .small_models import FAINT, LEAST, LOOSE, NOT_HERE, RANGES, head_counts, model, other_order, text
 
 READERS = "query", "key", "value"
 
@@ -274,4 +274,5 @@ EXERCISE = exercise(
     slipped=run,
     library="torch",
     contains=("llama_logits",),
+    forbidden=NOT_HERE,
 )
