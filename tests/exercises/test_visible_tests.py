@@ -163,6 +163,9 @@ ATTEND = "    return F.scaled_dot_product_attention(Q, K, V)"
         ("10_attention_today", "sink_attention", f"def sink_attention(Q, K, V, sink, mask=None):\n{ATTEND}"),
         ("10_attention_today", "delta_rule",
          "def delta_rule(Q, K, V, beta, state=None):\n    return delta_by_steps(Q, K, V, beta, state)"),
+        ("11_real_model", "llama_logits",
+         "def llama_logits(tokens, params, h, g, base=1e4, eps=1e-5):\n"
+         "    return model_by_torch(tokens, params, h, g, base, eps)"),
     ],
 )  # fmt: skip
 def test_the_visible_test_says_what_is_not_allowed(unit, function, source):
@@ -219,7 +222,7 @@ ROUNDED = (
     *("soft_lookup", "masked_softmax", "bmm_attention", "multi_head_attention", "head_contributions"),
     *("grouped_query_attention", "multi_query_attention", "decode_step", "extend_cache", "cross_attention"),
     *("batch_norm", "feed_forward", "post_norm_block", "transformer_logits"),
-    *("rotate", "rms_norm", "modern_block", "latent_step"),
+    *("rotate", "rms_norm", "modern_block", "latent_step", "llama_logits", "llama_step"),
 )
 
 

@@ -77,6 +77,7 @@ def cases(case):
     yield case("values", "the right pair has the lower rank", **renamed(rng, "abcab", [("b", "c"), ("a", "b")]))
     yield case("values", "the left pair has the lower rank", **renamed(rng, "abcbc", [("a", "b"), ("b", "c")]))
     late = [("b", "c"), ("a", "bc"), ("a", "b")]
+    yield case("values", "the same pair twice in a row", **renamed(rng, "ababc", [("a", "b"), ("b", "c")]))
     yield case("values", "two ways to begin", **renamed(rng, "abcab", late))
     run = "aaa" + "b" + "aaaaa" + "b" + "a"
     yield case("overlaps", "a letter that stands three and five times in a row", **renamed(rng, run, [("a", "a")]))
@@ -252,10 +253,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     apply_merges,
-    cases,
-    MISTAKES,
     credit={"values": 0.6, "overlaps": 0.2, "edge cases": 0.2},
-    plain=plain,
     slipped=merged,
     library="torch",
 )

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import merge, split
-from ..kit import NOT_IN_TORCH_UNITS, Drawn, Leaf, by_columns, exercise, size
+from ..kit import Drawn, Leaf, by_columns, exercise, size
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u05_mqa_gqa.parts import in_groups
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
@@ -15,7 +15,7 @@ from ..u10_attention_today.rotate import plain as rotate
 from ..u10_attention_today.rotate import rotate as turn
 from ..u10_attention_today.swiglu import swiglu as gated
 from .llama_logits import attention, block_output
-from .small_models import FAINT, LEAST, LOOSE, RANGES, head_counts, model, other_order, text
+from .small_models import FAINT, LEAST, LOOSE, NOT_HERE, RANGES, head_counts, model, other_order, text
 
 READERS = "query", "key", "value"
 
@@ -164,14 +164,15 @@ def cases(case):
 
 def run(
     tokens, params, source, into, n_heads, n_kv_heads, base=10000.0, eps=1e-5, *,
-    readers=lambda into: (into,), later=lambda layer, source: layer > source, after_norm=False, ffn_blind=False,
-    logits_blind=False, removed=False, written=lambda parts, at, rep: parts[:, at], group=False, kv=in_groups,
-    rows=lambda W_O, heads: W_O.unflatten(0, (heads, -1)), before_ffn=True, taken=1.0, stays_hidden=False,
+    readers=lambda into: (into,), later=lambda layer, source: layer > source,
+    off=lambda whole, note, x, gamma, eps: norm(x - note, gamma, eps), ffn_blind=False, logits_blind=False,
+    removed=False, written=lambda parts, at, rep: parts[:, at], rows=lambda W_O, heads: W_O.unflatten(0, (heads, -1)),
+    stays_hidden=False,
 ):  # fmt: skip
     """The model with one path cut, and a place for every slip.
 
-    readers: who is blind. later: in which layers. after_norm: whether the note is taken off behind the norm.
-    written: the note, of what all heads write. rows: W_O cut into the rows of each head. taken: how much of the note.
+    readers: who is blind. later: in which layers. off: what they read, from the whole normed stream, the note, and
+    what the norm needs. written: the note, of what all heads write. rows: W_O cut into the rows of each head.
     stays_hidden: whether the blind stream is the one that goes on.
     """
     n, rep = tokens.shape[1], n_heads // n_kv_heads
@@ -181,13 +182,14 @@ def run(
     for layer, p in enumerate(params["blocks"]):
         hidden = note if later(layer, source[0]) else 0 * note
         whole = norm(x, p["gamma_1"], eps)
-        blind = whole - hidden if after_norm else norm(x - taken * hidden, p["gamma_1"], eps)
+        blind = off(whole, hidden, x, p["gamma_1"], eps)
         read = {reader: blind if reader in readers(into) else whole for reader in READERS}
         Q = turn(split(read["query"] @ p["W_Q"], n_heads), positions, base)
         K = turn(split(read["key"] @ p["W_K"], n_kv_heads), positions, base)
         V = split(read["value"] @ p["W_V"], n_kv_heads)
-        scores = (Q @ kv(K, rep).mT / Q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
-        heads = torch.softmax(scores, -1) @ kv(V, rep)
+        K, V = in_groups(K, rep), in_groups(V, rep)
+        scores = (Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
+        heads = torch.softmax(scores, -1) @ V
         parts = heads @ rows(p["W_O"], n_heads)
         if layer == source[0]:
             note = written(parts, source[1], rep)
@@ -214,13 +216,21 @@ def swapped(into):
     return ({"query": "key", "key": "query", "value": "value"}[into],)
 
 
+def by_the_size_of_the_whole(whole, note, x, gamma, eps):
+    return gamma * (x - note) * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
+
+
 def every_other_row(W_O, heads):
     return W_O.unflatten(0, (-1, heads)).transpose(0, 1)
 
 
 MISTAKES = (
-    ("behind-the-norm", {"after_norm": True},
-     "The head's output is taken off behind the norm. The norm divides it, too: take it off the stream itself."),
+    ("behind-the-norm", {"off": lambda whole, note, x, gamma, eps: whole - note},
+     "You subtract the head's output after the norm, which scales everything that it reads. Subtract it before."),
+    ("norm-of-the-whole", {"off": by_the_size_of_the_whole},
+     "The norm still divides by the size of the whole stream. What a blind reader sees has another size."),
+    ("note-through-the-norm", {"off": lambda whole, note, x, gamma, eps: whole - norm(note, gamma, eps)},
+     "Stream and head's output each go through the norm by themselves. The norm of a difference is another one."),
     ("next-layer-alone", {"later": lambda layer, source: layer == source + 1},
      "Only the layer right after the source is blind. All later layers should be."),
     ("next-layer-left-out", {"later": lambda layer, source: layer > source + 1},
@@ -251,20 +261,18 @@ MISTAKES = (
      "The output of another head of the layer is hidden. Heads are counted from 0."),
     ("nothing-cut", {"readers": lambda into: ()},
      "The logits are those of the whole model: nothing is hidden from anybody."),
-    ("added-instead", {"taken": -1.0}, "The head's output is added once more where it should be missing."),
+    ("added-instead", {"off": lambda whole, note, x, gamma, eps: norm(x + note, gamma, eps)},
+     "The head's output is added once more where it should be missing."),
 )  # fmt: skip
 
 EXERCISE = exercise(
     cut_path,
-    cases,
-    MISTAKES,
     credit={"query": 0.2, "key": 0.2, "value": 0.2, "eps and base": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={**RANGES, "n_blocks": (2, 3)},
     least=LEAST,
     slipped=run,
     library="torch",
     contains=("llama_logits",),
-    forbidden=NOT_IN_TORCH_UNITS,
+    forbidden=NOT_HERE,
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from ..kit import NOT_IN_TORCH_UNITS, Leaf, by_columns, exercise, size
+from ..kit import Leaf, by_columns, exercise, size
 from ..u08_induction_heads.composition_score import plain as composition_score
 from .planted_pairs import (
     asked_by_half,
@@ -226,13 +226,9 @@ MISTAKES = (
 
 EXERCISE = exercise(
     find_source,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "groups": 0.2, "gains": 0.2, "edge cases": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges={"d_head": (6, 8), "d_model": range(28, 37), "d_ff": (9, 10), "vocab": (11, 12), "n_blocks": (2, 3)},
     slipped=search,
     library="torch",
-    forbidden=NOT_IN_TORCH_UNITS,
 )

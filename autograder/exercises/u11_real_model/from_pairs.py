@@ -83,10 +83,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     from_pairs,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     ranges={"d_head": (6, 8, 10), "h": range(2, 6), "d_model": range(5, 12)},
     least={"d_head": 2},
     library="torch",

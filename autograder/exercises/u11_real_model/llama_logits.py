@@ -6,7 +6,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..kit import NOT_IN_TORCH_UNITS, Leaf, by_columns, exercise, size
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, by_columns, exercise, size
 from ..u04_multi_head.merge_heads import plain as merge_heads
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
@@ -17,7 +17,7 @@ from ..u10_attention_today.rotate import rotate as turn
 from ..u10_attention_today.swiglu import plain as swiglu
 from ..u10_attention_today.swiglu import swiglu as gated
 from .slipped_model import MODEL_SLIPS, everything, run
-from .small_models import FAINT, LEAST, LOOSE, RANGES, head_counts, model, other_order, text
+from .small_models import FAINT, LEAST, LOOSE, NOT_HERE, RANGES, head_counts, model, other_order, text
 
 
 def llama_logits(
@@ -61,13 +61,22 @@ def block_output(x, heads, block, eps):
     return between + swiglu(normed_again, block["W_gate"], block["W_up"], block["W_down"])
 
 
+def positions_of(tokens):
+    n = tokens.shape[1]
+    return torch.arange(n)
+
+
+def causal_mask(tokens):
+    n = tokens.shape[1]
+    everything = torch.ones(n, n, dtype=torch.bool)
+    return everything.tril(0)
+
+
 def plain(tokens, params, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
     W_E = params["W_E"]
-    n = tokens.shape[1]
     n_rep = n_heads // n_kv_heads
-    positions = torch.arange(n)
-    everything = torch.ones(n, n, dtype=torch.bool)
-    mask = everything.tril(0)
+    positions = positions_of(tokens)
+    mask = causal_mask(tokens)
     x = W_E[tokens]
     for block in params["blocks"]:
         Q, K, V = queries_keys_values(x, block, n_heads, n_kv_heads, positions, base, eps)
@@ -101,14 +110,16 @@ def cases(case):
     drawn = case.draw(n_blocks=1, vocab=300, **first)
     drawn["tokens"][:, 1] = 299
     yield case("edge cases", "token ids above 255", **drawn, **LOOSE)
-    drawn = case.draw(n_blocks=1, **second)
-    for name in ("W_Q", "W_K"):
-        drawn["params"]["blocks"][0][name] *= 100
+    drawn = case.draw(n_blocks=2, **second)
+    for block in drawn["params"]["blocks"]:
+        block["W_Q"], block["W_K"] = 100 * block["W_Q"], 100 * block["W_K"]
     yield case("edge cases", "scores of some ten thousand", **drawn, **LOOSE)
     drawn = case.draw(n_blocks=1, **third)
     drawn["tokens"][0, :2] = 0, len(drawn["params"]["W_E"]) - 1
     words = "gradients where the first and the last id come, eps = 0.5"
     yield case("gradients", words, gradient=True, eps=0.5, **drawn, **LOOSE)
+    # At position 0 nothing turns, so no angle is rounded.
+    yield case("edge cases", f"{IN_FLOAT64}, a single token", n=1, n_blocks=2, eps=0.25, rtol=RTOL_FLOAT64, **first)
 
 
 def logits(*args, **slips):
@@ -124,14 +135,11 @@ MISTAKES = (
 
 EXERCISE = exercise(
     llama_logits,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "eps and base": 0.2, "edge cases": 0.2, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges=RANGES,
     least=LEAST,
     slipped=logits,
     library="torch",
-    forbidden=NOT_IN_TORCH_UNITS,
+    forbidden=NOT_HERE,
 )

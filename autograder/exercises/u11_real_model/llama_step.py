@@ -4,7 +4,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from ..kit import Leaf, by_columns, exercise, size
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Leaf, by_columns, exercise, size
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
 from ..u10_attention_today.rms_norm import plain as rms_norm
 from ..u10_attention_today.rms_norm import rms_norm as norm
@@ -12,7 +12,7 @@ from ..u10_attention_today.rotate import rotate as turn
 from ..u10_attention_today.swiglu import swiglu as gated
 from .llama_logits import attention, block_output, queries_keys_values
 from .slipped_model import MODEL_SLIPS, behind, everything, run
-from .small_models import FAINT, LEAST, LOOSE, RANGES, caches, head_counts, model, other_order, text
+from .small_models import FAINT, LEAST, LOOSE, NOT_HERE, RANGES, caches, head_counts, model, other_order, text
 
 LAYERS = 2
 KEPT = [
@@ -51,14 +51,24 @@ def llama_step(
     return F.linear(norm(x, params["gamma_f"], eps), params["W_E"]), longer
 
 
+def positions_of(tokens, caches):
+    n_new = tokens.shape[1]
+    t = caches[0][0].shape[2]
+    return torch.arange(t, t + n_new)
+
+
+def mask_of(tokens, caches):
+    n_new = tokens.shape[1]
+    t = caches[0][0].shape[2]
+    everything = torch.ones(n_new, t + n_new, dtype=torch.bool)
+    return everything.tril(diagonal=t)
+
+
 def plain(tokens, caches, params, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
     W_E = params["W_E"]
-    n_new = tokens.shape[1]
     n_rep = n_heads // n_kv_heads
-    t = caches[0][0].shape[2]
-    positions = torch.arange(t, t + n_new)
-    everything = torch.ones(n_new, t + n_new, dtype=torch.bool)
-    mask = everything.tril(diagonal=t)
+    positions = positions_of(tokens, caches)
+    mask = mask_of(tokens, caches)
     x = W_E[tokens]
     new_caches = []
     for block, cache in zip(params["blocks"], caches, strict=True):
@@ -100,11 +110,16 @@ def cases(case):
     drawn = case.draw(**third)
     yield case("edge cases", "params in another order", **{**drawn, "params": other_order(drawn["params"])}, **LOOSE)
     yield case("edge cases", "{n_new} tokens behind 200", t=200, B=1, **first, rtol=3e-4)
-    drawn = case.draw(**second)
-    for keys, _ in drawn["caches"]:
-        keys *= 1e4
+    drawn = case.draw(t=1, **second)
+    for (keys, _), block in zip(drawn["caches"], drawn["params"]["blocks"], strict=True):
+        keys *= 100
+        block["W_Q"], block["W_K"] = 100 * block["W_Q"], 100 * block["W_K"]
     yield case("edge cases", "scores of some ten thousand", **drawn, **LOOSE)
     yield case("gradients", "gradients with empty caches, eps = 0.5", gradient=True, t=0, eps=0.5, **third, **LOOSE)
+    # At position 0 nothing turns, so no angle is rounded.
+    yield case(
+        "edge cases", f"{IN_FLOAT64}, the first token of all", t=0, n_new=1, eps=0.25, rtol=RTOL_FLOAT64, **first
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -171,14 +186,12 @@ MISTAKES = (
 
 EXERCISE = exercise(
     llama_step,
-    cases,
-    MISTAKES,
     credit={"values": 0.5, "eps and base": 0.15, "edge cases": 0.25, "gradients": 0.1},
-    plain=plain,
     sizes=range(2, 7),
     ranges=RANGES,
     least=LEAST,
     slipped=step,
     library="torch",
     contains=("llama_logits",),
+    forbidden=NOT_HERE,
 )

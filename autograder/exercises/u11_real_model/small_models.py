@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..kit import Drawn, ids, normal, weights
+from ..kit import NOT_IN_TORCH_UNITS, Drawn, ids, normal, weights
 from ..kit.sizes import length
 from ..u07_transformer_block.parts import gain, named
 
@@ -28,6 +28,8 @@ RANGES = {
 LEAST = {"d_head": 2}
 #: How far a right answer may be off: it may work out the angles of the rotation in float32.
 LOOSE = {"rtol": 1e-4}
+#: What no answer may call: torch's attention, and the model of the notebook's own tests.
+NOT_HERE = (*NOT_IN_TORCH_UNITS, "model_by_torch")
 #: A stream so small that the default eps counts.
 FAINT = 3e-3
 

@@ -6,7 +6,7 @@ import torch
 from ..kit import Leaf, Rng, exercise, seed
 
 
-def speculative_step(draft, p_draft, p_target, generator: seed()) -> Leaf("int list", "the tokens"):
+def speculative_step(draft, p_draft, p_target, generator: seed()) -> Leaf("int list", "the list"):
     """By the chance of each token to be kept, all of them at once."""
     k = len(draft)
     u = torch.rand(k, generator=generator)
@@ -263,10 +263,7 @@ def cases(case):
 
 EXERCISE = exercise(
     speculative_step,
-    cases,
-    MISTAKES,
     slipped=written,
-    plain=plain,
     library="torch",
     credit={"a refusal": 0.35, "which tokens stay": 0.25, "all stay": 0.2, "edge cases": 0.2},
 )

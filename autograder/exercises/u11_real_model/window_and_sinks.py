@@ -68,10 +68,7 @@ MISTAKES = (
 
 EXERCISE = exercise(
     window_and_sinks,
-    cases,
-    MISTAKES,
     credit={"values": 0.7, "edge cases": 0.3},
-    plain=plain,
     slipped=seen,
     library="torch",
 )
