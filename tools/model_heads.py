@@ -12,22 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import re
 import string
-import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from attention_figures import FOLDER
-from attention_figures.helpers.heads import masked_softmax, merge_heads, split_heads
+from real_model import unit_11
 
 DEFAULT_FILE = FOLDER / "model_heads.json"
 #: One sign for each per cent from 1 to 100. JSON and HTML take each of them as it is.
@@ -60,118 +57,13 @@ STOPS = {
         "first token is called a sink.",
     ),
 }
-N_HEADS, N_KV_HEADS, BASE, EPS = 9, 3, 100_000.0, 1e-5
 
 
-# ---------------------------------------------------------------------------------------------------------------------
-# The model
-
-
-NUMBERS = dict(zip(range(13), "BbHhIif?..Qqd", strict=True))  # GGUF's kind of a number -> struct's letter
-BLOCKS = {0: (1, 4), 3: (32, 20), 8: (32, 34)}  # F32, Q4_1, Q8_0 -> numbers in a block, its bytes
-
-
-def read_gguf(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Read the fields of a GGUF file, and its tensors as float32."""
-    data, at = path.read_bytes(), 8
-
-    def number(letter: str) -> Any:
-        nonlocal at
-        (found,) = struct.unpack_from("<" + letter, data, at)
-        at += struct.calcsize(letter)
-        return found
-
-    def text() -> str:
-        nonlocal at
-        size = number("Q")
-        at += size
-        return data[at - size : at].decode()
-
-    def value(kind: int) -> Any:
-        if kind == 8:
-            return text()
-        if kind == 9:
-            kind, size = number("I"), number("Q")
-            return [value(kind) for _ in range(size)]
-        return number(NUMBERS[kind])
-
-    n_tensors, n_fields = number("Q"), number("Q")
-    fields = {text(): value(number("I")) for _ in range(n_fields)}
-    places = [(text(), [number("Q") for _ in range(number("I"))], number("I"), number("Q")) for _ in range(n_tensors)]
-    start, tensors = -(-at // 32) * 32, {}
-    for name, shape, form, offset in places:
-        per_block, size = BLOCKS[form]
-        raw = np.frombuffer(data, np.uint8, math.prod(shape) // per_block * size, start + offset).reshape(-1, size)
-        tensors[name] = torch.from_numpy(numbers_of(raw, form)).reshape(shape[::-1])
-    return fields, tensors
-
-
-def numbers_of(raw: np.ndarray, form: int) -> np.ndarray:
-    """The float32 numbers of blocks of bytes, (blocks, bytes)."""
-    if form == 0:
-        return raw.view(np.float32).copy()
-    if form == 8:
-        return raw[:, :2].view(np.float16).astype(np.float32) * raw[:, 2:].view(np.int8)
-    scale, least = raw[:, :4].view(np.float16).astype(np.float32).T[..., None]
-    return scale * np.concatenate([raw[:, 4:] & 15, raw[:, 4:] >> 4], axis=1) + least
-
-
-def tokens_of(fields: dict[str, Any]) -> Callable[[str], tuple[list[int], list[str]]]:
-    """A function that cuts a text into tokens: their numbers, and how each is written."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-
-    words, merges = fields["tokenizer.ggml.tokens"], fields["tokenizer.ggml.merges"]
-    numbered = {word: number for number, word in enumerate(words)}
-    tokenizer = Tokenizer(models.BPE(vocab=numbered, merges=[tuple(pair.split(" ")) for pair in merges]))
-    digits, byte_level = pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([digits, byte_level])
-    tokenizer.decoder = decoders.ByteLevel()
-
-    def cut(text: str) -> tuple[list[int], list[str]]:
-        ids = tokenizer.encode(text).ids
-        return ids, [tokenizer.decode([number]) for number in ids]
-
-    return cut
-
-
-def rms_norm(x: Tensor, gamma: Tensor) -> Tensor:
-    """Divide by the root of the mean square, and multiply by the gain."""
-    return F.rms_norm(x, gamma.shape, gamma, EPS)
-
-
-def rotate(x: Tensor) -> Tensor:
-    """Turn neighbouring pairs of columns by their position, as the file's weights expect."""
-    n, d = x.shape[-2:]
-    angles = torch.arange(n)[:, None] * BASE ** (-torch.arange(d // 2, dtype=torch.float64) / (d // 2))
-    turned = torch.view_as_complex(x.double().unflatten(-1, (-1, 2))) * torch.polar(torch.ones_like(angles), angles)
-    return torch.view_as_real(turned).flatten(-2).to(x.dtype)
-
-
-def read(ids: Sequence[int], tensors: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+def read(unit: dict[str, Any], params: dict[str, Any], ids: Sequence[int]) -> tuple[Tensor, Tensor]:
     """All attention weights of a text, (layers, heads, n, n), and the probabilities of next tokens, (n, vocab)."""
-    n, found = len(ids), []
-    allowed = torch.ones(n, n, dtype=torch.bool).tril()
-    x = tensors["token_embd.weight"][torch.tensor([ids])]
-    while f"blk.{len(found)}.attn_q.weight" in tensors:
-        block = f"blk.{len(found)}."
-        W = {
-            name.removeprefix(block).removesuffix(".weight"): t for name, t in tensors.items() if name.startswith(block)
-        }
-        z = rms_norm(x, W["attn_norm"])
-        Q, K = rotate(split_heads(z @ W["attn_q"].T, N_HEADS)), rotate(split_heads(z @ W["attn_k"].T, N_KV_HEADS))
-        V = split_heads(z @ W["attn_v"].T, N_KV_HEADS)
-        K, V = (part.repeat_interleave(N_HEADS // N_KV_HEADS, dim=1) for part in (K, V))
-        weights = masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), allowed)
-        found.append(weights[0])
-        x = x + merge_heads(weights @ V) @ W["attn_output"].T
-        z = rms_norm(x, W["ffn_norm"])
-        x = x + (F.silu(z @ W["ffn_gate"].T) * (z @ W["ffn_up"].T)) @ W["ffn_down"].T
-    expected = (rms_norm(x, tensors["output_norm.weight"]) @ tensors["token_embd.weight"].T).softmax(-1)
-    return torch.stack(found), expected[0]
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# The record
+    found: list[Tensor] = []
+    logits = unit["observe"](torch.tensor([ids]), params=params, watch=lambda *seen: found.append(seen[-1][0]))
+    return torch.stack(found), logits[0].softmax(-1)
 
 
 def per_cent(weights: Tensor) -> np.ndarray:
@@ -191,11 +83,13 @@ def written(pattern: np.ndarray) -> str:
 
 def record(path: Path) -> dict[str, Any]:
     """All patterns of all texts, as what is written to the file."""
-    fields, tensors = read_gguf(path)
-    cut, texts = tokens_of(fields), []
+    unit, texts = unit_11(), []
+    fields, tensors = unit["read_gguf"](path)
+    params, tokenizer = unit["load_params"](fields, tensors), unit["tokenizer_of"](fields)
     for name, text in TEXTS.items():
-        ids, tokens = cut(text)
-        weights, expected = read(ids, tensors)
+        ids = tokenizer.encode(text).ids
+        tokens = [tokenizer.decode([number]) for number in ids]
+        weights, expected = read(unit, params, ids)
         comes = (100 * expected[range(len(ids) - 1), ids[1:]]).round().long().tolist()
         heads = [[written(head) for head in layer] for layer in per_cent(weights)]
         texts.append({"name": name, "tokens": tokens, "next": comes, "heads": heads})

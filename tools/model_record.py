@@ -20,8 +20,8 @@ from nbclient import NotebookClient
 
 from attention_figures.helpers.model_file import MODEL_NAME, MODEL_SHA256, model_file
 from attention_figures.recorded import MODEL
+from real_model import NOTEBOOK
 
-NOTEBOOK = Path(__file__).resolve().parents[1] / "solutions" / "11_real_model" / "11_real_model.ipynb"
 NO_MODEL = "the model's file is not here, so nothing was recorded; run `make model`"
 
 
