@@ -155,7 +155,10 @@ def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any
 
 
 def _form(returns: Leaf | tuple[Any, ...]) -> str:
-    return returns.name if isinstance(returns, Leaf) else f"({', '.join(map(_form, returns))})"
+    if isinstance(returns, Leaf):
+        return returns.name
+    inner = ", ".join(map(_form, returns))
+    return f"[{inner}]" if isinstance(returns, list) else f"({inner})"
 
 
 def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...], case: Case) -> Problem | None:
@@ -355,7 +358,7 @@ def _is_many(value: Any) -> bool:
 
 
 def describe(value: Any, deep: int = 2) -> str:
-    """The type of an answer, in words; of tuples in tuples, so many levels of them."""
+    """The type of an answer, in words; of tuples and lists in one another, so many levels of them."""
     if value is None:
         return "None"
     if isinstance(value, np.ndarray):
@@ -364,10 +367,10 @@ def describe(value: Any, deep: int = 2) -> str:
         return "a torch tensor"
     if isinstance(value, Foreign):
         return f"an object of type {value.type_name[:60]}"
-    if isinstance(value, tuple):
+    if _is_many(value):
         told = deep and len(value) < 5 and any(_is_many(item) for item in value)
         inner = f" ({', '.join(describe(item, deep - 1) for item in value)})" if told else ""
-        return f"a tuple of {len(value)}{inner}"
+        return f"a {type(value).__name__} of {len(value)}{inner}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"
     return f"{article} {type(value).__name__}"
 

@@ -375,3 +375,13 @@ def test_a_list_or_a_dict_of_texts_that_is_changed_is_seen(answer):
 def test_what_is_no_list_of_texts_or_another_one_is_told(made, words):
     verdict = judge_function(lambda symbols, ranks: made(apply_merges(symbols, ranks)), "apply_merges", 1)
     assert verdict.verdict == "wrong" and words in verdict.message, verdict.message
+
+
+def test_a_cache_of_another_form_is_told_beside_the_one_that_was_asked_for():
+    def flat(*args, **kwargs):
+        logits, caches = llama_step(*args, **kwargs)
+        return logits, [one for pair in caches for one in pair]
+
+    verdict = judge_function(flat, "llama_step", 1)
+    assert verdict.mistake == "one-flat-list" and "would answer the same" not in verdict.message
+    assert "a list of 4) where (the logits, [(the keys of layer 0, the values of layer 0)" in verdict.message

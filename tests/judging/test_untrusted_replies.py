@@ -124,6 +124,7 @@ def test_tuples_in_tuples_are_told_in_few_words():
     for _ in range(8):
         value = (value,) * 4
     assert describe(((1, 2), 3)) == "a tuple of 2 (a tuple of 2, an int)"
+    assert describe((3, [[1, 2], (1, 2)])) == "a tuple of 2 (an int, a list of 2 (a list of 2, a tuple of 2))"
     assert len(describe(value)) < 500
 
 

@@ -178,6 +178,11 @@ MISTAKES = (
      "The old caches come back. The next step needs the new tokens in them."),
     ("last-logits-only", gives(lambda logits, longer, old: (logits[:, -1], longer)),
      "Only the last token's logits come back. They are asked for at every new position."),
+    ("first-cache-for-all", lambda tokens, caches, *args, **kwargs: (
+        llama_step(tokens, caches[:1] * len(caches), *args, **kwargs)),
+     "Every layer reads the first layer's cache. Each has its own."),
+    ("one-flat-list", gives(lambda logits, longer, old: (logits, [one for pair in longer for one in pair])),
+     "The caches come back as one flat list of tensors; there is a tuple (K, V) for each layer."),
     ("pairs-as-lists", gives(lambda logits, longer, old: (logits, [list(pair) for pair in longer])),
      "A layer's cache comes back as a list; it is a tuple (K, V)."),
     ("first-layer-for-all", gives(lambda logits, longer, old: (logits, longer[:1] * len(longer))),
