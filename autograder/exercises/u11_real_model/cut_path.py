@@ -274,5 +274,5 @@ EXERCISE = exercise(
     slipped=run,
     library="torch",
     contains=("llama_logits",),
-    forbidden=NOT_HERE,
+    forbidden=(*NOT_HERE, "cut_by_torch"),
 )
