@@ -379,7 +379,7 @@ def test_what_is_no_list_of_texts_or_another_one_is_told(made, words):
 
 def test_a_cache_of_another_form_is_told_beside_the_one_that_was_asked_for():
     def flat(*args, **kwargs):
-        logits, caches = llama_step(*args, **kwargs)
+        logits, caches = of_the_notebook(*args, **kwargs)
         return logits, [one for pair in caches for one in pair]
 
     verdict = judge_function(flat, "llama_step", 1)

@@ -147,36 +147,40 @@ def scored(
     return of(torch.from_numpy(np.linalg.eigvals(matrix)))
 
 
+def in_city_blocks(z):
+    return z.real.sum() / (z.real.abs() + (z + 0j).imag.abs()).sum().clamp_min(1e-300)
+
+
 def whole(W_E, W_V, W_O, W_U):
     return W_E @ W_V @ W_O @ W_U
 
 
 MISTAKES = (
     ("whole-circuit", {"product": whole},
-     "The matrix of all tokens by all tokens is built. With 49,152 tokens it does not fit: which smaller product has "
-     "the same eigenvalues but for zeros?"),
+     "You build the matrix of all tokens by all tokens, which does not fit for 49,152 tokens. Which smaller product "
+     "has the same eigenvalues apart from zeros?"),
     ("without-the-tokens", {"product": lambda W_E, W_V, W_O, W_U: W_O @ W_V},
-     "These are the eigenvalues of W_V and W_O alone. Embedding and unembedding belong to the circuit."),
+     "You use only W_V and W_O. Embedding and unembedding belong to the circuit, too."),
     ("embedding-for-unembedding", {"product": lambda W_E, W_V, W_O, W_U: W_O @ (W_E.T @ W_E) @ W_V},
-     "W_E stands in for W_U. They need not be transposes of each other."),
+     "You use W_E instead of W_U. They need not be transposes of each other."),
     ("real-parts-alone", {"of": lambda z: z.real.sum() / z.real.abs().sum().clamp_min(1e-300)},
      "The denominator adds the sizes of the real parts. An eigenvalue has an imaginary part as well."),
-    ("real-plus-imaginary", {"of": lambda z: z.real.sum() / (z.real.abs() + z.imag.abs()).sum().clamp_min(1e-300)},
+    ("real-plus-imaginary", {"of": in_city_blocks},
      "The denominator adds real and imaginary parts. The absolute value of a complex number is another one."),
     ("sizes-alone", {"of": lambda z: z.real.abs().sum() / z.abs().sum().clamp_min(1e-300)},
      "The real parts lose their signs, so that a head that suppresses tokens seems to copy them."),
     ("share-above-zero", {"of": lambda z: (z.real > 1e-9 * z.abs().max()).double().mean().to(z.real.dtype)},
-     "Eigenvalues with a real part above 0 are counted. The sizes count here, not the number."),
+     "You count eigenvalues with a real part above 0. Add up their values instead."),
     ("signs-summed", {"of": lambda z: z.real.sign().mean()},
-     "Only the signs are averaged. A large eigenvalue counts more than a small one."),
+     "You average signs only. A large eigenvalue counts more than a small one."),
     ("mean-of-cosines", {"of": lambda z: (z.real / z.abs().clamp_min(1e-300)).mean()},
      "Each eigenvalue is divided by its own size. Divide one sum by the other."),
     ("largest-alone", {"of": lambda z: z.real[z.abs().argmax()] / z.abs().max().clamp_min(1e-300)},
-     "Only the largest eigenvalue is looked at. All of them are summed."),
+     "You use only the largest eigenvalue. Sum all of them."),
     ("over-the-largest", {"of": lambda z: z.real.mean() / z.abs().max().clamp_min(1e-300)},
      "The mean real part is divided by the largest size. Divide sum by sum."),
     ("sum-of-real-parts", {"of": lambda z: z.real.sum()},
-     "This is the sum of the real parts. A score between -1 and 1 needs a sum of sizes below it."),
+     "You return the sum of the real parts. Divide it by a sum of sizes, so that it is between -1 and 1."),
     ("squares", {"of": lambda z: z.real.sum() / z.abs().square().sum().sqrt().clamp_min(1e-300)},
      "The denominator is the root of summed squares; add the sizes of the eigenvalues."),
     ("singular-values", over(lambda M: torch.linalg.svdvals(M).sum()),
@@ -195,7 +199,7 @@ MISTAKES = (
     ("zero-gives-nan", {"guard": False, "of": lambda z: z.real.sum() / z.abs().sum()},
      "A zero circuit gives 0/0. Look at the denominator before you divide."),
     ("something-added-below", {"of": lambda z: z.real.sum() / (z.abs().sum() + 1e-8)},
-     "Something is added to the denominator, which shows where the weights are small."),
+     "You add something to the denominator. That changes the score where the weights are small."),
 )  # fmt: skip
 
 EXERCISE = exercise(
