@@ -75,13 +75,13 @@ def test_a_live_figure_opens_the_site_and_its_scripts_are_linked_once_a_page(tmp
     for page in sorted(tmp_path.glob("*.html")):
         text = page.read_text(encoding="utf-8")
         wanted = {f"live/{name}.js" for name in names_in(text)}
-        assert set(re.findall(r'src="(live/[a-z-]+\.js)" defer', text)) == wanted | (
+        assert set(re.findall(r'src="(live/[a-z_-]+\.js)" defer', text)) == wanted | (
             {"live/kit.js"} if wanted else set()
         )
         for linked in ("live/kit.css", "live/kit.js", *wanted):
             assert text.count(f'"{linked}"') == bool(wanted), f"{page.name}: {linked}"
         assert {place.removeprefix("live/") for place in wanted} <= copied
-    assert names_in((tmp_path / "index.html").read_text(encoding="utf-8"))[0] == "explorer"
+    assert names_in((tmp_path / "index.html").read_text(encoding="utf-8"))[0] == "model_heads"
     assert "--query:" in (tmp_path / "live" / "kit.css").read_text(encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from .live import names_in
 from .units import Unit
 
 #: The live figure that opens the site.
-OPENING = ("01_projections", "fig-sentence")
+OPENING = ("11_real_model", "fig-all-heads")
 #: The pictures of the two stories in `front.html`.
 STORIES = {"phase": ("08_induction_heads", "training-figure"), "translator": ("06_cross_attention", "second-map")}
 
