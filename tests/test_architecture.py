@@ -68,8 +68,9 @@ def bound_twice(path):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
             bound.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-            names = (each for each in ast.walk(node) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store))
-            bound += [each.id for each in names]
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = (each for target in targets for each in ast.walk(target) if isinstance(each, ast.Name))
+            bound += [each.id for each in names if isinstance(each.ctx, ast.Store)]
     return {name for name in bound if bound.count(name) > 1 and name != "_"}
 
 

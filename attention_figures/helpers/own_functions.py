@@ -77,8 +77,7 @@ def parts_of(path):
         tags = cell["metadata"].get("tags", [])
         name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
         if name.startswith("test_"):
-            hidden = r"#{3} BEGIN HIDDEN.TESTS.*?#{3} END HIDDEN.TESTS"
-            test = re.sub(hidden, "", source, flags=re.DOTALL)
+            test = re.sub(r"#+ BEGIN.HIDDEN.TESTS.*?END.HIDDEN.TESTS", "", source, flags=re.DOTALL)
             tests[name.removeprefix("test_")] = test
         elif name or "given" in tags or not tags:  # without tags, a cell is your own
             answers[name] = source

@@ -96,37 +96,17 @@ def cases(case):
     first, second, third = head_counts(case.rng)
     four = {"n_blocks": 4, **LOOSE}
     for into, counts in zip(READERS, (first, second, third), strict=True):
-        yield case(
-            into,
-            f"the source in the first layer of 4, hidden from the {into}",
-            source=head(0),
-            into=into,
-            **counts,
-            **four,
-        )
-        yield case(
-            into,
-            f"the source in the second layer of 4, hidden from the {into}",
-            source=head(1),
-            into=into,
-            **counts,
-            **four,
-        )
+        for at, which in enumerate(("first", "second")):
+            label = f"the source in the {which} layer of 4, hidden from the {into}"
+            yield case(into, label, source=head(at), into=into, **counts, **four)
         single = {**four, "n_blocks": 3}
         yield case(into, f"float32, hidden from the {into}", into=into, dtype=np.float32, **second, **single)
         last = case.draw(n_blocks=2, source=head(1), **third)
         yield case("edge cases", f"a source in the last layer, {into}", **{**last, "into": into}, **LOOSE)
     two = {"n_blocks": 2, "source": head(0), **LOOSE}
     for into, counts in zip(READERS, (third, first, second), strict=True):
-        faint = model(stream=FAINT)
-        yield case(
-            "eps and base",
-            f"a faint stream, so that the default eps counts, {into}",
-            params=faint,
-            into=into,
-            **counts,
-            **two,
-        )
+        faint = {"params": model(stream=FAINT), "into": into}
+        yield case("eps and base", f"a faint stream, so that the default eps counts, {into}", **faint, **counts, **two)
         own = float(case.rng.integers(20, 60))
         yield case("eps and base", f"base = {own}, eps = 0.5, {into}", base=own, eps=0.5, into=into, **counts, **two)
     yield case("eps and base", "eps = 0.25 by name", eps=0.25, by_name="eps", **first, **two)
@@ -151,15 +131,8 @@ def cases(case):
         large["params"]["blocks"][1][name] *= 100
     yield case("edge cases", "scores of some ten thousand", **large, **LOOSE)
     for into in READERS:
-        yield case(
-            "gradients",
-            f"gradients, hidden from the {into}, eps = 0.5",
-            gradient=True,
-            eps=0.5,
-            into=into,
-            **first,
-            **two,
-        )
+        label = f"gradients, hidden from the {into}, eps = 0.5"
+        yield case("gradients", label, gradient=True, eps=0.5, into=into, **first, **two)
 
 
 def run(
@@ -268,11 +241,6 @@ MISTAKES = (
 EXERCISE = exercise(
     cut_path,
     credit={"query": 0.2, "key": 0.2, "value": 0.2, "eps and base": 0.15, "edge cases": 0.15, "gradients": 0.1},
-    sizes=range(2, 7),
-    ranges={**RANGES, "n_blocks": (2, 3)},
-    least=LEAST,
-    slipped=run,
-    library="torch",
-    contains=("llama_logits",),
-    forbidden=(*NOT_HERE, "cut_by_torch"),
-)
+    sizes=range(2, 7), ranges={**RANGES, "n_blocks": (2, 3)}, least=LEAST,
+    slipped=run, library="torch", contains=("llama_logits",), forbidden=(*NOT_HERE, "cut_by_torch"),
+)  # fmt: skip

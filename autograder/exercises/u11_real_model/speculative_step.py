@@ -20,8 +20,7 @@ def speculative_step(draft, p_draft, p_target, generator: seed()) -> Leaf("int l
 
 def plain(draft, p_draft, p_target, generator):
     k = draft.shape[0]
-    u = torch.rand(k, generator=generator)
-    tokens = []
+    u, tokens = torch.rand(k, generator=generator), []
     for i in range(k):
         token = int(draft[i])
         if u[i] * p_draft[i, token] < p_target[i, token]:
@@ -48,12 +47,7 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """A draft of which so many tokens stay. It is drawn anew until each of the slips in `told` gives other tokens.
-
-    Where there are two slips, they differ from each other, too.
-
-    label: `{kept}` and `{k}` are filled in.
-    """
+    """A draft of which `kept` tokens stay, drawn anew until each slip in `told` gives other tokens; two also differ."""
     rng = case.rng
     vocab = vocab or int(rng.integers(7, 12))
     for _ in range(TRIES):
@@ -67,9 +61,8 @@ def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.
             continue
         found = [right, *(written(*given, fresh(source), **SLIPS[slug]) for slug in told)]
         if found.count(right) == 1 and (len(told) != 2 or found[1] != found[2]):
-            words = label.format(kept=kept, k=k)
-            arguments = {"draft": draft, "p_draft": p_draft, "p_target": p_target, "generator": source}
-            return case(criterion, words, also={"k": k, "vocab": vocab}, **arguments, **more)
+            more.update(draft=draft, p_draft=p_draft, p_target=p_target, generator=source)
+            return case(criterion, label.format(kept=kept, k=k), also={"k": k, "vocab": vocab}, **more)
     raise ValueError(f"found no draft of {k} tokens of which {kept} stay and that tells {', '.join(told)} apart")
 
 
@@ -77,10 +70,8 @@ def the_same(case):
     """Two models that agree: every token stays, whatever is drawn."""
     rng, k, vocab = case.rng, 4, int(case.rng.integers(7, 12))
     p_target = distributions(rng, k + 1, vocab)
-    draft = rng.integers(vocab, size=k)
-    return case(
-        "edge cases", "a draft model that is the target itself", draft=draft, p_draft=p_target[:k], p_target=p_target
-    )
+    models = {"p_draft": p_target[:k], "p_target": p_target}
+    return case("edge cases", "a draft model that is the target itself", draft=rng.integers(vocab, size=k), **models)
 
 
 def certain(case):
@@ -90,13 +81,8 @@ def certain(case):
     p_draft, p_target = np.zeros((2, vocab)), np.zeros((3, vocab))
     p_draft[0, first] = p_draft[1, drafted_token] = p_target[0, first] = p_target[1, other] = 1.0
     p_target[2] = 1 / vocab
-    return case(
-        "edge cases",
-        "models that are sure: chances of 0 and 1",
-        draft=np.array([first, drafted_token]),
-        p_draft=p_draft,
-        p_target=p_target,
-    )
+    given = {"draft": np.array([first, drafted_token]), "p_draft": p_draft, "p_target": p_target}
+    return case("edge cases", "models that are sure: chances of 0 and 1", **given)
 
 
 def fresh(source):
@@ -126,10 +112,9 @@ def written(
     also_refused=False, last=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
     bonus=lambda p_target, p_draft: p_target[-1], none_when_refused=False,
 ):  # fmt: skip
-    """The whole of it, with a place for every slip.
+    """The step with a place for every slip.
 
-    stays: from a number, and the two chances of a token. left: what is drawn from at the first one that is refused.
-    row: which row that is. keeps_all: whether tokens after it can stay. bonus: what is drawn from if all stay.
+    left: what is drawn from at the first refused token. row: of which row. bonus: what is drawn from if all stay.
     """
     k = len(draft)
     u, at = uniform(k, generator), torch.arange(k)
@@ -147,13 +132,11 @@ def written(
 
 def in_turn(draft, p_draft, p_target, generator):
     """The numbers are drawn one after the other, only as far as they are needed."""
-    tokens = []
     for i, token in enumerate(draft.tolist()):
         if float(torch.rand(1, generator=generator)) * p_draft[i, token] >= p_target[i, token]:
             rest = (p_target[i] - p_draft[i]).clamp(min=0)
-            return [*tokens, int(torch.multinomial(rest, 1, generator=generator))]
-        tokens.append(token)
-    return [*tokens, int(torch.multinomial(p_target[-1], 1, generator=generator))]
+            return [*draft[:i].tolist(), int(torch.multinomial(rest, 1, generator=generator))]
+    return [*draft.tolist(), int(torch.multinomial(p_target[-1], 1, generator=generator))]
 
 
 def in_place(draft, p_draft, p_target, generator):
@@ -228,8 +211,6 @@ SLIPS = {slug: how for slug, how, _ in MISTAKES if isinstance(how, dict)}
 #: Slips of the draw at a refusal, and of the choice of tokens.
 DRAW = tuple(SLIPS)[:10]
 CHOICE = ("no-chance", "target-chance-alone", "draft-chance-alone", "quotient-turned-round", "tokens-after-a-refusal")
-
-
 #: Three at a time: a draft by which all of them give other tokens is rare.
 DRAWS = tuple(DRAW[start : start + 3] for start in (0, 3, 6))
 ENDS = ("nothing-more", "last-row-of-the-draft", "numbers-in-float64")
