@@ -1,4 +1,4 @@
-"""Record what unit 11 measures with the real model: `python tools/model_record.py [FILE]`.
+"""Record what unit 11 measures with the real model: `python tools/model_record.py [--to FILE]`.
 
 The solution notebook runs from the top with the model's file; what passed through its `measured` is written, a line for
 each name, with the versions and the date. Where the file is missing, nothing is recorded.
@@ -42,7 +42,7 @@ def as_text(record: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> int:
     """Write the record; 2 without a model."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", nargs="?", type=Path, default=MODEL, help="where to write (default: the course)")
+    parser.add_argument("--to", type=Path, default=MODEL, help="where to write (default: the course)")
     options = parser.parse_args(arguments)
     if model_file() is None:
         print(f"model_record: {NO_MODEL}.", file=sys.stderr)
@@ -55,8 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "command": "python tools/model_record.py",
     }
-    options.file.write_text(as_text({"made": made} | measured()), encoding="utf-8")
-    print(f"Recorded with {MODEL_NAME}: {options.file}")
+    options.to.write_text(as_text({"made": made} | measured()), encoding="utf-8")
+    print(f"Recorded with {MODEL_NAME}: {options.to}")
     return 0
 
 

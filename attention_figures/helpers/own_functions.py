@@ -32,7 +32,7 @@ def own_functions(wanted, given, folder=".."):
             names = ", ".join(name for name in reasons if reasons[name] == reason)
             print(f"Not yours but given: {names}, because {path.as_posix()} {reason}.")
     names = [name for unit in wanted for name in wanted[unit]]
-    told = f"{len(own)} of {len(names)} functions of this model are yours"
+    told = f"{len(own)} of {len(names)} functions from earlier units are yours"
     print(": ".join(filter(None, [told, ", ".join(own)])) + ".")
     return {name: own.get(name) or given[name] for name in names}
 

@@ -234,7 +234,7 @@ def test_a_notebook_alone_fetches_the_model_and_takes_its_neighbours_functions(c
     NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path / "units" / "11")}}).execute()
     assert notebook.cells[2].outputs[-1].data["text/plain"] == repr(helper.MODEL_NAME)
     said, name = notebook.cells[3].outputs
-    assert said.text == "1 of 1 functions of this model are yours: repeat_kv.\n"
+    assert said.text == "1 of 1 functions from earlier units are yours: repeat_kv.\n"
     assert name.data["text/plain"] == repr(unit)
 
 

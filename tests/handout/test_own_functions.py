@@ -78,7 +78,7 @@ def test_each_function_that_passes_its_test_is_taken_and_for_each_other_one_a_li
         "swiglu": "10_attention_today.ipynb has no answer yet.",
     }
     *others, last = said.splitlines()
-    assert last == "2 of 8 functions of this model are yours: split_heads, rms_norm."
+    assert last == "2 of 8 functions from earlier units are yours: split_heads, rms_norm."
     assert len(others) == len(lines)
     for line, (name, words) in zip(others, lines.items(), strict=True):
         assert line.startswith(f"Not yours but given: {name}, because {tmp_path.as_posix()}/") and words in line
@@ -95,7 +95,7 @@ def test_stubs_need_no_process(monkeypatch, capsys):
     assert own_functions(wanted, GIVEN, ROOT / "notebooks") == {name: GIVEN[name] for name in [*GIVEN][:3]}
     first, second, last = capsys.readouterr().out.splitlines()
     assert first.startswith("Not yours but given: split_heads, merge_heads, because ") and "has no answer yet" in first
-    assert "05_mqa_gqa.ipynb has no answer yet." in second and last == "0 of 3 functions of this model are yours."
+    assert "05_mqa_gqa.ipynb has no answer yet." in second and last == "0 of 3 functions from earlier units are yours."
 
 
 @pytest.mark.parametrize("text", ["[]", '{"cells": 3}', '{"cells": [{"cell_type": "code"}]}', "\xff", "[" * 99999])

@@ -161,7 +161,7 @@ IN_LINE = {
     "no-divisor": "{here}{within} lacks a divisor: `{number}`",
     # statements
     "order-of-results": "{whole} has the results in the wrong order",
-    "returned": "{whole} returns the wrong one of your results",
+    "returned": "{whole} returns something else than the result",
     "not-kept-apart": "{here} in {whole} is written into later, or shares its memory with an array that is",
     "replaces": "{here} adds where it should replace",
     "adds": "{here} overwrites what was there before",

@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from ..attention_parts import merge, split
-from ..kit import Drawn, Leaf, by_columns, exercise, size
+from ..kit import IN_FLOAT64, RTOL_FLOAT64, Drawn, Leaf, by_columns, exercise, size
 from ..u04_multi_head.split_heads import plain as split_heads
 from ..u05_mqa_gqa.parts import in_groups
 from ..u05_mqa_gqa.repeat_kv import plain as repeat_kv
@@ -130,6 +130,7 @@ def cases(case):
     for name in ("W_Q", "W_K"):
         large["params"]["blocks"][1][name] *= 100
     yield case("edge cases", "scores of some ten thousand", **large, **LOOSE)
+    yield case("edge cases", IN_FLOAT64, eps=0.25, n_blocks=3, source=head(0), rtol=RTOL_FLOAT64, **first)
     for into in READERS:
         label = f"gradients, hidden from the {into}, eps = 0.5"
         yield case("gradients", label, gradient=True, eps=0.5, into=into, **first, **two)
@@ -139,8 +140,8 @@ def run(
     tokens, params, source, into, n_heads, n_kv_heads, base=10000.0, eps=1e-5, *,
     readers=lambda into: (into,), later=lambda layer, source: layer > source,
     off=lambda whole, note, x, gamma, eps: norm(x - note, gamma, eps), ffn_blind=False, logits_blind=False,
-    removed=False, written=lambda parts, at, rep: parts[:, at], rows=lambda W_O, heads: W_O.unflatten(0, (heads, -1)),
-    stays_hidden=False,
+    removed=False, written=lambda parts, at, rep: parts[:, at], stays_hidden=False,
+    rows=lambda W_O, heads, rep: W_O.unflatten(0, (heads, -1)),
 ):  # fmt: skip
     """The model with one path cut, and a place for every slip.
 
@@ -163,7 +164,7 @@ def run(
         K, V = in_groups(K, rep), in_groups(V, rep)
         scores = (Q @ K.mT / Q.shape[-1] ** 0.5).masked_fill(~mask, -torch.inf)
         heads = torch.softmax(scores, -1) @ V
-        parts = heads @ rows(p["W_O"], n_heads)
+        parts = heads @ rows(p["W_O"], n_heads, rep)
         if layer == source[0]:
             note = written(parts, source[1], rep)
         between = x + merge(heads) @ p["W_O"]
@@ -193,7 +194,7 @@ def by_the_size_of_the_whole(whole, note, x, gamma, eps):
     return gamma * (x - note) * (x.square().mean(-1, keepdim=True) + eps).rsqrt()
 
 
-def every_other_row(W_O, heads):
+def every_other_row(W_O, heads, rep):
     return W_O.unflatten(0, (-1, heads)).transpose(0, 1)
 
 
@@ -232,6 +233,8 @@ MISTAKES = (
      "W_O is cut into every h-th row. A head owns a block of rows, as its columns are a block."),
     ("neighbour", {"written": lambda parts, at, rep: parts[:, at - 1]},
      "The output of another head of the layer is hidden. Heads are counted from 0."),
+    ("rows-by-group", {"rows": lambda W_O, h, rep: W_O.unflatten(0, (h, -1)).repeat_interleave(rep, 0)[:h]},
+     "The head's output goes through the rows of `W_O` that belong to its group's number. Each query head has its own."),
     ("nothing-cut", {"readers": lambda into: ()},
      "The logits are those of the whole model: nothing is hidden from anybody."),
     ("added-instead", {"off": lambda whole, note, x, gamma, eps: norm(x + note, gamma, eps)},

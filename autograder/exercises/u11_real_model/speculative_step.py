@@ -131,7 +131,6 @@ def written(
 
 
 def in_turn(draft, p_draft, p_target, generator):
-    """The numbers are drawn one after the other, only as far as they are needed."""
     for i, token in enumerate(draft.tolist()):
         if float(torch.rand(1, generator=generator)) * p_draft[i, token] >= p_target[i, token]:
             rest = (p_target[i] - p_draft[i]).clamp(min=0)
@@ -140,7 +139,6 @@ def in_turn(draft, p_draft, p_target, generator):
 
 
 def in_place(draft, p_draft, p_target, generator):
-    """A refused token is replaced, and the ones after it are looked at as if nothing had happened."""
     u, tokens = torch.rand(len(draft), generator=generator), []
     for i, token in enumerate(draft.tolist()):
         if u[i] * p_draft[i, token] >= p_target[i, token]:
@@ -177,6 +175,8 @@ MISTAKES = (
      "The new token is drawn from the row after the refused one's. Which place is it for?"),
     ("last-row", {"row": lambda i, k: k},
      "The new token is drawn from the last row, which belongs to the place after a draft that stays as a whole."),
+    ("a-little-for-all", {"left": lambda target, drafted, token: (target - drafted).clamp(min=0) + 1e-3},
+     "The new token can be any token. Those that the draft says often enough have a chance of 0."),
     ("no-chance", {"stays": lambda u, drafted, target: target >= drafted},
      "A token stays only where the target likes it as much as the draft model does. The numbers u are not used."),
     ("target-chance-alone", {"stays": lambda u, drafted, target: u < target},
@@ -236,7 +236,7 @@ def cases(case):
     yield drafted(case, "edge cases", "a single token, which is refused", 0, 1, told=DRAWS[0])
     yield drafted(case, "edge cases", "a generator from which others have drawn", 2, 4, used=True, told=DRAWS[1])
     yield drafted(case, "edge cases", "a long draft ({k} tokens), all but the last stay", 19, 20, sharp=0.15)
-    yield drafted(case, "edge cases", "300 token ids", 1, 3, vocab=300, told=DRAW[:1])
+    yield drafted(case, "edge cases", "300 token ids", 1, 3, vocab=300, told=(DRAW[0], "a-little-for-all"))
     yield drafted(case, "edge cases", "two models that hardly agree", 0, 3, sharp=4.0, told=DRAW[2:3])
     yield the_same(case)
     yield certain(case)
