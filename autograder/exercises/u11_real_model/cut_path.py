@@ -234,7 +234,7 @@ MISTAKES = (
     ("neighbour", {"written": lambda parts, at, rep: parts[:, at - 1]},
      "The output of another head of the layer is hidden. Heads are counted from 0."),
     ("rows-by-group", {"rows": lambda W_O, h, rep: W_O.unflatten(0, (h, -1)).repeat_interleave(rep, 0)[:h]},
-     "The head's output goes through the rows of `W_O` that belong to its group's number. Each query head has its own."),
+     "The head's output goes through the rows of `W_O` that belong to its group's number. Each head has its own."),
     ("nothing-cut", {"readers": lambda into: ()},
      "The logits are those of the whole model: nothing is hidden from anybody."),
     ("added-instead", {"off": lambda whole, note, x, gamma, eps: norm(x + note, gamma, eps)},
