@@ -271,9 +271,8 @@ def test_linear_attention_by_the_sum_over_all_pairs():
         )
         for b, h, t in np.ndindex(*K.shape[:2], n):
             a = decay[b, h]
-            S = a[: t + 1].prod() * before[b, h]
-            for s in range(t + 1):
-                S = S + a[s + 1 : t + 1].prod() * np.outer(K[b, h, s], V[b, h, s])
+            left = np.array([a[s + 1 : t + 1].prod() for s in range(t + 1)])
+            S = a[: t + 1].prod() * before[b, h] + (left[:, None] * K[b, h, : t + 1]).T @ V[b, h, : t + 1]
             assert near(Q[b, h, t] @ S, out[b, h, t], 1e-6), case.label
             assert t < n - 1 or near(S, state[b, h], 1e-6)
 

@@ -214,7 +214,7 @@ def test_an_answer_is_ended_by_its_own_processor_time_whatever_it_does_with_the_
 
 def test_a_notebook_as_a_whole_is_ended_by_its_own_processor_time():
     """Processes that it starts count, and so does what it used before it was started again."""
-    with open_sandbox(replace(LIMITS, seconds_per_submission=3, wall_clock_factor=40)) as short:
+    with open_sandbox(replace(LIMITS, seconds_per_submission=2, wall_clock_factor=40)) as short:
         source = "import os\ndef f(x):\n    for _ in range(2): os.fork()\n    while True: pass\n" + DOUBLE
         first, second = answers(short, source, "f", "g")
         assert (first.status, second.status) == ("timeout", "timeout")
@@ -226,9 +226,9 @@ def test_a_notebook_as_a_whole_is_ended_by_its_own_processor_time():
 
 def test_other_texts_of_an_answer_are_tried_in_the_first_half_of_a_notebooks_time():
     """What is tried for the sake of a message leaves the exercises that are still to come the time for their marks."""
-    busy = "import time\ndef f(x):\n    while time.process_time() < 4: pass\n    return x\n" + DOUBLE
+    busy = "import time\ndef f(x):\n    while time.process_time() < 2: pass\n    return x\n" + DOUBLE
     case = Case("values", "a case", (X,), {})
-    limits = replace(LIMITS, seconds_per_submission=6, seconds_per_exercise=5, wall_clock_factor=40)
+    limits = replace(LIMITS, seconds_per_submission=3, seconds_per_exercise=3, wall_clock_factor=40)
     with open_sandbox(limits) as short, short.session([CellSource("f", "answer", busy)]) as session:
         asked = [Request("g", [case], sources=[DOUBLE]), Request("f", [case])]
         asked += [Request("g", [case], sources=[DOUBLE]), Request("g", [case])]
