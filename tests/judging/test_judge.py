@@ -143,7 +143,13 @@ def batches(rng):
     def case(criterion, B, n):
         return Case(criterion, f"{B} sequences of {n}", (rng.standard_normal((B, n)),), sizes={"B": B, "n": n})
 
-    return [case("values", 3, 4), case("values", 1, 5), case("values", 1, 3), case("values", 2, 6), case("edge cases", 2, 1)]
+    return [
+        case("values", 3, 4),
+        case("values", 1, 5),
+        case("values", 1, 3),
+        case("values", 2, 6),
+        case("edge cases", 2, 1),
+    ]
 
 
 def test_a_batch_is_blamed_only_where_no_batch_of_the_core_is_right():
