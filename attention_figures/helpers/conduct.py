@@ -1,4 +1,4 @@
-"""Asserts what holds for every function of tensors: inputs kept, one result, dtype kept, gradients for all inputs."""
+"""Asserts what holds for every function of tensors, with random inputs and a comparison for its tests."""
 
 import torch
 

@@ -154,7 +154,7 @@ def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any
     return None if any(part is None for part in found) else tuple(item for part in found for item in part)
 
 
-def _form(returns: Leaf | tuple[Any, ...]) -> str:
+def _form(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
     if isinstance(returns, Leaf):
         return returns.name
     inner = ", ".join(map(_form, returns))

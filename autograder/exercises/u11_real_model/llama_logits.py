@@ -130,7 +130,7 @@ MISTAKES = (
     ("not-causal", {"seen": everything}, "The tokens see their own future: a causal mask is missing."),
     *MODEL_SLIPS,
     ("last-token-only", lambda *args, **kwargs: llama_logits(*args, **kwargs)[:, -1],
-     "Only the last token's logits come back. They are asked for at every position."),
+     "Only the last token's logits come back. Return them at every position."),
 )  # fmt: skip
 
 EXERCISE = exercise(

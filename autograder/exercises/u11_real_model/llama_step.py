@@ -174,7 +174,7 @@ MISTAKES = (
     ("caches-as-they-were", gives(lambda logits, longer, old: (logits, old)),
      "The old caches come back. The next step needs the new tokens in them."),
     ("last-logits-only", gives(lambda logits, longer, old: (logits[:, -1], longer)),
-     "Only the last token's logits come back. They are asked for at every new position."),
+     "Only the last token's logits come back. Return them at every new position."),
     ("first-cache-for-all", lambda tokens, caches, *args, **kwargs: (
         llama_step(tokens, caches[:1] * len(caches), *args, **kwargs)),
      "Every layer reads the first layer's cache. Each has its own."),

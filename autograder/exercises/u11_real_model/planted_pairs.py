@@ -190,7 +190,7 @@ def planted(
     decoys: tuple[Decoy, ...],
     **sizes: int,
 ) -> dict[str, Any]:
-    """Arguments of find_source, drawn anew until the source leads, whether or not its own gain is counted.
+    """Arguments of find_source, drawn again until the source leads, whether or not its own gain is counted.
 
     scores: of all candidates, (layers, heads), from the arguments and `own_gain`.
     """

@@ -47,7 +47,7 @@ TRIES = 20_000
 
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
-    """A draft of which `kept` tokens stay, drawn anew until each slip in `told` gives other tokens; two also differ."""
+    """A draft of which `kept` tokens stay, drawn again until each slip in `told` gives others; two also differ."""
     rng = case.rng
     vocab = vocab or int(rng.integers(7, 12))
     for _ in range(TRIES):
