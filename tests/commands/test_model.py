@@ -63,7 +63,12 @@ def start(*words: str, **settings: str) -> subprocess.Popen:
     """`autograder model` in a process of its own."""
     line = [sys.executable, "-u", "-m", "autograder", "model", *words]
     environment = os.environ | ALONE | settings
-    return subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def interruptible() -> None:  # a shell lets what it starts in the background ignore SIGINT
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(line, env=environment, preexec_fn=interruptible, text=True, **pipes)
 
 
 def test_the_model_lies_in_the_users_cache(monkeypatch):
