@@ -77,12 +77,15 @@ def test_submissions_are_what_the_table_says(built):
 
 
 @pytest.mark.parametrize(
-    "seed", [20, *(pytest.param(None, id=f"fresh-{i}", marks=pytest.mark.nightly) for i in range(10))]
+    ("seed", "every"),
+    [(20, 3), *(pytest.param(None, 1, id=f"fresh-{i}", marks=pytest.mark.nightly) for i in range(10))],
 )
-def test_no_verdict_and_no_name_depends_on_the_draw(seed):
+def test_no_verdict_and_no_name_depends_on_the_draw(seed, every):
+    """By day every third answer, by night all of them under fresh seeds."""
     seed = secrets.randbits(32) if seed is None else seed
     tasks = [(student.id, name) for student in demo.students() for name in demo_seeds.judged(student)]
     assert len(tasks) > 80
+    tasks = tasks[::every]
     found = {task: demo_seeds.surprises(task, range(seed, seed + 1)) for task in tasks}
     assert not any(found.values()), f"seed {seed}: {[(task, words) for task, words in found.items() if words]}"
 

@@ -55,6 +55,11 @@ class Elements(HTMLParser):
         return [attributes[attribute] for _, attributes in self.tags if attribute in attributes]
 
 
+@functools.cache
+def read_page(page: Path) -> Elements:
+    return Elements(page)
+
+
 def sources(folder: str, unit: str) -> list[str]:
     return [cell.source for cell in nbformat.read(ROOT / folder / unit / f"{unit}.ipynb", as_version=4).cells]
 
@@ -79,7 +84,7 @@ def test_no_page_and_no_file_of_the_site_gives_an_answer_away(site):
     for path in site.rglob("*"):
         if path.suffix not in (".html", ".js", ".ipynb"):
             continue
-        text = "".join(Elements(path).text) if path.suffix == ".html" else path.read_text(encoding="utf-8")
+        text = "".join(read_page(path).text) if path.suffix == ".html" else path.read_text(encoding="utf-8")
         if path.suffix == ".ipynb":
             text = "\n".join(cell.source for cell in nbformat.read(path, as_version=4).cells)
         for trace in ("### BEGIN", "### END", "judge_here", "HIDDEN TESTS"):
@@ -96,7 +101,7 @@ def test_a_leak_would_be_seen():
 
 @pytest.mark.parametrize("unit", unit_names())
 def test_what_an_answer_cell_or_a_test_cell_printed_is_left_out(site, unit):
-    text = "".join(Elements(site / f"{unit}.html").text)
+    text = "".join(read_page(site / f"{unit}.html").text)
     for name in exercises(unit):
         assert f"\n{name}: all visible tests passed." not in text
         assert text.count(f"def {name}(") == 1
@@ -104,7 +109,7 @@ def test_what_an_answer_cell_or_a_test_cell_printed_is_left_out(site, unit):
 
 
 def test_every_link_and_every_file_that_a_page_asks_for_is_there(site):
-    pages = {path.name: Elements(path) for path in site.glob("*.html")}
+    pages = {path.name: read_page(path) for path in site.glob("*.html")}
     anchors = {name: set(page.all("id")) for name, page in pages.items()}
     later = {"katex/katex.css", "minisearch.js"}  # they come from npm
     for name, page in pages.items():
@@ -120,7 +125,7 @@ def test_every_link_and_every_file_that_a_page_asks_for_is_there(site):
 
 def test_every_page_has_a_language_a_title_one_main_part_and_headings_in_order(site):
     for path in site.glob("*.html"):
-        page = Elements(path)
+        page = read_page(path)
         assert ("html", {"lang": "en"}) in page.tags, path.name
         names = [tag for tag, _ in page.tags]
         for once in ("title", "main", "header", "footer", "h1"):
@@ -148,7 +153,7 @@ def test_a_unit_without_sections_has_no_list_of_them(tmp_path, monkeypatch):
 
 
 def test_the_map_names_every_unit_and_every_function(site):
-    links = Elements(site / "index.html").all("href")
+    links = read_page(site / "index.html").all("href")
     for unit in unit_names():
         assert f"{unit}.html" in links
         for name in exercises(unit):
@@ -198,7 +203,7 @@ def test_only_a_site_of_ours_is_replaced(tmp_path, monkeypatch, capsys):
 
 def test_a_page_allows_no_script_but_files_beside_it(site):
     for path in site.glob("*.html"):
-        page, text = Elements(path), path.read_text(encoding="utf-8")
+        page, text = read_page(path), path.read_text(encoding="utf-8")
         policies = [each["content"] for _, each in page.tags if each.get("http-equiv") == "Content-Security-Policy"]
         assert len(policies) == 1, path.name
         policy = dict(part.split(" ", 1) for part in policies[0].split("; "))
@@ -224,7 +229,7 @@ def test_each_exercise_is_a_section_with_its_answer_and_the_way_into_jupyterlab(
 
 @pytest.mark.parametrize("unit", unit_names())
 def test_each_prediction_can_be_made_and_its_measurement_is_folded(site, unit):
-    page = Elements(site / f"{unit}.html")
+    page = read_page(site / f"{unit}.html")
     boxes = [attributes for _, attributes in page.tags if attributes.get("class") == "prediction"]
     folds = {each["id"] for _, each in page.tags if each.get("class") == "fold evidence"}
     cells = nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4).cells
@@ -241,7 +246,7 @@ def test_each_prediction_can_be_made_and_its_measurement_is_folded(site, unit):
 
 def test_predictions_are_no_code_and_nothing_measured_is_lost(site):
     for unit in unit_names():
-        text = "".join(Elements(site / f"{unit}.html").text)
+        text = "".join(read_page(site / f"{unit}.html").text)
         for cell in nbformat.read(ROOT / "solutions" / unit / f"{unit}.ipynb", as_version=4).cells:
             for item in cell.get("outputs", []):
                 for line in REVEALED.finditer(item.get("text", "")):
@@ -249,7 +254,7 @@ def test_predictions_are_no_code_and_nothing_measured_is_lost(site):
 
 
 def test_the_stories_of_the_front_page_say_what_was_measured(site):
-    said = " ".join("".join(Elements(site / "index.html").text).split())
+    said = " ".join("".join(read_page(site / "index.html").text).split())
     executed = {
         unit: "\n".join(
             item.get("text", "")
@@ -278,7 +283,7 @@ def test_colours_and_fonts_are_those_of_the_course(site):
 
 def weight(site: Path, name: str) -> int:
     """Bytes of a page and of all that it loads: pictures, scripts, styles, and what these ask for."""
-    page = Elements(site / name)
+    page = read_page(site / name)
     asked = {target for tag, each in page.tags if tag in ("script", "img") and (target := each.get("src"))}
     asked |= {each["href"] for tag, each in page.tags if tag == "link"}
     places = [site / name, *(site / target for target in asked - {"katex/katex.css"})]
