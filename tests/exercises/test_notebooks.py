@@ -69,18 +69,11 @@ def test_release_is_what_the_solutions_give(unit):
 
 @pytest.mark.parametrize("unit", UNITS)
 def test_solution_runs_from_the_top_and_prints_what_it_printed(unit):
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "nbval.plugin",
-        "--nbval",
-        "--nbval-current-env",
-    ]
+    start = (
+        "import sys, autograder, pytest; autograder.import_no_more_than_needed(); sys.exit(pytest.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", start, "-q", "-p", "no:cacheprovider"]
+    command += ["-p", "nbval.plugin", "--nbval", "--nbval-current-env"]
     command += ["--nbval-cell-timeout=900", f"--nbval-sanitize-with={ROOT / 'tests' / 'nbval_sanitize.cfg'}"]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     done = subprocess.run(
