@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -273,12 +274,58 @@ def pip_environment() -> dict[str, str]:
     return {**{name: value for name, value in os.environ.items() if name not in dropped}, "PIP_USER": "0"}
 
 
+class Progress:
+    """What pip is at: a line that is renewed each second in a terminal, a line for each large step elsewhere."""
+
+    #: A file of so many megabytes is a step of its own where lines cannot be renewed.
+    LARGE = 50
+
+    def __init__(self) -> None:
+        self.started, self.free = time.monotonic(), shutil.disk_usage(ROOT).free
+        self.text, self.in_terminal, self.ended = "starting", sys.stderr.isatty(), threading.Event()
+        self.ticker = threading.Thread(target=self._tick, daemon=True)
+
+    def __enter__(self) -> Progress:
+        if self.in_terminal:
+            self.ticker.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.ended.set()
+        if self.in_terminal:
+            self.ticker.join()
+            print("\r" + " " * 80 + "\r", end="", file=sys.stderr, flush=True)
+
+    def read(self, line: str) -> None:
+        """Take in a line of pip's."""
+        step, _, rest = line.strip().partition(" ")
+        if step == "Collecting":
+            self.text = f"looking up {rest.split()[0]}"
+        elif step == "Downloading":
+            name, _, size = rest.rstrip(")").partition(" (")
+            self.text = f"downloading {name.rpartition('/')[2].split('-')[0]}, {size or 'size unknown'}"
+            number, _, unit = size.partition(" ")
+            if not self.in_terminal and unit == "MB" and float(number) >= self.LARGE:
+                say(self.text)
+        elif line.startswith("Installing collected packages"):
+            count = rest.count(", ") + 1
+            self.text = f"installing {count} package{'s' if count > 1 else ''}"
+            if not self.in_terminal:
+                say(self.text)
+
+    def _tick(self) -> None:
+        while not self.ended.wait(1):
+            written = max(0, self.free - shutil.disk_usage(ROOT).free) / 1e6
+            line = f"set-up: {time.monotonic() - self.started:4.0f} s  {self.text[:50]}, {written:,.0f} MB on disk"
+            print(f"\r{line[:79]:79}", end="", file=sys.stderr, flush=True)
+
+
 def pip(arguments: list[str], lock: int) -> None:
-    """Run the environment's pip with one line of progress; everything it says goes to the log."""
+    """Run the environment's pip and show how far it is; everything it says goes to the log."""
     options = ["--disable-pip-version-check", "--no-input", "--progress-bar", "off"]
     command = [PYTHON, "-I", "-m", "pip", arguments[0], *(options if arguments[0] == "install" else options[:2])]
     handed_on = {} if os.name == "nt" else {"pass_fds": (lock,)}
-    started, errors, shown = time.monotonic(), [], sys.stderr.isatty()
+    errors: list[str] = []
     process = subprocess.Popen(
         [*command, *arguments[1:]],
         **handed_on,
@@ -291,23 +338,13 @@ def pip(arguments: list[str], lock: int) -> None:
         encoding="utf-8",
         errors="replace",
     )
-    with process, LOG.open("a", encoding="utf-8") as log:
+    with process, LOG.open("a", encoding="utf-8") as log, Progress() as progress:
         for line in process.stdout:
             log.write(line)
             log.flush()
             if line.strip().lower().startswith("error:") or (arguments[0] == "check" and line.strip()):
                 errors.append(line.strip())
-            words = line.split()
-            if shown and words and words[0] in ("Collecting", "Downloading", "Installing"):
-                text = "installing" if words[0] == "Installing" else " ".join(words[:2]).lower()
-                print(
-                    f"\rset-up: {time.monotonic() - started:4.0f} s  {text[:60]:60}",
-                    end="",
-                    file=sys.stderr,
-                    flush=True,
-                )
-    if shown:
-        print("\r" + " " * 80 + "\r", end="", file=sys.stderr, flush=True)
+            progress.read(line)
     if process.returncode != 0:
         last = errors[-1] if errors else f"exit status {process.returncode}"
         raise SetupFailed(f"pip failed ({last}); is the network up? The whole log is {LOG}. The same command continues")

@@ -336,3 +336,15 @@ def test_a_report_asks_for_what_is_needed_to_look_into_it(name):
     fields = [field["id"] for field in form["body"]]
     assert form["name"] and form["description"] and len(set(fields)) == len(fields) >= 3
     assert sum(field.get("validations", {}).get("required", False) for field in form["body"]) >= 3
+
+
+def test_a_set_up_that_nobody_watches_names_its_large_steps(capsys):
+    progress = environment.Progress()
+    for line in (
+        "Collecting torch (from attention-course==0.1.0)",
+        "  Downloading numpy-2.4.0-cp313-cp313-manylinux_2_28_x86_64.whl (16.1 MB)",
+        "  Downloading https://host.example/whl/torch-2.13.0-cp313-cp313-manylinux_2_28_x86_64.whl (191.3 MB)",
+        "Installing collected packages: nine, lives, torch",
+    ):
+        progress.read(line)
+    assert capsys.readouterr().err == "set-up: downloading torch, 191.3 MB\nset-up: installing 3 packages\n"
