@@ -25,7 +25,7 @@ from ..reading.course import Course
 from ..reading.submission import Cell, bounded, read_bytes, read_file
 from ..reading.transplant import transplant
 from ..running.limits import Limits
-from ..running.sandbox import open_sandbox
+from ..running.portable import open_for_own_work
 from ..text import decoded, printable
 
 #: Tags of the code cells that come with the course; without one, and without nbgrader's marks, a cell is the student's.
@@ -121,7 +121,7 @@ def check_notebooks(root: Path | None, paths: Sequence[Path]) -> Found:
         except Expected as error:
             found.problems.append(printable(str(error)))
     if ready:
-        with open_sandbox(Limits.from_course(root) if root else Limits(), unsafe=True) as sandbox:
+        with open_for_own_work(Limits.from_course(root) if root else Limits()) as sandbox:
             for path, submission, asked in ready:
                 verdicts = grade_submission(submission, asked, challenge, sandbox)
                 found.checked.append(Checked(path, submission.unit, verdicts, asked))

@@ -68,7 +68,7 @@ def python_of(source: str) -> str:
     _transformer()  # once here, not in each process
     if source in _here.given_up:
         raise Unread
-    if sys.platform != "linux":  # strangers' work is graded on Linux alone
+    if sys.platform != "linux" or not hasattr(os, "fork"):  # strangers' work is graded on Linux alone
         return here(source)
     if _here.reader is None or not _here.reader.is_mine():
         _here.reader = _Reader()

@@ -123,6 +123,10 @@ def bound_code(cells: Iterable[Cell], name: str) -> None:
         raise Unreadable(f"{name}: more than {MAGICS_CAP} lines with %, ! or ?; remove those that are no answer")
 
 
+#: Never through a link, never waiting for a pipe, and bytes as they are (Windows).
+READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY"))
+
+
 def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
     """The bytes of a regular file of at most `cap` bytes. Raises Unreadable for anything else."""
     try:
@@ -134,7 +138,7 @@ def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
     if status.st_size > cap:
         raise _too_large(path, cap)
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+        descriptor = os.open(path, READING)
         with os.fdopen(descriptor, "rb") as file:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise Unreadable(f"{path}: not a regular file; hand in the notebook itself, no link or folder")

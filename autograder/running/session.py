@@ -11,6 +11,7 @@ import re
 import signal
 import socket
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
@@ -45,11 +46,14 @@ class Lost(Exception):
 
 @dataclass(frozen=True)
 class Spawned:
-    """A submission's process: the channel to it, the lifeline to its keeper, and its control group where it has one."""
+    """A submission's process: the channel to it, the lifeline to its keeper, and its control group where it has one.
+
+    Whoever closes the lifeline ends the process.
+    """
 
     channel: socket.socket
-    lifeline: socket.socket
-    group: Group | None
+    lifeline: Any
+    group: Group | None = None
 
 
 class Spawns(Protocol):
@@ -67,7 +71,7 @@ class Session:
     def __init__(self, sandbox: Spawns, cells: list[CellSource]) -> None:
         self._sandbox, self._limits, self._sources = sandbox, sandbox.limits, cells
         self._channel: socket.socket | None = None
-        self._lifeline: socket.socket | None = None
+        self._lifeline: Any = None
         self._group: Group | None = None
         self._memory_deaths = 0
         self._cpu_seconds: float | None = None
@@ -193,29 +197,36 @@ class Session:
         if self._cpu_seconds is None:
             self._told()  # what the cells have used is not this exercise's
         transcript = request.transcript()
-        ours, theirs = socket.socketpair()
         deadline = self._deadline(self._of_the_clock(self._limits.seconds_per_exercise))
         began = time.thread_time()
-        with ours:
-            try:
-                with theirs:
-                    self._send(request, theirs)
+        try:
+            with self._line(request) as ours:
                 listen = partial(self._listen, ours, request, transcript, deadline)
                 finished = Allowance(self._limits.seconds_per_exercise).run(listen)
-            except Overspent:
-                finished = "overspent"
-            except FrameTimeout:
-                finished = "timeout"
-            except (Closed, OSError):
-                finished = "closed"
-            except MemoryError:
-                finished = "broken"
-            except Exception:  # whatever a stranger's frames provoke in whoever reads them
-                finished = "garbled"
+        except Overspent:
+            finished = "overspent"
+        except FrameTimeout:
+            finished = "timeout"
+        except (Closed, OSError):
+            finished = "closed"
+        except MemoryError:
+            finished = "broken"
+        except Exception:  # whatever a stranger's frames provoke in whoever reads them
+            finished = "garbled"
         self._cpu_before += time.thread_time() - began
         return self._conclude(transcript, finished, deadline)
 
-    def _send(self, request: Request, theirs: socket.socket) -> None:
+    @contextlib.contextmanager
+    def _line(self, request: Request) -> Iterator[socket.socket]:
+        """Send a request; the socket on which its answer comes."""
+        ours, theirs = socket.socketpair()
+        with ours:
+            with theirs:
+                self._send(request)
+                socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
+            yield ours
+
+    def _send(self, request: Request) -> None:
         told = request.header()
         seconds = min(self._limits.seconds_per_exercise, told.get("seconds", self._limits.seconds_per_exercise))
         later = 1 if self._sandbox.mode == "plain" else LATER
@@ -223,7 +234,6 @@ class Session:
         header = {**told, "seconds": seconds, "seconds_of_the_clock": clock}
         self._channel.settimeout(GRACE_SECONDS)
         send_frame(self._channel, header, request.payload)
-        socket.send_fds(self._channel, [b"F"], [theirs.fileno()])
 
     def _listen(self, ours: socket.socket, request: Request, transcript: Transcript, deadline: float) -> str:
         """Take frames until the exercise is over; returns how it ended."""
@@ -261,6 +271,13 @@ class Session:
         how = how or self._child_ended(deadline + GRACE_SECONDS)
         if not how:
             self._hang_up()
+        return self._answer_of(transcript, finished, how, excess, used)
+
+    def _answer_of(self, transcript: Transcript, finished: str, how: str, excess: list[str], used: float) -> Answer:
+        """What the host makes of an exercise that is over.
+
+        how: how the child ended, where it did. excess: the limits that were passed. used: seconds of processor time.
+        """
         answer = transcript.answer
         if finished == "done":  # all is answered; should the notebook's process be gone, the next one starts it anew
             return answer

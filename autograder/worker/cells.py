@@ -11,10 +11,13 @@ import __future__
 import ast
 import asyncio
 import contextlib
+import ctypes
 import inspect
 import linecache
 import os
 import signal
+import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -91,6 +94,11 @@ class Cells:
                     self._execute(statement, file)
 
 
+#: So often somebody who swallows the exception gets another; then the process ends.
+TRIES = 3
+AGAIN_SECONDS = 0.5
+
+
 @contextlib.contextmanager
 def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
     """Raise CellTimeout when these seconds of processor time have passed, or those of the clock.
@@ -102,17 +110,51 @@ def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
     def alarm(*_: Any) -> None:
         nonlocal sent
         sent += 1
-        if sent > 3:
+        if sent > TRIES:
             os._exit(STUCK)
         raise CellTimeout
 
+    if not hasattr(signal, "setitimer"):  # Windows
+        with alarms_by_a_thread(seconds, of_the_clock):
+            yield
+        return
     with contextlib.suppress(ValueError):  # a signal handler needs the main thread
         signal.signal(signal.SIGPROF, alarm)
         signal.signal(signal.SIGALRM, alarm)
-        signal.setitimer(signal.ITIMER_PROF, seconds, 0.5)
-        signal.setitimer(signal.ITIMER_REAL, of_the_clock, 0.5)
+        signal.setitimer(signal.ITIMER_PROF, seconds, AGAIN_SECONDS)
+        signal.setitimer(signal.ITIMER_REAL, of_the_clock, AGAIN_SECONDS)
     try:
         yield
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+@contextlib.contextmanager
+def alarms_by_a_thread(seconds: float, of_the_clock: float) -> Iterator[None]:
+    """The same without signals: a call of a library that takes long ends before it is interrupted."""
+    thread, ended = ctypes.c_ulong(threading.get_ident()), threading.Event()
+    cpu_end, clock_end = time.process_time() + seconds, time.monotonic() + of_the_clock
+    interrupt = ctypes.pythonapi.PyThreadState_SetAsyncExc
+
+    def watch() -> None:
+        late = 0.0
+        for _ in range(TRIES):
+            while (left := late + min(cpu_end - time.process_time(), clock_end - time.monotonic())) > 0:
+                if ended.wait(min(max(left, 0.005), 0.05)):
+                    return
+            interrupt(thread, ctypes.py_object(CellTimeout))
+            late += AGAIN_SECONDS
+        if not ended.wait(AGAIN_SECONDS):
+            os._exit(STUCK)
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        try:
+            ended.set()
+        finally:  # an interrupt may come in the midst of the first
+            ended.set()
+            watcher.join()

@@ -15,6 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
@@ -57,26 +58,50 @@ class Time:
         self._left_of_the_clock -= time.monotonic() - started
 
 
-def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
-    """Run the cells that the first frame brings, then answer requests until the host hangs up."""
-    bring_back_ours = ModuleSnapshot(__package__).bring_back
+@dataclass
+class Notebook:
+    """What the cells of a notebook have defined, kept for the exercises that are asked of it."""
+
+    namespace: dict[str, Any]
+    tests: OwnTests
+    moments: dict[str, NamespaceSnapshot] = field(default_factory=dict)
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def answer(self, request: dict[str, Any], payload: bytes, reply: socket.socket) -> None:
+        """Answer one exercise, or run one test of an instructor's, in this process."""
+        if "test" in request:
+            reseed()
+            send_frame(reply, self.tests.outcome(request["test"]))
+        else:
+            answer_here(request, payload, reply, self.namespace, self.moments, self.given)
+
+
+def run_cells(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> Notebook:
+    """Run the cells that the first frame brings, and say how each went."""
     reseed()
     order, _ = receive_frame(channel)
-    cells, moments, factor = Cells(namespace, transform), {}, float(order["wall_clock_factor"])
+    cells, factor = Cells(namespace, transform), float(order["wall_clock_factor"])
     seconds, own = float(order["seconds_per_cell"]), Time(float(order["seconds_for_own_cells"]), factor)
-    tests, given = OwnTests(namespace, transform), dict[str, Any]()
+    notebook = Notebook(namespace, OwnTests(namespace, transform))
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
         with own.spent() if cell["own"] else contextlib.nullcontext():
             report = cells.run(cell, *(own.share(seconds) if cell["own"] else (seconds, factor * seconds)))
         if cell["given"]:
-            given |= functions_of(cell, namespace)
+            notebook.given |= functions_of(cell, namespace)
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
-            moments[tested] = NamespaceSnapshot(tested, namespace)
-        tests.keep(cell["tests"])
+            notebook.moments[tested] = NamespaceSnapshot(tested, namespace)
+        notebook.tests.keep(cell["tests"])
         send_frame(channel, {"event": "cell", "index": index, **report})
     send_frame(channel, {"event": "ready"})
+    return notebook
+
+
+def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> None:
+    """Run the cells that the first frame brings, then answer requests until the host hangs up."""
+    bring_back_ours = ModuleSnapshot(__package__).bring_back
+    notebook = run_cells(channel, namespace, transform)
     while True:
         try:
             request, payload = receive_frame(channel)
@@ -85,7 +110,7 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
             return
         bring_back_ours()
         with socket.socket(fileno=descriptors[0]) as reply:
-            how = answer(request, payload, channel, reply, namespace, moments, tests, given)
+            how = answer_in_a_child(notebook, request, payload, channel, reply)
         send_frame(channel, {"event": "ended", "how": how})
 
 
@@ -95,15 +120,8 @@ def functions_of(cell: dict[str, Any], namespace: dict[str, Any]) -> dict[str, A
     return {name: value for name, value in found.items() if value.__code__.co_filename == f"<cell {cell['name']}>"}
 
 
-def answer(
-    request: dict[str, Any],
-    payload: bytes,
-    channel: socket.socket,
-    reply: socket.socket,
-    namespace: dict[str, Any],
-    moments: dict[str, NamespaceSnapshot],
-    tests: OwnTests,
-    given: dict[str, Any],
+def answer_in_a_child(
+    notebook: Notebook, request: dict[str, Any], payload: bytes, channel: socket.socket, reply: socket.socket
 ) -> str:
     """Answer one exercise in a child of its own; returns how the child ended."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the child's end may not be heard
@@ -120,11 +138,7 @@ def answer(
                 linux.prctl(linux.PR_SET_PDEATHSIG, signal.SIGKILL)
                 linux.drop_mark()  # the notebook's memory is now out of reach, whoever its user is
             process_limits.bound_cpu(float(request["seconds"]))
-            if "test" in request:
-                reseed()
-                send_frame(reply, tests.outcome(request["test"]))
-            else:
-                answer_here(request, payload, reply, namespace, moments, given)
+            notebook.answer(request, payload, reply)
             status = 0
         except (BrokenPipeError, ConnectionResetError):
             pass  # the host has heard enough

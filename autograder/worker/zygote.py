@@ -36,6 +36,7 @@ def main(control_descriptor: int, mode: str) -> None:
     """Serve until the host closes the control socket. `mode`: "plain", "user" or "root"."""
     process_limits.unbound_data()  # that of the grading process is not a submission's
     namespace, transform = warm_up()
+    freeze()
     control = socket.socket(fileno=control_descriptor)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # ended submissions leave no zombies
     control.sendall(b"ready")
@@ -85,7 +86,6 @@ def warm_up() -> tuple[dict[str, Any], Callable[[str], str]]:
     shell.enable_gui = lambda gui=None: None  # `%matplotlib inline` is welcome and changes nothing
     shell.system = start_nothing
     shell.user_ns["__name__"] = "__main__"
-    freeze()
     return shell.user_ns, shell.transform_cell
 
 
@@ -216,11 +216,7 @@ def confine(order: dict[str, Any], mode: str) -> None:
     """Take from this process everything that a student's code has no need of. There is no way back."""
     if mode == PLAIN:
         os.setpgid(0, 0)
-    null = os.open(os.devnull, os.O_RDWR)
-    for descriptor in (0, 1, 2):
-        os.dup2(null, descriptor)
-    os.close(null)
-    sys.stdin, sys.stdout, sys.stderr = open(0), Nowhere(1), Nowhere(2)  # noqa: SIM115
+    silence()
     if mode == USER:
         linux.prctl(linux.PR_SET_DUMPABLE, 1)  # but the keeper must see how much memory this process takes
     with contextlib.suppress(OSError), open("/proc/self/oom_score_adj", "w", encoding="ascii") as file:
@@ -238,6 +234,15 @@ def confine(order: dict[str, Any], mode: str) -> None:
     linux.drop_capabilities(marked=mode == USER)
     linux.prctl(linux.PR_SET_NO_NEW_PRIVS, 1)
     seccomp.install()
+
+
+def silence() -> None:
+    """Let nobody read what is printed from here on, and have nothing to be read."""
+    null = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+    sys.stdin, sys.stdout, sys.stderr = open(0), Nowhere(1), Nowhere(2)  # noqa: SIM115
 
 
 class Nowhere(io.TextIOWrapper):
