@@ -61,6 +61,7 @@ format:  ## put code and notebooks into the common form
 
 notebooks:  ## format and execute solutions/ in place, and make notebooks/ from them (authors)
 	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
+	@$(BIN)python tools/claims.py
 	@$(BIN)python -m autograder release
 	@$(BIN)python tools/badges.py
 

@@ -439,3 +439,15 @@ def test_rounding_does_not_decide_where_scores_are_large(seed):
     scores = Q @ K.T / np.sqrt(Q.shape[1])
     assert np.abs(scores).max() > 1000
     assert 0.6 < scipy.special.softmax(scores[0]).max() < 0.7
+
+
+def test_fresh_layers_of_pytorch_have_the_weights_that_section_4_draws():
+    """A scaled score has the variance (width · variance of a weight)²: 1/9 and 1/4, as the notebook measures."""
+    for width in (768, 4096):
+        torch.manual_seed(0)
+        layers = {
+            1 / 9: torch.nn.Linear(width, 64).weight,
+            1 / 4: torch.nn.MultiheadAttention(width, 8).in_proj_weight,
+        }
+        for variance, weight in layers.items():
+            assert (width * weight.var().item()) ** 2 == pytest.approx(variance, rel=0.05)
