@@ -78,7 +78,9 @@ live.define("explorer", ({ stage, data, tell, numbers }) => {
   function show(telling = false) {
     const rows = words.map((_, i) => row(i)), now = rows[chosen];
     asking.textContent = `query of “${words[chosen]}”`;
-    queryCells.forEach((cell, c) => cell.replaceChildren(query[chosen][c]));
+    queryCells.forEach((cell, c) => {
+      if (cell.firstChild !== query[chosen][c]) cell.replaceChildren(query[chosen][c]); // one that stays keeps the focus
+    });
     now.scores.forEach((score, j) => {
       scores[j].to(score);
       scoreCells[j].className = now.may[j] ? "" : "no";

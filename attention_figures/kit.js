@@ -306,7 +306,11 @@
       if (!draw) continue;
       const caption = figure.querySelector("figcaption");
       const picture = figure.querySelector("img");
-      const stage = el("div", { class: "stage", role: "group", "aria-label": picture?.alt || caption?.textContent || "" });
+      const stage = el("div", {
+        class: "stage", role: "group", "aria-label": picture?.alt || caption?.textContent || "",
+        // JupyterLab would take keys that are pressed on a control for its own: arrows go to another cell, letters make one.
+        onfocusin: (event) => event.target.setAttribute("data-lm-suppress-shortcuts", "true"),
+      });
       const told = el("p", { class: "told", role: "status" });
       figure.insertBefore(stage, picture ?? caption);
       stage.after(told);

@@ -75,8 +75,7 @@ live.define("model_heads", ({ stage, data, tell, numbers }) => {
 
   // ---- all heads
   const cells = [...Array(layers).keys()].map((layer) => [...Array(heads).keys()].map((head) =>
-    // JupyterLab would take the arrows for its own, to go from cell to cell.
-    el("span", { role: "gridcell", tabindex: -1, "data-lm-suppress-shortcuts": "true", onfocus: () => focused([layer, head]) })));
+    el("span", { role: "gridcell", tabindex: -1, onfocus: () => focused([layer, head]) })));
   const grid = el("div", {
     role: "grid", class: "all-heads", "aria-label": "All heads: a column for each layer, a row for each head",
     style: `--layers: ${layers}`, onkeydown: press, onpointerdown: point, onpointermove: point, onpointerleave: () => look(null),

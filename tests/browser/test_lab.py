@@ -172,3 +172,36 @@ def test_a_live_figure_answers_in_both_themes(lab: Lab):
                 (each) => `${each.id}: ${each.nodes[0].html}`))"""
         )
         assert not told, "\n".join(told)
+
+
+def test_keys_on_a_live_figure_are_the_figures(lab: Lab):
+    """Arrows, letters and Shift+Enter on a control move no cell, make none and run none."""
+    lab.open("03_masking/03_masking.ipynb")
+    for name in ("imports", "sentence", "unmasked-weights", "fig-causal"):
+        lab.run(name)
+    before = [(cell["id"], cell.get("execution_count")) for cell in lab.cells()]
+    figure = lab.page.locator(f"{PANEL} figure.live")
+    expect(figure).to_have_attribute("data-is", "live")
+    controls = figure.locator("button, input, [tabindex='0']")
+    assert controls.count() > 5
+    for control in controls.all()[:12]:
+        control.focus()
+        for key in ("ArrowDown", "ArrowUp", "a", "b", "m", "Shift+Enter"):
+            lab.page.keyboard.press(key)
+    assert [(cell["id"], cell.get("execution_count")) for cell in lab.cells()] == before
+    assert figure.evaluate("figure => figure.contains(document.activeElement)")
+
+
+def test_a_folded_cell_stays_folded_runs_and_unfolds_by_its_dots(lab: Lab):
+    lab.open("02_scaled_scores/02_scaled_scores.ipynb")
+    test = marked(lab, "test_attention_scores")
+    cell = lab.go_to(test)
+    folded = cell.locator(".jp-InputPlaceholder")
+    expect(folded).to_be_visible()
+    box = folded.bounding_box()
+    lab.page.mouse.click(box["x"] + 0.8 * box["width"], box["y"] + box["height"] / 2)
+    expect(folded).to_be_visible()
+    assert "Error" in lab.run(test)
+    expect(folded).to_be_visible()
+    folded.locator(".jp-MoreHorizIcon").click()
+    expect(folded).to_have_count(0)
