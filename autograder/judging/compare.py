@@ -78,8 +78,9 @@ def _distance(answer: Any, expected: Any) -> float:
         value, wanted = np.asarray(value), np.asarray(wanted)
         if value.dtype.kind != "f" or wanted.dtype.kind != "f" or value.shape != wanted.shape:
             continue
-        scale = float(np.abs(wanted).max(initial=0.0))
-        off = float(np.abs(value.astype(np.float64) - wanted).max(initial=0.0))
+        finite = np.isfinite(wanted)
+        scale = float(np.abs(wanted[finite]).max(initial=0.0))
+        off = float(np.abs(value[finite].astype(np.float64) - wanted[finite]).max(initial=0.0))
         if scale and np.isfinite(off):
             worst = max(worst, off / scale)
     return worst
@@ -233,7 +234,7 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return Problem("precision", text, index)
     if wanted == "float" and value.dtype.itemsize < _common_dtype(case).itemsize:
         return Problem("precision", f"{name} has dtype {value.dtype}, less precise than the inputs", index)
-    if wanted == "float" and not np.isfinite(value).all():
+    if wanted == "float" and not np.isfinite(value[value != expected]).all():
         return Problem("nan", f"{name} holds NaN or infinity", index)
     if not close(value, expected, tolerance(case)):
         return Problem("values", _where(name, value, expected, tolerance(case)), index)
@@ -306,16 +307,23 @@ def _text_problem(leaf: Leaf, index: int, value: Any, expected: str) -> Problem 
 
 
 def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
-    """Equal up to `rtol` times the largest expected entry. Shapes must be equal; NaN is never close."""
+    """Equal up to `rtol` times the largest finite entry that is expected. Shapes must be equal.
+
+    NaN is never close, and an infinite entry only to itself.
+    """
     if value.shape != expected.shape:
         return False
     if value.dtype.kind != "f" and expected.dtype.kind != "f":
         return bool(np.array_equal(value, expected))
-    value, expected = value.astype(np.float64), expected.astype(np.float64)
-    if not np.isfinite(value).all():
-        return False
-    scale = float(np.abs(expected).max(initial=0.0))
-    return bool((np.abs(value - expected) <= rtol * scale + FLOOR).all())
+    return not differing(value.astype(np.float64), expected.astype(np.float64), rtol).any()
+
+
+def differing(value: np.ndarray, expected: np.ndarray, rtol: float) -> np.ndarray:
+    """Which entries differ by more than `rtol` times the largest finite entry that is expected."""
+    scale = float(np.abs(expected[np.isfinite(expected)]).max(initial=0.0))
+    with np.errstate(invalid="ignore"):
+        near = np.isfinite(value) & (np.abs(value - expected) <= rtol * scale + FLOOR)
+    return ~(near | (value == expected))
 
 
 def same(one: Any, other: Any, rtol: float) -> bool:
@@ -381,11 +389,7 @@ def _common_dtype(case: Case) -> np.dtype:
 
 
 def _where(name: str, value: np.ndarray, expected: np.ndarray, rtol: float) -> str:
-    if value.dtype.kind == "f":
-        scale = float(np.abs(expected).max(initial=0.0))
-        off = np.abs(value.astype(np.float64) - expected) > rtol * scale + FLOOR
-    else:
-        off = value != expected
+    off = differing(value.astype(np.float64), expected, rtol) if value.dtype.kind == "f" else value != expected
     first = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
     place = f", first at index {first} (counted from 0)" if first else ""
     return f"{int(off.sum())} of {off.size} entries of {name} differ{place}"

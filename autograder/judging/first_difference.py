@@ -14,7 +14,7 @@ import numpy as np
 
 from ..data import Call, Where
 from ..exercises.kit.records import Case
-from .compare import FLOOR, Problem, tolerance
+from .compare import Problem, differing, tolerance
 from .posed import Posed
 
 #: Rows and columns that are shown at most.
@@ -76,9 +76,7 @@ def _differs(value: np.ndarray, expected: np.ndarray, rtol: float) -> np.ndarray
     """Which entries differ, as `compare.close` has it."""
     if value.dtype.kind != "f" and expected.dtype.kind != "f":
         return np.asarray(value != expected, bool)
-    value, expected = value.astype(np.float64), expected.astype(np.float64)
-    scale = float(np.abs(expected).max(initial=0.0))
-    return ~(np.abs(value - expected) <= rtol * scale + FLOOR)  # NaN is never within
+    return differing(value.astype(np.float64), expected.astype(np.float64), rtol)
 
 
 def _start(first: Sequence[int], sizes: Sequence[int]) -> tuple[int, int]:
@@ -106,7 +104,7 @@ def _of_values(
     shown, odd = _window(off, leading, start), np.zeros((1, 1), bool)
     if value.dtype.kind == "f":
         odd = ~np.isfinite(_window(value, leading, start))
-    letters = np.where(odd, ODD, np.where(shown, WRONG, RIGHT))
+    letters = np.where(shown, np.where(odd, ODD, WRONG), RIGHT)
     return tuple("".join(row) for row in letters.tolist())
 
 

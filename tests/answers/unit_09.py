@@ -966,3 +966,73 @@ def flash_bytes__wrong_blocks_rounded_down(n, d, block_q, bytes_per_value=2, cau
     blocks = max(n // block_q, 1)
     keys = sum(min((a + 1) * block_q, n) if causal else n for a in range(blocks))
     return (2 * n * d + 2 * keys * d) * bytes_per_value
+
+
+def merge_partials__right_difference_of_the_logs(out_1, lse_1, out_2, lse_2):
+    """The first set's share is a sigmoid of the difference; queries without any key are treated apart."""
+    none = torch.isneginf(lse_1) & torch.isneginf(lse_2)
+    gap = torch.where(none, torch.zeros_like(lse_1), lse_1) - torch.where(none, torch.zeros_like(lse_2), lse_2)
+    share = torch.sigmoid(gap).unsqueeze(-1)
+    return share * out_1 + (1 - share) * out_2, torch.logaddexp(lse_1, lse_2)
+
+
+def merge_partials__right_sums_against_the_larger_log(out_1, lse_1, out_2, lse_2):
+    """Numerator and denominator against the larger log, as in an online softmax of two blocks."""
+    top = torch.maximum(lse_1, lse_2)
+    top = torch.where(torch.isfinite(top), top, torch.zeros_like(top))
+    one, two = (lse_1 - top).exp(), (lse_2 - top).exp()
+    total = one + two
+    mix = one[..., None] * out_1 + two[..., None] * out_2
+    return mix / torch.where(total == 0, torch.ones_like(total), total)[..., None], top + total.log()
+
+
+def merge_partials__right_logsumexp_of_a_stack(out_1, lse_1, out_2, lse_2):
+    """A softmax over the two logs; the rows without keys are filled with zeros afterwards."""
+    logs = torch.stack((lse_1, lse_2))
+    lse = logs.logsumexp(0)
+    weights = torch.softmax(logs, 0).masked_fill(torch.isneginf(lse), 0.0)
+    return torch.einsum("pbhn,pbhnd->bhnd", weights, torch.stack((out_1, out_2))), lse
+
+
+def merge_partials__wrong_half_each(out_1, lse_1, out_2, lse_2):
+    """Both sets count alike."""
+    return (out_1 + out_2) / 2, torch.logaddexp(lse_1, lse_2)
+
+
+def merge_partials__wrong_exponentials_as_they_are(out_1, lse_1, out_2, lse_2):
+    """The sums themselves, with their overflow."""
+    one, two = lse_1.exp(), lse_2.exp()
+    out = (one[..., None] * out_1 + two[..., None] * out_2) / (one + two)[..., None]
+    return torch.nan_to_num(out), (one + two).log()
+
+
+def merge_partials__wrong_no_thought_of_two_empty_sets(out_1, lse_1, out_2, lse_2):
+    """Right as long as one of the sets has a key."""
+    lse = torch.logaddexp(lse_1, lse_2)
+    return (lse_1 - lse).exp()[..., None] * out_1 + (lse_2 - lse).exp()[..., None] * out_2, lse
+
+
+def merge_partials__wrong_large_number_for_infinity(out_1, lse_1, out_2, lse_2):
+    """A very low number stands for -inf, and comes back where neither set has keys."""
+    lse_1, lse_2 = lse_1.clamp_min(-1e30), lse_2.clamp_min(-1e30)
+    share = torch.sigmoid(lse_1 - lse_2)[..., None]
+    return share * out_1 + (1 - share) * out_2, torch.logaddexp(lse_1, lse_2)
+
+
+def merge_partials__wrong_log_of_the_mean(out_1, lse_1, out_2, lse_2):
+    """The mean of the two sums in place of their sum: the log is too small by ln 2."""
+    out, lse = merge_partials__right_logsumexp_of_a_stack(out_1, lse_1, out_2, lse_2)
+    return out, lse - math.log(2)
+
+
+def merge_partials__wrong_softmax_along_the_queries(out_1, lse_1, out_2, lse_2):
+    """The weights of each set sum to 1 over the queries, not over the sets."""
+    one, two = torch.softmax(lse_1, -1), torch.softmax(lse_2, -1)
+    out = torch.nan_to_num(one)[..., None] * out_1 + torch.nan_to_num(two)[..., None] * out_2
+    return out, torch.logaddexp(lse_1, lse_2)
+
+
+def merge_partials__wrong_logs_as_weights(out_1, lse_1, out_2, lse_2):
+    """The logs are taken for the sums."""
+    total = lse_1 + lse_2
+    return lse_1[..., None] / total[..., None] * out_1 + lse_2[..., None] / total[..., None] * out_2, total

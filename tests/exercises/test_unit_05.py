@@ -10,6 +10,7 @@ import pytest
 import torch
 from matplotlib import pyplot
 
+from attention_figures.recorded import gpu_record
 from autograder.exercises import find_exercise
 from autograder.exercises.u04_multi_head.multi_head_attention import multi_head_attention
 from autograder.grading.in_process import judge_function
@@ -255,3 +256,12 @@ def test_the_first_slider_offers_the_steps_of_its_sentence():
         space["draw_step"](t)
         assert f"Step {t}, “{label[3:]}” arrives." in shown[-1]
     pyplot.close("all")
+
+
+def test_what_section_6_says_of_the_record_of_a_gpu_is_in_it():
+    """32 query heads, bfloat16, by SDPA: microseconds of a step for each number of tokens and key/value heads."""
+    rows = [row for row in gpu_record()["decoding"] if (row["variant"], row["dtype"]) == ("SDPA", "bfloat16")]
+    took = {(row["n"], row["groups"]): round(1e6 * row["seconds"]["median"]) for row in rows}
+    assert (took[131072, 32], took[131072, 1], took[4096, 32], took[4096, 1]) == (384, 56, 96, 110)
+    prose = "".join(cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells)
+    assert "takes 56 µs in place of 384" in prose and "takes 110 µs in place of 96" in prose and "6.8 times" in prose

@@ -43,6 +43,46 @@ def test_tiled_causal_attention_by_the_formula():
         assert near(query_by_query(Q, K, V, causal=True), expected)
 
 
+def test_merge_partials_by_attention_over_the_keys_of_both():
+    """Keys of two sets in NumPy, also none at all: one softmax over all of them, and one over each set."""
+    rng, reference = np.random.default_rng(0), find_exercise("merge_partials").reference
+    for sizes in ((5, 3), (1, 8), (0, 4), (6, 0), (0, 0)):
+        for shift in (0.0, 1e4, -1e4):
+            q = rng.standard_normal((2, 3, 7, 4))
+            keys, values = ([rng.standard_normal((2, 3, m, 4)) for m in sizes] for _ in "KV")
+            parts = [over(q, K, V, shift) for K, V in zip(keys, values, strict=True)]
+            found = reference(*(torch.from_numpy(array) for part in parts for array in part))
+            for array, wanted in zip(
+                found, over(q, np.concatenate(keys, 2), np.concatenate(values, 2), shift), strict=True
+            ):
+                assert not array.isnan().any()
+                assert np.allclose(array.numpy(), wanted, rtol=0, atol=1e-10)
+
+
+def over(q, keys, values, shift):
+    """(out, lse) over these keys, whose scores are all moved by `shift`."""
+    if not keys.shape[2]:
+        return np.zeros(q.shape), np.full(q.shape[:-1], -np.inf)
+    scores = q @ keys.swapaxes(-1, -2) / np.sqrt(q.shape[-1])
+    top = scores.max(-1, keepdims=True)
+    powers = np.exp(scores - top)
+    total = powers.sum(-1, keepdims=True)
+    return powers @ values / total, (top + shift + np.log(total))[..., 0]
+
+
+def test_merge_partials_of_many_parts_in_any_order_by_one_query_at_a_time():
+    rng, reference = np.random.default_rng(1), find_exercise("merge_partials").reference
+    q, K, V = (torch.from_numpy(rng.standard_normal((1, 2, m, 4))) for m in (3, 12, 12))
+    whole = query_by_query(q, K, V)
+    parts = [over(q.numpy(), K[:, :, at : at + 3].numpy(), V[:, :, at : at + 3].numpy(), 0.0) for at in range(0, 12, 3)]
+    for _ in range(4):
+        rng.shuffle(parts)
+        out, lse = (torch.from_numpy(array) for array in parts[0])
+        for part in parts[1:]:
+            out, lse = reference(out, lse, *(torch.from_numpy(array) for array in part))
+        assert near(whole, out)
+
+
 def test_flash_backward_by_the_jacobian_of_every_row():
     """For each query the Jacobian of its softmax as a whole matrix, in NumPy, and no sum of rows known before."""
     for case, (Q, K, V, out, logsumexp, d_out, _), expected in cases("flash_backward"):

@@ -216,6 +216,27 @@ def test_what_cannot_be_compared_for_want_of_memory_is_crashed(monkeypatch):
     assert (verdict.verdict, verdict.score) == ("crashed", 0.0) and "memory" in verdict.message
 
 
+def test_an_infinite_entry_is_right_where_the_same_one_is_expected_and_nowhere_else():
+    def log_of(x):
+        with np.errstate(divide="ignore"):
+            return np.log(x)
+
+    def draw(rng):
+        return [Case("values", f"{zeros} zeros", (np.append(np.zeros(zeros), rng.random(4)),)) for zeros in (2, 0)]
+
+    exercise = Exercise("logs", "00_test", Leaf("float array", "logs"), log_of, draw, {"values": 1.0}, ())
+    assert verdict_of(log_of, exercise).verdict == "right"
+    for wrong, told in (
+        (lambda x: np.nan_to_num(log_of(x)), "2 of 6 entries of logs differ"),
+        (lambda x: -log_of(x), "NaN or infinity"),
+        (lambda x: np.where(x == 0, np.nan, log_of(x)), "NaN or infinity"),
+        (lambda x: np.where(x < x.max(), -np.inf, log_of(x)), "NaN or infinity"),
+        (lambda x: log_of(x) + 1e-3, "4 of 6 entries of logs differ"),
+    ):
+        verdict = verdict_of(wrong, exercise)
+        assert verdict.verdict == "wrong" and told in verdict.message, verdict.message
+
+
 def test_messages_hold_no_expected_number():
     posed = pose(EXERCISE, 3)
     verdict = judge(posed, ask_here(lambda Q, K: scores(Q, K) + np.eye(len(Q), len(K)), posed))

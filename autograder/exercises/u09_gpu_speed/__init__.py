@@ -7,6 +7,7 @@ EXERCISES = in_order(
     "loop_attention",
     "batched_attention",
     "tiled_attention",
+    "merge_partials",
     "attention_flops",
     "score_matrix_bytes",
     "roofline_seconds",
