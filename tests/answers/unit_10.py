@@ -707,3 +707,125 @@ def delta_rule__wrong_beta_ignored(Q, K, V, beta, state=None):
 def delta_rule__wrong_state_ignored(Q, K, V, beta, state=None):
     """Starts from zeros."""
     return delta_rule__right_triangular(Q, K, V, beta)
+
+
+def select_keys__right_topk(q_index, k_index, k):
+    """The usual code: a causal mask, topk, scatter, and the mask once more for rows that see fewer than k."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool, device=q_index.device).tril(diagonal=m - n)
+    scores = (q_index @ k_index.mT).masked_fill(~seen, float("-inf"))
+    chosen = torch.zeros_like(scores, dtype=torch.bool)
+    chosen.scatter_(-1, scores.topk(min(k, m), dim=-1).indices, True)
+    return chosen & seen
+
+
+def select_keys__right_ranks(q_index, k_index, k):
+    """A key is read if fewer than k of the keys in sight score higher."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.arange(m) <= torch.arange(m - n, m)[:, None]
+    scores = torch.einsum("bnd,bmd->bnm", q_index, k_index)
+    higher = (scores[..., None, :] > scores[..., :, None]) & seen[:, None, :]
+    return (higher.sum(-1) < k) & seen
+
+
+def select_keys__right_two_sorts(q_index, k_index, k):
+    """Ranks by sorting twice, hidden keys last."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    later = torch.ones(n, m).triu(m - n + 1).bool()
+    scores = torch.baddbmm(torch.zeros(1, dtype=q_index.dtype), q_index, k_index.transpose(1, 2))
+    ranks = scores.masked_fill(later, -math.inf).argsort(-1, descending=True).argsort(-1)
+    return (ranks < k).logical_and(~later)
+
+
+def select_keys__right_loop(q_index, k_index, k):
+    """Query by query, with Python's sort."""
+    B, n, m = len(q_index), q_index.shape[1], k_index.shape[1]
+    read = torch.zeros(B, n, m, dtype=torch.bool)
+    for b in range(B):
+        for r in range(n):
+            scores = [float(q_index[b, r] @ k_index[b, j]) for j in range(m - n + r + 1)]
+            for j in sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:k]:
+                read[b, r, j] = True
+    return read
+
+
+def select_keys__right_threshold(q_index, k_index, k):
+    """All that reach the k-th score in sight; -inf reaches nothing."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
+    least = scores.sort(-1, descending=True).values[..., min(k, m) - 1 : min(k, m)]
+    return (scores >= least) & scores.isfinite()
+
+
+def select_keys__wrong_always_k(q_index, k_index, k):
+    """Where fewer than k are in sight, topk fills up with later ones."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    scores = (q_index @ k_index.mT).masked_fill(torch.ones(n, m).triu(m - n + 1).bool(), -math.inf)
+    best = scores.topk(min(k, m), dim=-1).indices
+    return torch.zeros_like(scores).scatter(-1, best, 1.0).bool()
+
+
+def select_keys__wrong_first_rows(q_index, k_index, k):
+    """Row r may see 0 ... r, as if there were nothing before the queries."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril()
+    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
+    return torch.zeros_like(scores).scatter(-1, scores.topk(min(k, m), -1).indices, 1.0).bool() & seen
+
+
+def select_keys__wrong_chosen_first(q_index, k_index, k):
+    """The best k of all keys; later ones are crossed out afterwards."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    best = (q_index @ k_index.mT).topk(min(k, m), dim=-1).indices
+    read = torch.zeros(len(q_index), n, m, dtype=torch.bool).scatter(-1, best, True)
+    return read & (torch.arange(m) <= torch.arange(m - n, m)[:, None])
+
+
+def select_keys__wrong_k_unbounded(q_index, k_index, k):
+    """topk with a k that may exceed the number of keys."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
+    return torch.zeros_like(scores).scatter(-1, scores.topk(k, -1).indices, 1.0).bool() & seen
+
+
+def select_keys__wrong_zero_for_hidden(q_index, k_index, k):
+    """Scores of later keys are multiplied by 0."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=q_index.dtype).tril(m - n)
+    best = (q_index @ k_index.mT * seen).topk(min(k, m), -1).indices
+    return torch.zeros(len(q_index), n, m).scatter(-1, best, 1.0).bool() & seen.bool()
+
+
+def select_keys__wrong_past_only(q_index, k_index, k):
+    """The own token is not in sight."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n - 1)
+    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
+    return torch.zeros_like(scores).scatter(-1, scores.topk(min(k, m), -1).indices, 1.0).bool() & seen
+
+
+def select_keys__wrong_normed(q_index, k_index, k):
+    """By the cosine."""
+    return select_keys__right_topk(q_index, F.normalize(k_index, dim=-1), k)
+
+
+def select_keys__wrong_smallest(q_index, k_index, k):
+    """The lowest scores, by an ascending sort."""
+    return select_keys__right_topk(-q_index, k_index, k)
+
+
+def select_keys__wrong_indices(q_index, k_index, k):
+    """Which columns, and not a table of booleans."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    return (q_index @ k_index.mT).masked_fill(~seen, -math.inf).topk(min(k, m), -1).indices
+
+
+def select_keys__wrong_across_queries(q_index, k_index, k):
+    """topk over the axis of the queries."""
+    n, m = q_index.shape[1], k_index.shape[1]
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
+    return torch.zeros_like(scores).scatter(1, scores.topk(min(k, n), 1).indices, 1.0).bool() & seen

@@ -69,6 +69,41 @@ def test_rotated_scores_hang_on_distances_alone_and_lengths_stay():
     assert near(rotate(Q, torch.arange(7)).norm(dim=-1), Q.norm(dim=-1))
 
 
+def reversed_by(n_heads, steps, width=64, letters=16):
+    """The share of 16 random letters that one layer without a mask reverses by rotary positions, trained as in the notebook."""
+    generator = torch.Generator().manual_seed(0)
+    inner = n_heads * width
+    sizes = {"E": (letters, width), **dict.fromkeys("QKV", (width, inner)), "O": (inner, width), "U": (width, letters)}
+    weights = {
+        name: ((1 if name == "E" else rows**-0.5) * torch.randn(rows, columns, generator=generator)).requires_grad_()
+        for name, (rows, columns) in sizes.items()
+    }
+    optimizer = torch.optim.AdamW(weights.values(), lr=5e-3, betas=(0.9, 0.98), weight_decay=0)
+
+    def logits(tokens):
+        x = weights["E"][tokens]
+        Q, K, V = ((x @ weights[name]).unflatten(-1, (n_heads, width)).transpose(1, 2) for name in "QKV")
+        Q, K = (rotate(one, torch.arange(16)) for one in (Q, K))
+        heads = torch.softmax(Q @ K.mT / width**0.5, -1) @ V
+        return (x + heads.transpose(1, 2).flatten(2) @ weights["O"]) @ weights["U"]
+
+    for step in range(steps):
+        optimizer.param_groups[0]["lr"] = 5e-3 * min(1, (step + 1) / 20)
+        tokens = torch.randint(letters, (32, 16), generator=generator)
+        loss = F.cross_entropy(logits(tokens).flatten(0, 1), tokens.flip(1).flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    tokens = torch.randint(letters, (300, 16), generator=torch.Generator().manual_seed(99))
+    with torch.no_grad():
+        return float((logits(tokens).argmax(-1) == tokens.flip(1)).double().mean())
+
+
+@pytest.mark.nightly
+def test_eight_heads_reverse_letters_by_distances_and_one_does_not():
+    assert reversed_by(1, 2000) < 0.4 < 0.7 < reversed_by(8, 2000)
+
+
 def test_sliding_window_mask_by_counting_back():
     for case, (n_new, n_total, window), _, expected in called("sliding_window_mask"):
         for row, seen in enumerate(expected.tolist()):
@@ -221,6 +256,37 @@ def test_a_block_with_the_weights_of_torchs_modules_gives_their_numbers(block):
         for positions, window in ((torch.arange(40), None), (torch.arange(40) + 60, 8)):
             ours = block(x, theirs.params(), 6, 2, positions, window)
             assert (ours - theirs(x, positions, window)).abs().max() < 1e-5
+
+
+# ---------------------------------------------------------------------------------------------------------------------
+# Selection
+
+
+def test_select_keys_by_counting_what_scores_higher():
+    for case, (Q, K, k), _, expected in called("select_keys"):
+        n, m = Q.shape[1], K.shape[1]
+        for b, r, j in np.ndindex(expected.shape):
+            seen = [math.fsum(Q[b, r] * K[b, other]) for other in range(m - n + r + 1)]
+            wanted = j < len(seen) and sum(score > seen[j] for score in seen) < k
+            assert bool(expected[b, r, j]) == wanted, case.label
+
+
+def test_no_score_of_select_keys_is_near_the_last_that_is_read():
+    for case, (Q, K, k), _, _ in called("select_keys"):
+        n, m = Q.shape[1], K.shape[1]
+        for b, r in np.ndindex(Q.shape[:2]):
+            scores = np.sort(K[b, : m - n + r + 1] @ Q[b, r])[::-1]
+            assert k >= len(scores) or scores[k - 1] - scores[k] > 0.01, case.label
+
+
+def test_reading_all_selected_keys_is_causal_attention():
+    generator = torch.Generator().manual_seed(4)
+    Q, K, V = torch.randn(3, 2, 7, 6, generator=generator, dtype=torch.float64)
+    select_keys = find_exercise("select_keys").reference
+    whole = F.scaled_dot_product_attention(Q, K, V, is_causal=True)
+    assert near(F.scaled_dot_product_attention(Q, K, V, attn_mask=select_keys(Q, K, 7)), whole)
+    narrow = select_keys(Q, K, 3)
+    assert torch.equal(narrow.sum(-1), torch.arange(1, 8).clamp(max=3).expand(2, 7))
 
 
 # ---------------------------------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ EXERCISES = in_order(
     "modern_block",
     "sink_attention",
     "linear_attention",
+    "select_keys",
     "latent_step",
     "delta_rule",
 )
