@@ -1,6 +1,7 @@
 """What was measured beforehand, for the figures of whoever has no GPU or no model.
 
-A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`, `tools/model_record.py`.
+A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`, `tools/model_record.py`,
+`tools/ablation_record.py`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 FILE = Path(__file__).with_name("gpu_record.json")
 HEADS = Path(__file__).with_name("model_heads.json")
 MODEL = Path(__file__).with_name("model_record.json")
+ABLATION = Path(__file__).with_name("ablation_record.json")
 
 
 def gpu_record() -> dict[str, Any]:
@@ -27,3 +29,8 @@ def model_heads() -> dict[str, Any]:
 def model_record() -> dict[str, Any]:
     """What unit 11 measures with a real model, by name, `made` with versions and date; empty where there is none."""
     return json.loads(MODEL.read_text(encoding="utf-8")) if MODEL.is_file() else {}
+
+
+def ablation_record() -> dict[str, Any]:
+    """What unit 7's language model learns without one of its parts, `made` with versions and date, and all `runs`."""
+    return json.loads(ABLATION.read_text(encoding="utf-8")) if ABLATION.is_file() else {}
