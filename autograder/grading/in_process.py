@@ -9,7 +9,7 @@ import inspect
 import io
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
+from contextlib import ExitStack, nullcontext, redirect_stderr, redirect_stdout, suppress
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
@@ -25,7 +25,7 @@ from ..judging.judge import mark
 from ..judging.posed import Posed, latest_is_off
 from ..running.dialogue import Request
 from ..running.grader_cpu_limit import undisturbed
-from ..running.torch_functions import one_thread
+from ..running.torch_functions import finite_eigenvalues, one_thread
 from ..worker.call_monitor import Lookout
 from ..worker.calls import answer_of_host, perform
 from ..worker.rewritten import perform_rewritten
@@ -80,9 +80,13 @@ def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed)
     def ask(header: dict[str, Any], payload: bytes) -> Any:
         return answer_of_host(*request.reply(header, payload))
 
-    quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
     space = {**function.__globals__}
-    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed():
+    with ExitStack() as stack:
+        if posed.exercise.library == "torch":
+            stack.enter_context(one_thread())
+            stack.enter_context(finite_eigenvalues())
+        for inside in (redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed()):
+            stack.enter_context(inside)
         perform_rewritten(list(sources), function.__name__, space, request.calls, request.payload, transcript.take, ask)
     return transcript.answer
 

@@ -20,6 +20,7 @@ from autograder.grading.one_submission import grade_submission
 from autograder.judging.challenge import Challenge
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
+from autograder.running.torch_functions import finite_eigenvalues
 from autograder.worker.rewritten import MOST, NOTED, TIMES, Notes
 
 pytestmark = pytest.mark.nightly
@@ -282,6 +283,21 @@ def previous_token_score__in_a_buffer(weights):
 def test_where_the_wrong_dtype_is_seen_first_is_told():
     advice = told(previous_token_score__in_a_buffer, "previous_token_score").advice
     assert "dtype float32 where that of the inputs, float64" in advice and "The first of this dtype is `" in advice
+
+
+def eigenvalue_copying_score__small_is_zero(W_E, W_V, W_O, W_U):
+    z = torch.linalg.eigvals(W_O @ W_U @ W_E @ W_V)
+    size = z.abs().sum()
+    if size < 1e-6:
+        return torch.zeros((), dtype=W_E.dtype)
+    return z.real.sum() / size
+
+
+def test_a_changed_program_may_ask_for_eigenvalues_of_nan():
+    with finite_eigenvalues(), pytest.raises(ValueError, match="NaN"):
+        torch.linalg.eigvals(torch.full((3, 3), torch.nan))
+    assert told(eigenvalue_copying_score__small_is_zero, "eigenvalue_copying_score").verdict == "wrong"
+    assert torch.linalg.eigvals(torch.eye(2)).shape == (2,)
 
 
 def bits_per_token__everywhere(logits, targets, mask):
