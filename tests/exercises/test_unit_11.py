@@ -377,6 +377,16 @@ def test_what_is_no_list_of_texts_or_another_one_is_told(made, words):
     assert verdict.verdict == "wrong" and words in verdict.message, verdict.message
 
 
+def rank_zero_unknown(symbols, ranks):
+    return apply_merges(symbols, {pair: rank for pair, rank in ranks.items() if rank})
+
+
+@pytest.mark.nightly
+def test_a_pair_of_rank_0_that_is_taken_for_unknown_costs_the_same_whatever_is_drawn():
+    verdicts = [judge_function(rank_zero_unknown, "apply_merges", seed, reread=False) for seed in range(1, 7)]
+    assert {(verdict.mistake, round(verdict.score, 9)) for verdict in verdicts} == {("entries-differ", 0.82)}
+
+
 def step_that_gives(caches_as):
     def answer(*args, **kwargs):
         logits, caches = of_the_notebook(*args, **kwargs)
