@@ -37,7 +37,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(variable, "1")
 
 from autograder.exercises import find_exercise, is_exercise  # noqa: E402 (threads are counted at the first import)
-from autograder.grading.in_process import judge_function  # noqa: E402
+from autograder.grading.in_process import is_right, judge_function  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The sets of answers.
@@ -97,6 +97,12 @@ def answers(wanted: list[str], folder: Path = FIRST) -> Iterator[tuple[str, Call
 
 
 @functools.cache
+def by_name(function: str, folder: Path) -> dict[str, Callable[..., Any]]:
+    """The answers to one exercise."""
+    return dict(answers([function], folder))
+
+
+@functools.cache
 def read_before(folder: Path) -> dict[str, tuple[str, str]]:
     """Answer -> how its message was read, and the checksum of what was found."""
     return {name: tuple(row) for name, row in json.loads((folder / "read.json").read_text(encoding="utf-8")).items()}
@@ -120,12 +126,19 @@ def little_memory() -> Iterator[None]:
             resource.setrlimit(resource.RLIMIT_AS, before)
 
 
-def told(name: str, seed: int, named: bool = True, folder: Path = FIRST) -> Told:
-    """One answer, judged. named: whether to look for its mistake, too."""
+def is_accepted(name: str, seed: int, folder: Path = FIRST) -> bool:
+    """Whether one answer is found right."""
     function = name.partition("__")[0]
-    answer = dict(answers([function], folder))[name]
     with little_memory():
-        verdict = judge_function(answer, function, seed, watched=False, named=named)
+        return is_right(by_name(function, folder)[name], function, seed, watched=False)
+
+
+def told(name: str, seed: int, folder: Path = FIRST) -> Told:
+    """One answer, judged, with its mistake named."""
+    function = name.partition("__")[0]
+    answer = by_name(function, folder)[name]
+    with little_memory():
+        verdict = judge_function(answer, function, seed, watched=False)
     message = verdict.advice or verdict.message
     said, read = read_before(folder).get(name, ("", ""))
     said = said if read == checksum(verdict.mistake, message) else ""
@@ -171,7 +184,7 @@ def main() -> int:
     if options.unread:
         for each in found:
             if not each.is_right and not each.accepted and not each.said:
-                source = inspect.getsource(dict(answers([each.name.partition("__")[0]], folder))[each.name])
+                source = inspect.getsource(by_name(each.name.partition("__")[0], folder)[each.name])
                 print(
                     json.dumps(
                         {"answer": each.name, "mistake": each.mistake, "message": each.advice, "code": source},

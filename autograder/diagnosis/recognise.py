@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -230,12 +231,12 @@ def known_mistake(
     """
     found: list[tuple[int, Mistake]] = []
     for mistake in posed.exercise.mistakes:
-        outcomes = posed.mistaken(mistake.slug)
-        if not strict and not any(is_wrong(posed, i, outcomes[i]) for i in indices):
+        of = partial(posed.mistaken, mistake.slug)
+        if not strict and not any(is_wrong(posed, i, of(i)) for i in indices):
             continue  # a mistake that does not show in these cases cannot be what went wrong in them
-        agree = all(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in indices)
-        if agree and _speaks(posed, calls, outcomes, indices):
-            also = sum(_agree(posed.cases[i], calls[i], problems[i], outcomes[i], strict) for i in range(len(calls)))
+        agree = all(_agree(posed.cases[i], calls[i], problems[i], of(i), strict) for i in indices)
+        if agree and _speaks(posed, calls, of, indices):
+            also = sum(_agree(posed.cases[i], calls[i], problems[i], of(i), strict) for i in range(len(calls)))
             found.append((also, mistake))
     if not found:
         return None
@@ -255,7 +256,8 @@ def is_refuted(posed: Posed, calls: Sequence[Call], slug: str | None, times: int
     if slug not in {mistake.slug for mistake in posed.exercise.mistakes}:
         return False
     against = 0
-    for case, call, mistaken in zip(posed.cases, calls, posed.mistaken(slug), strict=False):
+    for index, (case, call) in enumerate(zip(posed.cases, calls, strict=False)):
+        mistaken = posed.mistaken(slug, index)
         if call.failure is not None or mistaken.failure is not None or case.gradient or case.raises is not None:
             continue
         pairs = list(zip(leaves(call.value), leaves(mistaken.value), strict=False))
@@ -270,7 +272,7 @@ def _are_numbers(*values: object) -> bool:
     return all(np.isfinite(value).all() for value in floats)
 
 
-def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: list[int]) -> bool:
+def _speaks(posed: Posed, calls: list[Call], of: Callable[[int], Outcome], indices: list[int]) -> bool:
     """Calls that agree with a known mistake: do they say more than that both raise?
 
     They do where a wrong value agrees, where both raise the same words each time, or where most cases do not raise:
@@ -280,9 +282,9 @@ def _speaks(posed: Posed, calls: list[Call], outcomes: list[Outcome], indices: l
     returned = [i for i in indices if calls[i].failure is None]
     if not raised:
         return True
-    if any(is_wrong(posed, i, outcomes[i]) for i in returned) or len(returned) > len(raised):
+    if any(is_wrong(posed, i, of(i)) for i in returned) or len(returned) > len(raised):
         return True
-    return all(calls[i].failure.message == outcomes[i].said != "" for i in raised)
+    return all(calls[i].failure.message == of(i).said != "" for i in raised)
 
 
 def is_wrong(posed: Posed, index: int, outcome: Outcome) -> bool:

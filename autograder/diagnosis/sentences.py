@@ -19,6 +19,7 @@ TEMPLATES: dict[str, str] = {
     "swapped-results": "The results come in the wrong order. The docstring asks for {results}.",
     "list-for-tuple": "The function returns a list. Return a tuple: `return first, second`.",
     "wrong-number-of-results": "The function must return a tuple of {results}.",
+    "wrong-number-of-results/nested": "The function must return {form}.",
     "wrong-type": "The function returns {value}: another type than the docstring says.",
     "wrong-dtype": "The result has the wrong dtype: {problem}.",
     "dtype-changed": "The floating dtype of the inputs must be kept: {problem}.",

@@ -9,10 +9,12 @@ import inspect
 import io
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, nullcontext, redirect_stderr, redirect_stdout, suppress
 from functools import lru_cache, partial
 from types import FunctionType
 from typing import Any
+
+import numpy as np
 
 from ..data import Answer, Verdict
 from ..diagnosis.diagnose import ask_and_judge
@@ -20,10 +22,10 @@ from ..diagnosis.repair.own_program import OwnProgram
 from ..exercises import exercises, find_exercise
 from ..judging.challenge import Challenge
 from ..judging.judge import mark
-from ..judging.posed import Posed
+from ..judging.posed import Posed, latest_is_off
 from ..running.dialogue import Request
 from ..running.grader_cpu_limit import undisturbed
-from ..running.torch_functions import one_thread
+from ..running.torch_functions import finite_eigenvalues, one_thread
 from ..worker.call_monitor import Lookout
 from ..worker.calls import answer_of_host, perform
 from ..worker.rewritten import perform_rewritten
@@ -32,12 +34,21 @@ from ..worker.rewritten import perform_rewritten
 PACKAGE = "autograder"
 
 
+class _Enough(Exception):
+    """The answers so far decide."""
+
+
 def ask_here(
-    function: Callable[..., Any], posed: Posed, watched: bool = False, given: Mapping[str, Any] | None = None
+    function: Callable[..., Any],
+    posed: Posed,
+    watched: bool = False,
+    given: Mapping[str, Any] | None = None,
+    until_wrong: bool = False,
 ) -> Answer:
     """Put the posed cases to `function` in this process, by the same route as in the sandbox.
 
     watched: whether to look out for what the exercise forbids. given: the notebook's own functions by name.
+    until_wrong: whether to ask nothing after the first wrong answer.
     """
     request = Request(posed.exercise.name, posed.cases, library=posed.exercise.library)
     transcript = request.transcript()
@@ -48,9 +59,16 @@ def ask_here(
         with lookout.resting():
             return answer_of_host(*request.reply(header, payload))
 
+    def hear(header: dict[str, Any], payload: bytes) -> None:
+        transcript.take(header, payload)
+        if until_wrong and header["event"] == "call":
+            with lookout.resting(), np.errstate(all="ignore"):
+                if latest_is_off(posed, transcript.answer.calls):
+                    raise _Enough
+
     quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
-    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed():
-        perform(function, request.calls, request.payload, transcript.take, ask, lookout)
+    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed(), suppress(_Enough):
+        perform(function, request.calls, request.payload, hear, ask, lookout)
     return transcript.answer
 
 
@@ -62,9 +80,13 @@ def run_here(function: Callable[..., Any], sources: Sequence[str], posed: Posed)
     def ask(header: dict[str, Any], payload: bytes) -> Any:
         return answer_of_host(*request.reply(header, payload))
 
-    quiet_torch = one_thread() if posed.exercise.library == "torch" else nullcontext()
     space = {**function.__globals__}
-    with quiet_torch, redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed():
+    with ExitStack() as stack:
+        if posed.exercise.library == "torch":
+            stack.enter_context(one_thread())
+            stack.enter_context(finite_eigenvalues())
+        for inside in (redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()), undisturbed()):
+            stack.enter_context(inside)
         perform_rewritten(list(sources), function.__name__, space, request.calls, request.payload, transcript.take, ask)
     return transcript.answer
 
@@ -102,6 +124,12 @@ def judge_function(
         return mark(posed, ask_here(function, posed, watched, given))
     program = program_of(function) if reread else None
     return ask_and_judge(posed, lambda asked: ask_here(function, asked, watched, given), program)
+
+
+def is_right(function: Callable[..., Any], name: str, seed: int, watched: bool = True) -> bool:
+    """Whether a function is right on the cases of `seed`; a wrong one is asked no more than shows it."""
+    posed = _posed(name, seed)
+    return mark(posed, ask_here(function, posed, watched, until_wrong=True)).verdict == "right"
 
 
 @lru_cache(64)

@@ -142,7 +142,7 @@ def flat(returns: Leaf | tuple[Any, ...], value: Any) -> Any:
     if isinstance(returns, Leaf) or all(isinstance(item, Leaf) for item in returns) or value is None:
         return value
     parts = _parts(returns, value)
-    return Misfit(f"it returned {describe(value)} where {_form(returns)} was asked for") if parts is None else parts
+    return Misfit(f"it returned {describe(value)} where {form_of(returns)} was asked for") if parts is None else parts
 
 
 def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any, ...] | None:
@@ -155,10 +155,11 @@ def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any
     return None if any(part is None for part in found) else tuple(item for part in found for item in part)
 
 
-def _form(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
+def form_of(returns: Leaf | tuple[Any, ...] | list[Any]) -> str:
+    """What is to come back, in tuples and lists: (the logits, [(the keys, the values)])."""
     if isinstance(returns, Leaf):
         return returns.name
-    inner = ", ".join(map(_form, returns))
+    inner = ", ".join(map(form_of, returns))
     return f"[{inner}]" if isinstance(returns, list) else f"({inner})"
 
 
@@ -376,7 +377,7 @@ def describe(value: Any, deep: int = 2) -> str:
     if isinstance(value, Foreign):
         return f"an object of type {value.type_name[:60]}"
     if _is_many(value):
-        told = deep and len(value) < 5 and any(_is_many(item) for item in value)
+        told = deep and len(value) < 5 and any(_is_many(item) or isinstance(item, (Foreign, dict)) for item in value)
         inner = f" ({', '.join(describe(item, deep - 1) for item in value)})" if told else ""
         return f"a {type(value).__name__} of {len(value)}{inner}"
     article = "an" if type(value).__name__[0] in "aeiou" else "a"

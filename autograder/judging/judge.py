@@ -71,7 +71,7 @@ def compare(posed: Posed, answer: Answer) -> Marked:
         right = Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
         return Marked(right, posed, answer)
     score = _score(posed, criteria)
-    posed, answer = _explained(posed, answer)
+    posed, answer = _explained(posed, answer, problems)
     calls, problems = calls[: len(posed.cases)], problems[: len(posed.cases)]
     kind = answer.status if answer.status in ("timeout", "crashed") else "wrong"
     if kind == "wrong" and _core_raised(posed, problems):
@@ -80,13 +80,13 @@ def compare(posed: Posed, answer: Answer) -> Marked:
     return Marked(wrong, posed, answer, calls, problems, conduct)
 
 
-def _explained(posed: Posed, answer: Answer) -> tuple[Posed, Answer]:
+def _explained(posed: Posed, answer: Answer, problems: list[Problem | None]) -> tuple[Posed, Answer]:
     """What is to be explained: the exercise's own cases, if one of them is wrong, and else all that is asked.
 
     An axis of one entry forgives a lot, and what it lets pass says nothing of an answer.
     """
     count = len(posed.own.cases)
-    if not any(problems_of(posed.own, all_in_our_terms(posed.own, answer.calls[:count]))):
+    if not any(problems[:count]):
         return posed, answer
     return posed.own, replace(answer, calls=answer.calls[:count])
 

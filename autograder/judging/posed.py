@@ -43,7 +43,7 @@ class Posed:
     def __init__(self, exercise: Exercise, cases: Sequence[Case], ask: Callable[..., Outcome], again: Any) -> None:
         self.exercise, self.cases, self._ask, self._again = exercise, list(cases), ask, again
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
-        self._mistaken: dict[str, list[Outcome]] = {}
+        self._mistaken: dict[tuple[str, int], Outcome] = {}
         #: The exercise with cases of equal sizes, where it has any: what else is asked of a wrong answer.
         self.probes: Posed | None = None
         #: The exercise without the cases that every exercise is asked: enough to explain what is wrong in its own.
@@ -70,11 +70,13 @@ class Posed:
             asked = rounding_tolerance(ask, case, expected.value, enough) if case.raises is None else 0.0
             cases.append(replace(case, rtol=asked) if asked > enough else case)
         self.cases, self._weighed = cases, True
+        if self.own is not self:
+            self.own.cases, self.own._weighed = cases[: len(self.own.cases)], True
 
     def part(self, indices: Sequence[int]) -> Posed:
         """The same exercise with some of its cases, each to be asked once."""
         part = self._with([replace(self.cases[index], once=True) for index in indices], indices)
-        part.probes, part._mistaken, part._weighed = None, self._mistaken, True
+        part.probes, part._weighed = None, True
         return part
 
     def keep_own(self, count: int) -> None:
@@ -88,12 +90,12 @@ class Posed:
         part.own, part.notes, part._varied, part._mistaken = part, {}, {}, {}
         return part
 
-    def mistaken(self, slug: str) -> list[Outcome]:
-        """What the known mistake `slug` answers to every case."""
-        if slug not in self._mistaken:
+    def mistaken(self, slug: str, index: int) -> Outcome:
+        """What the known mistake `slug` answers to one case."""
+        if (slug, index) not in self._mistaken:
             wrong = next(mistake.wrong for mistake in self.exercise.mistakes if mistake.slug == slug)
-            self._mistaken[slug] = [self._outcome(wrong, case) for case in self.cases]
-        return self._mistaken[slug]
+            self._mistaken[slug, index] = self._outcome(wrong, self.cases[index])
+        return self._mistaken[slug, index]
 
     def varied(self, name: Hashable, function: Callable[..., Any], index: int) -> Outcome:
         """What another of our functions answers to one case; kept by name, since a class makes the same mistakes."""
@@ -162,6 +164,16 @@ def problems_of(posed: Posed, calls: list[Call]) -> list[Problem | None]:
     if posed.cases is not cases:  # another thread may have been first
         problems = [problem_of(posed, index, calls) for index in range(len(cases))]
     return problems
+
+
+def latest_is_off(posed: Posed, calls: list[Call]) -> bool:
+    """Whether the last of these calls is wrong, and not by rounding."""
+    index = len(calls) - 1
+    told = [*calls[:index], in_our_terms(posed, posed.cases[index], calls[index])]
+    if problem_of(posed, index, told) is None:
+        return False
+    posed.weigh()
+    return problem_of(posed, index, told) is not None
 
 
 def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:

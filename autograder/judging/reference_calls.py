@@ -127,6 +127,7 @@ class Again:
             stack.enter_context(contextlib.redirect_stdout(io.StringIO()))
             if self._library == "torch":
                 stack.enter_context(torch_functions.one_thread())
+                stack.enter_context(torch_functions.finite_eigenvalues())
             warnings.simplefilter("ignore")
             yield
 

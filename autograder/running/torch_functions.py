@@ -25,6 +25,33 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
+@contextmanager
+def finite_eigenvalues() -> Iterator[None]:
+    """Inside, eigenvalues of NaN are refused: torch's LAPACK may end the whole process over them.
+
+    Changed programs, the course's and a student's, come to such matrices.
+    """
+    import torch
+
+    before = {name: getattr(torch.linalg, name) for name in ("eig", "eigvals")}
+
+    def guarded(function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(A: Any, *args: Any, **kwargs: Any) -> Any:
+            if not torch.isfinite(A).all():
+                raise ValueError("a matrix that holds NaN or infinity has no eigenvalues")
+            return function(A, *args, **kwargs)
+
+        return call
+
+    for name, function in before.items():
+        setattr(torch.linalg, name, guarded(function))
+    try:
+        yield
+    finally:
+        for name, function in before.items():
+            setattr(torch.linalg, name, function)
+
+
 def to_torch(value: Any) -> Any:
     """The same value with a torch tensor for every array, which shares no memory with it but keeps its layout."""
     return map_leaves(value, lambda leaf: _tensor(leaf) if isinstance(leaf, np.ndarray) else leaf)

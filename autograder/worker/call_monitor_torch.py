@@ -162,7 +162,8 @@ def _of_torch(calls: frozenset[str], rooms: tuple[str, ...]) -> list[tuple[str, 
 
 def all_in(room: str) -> list[tuple[str, FunctionType]]:
     """What is written in Python in a room of torch, by its full name."""
-    return _all_in(room, tuple(name for name in list(sys.modules) if f"{name}.".startswith(f"{room}.")))
+    inside = f"{room}."
+    return _all_in(room, tuple(name for name in list(sys.modules) if name == room or name.startswith(inside)))
 
 
 @functools.lru_cache(16)

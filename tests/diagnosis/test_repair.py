@@ -13,13 +13,17 @@ import torch
 from answers.unit_04 import diagnose__right_nearest_of_all
 from asked import ROOT, assignment
 from autograder.diagnosis.operators.words import LONGEST_OWN, text_of
+from autograder.diagnosis.repair.origin import origin
 from autograder.diagnosis.repair.own_program import noted
 from autograder.exercises import find_exercise
-from autograder.grading.in_process import judge_function, judge_here, program_of
+from autograder.exercises.kit import Case, Exercise, Leaf
+from autograder.grading.in_process import ask_here, judge_function, judge_here, program_of
 from autograder.grading.one_submission import grade_submission
-from autograder.judging.challenge import Challenge
+from autograder.judging.challenge import Challenge, pose
+from autograder.judging.posed import problems_of
 from autograder.reading.course import Course
 from autograder.running.sandbox import preflight
+from autograder.running.torch_functions import finite_eigenvalues
 from autograder.worker.rewritten import MOST, NOTED, TIMES, Notes
 
 pytestmark = pytest.mark.nightly
@@ -282,6 +286,44 @@ def previous_token_score__in_a_buffer(weights):
 def test_where_the_wrong_dtype_is_seen_first_is_told():
     advice = told(previous_token_score__in_a_buffer, "previous_token_score").advice
     assert "dtype float32 where that of the inputs, float64" in advice and "The first of this dtype is `" in advice
+
+
+def sums_and_means(X):
+    return X.sum(axis=0), X.mean(axis=1)
+
+
+def sums_and_means__twice(X):
+    sums, means = X.sum(axis=0), X.mean(axis=1)
+    both = np.tile(means, 2)
+    return sums, both
+
+
+def test_where_one_result_has_the_wrong_shape_the_dtype_of_another_is_not_told():
+    results = (Leaf("float array", "the sums"), Leaf("float array", "the means"))
+    X = np.arange(12, dtype=np.float32).reshape(3, 4)
+    case = Case("values", "float32", (X,), sizes={"n": 3, "d": 4})
+    exercise = Exercise("sums_and_means", "00_test", results, sums_and_means, lambda rng: [case], {"values": 1.0}, ())
+    posed = pose(exercise, 1)
+    calls = ask_here(sums_and_means__twice, posed).calls
+    problem, own = problems_of(posed, calls)[0], program_of(sums_and_means__twice)
+    assert (
+        origin(posed, 0, calls[0], problem, own, []).text == "The first of this shape is `np.tile(means, 2)` in line 3."
+    )
+
+
+def eigenvalue_copying_score__small_is_zero(W_E, W_V, W_O, W_U):
+    z = torch.linalg.eigvals(W_O @ W_U @ W_E @ W_V)
+    size = z.abs().sum()
+    if size < 1e-6:
+        return torch.zeros((), dtype=W_E.dtype)
+    return z.real.sum() / size
+
+
+def test_a_changed_program_may_ask_for_eigenvalues_of_nan():
+    with finite_eigenvalues(), pytest.raises(ValueError, match="NaN"):
+        torch.linalg.eigvals(torch.full((3, 3), torch.nan))
+    assert told(eigenvalue_copying_score__small_is_zero, "eigenvalue_copying_score").verdict == "wrong"
+    assert torch.linalg.eigvals(torch.eye(2)).shape == (2,)
 
 
 def bits_per_token__everywhere(logits, targets, mask):

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from autograder.data import Failure
 from autograder.diagnosis.diagnose import judge
+from autograder.diagnosis.symptoms.shapes import two_axes
 from autograder.exercises.kit import Case, Exercise, Leaf, Mistake
 from autograder.grading.in_process import ask_here, judge_function
 from autograder.judging.challenge import pose
@@ -70,6 +72,14 @@ def four_of_five(X):
 def test_an_exception_is_told_in_the_sizes_that_meet_there(name, answer, words, unsaid, seed):
     verdict = told(name, answer, seed)
     assert words.lower() in verdict.advice.lower() and unsaid not in verdict.advice, verdict.message
+
+
+def test_a_length_that_never_changes_is_that_number_and_no_sum_of_sizes():
+    met = "The size of tensor a ({d_head}) must match the size of tensor b (6) at non-singleton dimension 3"
+    sizes = ({"B": 5, "d_head": 8}, {"B": 5, "d_head": 4}, {"B": 5, "d_head": 10}, {"B": 2, "d_head": 12})
+    cases = [Case("values", "", (), sizes=each) for each in sizes]
+    raised = [(case, Failure("RuntimeError", met.format_map(case.sizes), 3)) for case in cases]
+    assert two_axes(raised) == ("d_head", "6")
 
 
 def test_of_an_exception_that_speaks_of_no_arrays_none_is_told():

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ import pytest
 import figure
 from answers import answers_of
 from autograder.exercises import exercises, find_exercise, unit_names
-from autograder.grading.in_process import judge_function
+from autograder.grading.in_process import is_right, judge_function
 from conftest import exercise_names
 from lanes import nightly
 
@@ -32,28 +31,26 @@ MEASURED = list(RECORDED["units"])
 NOISE = 2
 
 
-def judged(name: str, kind: str, seed: int) -> Iterator[tuple[Callable, bool, str]]:
-    """(answer, whether it is accepted, message) of the answers in tests/answers to one exercise."""
-    for answer in answers_of(name, kind):
-        if seed < SLOW.get(answer.__name__, SLOW.get(name, seed + 1)):
-            watched = kind == "right"
-            verdict = judge_function(answer, name, seed, watched=watched, named=False)
-            if not watched and verdict.verdict == "right":  # it may be wrong in a forbidden call alone
-                verdict = judge_function(answer, name, seed, named=False)
-            assert (verdict.score == verdict.points) == (verdict.verdict == "right")
-            yield answer, verdict.verdict == "right", f"{verdict.verdict} {verdict.message}"
-
-
-@pytest.mark.parametrize("seed", nightly(range(5)))
+@pytest.mark.parametrize("turn", nightly(range(5)))
 @pytest.mark.parametrize("name", NAMES)
-def test_a_right_answer_of_unusual_form_is_accepted(name, seed):
-    rejected = [(answer.__name__, words) for answer, accepted, words in judged(name, "right", seed) if not accepted]
+def test_a_right_answer_of_unusual_form_is_accepted(name, turn):
+    seed, rejected = figure.SEED + turn, []
+    for answer in answers_of(name, "right"):
+        if turn < SLOW.get(answer.__name__, SLOW.get(name, turn + 1)):
+            verdict = judge_function(answer, name, seed, named=False)
+            assert (verdict.score == verdict.points) == (verdict.verdict == "right")
+            rejected += [f"{answer.__name__}: {verdict.message}"] if verdict.verdict != "right" else []
     assert not rejected, f"seed {seed}: {rejected}"
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_wrong_answer_is_rejected(name):
-    accepted = {answer.__name__: answer.__doc__ for answer, accepted, _ in judged(name, "wrong", 1) if accepted}
+    """Most are wrong whether they are watched or not; one may be wrong in a forbidden call alone."""
+    accepted = {
+        answer.__name__: answer.__doc__
+        for answer in answers_of(name, "wrong")
+        if is_right(answer, name, figure.SEED, watched=False) and is_right(answer, name, figure.SEED)
+    }
     assert not accepted, accepted
 
 
@@ -76,6 +73,7 @@ def test_nine_in_ten_wrong_answers_of_a_unit_are_named(unit):
         wrong = {
             answer: verdict for answer, verdict in verdicts.items() if verdict.verdict not in ("forbidden", "right")
         }
+        assert all((each.score < each.points) == (each.verdict != "right") for each in verdicts.values())
         found = [answer for answer, verdict in wrong.items() if verdict.mistake is None and verdict.verdict == "wrong"]
         allowed = max(1, (1 - SHARE_NAMED_OF_EACH) * len(wrong))
         assert len(found) <= allowed, f"{len(found)} of {len(wrong)} unnamed: {', '.join(found)}; {REMEDY}"
@@ -88,13 +86,14 @@ def test_nine_in_ten_wrong_answers_of_a_unit_are_named(unit):
 
 @pytest.mark.parametrize("unit", MEASURED)
 def test_unseen_answers_are_accepted_and_rejected_as_recorded(unit):
-    found = [figure.told(name, figure.SEED, named=False) for name, _ in figure.answers([unit])]
-    count, was = figure.counted(found), RECORDED["units"][unit]
-    refused = [each.name for each in found if each.is_right and not each.accepted]
-    let_through = [each.name for each in found if not each.is_right and each.accepted]
-    assert {key: count[key] for key in ("wrong", "right", "accepted", "rejected")} == {
-        key: was[key] for key in ("wrong", "right", "accepted", "rejected")
-    }, f"right and rejected: {refused}; wrong and accepted: {let_through}"
+    found = {name: figure.is_accepted(name, figure.SEED) for name, _ in figure.answers([unit])}
+    right, wrong = ({name for name in found if f"__{kind}_" in name} for kind in ("right", "wrong"))
+    refused = {name for name in right if not found[name]}
+    let_through = {name for name in wrong if found[name]}
+    count = {"wrong": len(wrong), "right": len(right)}
+    count |= {"accepted": len(right - refused), "rejected": len(wrong - let_through)}
+    was = {key: RECORDED["units"][unit][key] for key in count}
+    assert count == was, f"right and rejected: {refused}; wrong and accepted: {let_through}"
 
 
 @pytest.mark.nightly

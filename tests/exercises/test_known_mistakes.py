@@ -51,7 +51,8 @@ def test_the_reference_is_right_whatever_the_seed(name, seed):
 def test_each_known_mistake_is_rejected(name):
     posed, accepted = Challenge(0).posed(name), []
     for mistake in posed.exercise.mistakes:
-        if not any(is_wrong(posed, index, outcome) for index, outcome in enumerate(posed.mistaken(mistake.slug))):
+        outcomes = (posed.mistaken(mistake.slug, index) for index in range(len(posed.cases)))
+        if not any(is_wrong(posed, index, outcome) for index, outcome in enumerate(outcomes)):
             verdict = judge_function(mistake.wrong, name, 0, watched=False, named=False)  # it may show in conduct alone
             accepted += [mistake.slug] if verdict.score == verdict.points else []
     assert not accepted, f"{accepted} of {name} are accepted: let draw make a case that tells each from the reference"

@@ -377,6 +377,38 @@ def test_what_is_no_list_of_texts_or_another_one_is_told(made, words):
     assert verdict.verdict == "wrong" and words in verdict.message, verdict.message
 
 
+def rank_zero_unknown(symbols, ranks):
+    return apply_merges(symbols, {pair: rank for pair, rank in ranks.items() if rank})
+
+
+@pytest.mark.nightly
+def test_a_pair_of_rank_0_that_is_taken_for_unknown_costs_the_same_whatever_is_drawn():
+    verdicts = [judge_function(rank_zero_unknown, "apply_merges", seed, reread=False) for seed in range(1, 7)]
+    assert {(verdict.mistake, round(verdict.score, 9)) for verdict in verdicts} == {("entries-differ", 0.82)}
+
+
+def step_that_gives(caches_as):
+    def answer(*args, **kwargs):
+        logits, caches = of_the_notebook(*args, **kwargs)
+        return logits, caches_as(caches)
+
+    return judge_function(answer, "llama_step", 1, watched=False, reread=False)
+
+
+@pytest.mark.nightly
+def test_no_axis_of_a_cache_is_named_by_a_product_that_is_as_long_by_chance():
+    verdict = step_that_gives(lambda caches: [(K[:, :, -32:], V[:, :, -32:]) for K, V in caches])
+    assert "is (B, g, 32, d_head) instead of (B, g, n_new + t, d_head)." in verdict.message, verdict.message
+
+
+@pytest.mark.nightly
+def test_caches_of_another_type_are_not_told_as_another_value():
+    verdict = step_that_gives(iter)
+    assert verdict.mistake == "wrong-number-of-results" and "as if" not in verdict.message, verdict.message
+    assert "must return (the logits, [(the keys of layer 0, the values of layer 0)" in verdict.message
+    assert "an object of type list_iterator" in verdict.message
+
+
 def test_a_cache_of_another_form_is_told_beside_the_one_that_was_asked_for():
     def flat(*args, **kwargs):
         logits, caches = of_the_notebook(*args, **kwargs)

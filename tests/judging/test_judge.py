@@ -17,7 +17,7 @@ from autograder.diagnosis.diagnose import judge
 from autograder.diagnosis.recognise import is_refuted
 from autograder.exercises import find_exercise
 from autograder.exercises.kit import Case, Exercise, HostFunction, Leaf, Mistake, Raises, Rng
-from autograder.grading.in_process import ask_here
+from autograder.grading.in_process import ask_here, is_right
 from autograder.judging.challenge import pose
 
 
@@ -49,6 +49,32 @@ EXERCISE = Exercise(
 def verdict_of(function, exercise=EXERCISE, seed=7):
     posed = pose(exercise, seed)
     return judge(posed, ask_here(function, posed))
+
+
+def test_a_wrong_answer_is_asked_no_more_than_shows_it():
+    asked = []
+
+    def answer(mistaken):
+        def softmax(z, axis=-1):
+            asked.append(z.shape)
+            powers = np.exp(z - z.max(axis=axis, keepdims=True))
+            return powers / powers.sum(axis=0 if mistaken else axis, keepdims=True)
+
+        return softmax
+
+    assert is_right(answer(False), "softmax", 7)
+    whole = len(asked)
+    asked.clear()
+    assert not is_right(answer(True), "softmax", 7)
+    assert len(asked) < whole / 4
+
+
+def test_a_known_mistake_is_put_to_the_cases_of_a_part():
+    posed = pose(EXERCISE, 7)
+    (slug,) = (mistake.slug for mistake in EXERCISE.mistakes)
+    of_part, of_whole = posed.part([2]).mistaken(slug, 0), posed.mistaken(slug, 0)
+    assert np.shape(of_part.value) == (4, 6)
+    assert np.shape(of_whole.value) == (3, 4)
 
 
 def loops(Q, K):
@@ -275,9 +301,10 @@ def test_several_threads_may_ask_for_known_mistakes_at_once():
     exercise = replace(EXERCISE, mistakes=tuple(Mistake(slug, "Advice.", prints_and_warns) for slug in slugs))
     posed, before = pose(exercise, 7), (sys.stdout, warnings.showwarning, warnings.filters)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(posed.mistaken, slugs))
+        asked = ((slug, index) for slug in slugs for index in range(len(posed.cases)))
+        found = list(pool.map(lambda each: posed.mistaken(*each), asked))
     assert (sys.stdout, warnings.showwarning, warnings.filters) == before
-    assert all(outcome.warned for outcomes in found for outcome in outcomes)
+    assert all(outcome.warned for outcome in found)
 
 
 def test_what_a_host_function_raises_arrives_as_in_the_sandbox():

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ...data import Call, Certainty, Finding
-from ...judging.compare import FLOOR, RTOL_FLOAT32, Problem, same, tolerance
+from ...judging.compare import FLOOR, RTOL_FLOAT32, Misfit, Problem, same, tolerance
 from ...judging.posed import Posed
 from ...worker.values import leaves
 from ..operators.edit import names_in
@@ -114,10 +114,11 @@ class Compared:
         return [_peak(value) for value in results] if len(results) == self.count else [None] * self.count
 
     def is_told(self) -> bool:
-        """Is there a wrong value, not all zeros or NaN, to be explained? Errors and dtypes prove nothing."""
+        """Is there a wrong value, not all zeros or NaN, to be explained? Errors, types and dtypes prove nothing."""
         return any(
             self.problems[index] is not None
             and self.calls[index].failure is None
+            and not isinstance(self.calls[index].value, Misfit)
             and _says(self.calls[index].value)
             and not all(self.agrees(index, self.posed.expected[index]))
             and self._tells_apart(index)

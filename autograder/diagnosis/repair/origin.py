@@ -44,7 +44,7 @@ def origin(
     if problem.kind == "raised":
         return _raise(own.tree, steps)
     if problem.kind in ("shape", "dtype", "precision"):
-        return _first_like(posed, index, call, steps)
+        return _first_like(call, problem, steps)
     harmless = {number for i in right for number, _ in _wrapped(own.tree, _steps(posed, i, own), "")}
     wrapped = _wrapped(own.tree, steps, case.label)
     return next((finding for number, finding in wrapped if number not in harmless), None)
@@ -124,21 +124,19 @@ def inputs_of(node: ast.expr) -> Iterator[ast.expr]:
             yield child
 
 
-def _first_like(posed: Posed, index: int, call: Call, steps: Steps) -> Finding | None:
-    """The first step whose value has the wrong shape, or the wrong dtype, of a result."""
-    found, expected = call.value, posed.expected[index].value
-    pairs = zip(found, expected, strict=False) if isinstance(expected, tuple) and isinstance(found, tuple) else ()
-    for value, wanted in pairs or [(found, expected)]:
-        array, wanted = as_array(value), as_array(wanted)
-        if array is None or wanted is None or not array.ndim:
+def _first_like(call: Call, problem: Problem, steps: Steps) -> Finding | None:
+    """The first step whose value has the wrong shape, or the wrong dtype, of the result that is wrong."""
+    array = as_array(call.value[problem.leaf] if isinstance(call.value, tuple) else call.value)
+    if array is None or not array.ndim:
+        return None
+    for node, made in steps:
+        made = as_array(made)
+        if made is None or not isinstance(node, MAKES):
             continue
-        shape, dtype = array.shape != wanted.shape, array.dtype != wanted.dtype and array.dtype.kind == "f"
-        for node, made in steps if shape or dtype else ():
-            made = as_array(made)
-            if made is None or not isinstance(node, MAKES):
-                continue
-            if made.shape == array.shape if shape else made.dtype == array.dtype:
-                return Finding(None, say("first/shape" if shape else "first/dtype", step=_at(node)))
+        if problem.kind == "shape" and made.shape == array.shape:
+            return Finding(None, say("first/shape", step=_at(node)))
+        if problem.kind != "shape" and made.dtype == array.dtype:
+            return Finding(None, say("first/dtype", step=_at(node)))
     return None
 
 

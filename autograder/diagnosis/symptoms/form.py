@@ -6,7 +6,7 @@ import numpy as np
 
 from ...data import Call, Certainty, Finding
 from ...exercises.kit.experiments import parted
-from ...judging.compare import describe, find_problem
+from ...judging.compare import Misfit, describe, find_problem, form_of
 from ...text import begun
 from ..evidence import Evidence
 from ..sentences import named, say
@@ -55,6 +55,8 @@ def wrong_container(evidence: Evidence) -> Finding | None:
         return named("wrong-type", value=describe(call.value))
     if isinstance(call.value, list):
         return named("list-for-tuple")
+    if isinstance(call.value, Misfit):
+        return named("wrong-number-of-results/nested", form=form_of(evidence.posed.exercise.returns))
     return named("wrong-number-of-results", results=_results(evidence))
 
 

@@ -74,8 +74,14 @@ def _lengths(failure: Failure) -> tuple[int, int] | None:
 
 
 def mostly(lengths: Sequence[tuple[Case, int]]) -> str:
-    """The size that is so long in most cases: in a few of them two sizes coincide, and something later fails."""
+    """The size that is so long in most cases: in a few of them two sizes coincide, and something later fails.
+
+    A number that never changes is that number, and among so many sums and doubles one fits most lengths by chance.
+    """
+    same = len({length for _, length in lengths}) == 1 and len({tuple(case.sizes.items()) for case, _ in lengths}) > 1
     for words, value in _candidates(lengths[0][0]):
+        if not words.isidentifier() and (same or "·" not in words or " " in words or words[0] == "2"):
+            continue
         agree = sum(value(case) == length for case, length in lengths)
         if agree >= max(2, MOST * len(lengths)) and value(lengths[0][0]) == lengths[0][1]:
             return words
@@ -167,12 +173,13 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     found = [_of_leaf(evidence, index, leaf) for index in failing if evidence.problems[index].leaf == leaf]
     if any(each.value.dtype.kind not in "biuf" for each in found):
         return None
-    shape = {"result": evidence.posed.exercise.leaves[leaf].name, **_there_and_due(found)}
+    every = [*found, *_right_ones(evidence, leaf)]
+    names = _names(found, every, due=False), _names(found, every, due=True)
+    shape = {"result": evidence.posed.exercise.leaves[leaf].name, **_there_and_due(found, *names)}
     told = None
     if len(found) == len(failing):
         if all(map(_is_turned, found)):
             return named("transposed")
-        names = _names(found, due=False), _names(found, due=True)
         told = _merged_with_another(found, *names) or _lost_axis(found, names[1])
         if told is None and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
             return named("wrong-shape/numbers-right", **shape)
@@ -195,22 +202,32 @@ def _same_in_order(each: Misshapen) -> bool:
     return close(each.value.ravel(), each.expected.ravel(), tolerance(each.case))
 
 
-def _names(found: Sequence[Misshapen], due: bool) -> list[str]:
+def _right_ones(evidence: Evidence, leaf: int) -> Iterator[Misshapen]:
+    """The same result in the cases that are right: a name of an axis must be true of them as well."""
+    for index, problem in enumerate(evidence.problems):
+        case, call = evidence.posed.cases[index], evidence.calls[index]
+        if problem is None and call.failure is None and case.raises is None and not case.gradient:
+            yield _of_leaf(evidence, index, leaf)
+
+
+def _names(found: Sequence[Misshapen], every: Sequence[Misshapen], due: bool) -> list[str]:
     """The name of each axis, of the shapes that are there or due; its length in the first case where it has none."""
-    arrays = [each.expected if due else each.value for each in found]
-    if len({array.ndim for array in arrays}) != 1:
+    shapes = [(each.case, (each.expected if due else each.value).shape) for each in every]
+    axes = len(shapes[0][1])
+    if any(len(shape) != axes for _, shape in shapes[: len(found)]):
         return []
-    cases = [each.case for each in found]
+    alike = [
+        (case, shape) for case, shape in shapes if len(shape) == axes and case.sizes.keys() >= shapes[0][0].sizes.keys()
+    ]
     names = []
-    for axis in range(arrays[0].ndim):
-        lengths = [(case, array.shape[axis]) for case, array in zip(cases, arrays, strict=True)]
+    for axis in range(axes):
+        lengths = [(case, shape[axis]) for case, shape in alike]
         names.append(name_of(lengths) or str(lengths[0][1]))
     return names
 
 
-def _there_and_due(found: Sequence[Misshapen]) -> dict[str, str]:
+def _there_and_due(found: Sequence[Misshapen], now: Sequence[str], due: Sequence[str]) -> dict[str, str]:
     """ "(n, d_k)" and "(n, d_v)": the shape that is there, and the one that is due."""
-    now, due = _names(found, due=False), _names(found, due=True)
     if now == due:  # the same names for other lengths: the numbers tell more
         now = due = []
     shape, wanted = (list(map(str, array.shape)) for array in (found[0].value, found[0].expected))

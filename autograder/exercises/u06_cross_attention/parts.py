@@ -24,11 +24,11 @@ LAYER: dict[str, Any] = {
 def _padding(rng: np.random.Generator, shape: tuple[int, ...], sizes: Mapping[str, int]) -> np.ndarray:
     B, m = shape
     lengths = 1 + rng.permutation(max(m, B))[:B] % m
-    lengths[0] = max(1, m - 2)
+    lengths[-1], lengths[0] = m, max(1, m - 2)
     return np.arange(m) < lengths[:, None]
 
 
-#: Padding at the end, of different length in each sequence; the first sequence loses at least one token.
+#: Padding at the end, of different length in each sequence; the first loses at least one token, and the last none.
 PADDED = Drawn("B m", _padding)
 #: The same, and the last sequence is padding alone.
 PADDING_ALONE = Drawn("B m", lambda rng, s, sizes: _padding(rng, s, sizes) & (np.arange(s[0]) < s[0] - 1)[:, None])

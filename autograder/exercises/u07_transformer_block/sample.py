@@ -44,11 +44,12 @@ def between(ordered, temperature, kept):
     return float((sums[kept - 1] + (sums[kept - 2] if kept > 1 else 0.0)) / 2)
 
 
-def model(key, ordered, end, stops, likely=None, sharp=1.0):
+def model(key, ordered, end, stops, likely=None, sharp=1.0, large=1.0):
     """A model that gives the same logits in another order for every text, and the end alone once `stops` are there.
 
     stops: how many tokens there are before the end; None: it never comes.
     likely: the logit of the end before; None: next to nothing. sharp: a factor of the logits after every other text.
+    large: how large logits are, those of the end too.
     """
 
     def next_logits(tokens):
@@ -57,11 +58,11 @@ def model(key, ordered, end, stops, likely=None, sharp=1.0):
         rng = np.random.default_rng([key, *(int(token) for token in tokens)])
         # What is added says nothing; beside it, the tiniest logits would all be equal.
         logits, shift = rng.permutation(ordered), rng.normal() if ordered.min() < -1e-9 else 0.0
-        logits = np.insert(logits + shift, end, NEVER if likely is None else likely + shift)
+        logits = np.insert(logits + shift, end, large * NEVER if likely is None else likely + shift)
         if len(tokens) % 2:
             logits = logits * sharp
         if stops is not None and len(tokens) >= stops:
-            logits[end] = ALWAYS
+            logits[end] = large * ALWAYS
         return logits
 
     return HostFunction(next_logits)
@@ -117,6 +118,7 @@ def cases(case):
                 prompt + new if ends else None,
                 ordered[kept] if likely else None,
                 sharp,
+                max(large, 1.0),
             ),
             "prompt": start,
             "end": end,
@@ -134,8 +136,8 @@ def cases(case):
     yield text("temperature", "temperature 1, nothing cut", 1.0)
     yield text("temperature", "temperature 0.6, nothing cut", 0.6)
     yield text("temperature", "temperature 1.7, nothing cut", 1.7)
-    for kept, temperature in ((2, 1.0), (4, 1.0), (3, 1.6), (3, 0.7), (5, 1.2)):
-        yield text("top_p", f"temperature {temperature}, a top_p that keeps {kept}", temperature, kept=kept, new=16)
+    for kept, temperature, new in ((2, 1.0, 16), (4, 1.0, 16), (3, 3.0, 28), (3, 0.7, 16), (5, 1.2, 16)):
+        yield text("top_p", f"temperature {temperature}, a top_p that keeps {kept}", temperature, kept=kept, new=new)
     yield text("top_p", "many ids that are about equally likely", 1.0, kept=6, new=16, flat=True)
     yield text("top_p", "a top_p so small that one id is left", 1.0, kept=1)
     yield text("edge cases", "the end stands in the prompt", 1.0, prompt=4, with_end=1)

@@ -49,15 +49,15 @@ def circuits(rng):
 def circuit(rng, vocab, copying):
     """The first `copying` tokens of a shuffled order copy themselves, two of them clearly; the others do not.
 
-    The third has a logit below 0 that is larger by its size. The last of all has the smallest logit for itself, so that
-    no mistake answers 0 everywhere.
+    The third and the fourth have a logit below 0 that is larger by its size. The last of all has the smallest logit for
+    itself, so that no mistake answers 0 everywhere.
     """
     ov = rng.standard_normal((vocab, vocab))
     for place, token in enumerate(rng.permutation(vocab)):
         others = np.delete(ov[token], token)
         if place < copying:
             ov[token, token] = others.max() + (3.5 if place < 2 else 0.5)
-            if place == 2:
+            if place in (2, 3):
                 ov[token, ov[token].argmin()] = -1.0 - ov[token, token]
         else:
             ov[token, token] = (others.min() if place == vocab - 1 else others.max()) - 0.5

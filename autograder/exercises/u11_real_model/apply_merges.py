@@ -42,7 +42,7 @@ def plain(symbols, ranks):
 def learnt(rng, letters="abcd", count=12, length=300):
     """Merges as training finds them, pair -> rank: the most frequent pair of a random text, joined, again and again.
 
-    Ranks have gaps, the dict has an order of its own, and no text is made in two ways.
+    Ranks have gaps and begin above 0, the dict has an order of its own, and no text is made in two ways.
     """
     chances = rng.dirichlet([2.0] * len(letters))
     symbols, pairs = list(rng.choice(list(letters), length, p=chances)), []
@@ -51,7 +51,7 @@ def learnt(rng, letters="abcd", count=12, length=300):
         counts = Counter(pair for pair in pairwise(symbols) if "".join(pair) not in made)
         pairs.append(max(counts, key=lambda pair: (counts[pair], pair)))
         symbols = join(symbols, pairs[-1])
-    ranks = sorted(int(rank) for rank in rng.permutation(5 * count)[:count])
+    ranks = sorted(1 + int(rank) for rank in rng.permutation(5 * count)[:count])
     order = rng.permutation(count)
     return {pairs[i]: ranks[i] for i in order}
 
@@ -109,7 +109,7 @@ def renamed(rng, symbols, pairs):
     def new(text):
         return "".join(names[letter] for letter in text)
 
-    ranks = sorted(int(rank) for rank in rng.permutation(20)[: len(pairs)])
+    ranks = sorted(1 + int(rank) for rank in rng.permutation(20)[: len(pairs)])
     known = {(new(a), new(b)): rank for (a, b), rank in zip(pairs, ranks, strict=True)}
     return {"symbols": [new(letter) for letter in symbols], "ranks": dict(reversed(known.items()))}
 
