@@ -44,6 +44,7 @@ c.GenerateAssignment.preprocessors = [
     "nbgrader.preprocessors.ClearSolutions",
     "autograder.handout.release_steps.HidePredictions",
     "autograder.handout.release_steps.PictureAsText",
+    "autograder.handout.release_steps.GoOn",
     "nbgrader.preprocessors.ClearOutput",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",

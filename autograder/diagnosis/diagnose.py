@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,15 +15,12 @@ from ..judging.compare import Problem
 from ..judging.first_difference import first_where
 from ..judging.judge import Marked, compare, without_answer
 from ..judging.naming import named_in_time
-from ..judging.posed import Posed, all_in_our_terms, problems_of
+from ..judging.posed import Posed
 from .observed import never_called, observed
 from .recognise import recognise
 from .repair.own_program import OwnProgram
 from .repair.search import with_repair
 from .sentences import say
-
-#: For these findings the cases of equal sizes are asked, too: are they the only ones that are right?
-OF_SIZES = (None, "shapes-do-not-fit", "wrong-shape", "index-out-of-range", "not-general", "does-not-reshape")
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:
@@ -37,7 +34,7 @@ def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProg
             marked = compare(posed, answer)
             if marked.verdict.message:
                 return marked.verdict
-            return named_in_time(marked, partial(_explained_by, marked, ask, program))
+            return named_in_time(marked, partial(_explained_by, marked, program))
         except MemoryError:
             return without_answer(posed, "crashed", say("ended/memory"))
 
@@ -47,9 +44,7 @@ def judge(posed: Posed, answer: Answer) -> Verdict:
     return ask_and_judge(posed, lambda asked: answer if asked is posed else Answer("missing"))
 
 
-def _explained_by(
-    marked: Marked, ask: Callable[[Posed], Answer], program: OwnProgram | None, keep: Callable[[Verdict], None]
-) -> Verdict:
+def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Verdict], None]) -> Verdict:
     """The verdict on a wrong answer, with the words for the student. keep: takes what is good enough on the way."""
     posed, answer, verdict = marked.posed, marked.answer, marked.verdict
     calls, problems = marked.calls, marked.problems
@@ -60,8 +55,6 @@ def _explained_by(
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
         finding = never
-    elif posed.probes is not None and finding.slug in OF_SIZES:
-        finding = _of_equal_sizes(posed, problems, ask(posed.probes), finding)
     if never is None:
         finding = _with_observed(posed, answer, calls, problems, finding)
     if program is not None and verdict.verdict in ("wrong", "crashed"):
@@ -150,18 +143,6 @@ def _beside(finding: Finding, seen: Finding) -> Finding:
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)
     return replace(finding, facts=facts)
-
-
-def _of_equal_sizes(posed: Posed, problems: Sequence[Problem | None], probed: Answer, finding: Finding) -> Finding:
-    """What is found, where the cases of equal sizes are right and no other case of the core is."""
-    calls = all_in_our_terms(posed.probes, probed.calls)
-    if probed.status != "answered" or len(calls) < len(posed.probes.cases) or any(call.failure for call in calls):
-        return finding
-    right_ones = {case.criterion for case, wrong in zip(posed.cases, problems, strict=True) if not wrong}
-    if any(problems_of(posed.probes, calls)) or posed.exercise.core in right_ones:
-        return finding
-    text = finding.text if finding.slug else ""
-    return Finding("equal-sizes-only", text, Certainty.SYMPTOM, say("equal-sizes-only"))
 
 
 def _passed(criteria: tuple[Criterion, ...]) -> str:

@@ -60,7 +60,6 @@ TEMPLATES: dict[str, str] = {
     "fails/answers": "It answers {answer} there.",
     "not-general": "Some cases of “{criterion}” are right, others not: {cases}. What sets them apart?",
     "wrong-names": "Wrong is: {cases}.",
-    "equal-sizes-only": "Cases whose sizes coincide are right, others are not. Does one size stand for another?",
     "single-batch-only": (
         "Right for a single sequence (B = 1), wrong for a batch: what does your code do that is right for one sequence "
         "only?"

@@ -103,6 +103,17 @@ class HidePredictions(NbGraderPreprocessor):
         return nb, resources
 
 
+class GoOn(NbGraderPreprocessor):
+    """Has *Run All* reach the end: JupyterLab stops at an error, and an exercise that is not written yet is one."""
+
+    def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
+        for cell in nb.cells:
+            if cell.cell_type == "code":
+                tags = cell.metadata.get("tags", [])
+                cell.metadata["tags"] = [*tags, *({"raises-exception"} - set(tags))]
+        return nb, resources
+
+
 class PictureAsText(NbGraderPreprocessor):
     """Has the figure that opens a unit stand in its text, so that it is there before anything has been run."""
 

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from autograder.exercises import unit_names
 from autograder.handout.course_map import START_PAGE as START
-from lab_page import PANEL, ROOT, Lab, said, server
+from lab_page import FRONT, PANEL, ROOT, Lab, said, server
 from textbook.packages import MODULES
 
 SHOW = re.compile(r"^show\(", re.MULTILINE)
@@ -205,3 +205,20 @@ def test_a_folded_cell_stays_folded_runs_and_unfolds_by_its_dots(lab: Lab):
     expect(folded).to_be_visible()
     folded.locator(".jp-MoreHorizIcon").click()
     expect(folded).to_have_count(0)
+
+
+@pytest.mark.parametrize("solved", [False, True])
+def test_run_all_reaches_the_end(lab: Lab, solved: bool):
+    """Of a notebook as it was handed out, and of one in which the first exercise is written."""
+    lab.open("03_masking/03_masking.ipynb")
+    if solved:
+        name, source = next(iter(solutions("03_masking").items()))
+        lab.write(name, source)
+    lab.command("notebook:run-all-cells")
+    ran = "cell.cell_type !== 'code' || !cell.source.trim() || cell.execution_count"
+    lab.page.wait_for_function(f"() => {FRONT}.content.model.sharedModel.toJSON().cells.every((cell) => {ran})")
+    lab.rest()
+    code = [cell for cell in lab.cells() if cell["cell_type"] == "code" and cell["source"].strip()]
+    assert all(cell["execution_count"] for cell in code)
+    failed = [cell for cell in code if any(output["output_type"] == "error" for output in cell["outputs"])]
+    assert 3 < len(failed) < len(code) / 2

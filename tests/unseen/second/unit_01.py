@@ -1,460 +1,427 @@
 import math
+from functools import reduce
 
 import numpy as np
-
-_seen_words = {}  # one of the wrong answers keeps embeddings here
-
-
-def _softmax_of(scores):
-    """A right softmax of one vector, for answers whose mistake lies elsewhere."""
-    powers = np.exp(scores - scores.max())
-    return powers / powers.sum()
+import torch
 
 
-def _on_a_circle(n):
-    """n points at equal distances on the unit circle, (n, 2)."""
-    angles = 2 * np.pi * np.arange(n) / n
-    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+# ---- 1.1 embed
 
 
-def _rounding_limit(keys):
-    """What a singular value can owe to rounding alone."""
-    level = 1e-7 if keys.dtype == np.float32 else 1e-8
-    return level * np.abs(keys).max(initial=0) * math.sqrt(keys.size)
+def embed__wrong_distinct_words_only(tokens, E):
+    """Looks up the sorted distinct words, so the order of the sentence and repeated words are lost."""
+    words = np.unique(tokens)
+    return E[:, words].T.copy()
 
 
-def _inverse_within_rounding(keys):
-    """The right pseudo-inverse, (d_k, n), for answers whose mistake lies elsewhere."""
-    u, s, vt = np.linalg.svd(keys.astype(np.float64), full_matrices=False)
-    keep = s > _rounding_limit(keys)
-    return (vt[keep].T / s[keep]) @ u[:, keep].T
+def embed__wrong_reshape_for_transpose(tokens, E):
+    """Picks the columns, then reshapes to (n, d_model) where a transpose is due."""
+    picked = E[:, tokens]
+    d_model, n = picked.shape
+    return picked.reshape(n, d_model)
 
 
-# ---------------------------------------------------------------- embed
-
-
-def embed__wrong_b_tokens_stay_columns(tokens, E):
-    """It picks the right columns of E but leaves them as columns, so the result is the transpose: (d_model, n)."""
-    vocab = E.shape[1]
-    one_hot = np.zeros((vocab, len(tokens)), dtype=E.dtype)
+def embed__wrong_integer_buffer(tokens, E):
+    """The buffer takes the dtype of the tokens, so the fractions of the embeddings are cut off."""
+    out = np.empty_like(tokens, shape=(len(tokens), E.shape[0]))
     for i, t in enumerate(tokens):
-        one_hot[t, i] = 1
-    return E @ one_hot
-
-
-def embed__wrong_b_axis_of_length_one_lost(tokens, E):
-    """The squeeze at the end removes the axis of a single token, and that of d_model = 1."""
-    result = []
-    for t in tokens:
-        v = np.zeros(E.shape[1], E.dtype)
-        v[t] = 1.0
-        result.append(E @ v)
-    return np.squeeze(np.array(result))
-
-
-def embed__wrong_b_position_for_token(tokens, E):
-    """Row i is column i of E: the place in the sequence is taken for the number of the word."""
-    return np.stack([E[:, i] for i, _ in enumerate(tokens)])
-
-
-def embed__wrong_b_tokens_shifted_to_zero(tokens, E):
-    """The smallest token of the sequence is subtracted from all, so that without word 0 every column is wrong."""
-    tokens = tokens - tokens.min()
-    one_hot = (tokens[:, None] == np.arange(E.shape[1])[None, :]).astype(E.dtype)
-    return one_hot @ E.T
-
-
-def embed__wrong_b_kept_from_first_call(tokens, E):
-    """Embeddings are kept by token across calls, so that a later call with another E gets those of the old E."""
-    out = np.zeros((len(tokens), E.shape[0]), dtype=E.dtype)
-    for i, t in enumerate(tokens.tolist()):
-        key = (t, E.shape)
-        if key not in _seen_words:
-            _seen_words[key] = E[:, t].copy()
-        out[i] = _seen_words[key]
+        out[i, :] = E[:, t]
     return out
 
 
-def embed__right_b_entry_by_entry(tokens, E):
-    """Two loops copy every entry of the right column into its row."""
-    d_model = E.shape[0]
-    X = np.empty((len(tokens), d_model), dtype=E.dtype)
-    for i in range(len(tokens)):
-        column = int(tokens[i])
-        for feature in range(d_model):
-            X[i, feature] = E[feature, column]
-    return X
+def embed__wrong_squeezed(tokens, E):
+    """A final squeeze drops the axis of the tokens (or of the features) where its size is 1."""
+    one_hot = np.zeros((E.shape[1], len(tokens)))
+    one_hot[tokens, np.arange(len(tokens))] = 1
+    return np.squeeze((E @ one_hot).T)
 
 
-# ---------------------------------------------------------------- soft_lookup
+def embed__wrong_counted_from_one(tokens, E):
+    """Takes word number t for the t-th column counted from 1, so every word is one column off."""
+    rows = []
+    for t in tokens:
+        rows.append(E[:, t - 1])
+    return np.array(rows)
 
 
-def soft_lookup__wrong_b_divided_by_root(query, keys, values):
-    """The scores are divided by the root of d_k, but the plain dot products are asked for."""
-    scores = keys @ query / np.sqrt(len(query))
-    w = np.exp(scores - np.max(scores))
-    w = w / w.sum()
-    return w @ values
+def embed__right_word_by_word(tokens, E):
+    """Goes through the vocabulary and fills in all places where the word stands."""
+    out = np.zeros((tokens.size, len(E)), dtype=E.dtype)
+    for word, column in enumerate(E.T):
+        out[tokens == word] = column
+    return out
 
 
-def soft_lookup__wrong_b_running_max_from_zero(query, keys, values):
-    """The running maximum begins at 0 and not at the first score, so that scores far below 0 all underflow to 0/0."""
-    best = 0.0
-    for k in keys:
-        best = max(best, float(k @ query))
-    total, mix = 0.0, np.zeros(values.shape[1])
-    for k, v in zip(keys, values, strict=True):
-        p = np.exp(k @ query - best)
-        total += p
-        mix = mix + p * v
+# ---- 1.2 soft_lookup
+
+
+def soft_lookup__wrong_mix_not_rescaled(query, keys, values):
+    """Walks over the keys with a running maximum, but rescales only the sum and not the mix when it grows."""
+    top, total = -np.inf, 0.0
+    mix = np.zeros(values.shape[1])
+    for key, value in zip(keys, values):
+        score = key @ query
+        new_top = max(top, score)
+        total = total * np.exp(top - new_top) + np.exp(score - new_top)
+        mix = mix + np.exp(score - new_top) * value
+        top = new_top
     return mix / total
 
 
-def soft_lookup__wrong_b_scores_clipped(query, keys, values):
-    """To avoid overflow the scores are clipped to ±500, which makes all scores beyond that equal."""
-    scores = np.clip(keys @ query, -500, 500)
+def soft_lookup__wrong_clipped_scores(query, keys, values):
+    """Clips the scores to ±30 against overflow, so large scores that differ get equal weights."""
+    scores = np.clip(keys @ query, -30, 30)
     powers = np.exp(scores)
-    return powers @ values / powers.sum()
+    return (powers / powers.sum()) @ values
 
 
-def soft_lookup__wrong_b_keys_overwritten(query, keys, values):
-    """The products with the query are written into keys, so that the caller's keys are changed."""
-    keys *= query
-    scores = keys.sum(axis=1)
-    scores -= scores.max()
-    weights = np.exp(scores)
-    weights /= weights.sum()
-    return weights @ values
-
-
-def soft_lookup__wrong_b_one_value_as_number(query, keys, values):
-    """The squeeze turns the result into a bare number where d_v = 1; the shape should be (1,)."""
-    weights = _softmax_of(keys @ query)[None, :]
-    return np.squeeze(weights @ values)
-
-
-def soft_lookup__right_b_pairs_of_scores(query, keys, values):
-    """Weight j is 1 over the sum of exp(score i - score j); an infinite sum gives the weight 0."""
+def soft_lookup__wrong_mean_for_sum(query, keys, values):
+    """Averages the weighted values over the keys where their sum is due."""
     scores = keys @ query
-    with np.errstate(over="ignore"):
-        weights = 1 / np.exp(scores[:, None] - scores[None, :]).sum(axis=0)
-    return np.tensordot(weights, values, axes=1)
+    weights = np.exp(scores - scores.max())
+    weights /= weights.sum()
+    weighted = values * weights[:, np.newaxis]
+    return weighted.mean(axis=0)
 
 
-# ---------------------------------------------------------------- project_qkv
+def soft_lookup__wrong_shift_by_size(query, keys, values):
+    """Subtracts the largest absolute score, so scores that are all very negative give 0/0."""
+    s = np.einsum("c,jc->j", query, keys)
+    s = s - np.max(np.abs(s))
+    e = np.exp(s)
+    return np.einsum("j,jv->v", e / np.sum(e), values)
 
 
-def project_qkv__wrong_b_values_before_keys(X, W_Q, W_K, W_V):
-    """The order of the result is Q, V, K in place of Q, K, V."""
-    queries = X @ W_Q
-    values = X @ W_V
-    keys = X @ W_K
-    return queries, values, keys
+def soft_lookup__wrong_cosine_similarity(query, keys, values):
+    """Divides each score by the lengths of query and key: the cosine, not the plain dot product."""
+
+    def softmax(z):
+        z = np.exp(z - z.max())
+        return z / z.sum()
+
+    lengths = np.linalg.norm(keys, axis=1) * np.linalg.norm(query)
+    lengths = np.where(lengths == 0, 1, lengths)
+    return softmax(keys @ query / lengths) @ values
 
 
-def project_qkv__wrong_b_weights_from_the_left(X, W_Q, W_K, W_V):
-    """The weights act from the left on columns, and the results are not turned back: tokens are columns."""
-    columns = X.T
-    q = W_Q.T @ columns
-    k = W_K.T @ columns
-    v = W_V.T @ columns
-    return q, k, v
+def soft_lookup__right_best_key_first(query, keys, values):
+    """Every key is measured by the difference from the best one; the sums are plain Python loops."""
+    ahead = [float(np.dot(query, key)) for key in keys]
+    best = max(ahead)
+    result, total = 0.0 * values[0], 0.0
+    for score, value in sorted(zip(ahead, values), key=lambda pair: pair[0]):
+        power = math.exp(score - best)
+        total += power
+        result = result + power * value
+    return result / total
 
 
-def project_qkv__wrong_b_values_cut_to_d_k(X, W_Q, W_K, W_V):
-    """All three are cut out of one product in blocks of d_k columns, so that a wider V loses its last columns."""
-    d_k = W_Q.shape[1]
+# ---- 1.3 project_qkv
+
+
+def project_qkv__wrong_three_equal_parts(X, W_Q, W_K, W_V):
+    """One product with all weights side by side, cut into thirds, as if d_v were d_k."""
     everything = X @ np.concatenate([W_Q, W_K, W_V], axis=1)
-    blocks = [everything[:, start : start + d_k] for start in (0, d_k, 2 * d_k)]
-    return tuple(blocks)
+    Q, K, V = np.array_split(everything, 3, axis=1)
+    return Q, K, V
 
 
-def project_qkv__wrong_b_sum_ends_at_width(X, W_Q, W_K, W_V):
-    """The sum of products runs over as many features as W has columns, and not over all d_model of them."""
+def project_qkv__wrong_reshaped_weights(X, W_Q, W_K, W_V):
+    """Brings the weights to (d_out, d_model) with a reshape in place of a transpose, which scrambles them."""
 
-    def multiply(A, W):
-        n, d_model = A.shape
-        out = np.zeros((n, W.shape[1]))
-        for i in range(n):
-            for j in range(W.shape[1]):
-                for f in range(min(W.shape[1], d_model)):
-                    out[i, j] += A[i, f] * W[f, j]
-        return out
+    def project(W):
+        d_in, d_out = W.shape
+        left = W.reshape(d_out, d_in)
+        return (left @ X.T).T
 
-    return multiply(X, W_Q), multiply(X, W_K), multiply(X, W_V)
+    return project(W_Q), project(W_K), project(W_V)
 
 
-def project_qkv__wrong_b_tokens_centred(X, W_Q, W_K, W_V):
-    """The mean over all tokens is subtracted from X first, so that the projection is no longer one of each token."""
-    X = X - X.mean(axis=0, keepdims=True)
-    return X @ W_Q, X @ W_K, X @ W_V
+def project_qkv__wrong_queries_scaled(X, W_Q, W_K, W_V):
+    """Divides the queries by the square root of d_k already here."""
+    d_k = W_Q.shape[1]
+    Q = X @ W_Q / math.sqrt(d_k)
+    K = X @ W_K
+    V = X @ W_V
+    return Q, K, V
 
 
-def project_qkv__right_b_one_product_cut(X, W_Q, W_K, W_V):
-    """One product with the weights side by side, cut where W_Q and W_K end."""
-    both = W_Q.shape[1] + W_K.shape[1]
-    Q, K, V = np.split(X.dot(np.c_[W_Q, W_K, W_V]), [W_Q.shape[1], both], axis=1)
-    return Q.copy(), K.copy(), V.copy()
+def project_qkv__wrong_values_before_keys(X, W_Q, W_K, W_V):
+    """The tuple comes as (Q, V, K)."""
+    weights = {"Q": W_Q, "V": W_V, "K": W_K}
+    made = {name: np.einsum("nd,dk->nk", X, W) for name, W in weights.items()}
+    return tuple(made.values())
 
 
-# ---------------------------------------------------------------- project_token
+def project_qkv__wrong_last_feature_left_out(X, W_Q, W_K, W_V):
+    """The sum over the features ends one feature too early."""
+    d_model = X.shape[1]
+    parts = []
+    for W in (W_Q, W_K, W_V):
+        total = np.zeros((X.shape[0], W.shape[1]))
+        for c in range(d_model - 1):
+            total += X[:, c : c + 1] * W[c]
+        parts.append(total)
+    return tuple(parts)
 
 
-def project_token__wrong_b_weights_from_the_right(x, W_Q, W_K, W_V):
-    """The weights act from the right, x @ W, as for rows; here they should act from the left."""
-    return x @ W_Q, x @ W_K, x @ W_V
+def project_qkv__right_one_product_and_cuts(X, W_Q, W_K, W_V):
+    """One product with all weights side by side, cut where the widths say."""
+    cuts = np.cumsum([W_Q.shape[1], W_K.shape[1]])
+    all_at_once = np.einsum("nd,dk->nk", X, np.hstack([W_Q, W_K, W_V]))
+    return tuple(part.copy() for part in np.split(all_at_once, cuts, axis=1))
 
 
-def project_token__wrong_b_key_before_query(x, W_Q, W_K, W_V):
-    """Key and query come back in exchanged order: k, q, v."""
-    q = np.dot(W_Q, x)
-    k = np.dot(W_K, x)
-    v = np.dot(W_V, x)
-    return k, q, v
+# ---- 1.4 project_token
 
 
-def project_token__wrong_b_single_number_without_axis(x, W_Q, W_K, W_V):
-    """With one row of weights the squeeze leaves a bare number, shape (), in place of (1,)."""
-    x = x[:, np.newaxis]
-    return tuple(np.squeeze(W @ x) for W in (W_Q, W_K, W_V))
-
-
-def project_token__wrong_b_token_overwritten(x, W_Q, W_K, W_V):
-    """x is overwritten by its query, and key and value are then made from the query (if the sizes allow it)."""
-    x = W_Q @ x
-    q = x
-    k = W_K @ x
-    v = W_V @ x
+def project_token__wrong_sum_over_outputs(x, W_Q, W_K, W_V):
+    """Sums x times the weights over the rows (d_head) in place of the features (d_model)."""
+    q = (W_Q * x).sum(axis=0)
+    k = (W_K * x).sum(axis=0)
+    v = (W_V * x).sum(axis=0)
     return q, k, v
 
 
-def project_token__wrong_b_reshape_for_transpose(x, W_Q, W_K, W_V):
-    """The weights are brought to (d_model, d_head) by a reshape in place of a transpose, so that entries are mixed."""
-    d_model = x.shape[0]
-    W_Q, W_K, W_V = (W.reshape(d_model, W.shape[0]) for W in (W_Q, W_K, W_V))
-    return x @ W_Q, x @ W_K, x @ W_V
+def project_token__wrong_column_results(x, W_Q, W_K, W_V):
+    """Makes x a real column and returns columns of shape (d_head, 1)."""
+    column = x.reshape(-1, 1)
+    return W_Q @ column, W_K @ column, W_V @ column
 
 
-def project_token__right_b_stacked_and_cut(x, W_Q, W_K, W_V):
-    """The weights are stacked, applied at once, and the long result is cut into three."""
-    long = np.inner(np.vstack([W_Q, W_K, W_V]), x)
-    end_q = W_Q.shape[0]
-    end_k = end_q + W_K.shape[0]
-    return long[:end_q].copy(), long[end_q:end_k].copy(), long[end_k:].copy()
+def project_token__wrong_mean_over_features(x, W_Q, W_K, W_V):
+    """Takes the mean over the features where a product takes the sum."""
+    return tuple(np.array([np.mean(row * x) for row in W]) for W in (W_Q, W_K, W_V))
 
 
-# ---------------------------------------------------------------- low_rank_value
+def project_token__wrong_squeezed(x, W_Q, W_K, W_V):
+    """Squeezes the products, so that with d_head = 1 a bare number without an axis comes back."""
+    return tuple(np.squeeze(W @ x[:, None]) for W in (W_Q, W_K, W_V))
 
 
-def low_rank_value__wrong_b_tokens_added(X, W_V_down, W_V_up):
-    """X itself is added to the result, as in a residual connection, but only the mapped values are asked for."""
-    out = X @ (W_V_down @ W_V_up)
-    return X + out
+def project_token__wrong_rows_in_parallel(x, W_Q, W_K, W_V):
+    """Walks over the rows of all three weights at once and stops where the shortest ends: d_v need not be d_head."""
+    q, k, v = np.zeros(len(W_Q)), np.zeros(len(W_K)), np.zeros(len(W_V))
+    for i, (to_q, to_k, to_v) in enumerate(zip(W_Q, W_K, W_V)):
+        q[i] = to_q @ x
+        k[i] = to_k @ x
+        v[i] = to_v @ x
+    return q, k, v
 
 
-def low_rank_value__wrong_b_divided_by_root(X, W_V_down, W_V_up):
-    """The narrow values are divided by the root of d_head, but nothing should stand between the factors."""
+def project_token__right_feature_by_feature(x, W_Q, W_K, W_V):
+    """Adds up the columns of the weights, each times a feature of the token."""
+
+    def mixed_columns(W):
+        return reduce(np.add, (feature * column for feature, column in zip(x, W.T)))
+
+    return mixed_columns(W_Q), mixed_columns(W_K), mixed_columns(W_V)
+
+
+# ---- 1.5 low_rank_value
+
+
+def low_rank_value__wrong_relu_between(X, W_V_down, W_V_up):
+    """Puts a ReLU between the two factors, as in a feed-forward layer."""
+    small = X @ W_V_down
+    small = np.maximum(small, 0)
+    return small @ W_V_up
+
+
+def low_rank_value__wrong_tied_factors(X, W_V_down, W_V_up):
+    """Goes up with the transpose of the down matrix, and W_V_up is not used."""
+    down = X @ W_V_down
+    return down @ W_V_down.T
+
+
+def low_rank_value__wrong_map_from_left(X, W_V_down, W_V_up):
+    """Multiplies the factors first and lets the square map act on columns, which is its transpose for rows."""
+    square = W_V_down @ W_V_up
+    return np.stack([square @ x for x in X])
+
+
+def low_rank_value__wrong_residual_added(X, W_V_down, W_V_up):
+    """Adds the message to the token: X stands in the result, too."""
+    out = X.copy()
+    out += np.einsum("nd,dh,he->ne", X, W_V_down, W_V_up)
+    return out
+
+
+def low_rank_value__wrong_first_direction_missing(X, W_V_down, W_V_up):
+    """Adds up one rank-one map for each feature of the head, but begins with feature 1."""
     d_head = W_V_down.shape[1]
-    return (X @ W_V_down) / np.sqrt(d_head) @ W_V_up
-
-
-def low_rank_value__wrong_b_only_last_feature_kept(X, W_V_down, W_V_up):
-    """The contributions of the d_head features overwrite each other in place of being added: the last one is left."""
-    narrow = X @ W_V_down
     result = np.zeros_like(X)
-    for h in range(narrow.shape[1]):
-        result = np.outer(narrow[:, h], W_V_up[h])
+    for h in range(1, d_head):
+        result = result + np.outer(X @ W_V_down[:, h], W_V_up[h])
     return result
 
 
-def low_rank_value__wrong_b_features_centred(X, W_V_down, W_V_up):
-    """In between, the mean over the tokens is subtracted, so that the value of a token depends on the others."""
-    H = X @ W_V_down
-    H = H - H.mean(axis=0)
-    return H @ W_V_up
+def low_rank_value__right_rank_one_maps(X, W_V_down, W_V_up):
+    """A sum of maps of rank one, one for each feature of the head."""
+    return sum(np.multiply.outer(X @ down, up) for down, up in zip(W_V_down.T, W_V_up))
 
 
-def low_rank_value__wrong_b_half_precision_between(X, W_V_down, W_V_up):
-    """The narrow values are rounded to float16 on the way, which costs all but three digits."""
-    narrow = (X @ W_V_down).astype(np.float16)
-    return narrow.astype(X.dtype) @ W_V_up
+# ---- 1.6 attention_parameters
 
 
-def low_rank_value__right_b_as_columns(X, W_V_down, W_V_up):
-    """Tokens as columns, factors transposed from the left, turned back at the end."""
-    columns = W_V_up.T @ (W_V_down.T @ X.T)
-    return np.ascontiguousarray(columns.T)
+def attention_parameters__wrong_square_output_map(d_model, d_head, n_heads, n_layers):
+    """Counts the value-up matrices of a layer as one square matrix, d_model by d_model."""
+    thin = 3 * d_model * d_head * n_heads
+    return n_layers * (thin + d_model * d_model)
 
 
-# ---------------------------------------------------------------- attention_parameters
+def attention_parameters__wrong_width_from_heads(d_model, d_head, n_heads, n_layers):
+    """Works out the width of a head as d_model / n_heads and ignores the one that is given."""
+    width = d_model // n_heads
+    one_matrix = d_model * width
+    one_head = 4 * one_matrix
+    return one_head * n_heads * n_layers
 
 
-def attention_parameters__wrong_b_three_matrices(d_model, d_head, n_heads, n_layers):
-    """It counts three matrices per head: the value map has two, down and up, so that there are four."""
-    per_head = 3 * d_model * d_head
+def attention_parameters__wrong_float_on_the_way(d_model, d_head, n_heads, n_layers):
+    """Multiplies floats and converts at the end, so the last digits of large counts are lost."""
+    sizes = np.array([4, d_model, d_head, n_heads, n_layers], dtype=float)
+    return int(np.prod(sizes))
+
+
+def attention_parameters__wrong_biases_counted(d_model, d_head, n_heads, n_layers):
+    """Counts a bias for each output of each of the four maps."""
+    per_head = 0
+    for n_in, n_out in [(d_model, d_head)] * 3 + [(d_head, d_model)]:
+        per_head += n_in * n_out + n_out
     return per_head * n_heads * n_layers
 
 
-def attention_parameters__wrong_b_heads_fill_d_model(d_model, d_head, n_heads, n_layers):
-    """It takes d_head * n_heads to equal d_model, so that neither of them counts."""
-    return 4 * d_model**2 * n_layers
+def attention_parameters__wrong_shared_keys_values(d_model, d_head, n_heads, n_layers):
+    """Only queries and value-up have one matrix per head; keys and value-down are counted once a layer, as in MQA."""
+    matrix = d_model * d_head
+    per_layer = 2 * n_heads * matrix + 2 * matrix
+    return n_layers * per_layer
 
 
-def attention_parameters__wrong_b_one_up_per_layer(d_model, d_head, n_heads, n_layers):
-    """The value-up matrix is counted once per layer, but every head has its own."""
-    query = key = down = n_heads * d_model * d_head
-    up = d_head * d_model
-    return n_layers * (query + key + down + up)
+def attention_parameters__right_doubled_twice(d_model, d_head, n_heads, n_layers):
+    """Down and up, doubled for queries and keys; then all heads of all layers side by side in one wide matrix."""
+    wide = int(n_heads) * int(n_layers) * int(d_head)
+    down_and_up = wide * int(d_model) + int(d_model) * wide
+    return down_and_up + down_and_up
 
 
-def attention_parameters__wrong_b_square_value_map(d_model, d_head, n_heads, n_layers):
-    """The value map is counted as one matrix of d_model × d_model, not as its two thin factors."""
-    qk = 2 * d_model * d_head
-    v = d_model * d_model
-    return (qk + v) * n_heads * n_layers
+# ---- 1.7 pointing_weights
 
 
-def attention_parameters__wrong_b_keys_values_shared(d_model, d_head, n_heads, n_layers):
-    """Key and value-down matrices are counted once per layer, as if all heads shared them."""
-    one = d_model * d_head
-    layer = one * n_heads  # queries
-    layer += one  # keys
-    layer += one  # values, down
-    layer += one * n_heads  # values, up
-    return layer * n_layers
-
-
-def attention_parameters__right_b_shapes_added(d_model, d_head, n_heads, n_layers):
-    """The shapes of the four kinds are listed, and their products added up in Python's ints."""
-    d_model, d_head, n_heads, n_layers = map(int, (d_model, d_head, n_heads, n_layers))
-    shapes = {"Q": (d_model, d_head), "K": (d_model, d_head), "down": (d_model, d_head), "up": (d_head, d_model)}
-    return n_layers * n_heads * sum(math.prod(shape) for shape in shapes.values())
-
-
-# ---------------------------------------------------------------- pointing_weights
-
-
-def pointing_weights__wrong_b_keys_at_targets_place(X, target):
-    """Looking and being looked at are exchanged: the keys get the place of their target, the queries their own."""
-    points = _on_a_circle(len(X))
-    inverse = np.linalg.pinv(X)
-    W_Q = inverse @ (300 * points)
-    W_K = inverse @ points[target]
+def pointing_weights__wrong_roles_swapped(X, target):
+    """The circle serves the queries, and each token's key stands at its target: columns point, not rows."""
+    n = len(X)
+    angle = 2 * np.pi * np.arange(n) / n
+    circle = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    back = np.linalg.pinv(X)
+    W_Q = back @ (200 * circle)
+    W_K = back @ circle[target]
     return W_Q, W_K
 
 
-def pointing_weights__wrong_b_keys_on_a_line(X, target):
-    """All keys lie on one line through the origin, so that only the outermost two of them can win."""
+def pointing_weights__wrong_queries_too_short(X, target):
+    """Keys on a circle, queries only 10 long: with many tokens the neighbours keep too much weight."""
     n = len(X)
-    position = np.linspace(-1, 1, n) if n > 1 else np.zeros(1)
-    K = np.stack([position, position], axis=1)
-    Q = 200 * K[target]
-    A = np.linalg.pinv(X)
-    return A @ Q, A @ K
-
-
-def pointing_weights__wrong_b_new_chance_each_call(X, target):
-    """The keys are drawn at random without a seed, so that the weights differ at every call."""
-    rng = np.random.default_rng()
-    n = len(X)
-    turn = rng.uniform(0, 2 * np.pi)
-    angles = turn + 2 * np.pi * np.arange(n) / n
-    keys = np.array([[np.cos(a), np.sin(a)] for a in angles])
-    queries = np.array([250 * keys[t] for t in target])
-    W_K = np.linalg.lstsq(X, keys, rcond=None)[0]
-    W_Q = np.linalg.lstsq(X, queries, rcond=None)[0]
+    angle = 2 * np.pi * np.arange(n) / n
+    keys = np.column_stack((np.cos(angle), np.sin(angle)))
+    queries = 10 * keys[target]
+    W_K, *_ = np.linalg.lstsq(X, keys, rcond=None)
+    W_Q, *_ = np.linalg.lstsq(X, queries, rcond=None)
     return W_Q, W_K
 
 
-def pointing_weights__wrong_b_inverse_cut_too_coarsely(X, target):
-    """The pseudo-inverse drops singular values below a fifth of the largest, which these tokens need."""
-    inverse = np.linalg.pinv(X, rcond=0.2)
-    points = _on_a_circle(len(X))
-    return inverse @ points[target] * 300, inverse @ points
+def pointing_weights__wrong_transpose_for_inverse(X, target):
+    """Solves X W = table by X.T, which is right only where the rows of X have length 1 at right angles."""
+    n, _ = X.shape
+    turn = np.exp(2j * np.pi * np.arange(n) / n)
+    table = np.stack([turn.real, turn.imag], axis=-1)
+    return X.T @ (300 * table[target]), X.T @ table
 
 
-def pointing_weights__wrong_b_nobody_looks_at_itself(X, target):
-    """Tokens that are their own target are left out: their query is zero, and they look at all alike."""
-    n, points = len(X), _on_a_circle(len(X))
-    Q = np.zeros((n, 2))
+def pointing_weights__wrong_circle_closed_twice(X, target):
+    """linspace runs to 2π itself, so the first and the last key stand at the same place."""
+    n = X.shape[0]
+    angles = np.linspace(0, 2 * np.pi, n)
+    keys = np.array([[math.cos(a), math.sin(a)] for a in angles])
+    queries = np.zeros((n, 2))
     for i in range(n):
-        if target[i] == i:
-            continue  # a token does not ask itself
-        Q[i] = 400 * points[target[i]]
-    W_Q, *_ = np.linalg.lstsq(X, Q, rcond=None)
-    W_K, *_ = np.linalg.lstsq(X, points, rcond=None)
-    return W_Q, W_K
+        queries[i] = 400.0 * keys[target[i]]
+    inverse = np.linalg.pinv(X)
+    return inverse @ queries, inverse @ keys
 
 
-def pointing_weights__right_b_keys_on_a_parabola(X, target):
-    """Key j is (j, j²), query i is 8·(2t, -1): score 8·(t² - (j - t)²), largest at j = t, by 8 at least."""
-    j = np.arange(len(X), dtype=float)
-    t = j[target]
-    K = np.stack([j, j**2], axis=1)
-    Q = 8 * np.stack([2 * t, -np.ones_like(t)], axis=1)
-    W_Q, W_K = (np.linalg.lstsq(X, wanted, rcond=None)[0] for wanted in (Q, K))
-    return W_Q, W_K
+def pointing_weights__wrong_keys_on_line(X, target):
+    """The keys stand on a straight line, where only the two ends can have the largest score."""
+    n = len(target)
+    number = np.arange(n, dtype=float)
+    keys = np.column_stack([number - (n - 1) / 2, np.ones(n)])
+    queries = 50 * keys[target]
+    return tuple(np.linalg.pinv(X) @ table for table in (queries, keys))
 
 
-# ---------------------------------------------------------------- linear_memory
+def pointing_weights__right_parabola(X, target):
+    """Keys on a parabola: a score falls with the square of the distance from the target's number."""
+    n = len(X)
+    number = np.arange(n, dtype=float)
+    keys = np.column_stack([number, number**2])
+    queries = 6 * np.column_stack([2 * number[target], -np.ones(n)])
+    both = X.T @ np.linalg.solve(X @ X.T, np.hstack([queries, keys]))
+    return both[:, :2].copy(), both[:, 2:].copy()
 
 
-def linear_memory__wrong_b_plain_sum(keys, values):
-    """It is the plain sum of key times value, which answers rightly only if keys are of length 1 at right angles."""
+# ---- 1.8 linear_memory
+
+
+def linear_memory__wrong_ridge(keys, values):
+    """Adds a small fixed number to the diagonal, which is not small beside short keys."""
+    d_k = keys.shape[1]
+    gram = keys.T @ keys + 1e-6 * np.eye(d_k)
+    return np.linalg.solve(gram, keys.T @ values)
+
+
+def linear_memory__wrong_rounding_believed(keys, values):
+    """The plain pseudo-inverse keeps directions that are nothing but the rounding of the keys."""
+    return np.linalg.pinv(keys) @ values
+
+
+def linear_memory__wrong_one_pass_of_corrections(keys, values):
+    """Corrects the memory pair by pair, once: a later correction disturbs the earlier answers."""
     S = np.zeros((keys.shape[1], values.shape[1]))
-    for k, v in zip(keys, values, strict=True):
-        S += np.outer(k, v)
+    for k, v in zip(keys, values):
+        size = k @ k
+        if size > 0:
+            S += np.outer(k, v - k @ S) / size
     return S
 
 
-def linear_memory__wrong_b_keys_of_length_one(keys, values):
-    """The memory is made for the keys at length 1, so that the keys as they come get answers scaled by their length."""
-    size = np.sqrt(np.sum(keys**2, axis=1))
-    unit = np.array([k / s if s > 0 else k for k, s in zip(keys, size, strict=True)])
-    return _inverse_within_rounding(unit) @ values
+def linear_memory__wrong_fixed_threshold(keys, values):
+    """Drops singular values below a fixed 1e-7, whatever the size of the keys: tiny keys are forgotten."""
+    U, s, Vt = np.linalg.svd(keys, full_matrices=False)
+    inverse = np.zeros_like(s)
+    inverse[s > 1e-7] = 1 / s[s > 1e-7]
+    return (Vt.T * inverse) @ (U.T @ values)
 
 
-def linear_memory__wrong_b_descent_stops_too_soon(keys, values):
-    """Gradient descent takes 500 steps whatever happens, and has not arrived where the keys are nearly dependent."""
-    scale = np.abs(keys).max() or 1.0
-    K = keys / scale
-    S = np.zeros((keys.shape[1], values.shape[1]))
-    rate = 1 / max(np.linalg.norm(K, 2) ** 2, 1e-300)
-    for _ in range(500):
-        S = S - rate * K.T @ (K @ S - values)
-    return S / scale
-
-
-def linear_memory__wrong_b_one_pass_of_corrections(keys, values):
-    """Each pair corrects the memory just once, in turn (delta rule): later pairs spoil the answers of earlier ones."""
-    S = np.zeros((keys.shape[1], values.shape[1]))
-    for key, value in zip(keys, values, strict=True):
-        square = key @ key
-        if square == 0:
-            continue
-        error = value - key @ S
-        S += np.outer(key, error) / square
+def linear_memory__wrong_equal_keys_merged(keys, values):
+    """Merges equal keys into one with their mean value, which then counts as a single pair."""
+    distinct, which = np.unique(keys, axis=0, return_inverse=True)
+    which = which.reshape(-1)
+    means = np.array([values[which == i].mean(axis=0) for i in range(len(distinct))])
+    S, *_ = np.linalg.lstsq(distinct, means, rcond=1e-7)
     return S
 
 
-def linear_memory__wrong_b_same_cut_for_float32(keys, values):
-    """Keys in float32 are judged by the finer rounding of 1e-8 and not 1e-7, so that their rounding is believed."""
-    exact = keys.astype(np.float64)
-    largest = np.abs(exact).max()
+def linear_memory__right_direction_by_direction(keys, values):
+    """Adds up one rank-one memory for each direction of the keys that is more than rounding."""
+    step = 1e-7 if keys.dtype == np.float32 else 1e-8
+    keys, values = keys.astype(float), values.astype(float)
+    S = np.zeros((keys.shape[1], values.shape[1]))
+    largest = np.abs(keys).max()
     if largest == 0:
-        return np.zeros((keys.shape[1], values.shape[1]))
-    top = np.linalg.norm(exact, 2)
-    rcond = 1e-8 * largest * math.sqrt(keys.size) / top
-    return np.linalg.pinv(exact, rcond=rcond) @ values
-
-
-def linear_memory__right_b_scaled_lstsq(keys, values):
-    """Least squares of the keys at largest entry 1, with the cut as a share of the largest singular value."""
-    level = 1e-7 if keys.dtype == np.float32 else 1e-8
-    scale = float(np.abs(keys).max(initial=0))
-    if scale == 0:
-        return np.zeros((keys.shape[1], values.shape[1]), np.result_type(keys, values))
-    K = keys.astype(np.float64) / scale
-    share = level * math.sqrt(K.size) / np.linalg.norm(K, 2)
-    S = np.linalg.lstsq(K, values.astype(np.float64), rcond=share)[0]
-    return (S / scale).astype(np.result_type(keys, values))
+        return S
+    left, sizes, right = np.linalg.svd(keys / largest, full_matrices=False)
+    for u, size, direction in zip(left.T, sizes, right):
+        if size > step * math.sqrt(keys.size):
+            S += np.outer(direction, u @ values) / (size * largest)
+    return S

@@ -1,12 +1,13 @@
-"""Answers to unit 2, scaled scores: wrong ones with their cause, and right ones of unusual form."""
-
 import math
-import statistics
+from functools import reduce
 
 import numpy as np
+import torch
 
 
-# Earlier exercises' right versions, for answers that call them.
+# Right versions of earlier exercises, for those that come later.
+
+
 def attention_scores(Q, K):
     return Q @ K.T
 
@@ -17,496 +18,503 @@ def softmax(z, axis=-1):
 
 
 def scaled_scores(Q, K):
-    return Q @ K.T / Q.shape[1] ** 0.5
-
-
-def attention(Q, K, V):
-    weights = softmax(scaled_scores(Q, K))
-    return weights @ V, weights
+    return attention_scores(Q, K) / Q.shape[1] ** 0.5
 
 
 def softmax_jacobian(p):
     return np.diag(p) - np.outer(p, p)
 
 
-# ---------------------------------------------------------------- attention_scores
+# ---- 2.1 attention_scores
 
 
-def attention_scores__wrong_b_scaled_by_root(Q, K):
-    """The scores are divided by the root of d_k, although plain dot products are asked for."""
-    d_k = Q.shape[-1]
-    return np.matmul(Q, K.T) / np.sqrt(d_k)
+def attention_scores__wrong_reshaped_keys(Q, K):
+    """Turns K into (d_k, m) by a reshape in place of a transpose, so features of different keys mix."""
+    m, d_k = K.shape
+    return Q @ K.reshape(d_k, m)
 
 
-def attention_scores__wrong_b_keys_as_rows(Q, K):
-    """Keys make the rows and queries the columns, so the table of scores is transposed: (m, n)."""
-    table = []
-    for k in K:
-        table.append([np.dot(k, q) for q in Q])
-    return np.array(table)
+def attention_scores__wrong_unit_vectors(Q, K):
+    """Normalises queries and keys to length 1: cosines in place of dot products."""
+
+    def unit(X):
+        return X / np.linalg.norm(X, axis=1, keepdims=True)
+
+    return unit(Q) @ unit(K).T
 
 
-def attention_scores__wrong_b_last_feature_lost(Q, K):
-    """The loop over the features ends one too early: the last feature never enters the dot product."""
-    n, d_k = Q.shape
-    m = K.shape[0]
-    S = np.zeros((n, m))
-    for i in range(n):
-        for j in range(m):
-            for f in range(d_k - 1):
-                S[i, j] += Q[i, f] * K[j, f]
-    return S
+def attention_scores__wrong_mean_over_features(Q, K):
+    """Takes the mean of the products over the features, where a dot product is their sum."""
+    products = Q[:, None, :] * K[None, :, :]
+    return products.mean(axis=-1)
 
 
-def attention_scores__wrong_b_view_multiplied_in_place(Q, K):
-    """row is a view of Q, and *= multiplies the query itself: Q changes, and later keys meet the changed query."""
-    result = np.empty((Q.shape[0], K.shape[0]))
-    for i in range(Q.shape[0]):
-        row = Q[i]
-        for j in range(K.shape[0]):
-            row *= K[j]
-            result[i, j] = row.sum()
-    return result
+def attention_scores__wrong_single_precision(Q, K):
+    """Fills a float32 table in a loop, so float64 inputs come back rounded."""
+    scores = np.zeros((len(Q), len(K)), dtype=np.float32)
+    for i in range(len(Q)):
+        for j in range(len(K)):
+            scores[i, j] = np.dot(Q[i], K[j])
+    return scores
 
 
-def attention_scores__wrong_b_negatives_cut_off(Q, K):
-    """Negative dot products are replaced by 0; scores may be negative."""
-    dots = Q @ np.transpose(K)
-    dots[dots < 0] = 0
-    return dots
+def attention_scores__wrong_keys_as_rows(Q, K):
+    """The table has one row per key and one column per query."""
+    scores = [[sum(q_c * k_c for q_c, k_c in zip(q, k)) for q in Q] for k in K]
+    return np.array(scores)
 
 
-def attention_scores__right_b_sum_of_outer_products(Q, K):
-    """One table per feature, all of them added up."""
-    total = np.outer(Q[:, 0], K[:, 0])
-    for f in range(1, K.shape[1]):
-        total = total + np.outer(Q[:, f], K[:, f])
-    return total
+def attention_scores__right_feature_by_feature(Q, K):
+    """Adds up one outer product for each feature."""
+    return reduce(np.add, (np.multiply.outer(Q[:, c], K[:, c]) for c in range(Q.shape[1])))
 
 
-# ------------------------------------------------------------------------- softmax
+# ---- 2.2 softmax
 
 
-def softmax__wrong_b_no_shift_at_all(z, axis=-1):
-    """The exponentials are taken of the entries as they are, without the largest subtracted: large ones overflow."""
-    numerator = np.exp(z)
-    denominator = np.sum(numerator, axis=axis, keepdims=True)
-    return numerator / denominator
-
-
-def softmax__wrong_b_one_maximum_for_all(z, axis=-1):
-    """The largest entry of the whole array is subtracted, so a row far below it becomes 0 throughout, and 0 / 0."""
-    e = np.exp(z - np.max(z))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-def softmax__wrong_b_lost_axis_put_last(z, axis=-1):
-    """Maximum and sum lose their axis and get it back at the end, which is its place only if axis is the last."""
-    top = z.max(axis=axis)[..., np.newaxis]
-    e = np.exp(z - top)
-    total = e.sum(axis=axis)[..., np.newaxis]
-    return e / total
-
-
-def softmax__wrong_b_nan_made_zero(z, axis=-1):
-    """The overflow is hushed up: NaN are replaced by 0 and warnings switched off, so large entries get no weight."""
-    with np.errstate(all="ignore"):
-        e = np.exp(z)
-        return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))
-
-
-def softmax__wrong_b_axis_not_moved_back(z, axis=-1):
-    """The axis is moved to the end and never moved back, so the axes of the result are in another order."""
-    moved = np.moveaxis(z, axis, -1)
-    e = np.exp(moved - moved.max(axis=-1, keepdims=True))
+def softmax__wrong_axis_not_moved_back(z, axis=-1):
+    """Moves the axis to the end to work on it and does not move it back."""
+    z = np.moveaxis(z, axis, -1)
+    z = z - z.max(axis=-1, keepdims=True)
+    e = np.exp(z)
     return e / e.sum(axis=-1, keepdims=True)
 
 
-def softmax__right_b_row_by_row_helper(z, axis=-1):
-    """A helper for one vector, applied along the axis."""
+def softmax__wrong_works_in_place(z, axis=-1):
+    """Writes the weights into the caller's array."""
+    z -= np.max(z, axis=axis, keepdims=True)
+    np.exp(z, out=z)
+    z /= np.sum(z, axis=axis, keepdims=True)
+    return z
 
-    def of_vector(v):
-        lead = v - max(v)
-        e = np.exp(lead)
-        return e / e.sum()
+
+def softmax__wrong_clipped_entries(z, axis=-1):
+    """Clips the entries to ±500 in place of a shift, so large entries that differ get equal weights."""
+    powers = np.exp(np.clip(z, -500, 500))
+    return powers / powers.sum(axis=axis, keepdims=True)
+
+
+def softmax__wrong_one_shift_for_all(z, axis=-1):
+    """Subtracts the largest entry of the whole array, so a row far below it becomes 0/0."""
+    c = z.max()
+    e = np.exp(z - c)
+    total = np.expand_dims(e.sum(axis=axis), axis)
+    return e / total
+
+
+def softmax__wrong_epsilon_in_sum(z, axis=-1):
+    """Adds 1e-6 to the sum against a division by zero, so the weights sum to less than 1."""
+    top = np.amax(z, axis=axis, keepdims=True)
+    powers = np.exp(z - top)
+    return powers / (powers.sum(axis=axis, keepdims=True) + 1e-6)
+
+
+def softmax__right_vector_by_vector(z, axis=-1):
+    """A softmax of one vector, applied along the axis."""
+
+    def of_vector(vector):
+        top = max(vector)
+        shares = np.array([math.exp(entry - top) for entry in vector])
+        return shares / math.fsum(shares)
 
     return np.apply_along_axis(of_vector, axis, z)
 
 
-# ---------------------------------------------------------------- derivation_terms
+# ---- 2.3 derivation_terms
 
 
-def derivation_terms__wrong_b_each_pair_once(q, k):
-    """Each pair of features is counted once (i < j); ordered pairs are asked for, (i, j) and (j, i)."""
-    samples, d = q.shape
-    t = q * k
-    diagonal = (t**2).sum(axis=1).mean()
-    cross = 0.0
-    for i in range(d):
-        for j in range(i + 1, d):
-            cross += (t[:, i] * t[:, j]).mean()
+def derivation_terms__wrong_pairs_counted_once(q, k):
+    """Sums the cross terms over i < j only: each pair counts once and not twice."""
+    n, d = q.shape
+    diagonal, cross = 0.0, 0.0
+    for r in range(n):
+        t = q[r] * k[r]
+        for i in range(d):
+            diagonal += t[i] ** 2
+            for j in range(i + 1, d):
+                cross += t[i] * t[j]
+    return diagonal / n, cross / n
+
+
+def derivation_terms__wrong_cross_from_variance(q, k):
+    """Makes cross from the variance of s, which subtracts the squared mean, and not from the mean of s²."""
+    terms = q * k
+    diagonal = (terms**2).sum(axis=1).mean()
+    s = terms.sum(axis=1)
+    return diagonal, s.var() - diagonal
+
+
+def derivation_terms__wrong_terms_averaged_first(q, k):
+    """Averages the terms over the samples before they are multiplied with one another."""
+    t = (q * k).mean(axis=0)
+    table = np.outer(t, t)
+    diagonal = np.trace(table)
+    cross = table.sum() - diagonal
     return diagonal, cross
 
 
-def derivation_terms__wrong_b_samples_minus_one(q, k):
-    """The sums over the samples are divided by their number minus 1: a plain mean is asked for."""
+def derivation_terms__wrong_lengths_multiplied(q, k):
+    """Takes the squared length of q times that of k for the diagonal, where each q_i meets its own k_i."""
+    diagonal = np.mean(np.sum(q**2, axis=1) * np.sum(k**2, axis=1))
+    total = np.mean(np.einsum("ri,ri->r", q, k) ** 2)
+    return diagonal, total - diagonal
+
+
+def derivation_terms__wrong_diagonal_left_in(q, k):
+    """Cross is the mean of the whole s², with the diagonal still in it."""
     t = q * k
-    count = len(t)
-    squares = (t**2).sum()
-    everything = (t.sum(axis=1) ** 2).sum()
-    return squares / (count - 1), (everything - squares) / (count - 1)
+    pairs = np.einsum("ri,rj->rij", t, t)
+    diagonal = np.einsum("rii->r", pairs).mean()
+    cross = pairs.sum(axis=(1, 2)).mean()
+    return diagonal, cross
 
 
-def derivation_terms__wrong_b_mean_over_features(q, k):
-    """The diagonal is averaged over the features, too; over i the squares are to be summed."""
+def derivation_terms__right_mean_table(q, k):
+    """The table of all products, averaged over the samples; then its trace and the rest."""
     t = q * k
-    diagonal = (t**2).mean()
-    s2 = (t.sum(axis=1) ** 2).mean()
-    return diagonal, s2 - (t**2).sum(axis=1).mean()
+    table = t.T @ t / len(t)
+    off = ~np.eye(len(table), dtype=bool)
+    return float(np.trace(table)), float(table[off].sum())
 
 
-def derivation_terms__wrong_b_cross_taken_as_zero(q, k):
-    """Cross is set to 0, its value for independent features, instead of being measured on the draws."""
-    t = np.multiply(q, k)
-    diagonal = np.square(t).sum(axis=-1).mean()
-    return diagonal, 0.0
+# ---- 2.4 dot_product_moments
 
 
-def derivation_terms__wrong_b_only_last_sample_kept(q, k):
-    """cross is assigned and not added to in the loop over the samples, so only the last sample is in it."""
-    diagonal = 0.0
-    cross = 0.0
-    for a, b in zip(q, k):
-        t = a * b
-        diagonal += (t**2).sum()
-        cross = t.sum() ** 2 - (t**2).sum()
-    return diagonal / len(q), cross / len(q)
+def dot_product_moments__wrong_variances_squared(d, var_q=1.0, var_k=1.0):
+    """Squares the variances, as if they were standard deviations."""
+    variance_of_term = var_q**2 * var_k**2
+    return 0.0, d * variance_of_term
 
 
-def derivation_terms__right_b_table_and_mask(q, k):
-    """The table of the means of all t_i t_j, split by a mask."""
-    terms = q * k
-    table = np.einsum("ri,rj->rij", terms, terms).mean(axis=0)
-    same = np.eye(len(table), dtype=bool)
-    return table[same].sum(), table[~same].sum()
-
-
-# ------------------------------------------------------------- dot_product_moments
-
-
-def dot_product_moments__wrong_b_all_pairs_counted(d, var_q=1.0, var_k=1.0):
-    """All d · d products are counted; the cross terms have mean 0, and only the d squares are left."""
-    return 0.0, sum(var_q * var_k for i in range(d) for j in range(d))
-
-
-def dot_product_moments__wrong_b_root_of_product(d, var_q=1.0, var_k=1.0):
-    """The standard deviation of a term, √(var_q · var_k), is added up d times in place of its variance."""
-    sigma_q, sigma_k = np.sqrt(var_q), np.sqrt(var_k)
-    return 0.0, float(d * sigma_q * sigma_k)
-
-
-def dot_product_moments__wrong_b_var_k_forgotten(d, var_q=1.0, var_k=1.0):
-    """var_k does not enter: only the variance of the queries counts."""
-    mean = 0.0
-    variance = var_q * d
+def dot_product_moments__wrong_mean_of_square(d, var_q=1.0, var_k=1.0):
+    """Gives the mean that a vector's dot product with itself has, d times a variance, where it is 0."""
+    mean = d * math.sqrt(var_q * var_k)
+    variance = d * var_q * var_k
     return mean, variance
 
 
-def dot_product_moments__wrong_b_measured_on_draws(d, var_q=1.0, var_k=1.0):
-    """Mean and variance are measured on random draws; they are to be those of the derivation, without drawing."""
+def dot_product_moments__wrong_key_variance_ignored(d, var_q=1.0, var_k=1.0):
+    """Uses the variance of the queries for the keys too."""
+    sigma_q, sigma_k = math.sqrt(var_q), math.sqrt(var_q)
+    return 0.0, d * sigma_q**2 * sigma_k**2
+
+
+def dot_product_moments__wrong_all_pairs_count(d, var_q=1.0, var_k=1.0):
+    """Adds a term for every pair of features, d² of them: the cross terms do not vanish."""
+    variance = 0.0
+    for _ in range(d):
+        variance += d * var_q * var_k
+    return 0.0, variance
+
+
+def dot_product_moments__wrong_simulated(d, var_q=1.0, var_k=1.0):
+    """Draws 2,000 pairs and measures, where the formula is asked for."""
     rng = np.random.default_rng(0)
-    q = rng.standard_normal((4000, d)) * np.sqrt(var_q)
-    k = rng.standard_normal((4000, d)) * np.sqrt(var_k)
+    q = rng.standard_normal((2000, d)) * np.sqrt(var_q)
+    k = rng.standard_normal((2000, d)) * np.sqrt(var_k)
     s = (q * k).sum(axis=1)
     return s.mean(), s.var()
 
 
-def dot_product_moments__wrong_b_one_term_too_few(d, var_q=1.0, var_k=1.0):
-    """Only d - 1 terms are added: the loop begins at 1 and ends before d."""
-    total = 0.0
-    for _ in range(1, d):
-        total = total + var_q * var_k
-    return 0.0, total
+def dot_product_moments__right_term_by_term(d, var_q=1.0, var_k=1.0):
+    """Means and variances of d independent terms, added up exactly."""
+    means = (0.0 * 0.0 for _ in range(d))
+    variances = (var_q * var_k for _ in range(d))
+    return math.fsum(means), math.fsum(variances)
 
 
-def dot_product_moments__right_b_fsum_of_terms(d, var_q=1.0, var_k=1.0):
-    """E[s²] - E[s]², both written as sums of terms."""
-    mean_q = mean_k = 0.0
-    first = math.fsum([mean_q * mean_k] * d)
-    second = math.fsum([(var_q + mean_q**2) * (var_k + mean_k**2)] * d) + d * (d - 1) * (mean_q * mean_k) ** 2
-    return first, second - first**2
+# ---- 2.5 scaled_scores
 
 
-# ------------------------------------------------------------------- scaled_scores
+def scaled_scores__wrong_power_before_half(Q, K):
+    """`** 1/2` is read as (d ** 1) / 2, so the scores are divided by half of d_k."""
+    d_k = Q.shape[-1]
+    divisor = d_k ** 1/2
+    return attention_scores(Q, K) / divisor
 
 
-def scaled_scores__wrong_b_root_of_keys(Q, K):
-    """The root is taken of the number of keys, K.shape[0], instead of their width d_k."""
-    return Q @ K.T / np.sqrt(K.shape[0])
+def scaled_scores__wrong_root_on_both(Q, K):
+    """Divides the queries and the keys by the root each, so the scores are divided by d_k."""
+
+    def scaled(X):
+        return X / math.sqrt(X.shape[1])
+
+    return scaled(Q) @ scaled(K).T
 
 
-def scaled_scores__wrong_b_power_before_division(Q, K):
-    """d_k ** 1 / 2 is (d_k ** 1) / 2, half the width and not its root: the brackets around 1/2 are missing."""
-    root = Q.shape[1] ** 1 / 2
-    return Q.dot(K.T) / root
+def scaled_scores__wrong_fourth_root_once(Q, K):
+    """Splits the root between both factors, but applies the fourth root to the queries alone."""
+    share = Q.shape[1] ** -0.25
+    Q_small = Q * share
+    return np.einsum("nc,mc->nm", Q_small, K)
 
 
-def scaled_scores__wrong_b_eight_for_all_widths(Q, K):
-    """The divisor is always 8, the root of 64; it must be the root of the width at hand."""
-    d_k = 64
-    return (Q @ K.T) / d_k**0.5
+def scaled_scores__wrong_whole_number_root(Q, K):
+    """Rounds the root down to a whole number, which is right for widths like 4 and 64 only."""
+    d_k = K.shape[1]
+    root = math.isqrt(d_k)
+    return np.dot(Q, K.T) / root
 
 
-def scaled_scores__wrong_b_transposed_only_if_needed(Q, K):
-    """K is transposed only where the shapes would not fit otherwise: with m = d_k rows of Q meet columns of K."""
-    other = K
-    if Q.shape[1] != K.shape[0]:
-        other = K.T
-    return Q @ other / np.sqrt(Q.shape[1])
+def scaled_scores__wrong_root_of_queries(Q, K):
+    """len(Q) is the number of queries, not the width."""
+    scores = np.empty((len(Q), len(K)))
+    for i, q in enumerate(Q):
+        scores[i] = K @ q
+    return scores / np.sqrt(len(Q))
 
 
-def scaled_scores__wrong_b_row_per_key(Q, K):
-    """The table has a row per key and a column per query: it is transposed."""
-    root = Q.shape[1] ** 0.5
-    return np.array([[float(np.dot(q, k)) / root for q in Q] for k in K])
+def scaled_scores__right_key_by_key(Q, K):
+    """One column per key, with the root taken as a logarithm's half."""
+    root = math.exp(math.log(K.shape[1]) / 2)
+    return np.stack([(Q * key).sum(axis=1) / root for key in K], axis=1)
 
 
-def scaled_scores__right_b_root_as_sum_of_ones(Q, K):
-    """The width is the squared length of a vector of ones, and keys are met one by one."""
-    ones = np.ones(K.shape[1])
-    length = float(np.linalg.norm(ones))
-    return np.stack([(Q * key).sum(axis=1) for key in K], axis=1) / length
+# ---- 2.6 score_statistics
 
 
-# ---------------------------------------------------------------- score_statistics
-
-
-def score_statistics__wrong_b_drawn_pair_by_pair(d, n_samples, rng, scaled):
-    """q and k are drawn pair by pair; all of q is to be drawn first in one call, then all of k."""
+def score_statistics__wrong_drawn_pair_by_pair(d, n_samples, rng, scaled):
+    """Draws a query, then its key, then the next query: not all of q first."""
     scores = []
     for _ in range(n_samples):
         q = rng.standard_normal(d)
         k = rng.standard_normal(d)
-        s = q @ k
-        scores.append(s / d**0.5 if scaled else s)
-    return np.mean(scores), np.var(scores)
+        scores.append(q @ k)
+    scores = np.array(scores)
+    if scaled:
+        scores = scores / np.sqrt(d)
+    return scores.mean(), scores.var()
 
 
-def score_statistics__wrong_b_variance_by_root(d, n_samples, rng, scaled):
-    """The variance of the plain scores is divided by √d; scores divided by √d have the variance divided by d."""
+def score_statistics__wrong_variance_by_root(d, n_samples, rng, scaled):
+    """Divides mean and variance by the root of d at the end, but a variance shrinks by d."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    s = (q * k).sum(axis=1)
+    s = np.einsum("rc,rc->r", q, k)
     mean, variance = s.mean(), s.var()
     if scaled:
-        mean = mean / np.sqrt(d)
-        variance = variance / np.sqrt(d)
+        mean, variance = mean / d**0.5, variance / d**0.5
     return mean, variance
 
 
-def score_statistics__wrong_b_scaled_by_width(d, n_samples, rng, scaled):
-    """Scaled scores are divided by d instead of by its root."""
-    q = rng.standard_normal(size=(n_samples, d))
-    k = rng.standard_normal(size=(n_samples, d))
-    divisor = d if scaled else 1
-    scores = np.array([np.dot(a, b) / divisor for a, b in zip(q, k)])
-    return scores.mean(), scores.var()
-
-
-def score_statistics__wrong_b_mean_before_scaling(d, n_samples, rng, scaled):
-    """The mean is taken before the scores are divided, so with scaled=True it is still that of the plain scores."""
-    q = rng.standard_normal((n_samples, d))
-    k = rng.standard_normal((n_samples, d))
+def score_statistics__wrong_mean_not_subtracted(d, n_samples, rng, scaled):
+    """Returns the mean of s², since the mean should be 0 anyway; the measured one is not."""
+    q, k = (rng.standard_normal((n_samples, d)) for _ in range(2))
     s = (q * k).sum(axis=1)
-    mean = s.sum() / n_samples
     if scaled:
-        s = s / math.sqrt(d)
-    return mean, s.var()
+        s /= math.sqrt(d)
+    return float(np.mean(s)), float(np.mean(s**2))
 
 
-def score_statistics__wrong_b_drawn_anew_if_scaled(d, n_samples, rng, scaled):
-    """With scaled=True two more arrays are drawn and used; only the first two are to be drawn."""
-
-    def draw():
-        q = rng.standard_normal((n_samples, d))
-        k = rng.standard_normal((n_samples, d))
-        return (q * k).sum(axis=1)
-
-    scores = draw()
-    if scaled:
-        scores = draw() / np.sqrt(d)
-    return scores.mean(), scores.var()
-
-
-def score_statistics__right_b_from_the_library(d, n_samples, rng, scaled):
-    """The scores as the diagonal of the table of all, and the library of statistics for the rest."""
+def score_statistics__wrong_all_pairs(d, n_samples, rng, scaled):
+    """Multiplies all queries with all keys: row r of q meets every row of k."""
     q = rng.standard_normal((n_samples, d))
     k = rng.standard_normal((n_samples, d))
-    scores = np.einsum("ij,ij->i", q, k / np.sqrt(d) if scaled else k).tolist()
-    return statistics.fmean(scores), statistics.pvariance(scores)
+    scores = scaled_scores(q, k) if scaled else attention_scores(q, k)
+    return np.mean(scores), np.var(scores)
 
 
-# ----------------------------------------------------------------------- attention
+def score_statistics__wrong_both_divided(d, n_samples, rng, scaled):
+    """Where scaled, q and k are both divided by the root of d, so the scores are divided by d."""
+    shape = (n_samples, d)
+    factor = d**-0.5 if scaled else 1.0
+    q = factor * rng.standard_normal(shape)
+    k = factor * rng.standard_normal(shape)
+    s = np.sum(np.multiply(q, k), axis=-1)
+    return s.mean(), s.var(ddof=0)
 
 
-def attention__wrong_b_scaling_forgotten(Q, K, V):
-    """The scores are not divided by the root of d_k."""
-    weights = softmax(attention_scores(Q, K), axis=1)
-    output = weights @ V
+def score_statistics__right_running_moments(d, n_samples, rng, scaled):
+    """Mean and sum of squared distances are carried along, score by score."""
+    q = rng.standard_normal((n_samples, d))
+    k = rng.standard_normal((n_samples, d))
+    mean = squares = 0.0
+    for count, (one_q, one_k) in enumerate(zip(q, k), start=1):
+        score = float(one_q @ one_k)
+        if scaled:
+            score /= math.sqrt(d)
+        step = score - mean
+        mean += step / count
+        squares += step * (score - mean)
+    return mean, squares / n_samples
+
+
+# ---- 2.7 attention
+
+
+def attention__wrong_root_of_value_width(Q, K, V):
+    """Divides by the root of the width of the values, d_v."""
+    _, d = V.shape
+    weights = softmax(attention_scores(Q, K) / math.sqrt(d), axis=1)
+    return weights @ V, weights
+
+
+def attention__wrong_scaled_twice(Q, K, V):
+    """scaled_scores has divided by the root already, and here it is done again."""
+    d_k = K.shape[1]
+    S = scaled_scores(Q, K)
+    A = softmax(S / np.sqrt(d_k))
+    return A @ V, A
+
+
+def attention__wrong_only_past_keys(Q, K, V):
+    """Query i mixes the keys 0 ... i only: a causal mask that nobody asked for."""
+    n, m = len(Q), len(K)
+    weights = np.zeros((n, m))
+    output = np.zeros((n, V.shape[1]))
+    for i in range(n):
+        seen = min(i + 1, m)
+        s = K[:seen] @ Q[i] / np.sqrt(Q.shape[1])
+        weights[i, :seen] = softmax(s)
+        output[i] = weights[i] @ V
     return output, weights
 
 
-def attention__wrong_b_weights_scaled_after(Q, K, V):
-    """The root of d_k divides the weights after the softmax, not the scores before it: rows do not sum to 1."""
-    weights = softmax(Q @ K.T) / np.sqrt(K.shape[1])
-    return weights @ V, weights
+def attention__wrong_root_after_softmax(Q, K, V):
+    """Divides the weights by the root and renormalises them, which undoes the division: plain scores decide."""
+    weights = softmax(Q @ K.T)
+    weights = weights / np.sqrt(Q.shape[1])
+    weights = weights / weights.sum(axis=-1, keepdims=True)
+    return np.einsum("nm,mv->nv", weights, V), weights
 
 
-def attention__wrong_b_one_shift_for_all_rows(Q, K, V):
-    """One maximum, that of all scores, shifts every row: a row far below it has only zeros left, and gives NaN."""
-    s = Q @ K.T / math.sqrt(Q.shape[1])
-    top = s.max()
-    e = np.exp(s - top)
-    w = e / np.sum(e, axis=1, keepdims=True)
-    return w @ V, w
+def attention__wrong_mean_of_values(Q, K, V):
+    """The weighted values are averaged over the keys: the output is m times too small."""
+    weights = softmax(scaled_scores(Q, K))
+    output = np.array([np.mean([a * v for a, v in zip(row, V)], axis=0) for row in weights])
+    return output, weights
 
 
-def attention__wrong_b_largest_in_size(Q, K, V):
-    """The shift is the largest score in absolute size: a row of very negative scores sinks lower still, to 0 / 0."""
-    scores = scaled_scores(Q, K)
-    shift = np.abs(scores).max(axis=-1, keepdims=True)
-    e = np.exp(scores - shift)
-    weights = e / e.sum(axis=-1, keepdims=True)
-    return weights @ V, weights
+def attention__right_keys_one_by_one(Q, K, V):
+    """Meets the keys one after the other with a running maximum for each query."""
+    root = Q.shape[1] ** 0.5
+    top = np.full((len(Q), 1), -np.inf)
+    powers = np.zeros((len(Q), 0))
+    mix = np.zeros((len(Q), V.shape[1]))
+    for key, value in zip(K, V):
+        score = (Q @ key)[:, None] / root
+        new_top = np.maximum(top, score)
+        shrink = np.exp(top - new_top)
+        own = np.exp(score - new_top)
+        powers = np.hstack([powers * shrink, own])
+        mix = mix * shrink + own * value
+        top = new_top
+    total = powers.sum(axis=1, keepdims=True)
+    return mix / total, powers / total
 
 
-def attention__wrong_b_weights_turned_for_output(Q, K, V):
-    """The output is made with the transposed weights: row i mixes by how much each query looks at key i."""
-    A = softmax(scaled_scores(Q, K), axis=-1)
-    return A.T @ V, A
+# ---- 2.8 softmax_jacobian
 
 
-def attention__right_b_key_by_key(Q, K, V):
-    """The keys come one by one; maximum, sum and output are corrected as they come."""
-    n, d_k = Q.shape
-    scores = np.empty((n, len(K)), dtype=np.result_type(Q, K))
-    top = np.full(n, -np.inf)
-    total = np.zeros(n)
-    output = np.zeros((n, V.shape[1]))
-    for j, (key, value) in enumerate(zip(K, V, strict=True)):
-        scores[:, j] = Q @ key / float(d_k) ** 0.5
-        higher = np.maximum(top, scores[:, j])
-        shrink, gain = np.exp(top - higher), np.exp(scores[:, j] - higher)
-        total = total * shrink + gain
-        output = output * shrink[:, None] + gain[:, None] * value
-        top = higher
-    weights = np.exp(scores - top[:, None]) / total[:, None]
-    return (output / total[:, None]).astype(V.dtype), weights.astype(scores.dtype)
+def softmax_jacobian__wrong_softmax_again(p):
+    """Takes p for scores and sends it through the softmax once more."""
+    a = softmax(p)
+    return np.diag(a) - np.outer(a, a)
 
 
-# ---------------------------------------------------------------- softmax_jacobian
+def softmax_jacobian__wrong_factor_along_row(p):
+    """p broadcasts along the row: off the diagonal entry [i, j] becomes -p_j² where -p_i p_j is due."""
+    m = len(p)
+    return p * (np.eye(m) - p)
 
 
-def softmax_jacobian__wrong_b_signs_turned_round(p):
-    """All signs are turned round: raising a score would lower its own weight and raise the others."""
-    return np.outer(p, p) - np.diag(p)
-
-
-def softmax_jacobian__wrong_b_inner_for_outer(p):
-    """p.T @ p of a vector is one number, the sum of the squares, and not the table of all p_i p_j."""
-    return np.diag(p) - p.T @ p
-
-
-def softmax_jacobian__wrong_b_weights_lifted_above_zero(p):
-    """Weights of 0 are lifted to 0.000001 first, though p may hold an exact 0, and its derivatives are 0."""
-    p = np.maximum(p, 1e-6)
-    return np.diag(p) - np.outer(p, p)
-
-
-def softmax_jacobian__wrong_b_one_minus_everywhere(p):
-    """p_i (1 - p_j) stands in every entry; the 1 belongs on the diagonal alone."""
-    return p[:, np.newaxis] * (1 - p[np.newaxis, :])
-
-
-def softmax_jacobian__wrong_b_p_changed_in_place(p):
-    """p itself is changed in place to p (1 - p) on the way: the caller's weights are lost."""
-    J = -np.outer(p, p)
-    p *= 1 - p
-    np.fill_diagonal(J, p)
+def softmax_jacobian__wrong_lower_half_only(p):
+    """The inner loop ends at the diagonal, so the entries above it stay 0."""
+    m = p.size
+    J = np.zeros((m, m))
+    for i in range(m):
+        for j in range(i + 1):
+            J[i, j] = p[i] * (1 - p[i]) if i == j else -p[i] * p[j]
     return J
 
 
-def softmax_jacobian__right_b_covariance_of_one_hot(p):
-    """The covariance of one-hot vectors drawn with the probabilities p."""
-    away = np.eye(p.size, dtype=p.dtype) - p  # row k: one-hot k minus the mean
-    return np.einsum("k,ki,kj->ij", p, away, away)
+def softmax_jacobian__wrong_of_log_weights(p):
+    """These are the derivatives of the logarithms of the weights; the factor p_i is missing."""
+    identity = np.eye(len(p))
+    return identity - np.tile(p, (len(p), 1))
 
 
-# -------------------------------------------------------------- attention_backward
+def softmax_jacobian__wrong_kept_from_zero(p):
+    """Keeps the weights away from 0 and 1 by 1e-4, so a saturated softmax still seems to move."""
+    a = np.clip(p, 1e-4, 1 - 1e-4)
+    J = -a[:, None] * a[None, :]
+    J[np.diag_indices(len(a))] = a * (1 - a)
+    return J
 
 
-def attention_backward__wrong_b_root_left_out(Q, K, V, d_output):
-    """On the way back the division by the root of d_k is forgotten: dQ and dK are √d_k times too large."""
-    A = softmax(Q @ K.T / np.sqrt(Q.shape[1]))
+def softmax_jacobian__right_centred_unit_vectors(p):
+    """Column j: how far a unit vector lies from the mean p, times the weight of key j."""
+    columns = [weight * (unit - p) for weight, unit in zip(p, np.eye(len(p)))]
+    return np.column_stack(columns)
+
+
+# ---- 2.9 attention_backward
+
+
+def attention_backward__wrong_own_score_only(Q, K, V, d_output):
+    """Back through the softmax each weight feels its own score alone: a (1 - a), without the cross terms."""
+    root = np.sqrt(Q.shape[1])
+    A = softmax(Q @ K.T / root)
     dV = A.T @ d_output
     dA = d_output @ V.T
-    dS = A * (dA - (dA * A).sum(axis=1, keepdims=True))
+    dS = dA * A * (1 - A) / root
     return dS @ K, dS.T @ Q, dV
 
 
-def attention_backward__wrong_b_root_only_in_dq(Q, K, V, d_output):
-    """dQ is divided by the root of d_k and dK is not; both come from the same scaled scores."""
-    root = Q.shape[1] ** 0.5
-    output, A = attention(Q, K, V)
-    dA = d_output @ V.T
-    inner = np.sum(A * dA, axis=1, keepdims=True)
-    dS = A * (dA - inner)
-    dQ = dS @ K / root
-    dK = dS.T @ Q
-    return dQ, dK, A.T @ d_output
-
-
-def attention_backward__wrong_b_forward_not_scaled(Q, K, V, d_output):
-    """The weights are recomputed from scores that are not divided by the root of d_k."""
-    root = np.sqrt(Q.shape[1])
-    A = softmax(Q @ K.T)
-    dV = A.T @ d_output
-    dA = d_output @ V.T
-    dS = A * (dA - np.sum(dA * A, axis=1, keepdims=True))
-    return dS @ K / root, dS.T @ Q / root, dV
-
-
-def attention_backward__wrong_b_q_overwritten(Q, K, V, d_output):
-    """Q is overwritten by its slopes before dK is made, so dK is made from dQ instead of from the queries."""
+def attention_backward__wrong_last_query_wins(Q, K, V, d_output):
+    """The loop over queries writes dK anew each time, where the shares of all queries add up."""
+    dQ, dK, dV = np.zeros_like(Q), np.zeros_like(K), np.zeros_like(V)
     scale = Q.shape[1] ** -0.5
+    for i in range(len(Q)):
+        a = softmax(K @ Q[i] * scale)
+        ds = softmax_jacobian(a) @ (V @ d_output[i])
+        dQ[i] = ds @ K * scale
+        dK = np.outer(ds, Q[i]) * scale
+        dV += np.outer(a, d_output[i])
+    return dQ, dK, dV
+
+
+def attention_backward__wrong_keys_not_scaled(Q, K, V, d_output):
+    """The queries are scaled before the product and dQ is scaled back, but dK is made from the unscaled queries."""
+    r = math.sqrt(Q.shape[1])
+    scaled_Q = Q / r
+    weights = softmax(scaled_Q @ K.T, axis=1)
+    d_weights = d_output @ V.T
+    mean = np.sum(weights * d_weights, axis=1, keepdims=True)
+    d_scores = weights * (d_weights - mean)
+    return (d_scores @ K) / r, d_scores.T @ Q, weights.T @ d_output
+
+
+def attention_backward__wrong_plain_mean_subtracted(Q, K, V, d_output):
+    """Subtracts the plain mean of the slopes over the keys, where their mean weighted by the weights is due."""
+    root = K.shape[1] ** 0.5
+    A = softmax(scaled_scores(Q, K))
+    G = np.einsum("nv,mv->nm", d_output, V)
+    dS = A * (G - G.mean(axis=1, keepdims=True))
+    dQ = np.einsum("nm,mc->nc", dS, K) / root
+    dK = np.einsum("nm,nc->mc", dS, Q) / root
+    return dQ, dK, np.einsum("nm,nv->mv", A, d_output)
+
+
+def attention_backward__wrong_output_gradient_lost(Q, K, V, d_output):
+    """dV is the plain sum of the weights that a value gets, so the slopes of the output do not come in."""
+    scale = 1 / np.sqrt(Q.shape[1])
     A = softmax(Q @ K.T * scale)
-    V_slopes = A.T @ d_output
-    S = d_output @ V.T
-    S = scale * A * (S - (S * A).sum(axis=1, keepdims=True))
-    Q = S @ K
-    K = S.T @ Q
-    return Q, K, V_slopes
+    dV = np.repeat(A.sum(axis=0)[:, None], V.shape[1], axis=1)
+    dA = d_output @ V.T
+    dS = A * (dA - (A * dA).sum(axis=1, keepdims=True))
+    return dS @ K * scale, dS.T @ Q * scale, dV
 
 
-def attention_backward__wrong_b_by_differences(Q, K, V, d_output):
-    """The slopes are measured by nudging each entry instead of by formula, which is not exact enough."""
-    step = 1e-4
-    slopes = []
-    parts = [Q.copy(), K.copy(), V.copy()]
-    base = (attention(*parts)[0] * d_output).sum()
-    for X in parts:
-        slope = np.zeros(X.shape)
-        for place in np.ndindex(*X.shape):
-            X[place] += step
-            slope[place] = ((attention(*parts)[0] * d_output).sum() - base) / step
-            X[place] -= step
-        slopes.append(slope)
-    return tuple(slopes)
-
-
-def attention_backward__right_b_values_around_output(Q, K, V, d_output):
-    """Each value counts by how far it lies from the output that it is part of."""
-    output, A = attention(Q, K, V)
-    away = V[None, :, :] - output[:, None, :]  # (n, m, d_v)
-    dS = A * np.einsum("nmv,nv->nm", away, d_output) / float(Q.shape[1]) ** 0.5
-    return np.einsum("nm,md->nd", dS, K), np.einsum("nm,nd->md", dS, Q), np.einsum("nm,nv->mv", A, d_output)
+def attention_backward__right_pair_by_pair(Q, K, V, d_output):
+    """Every pair of query and key collects its share by itself, from differences between values."""
+    root = math.sqrt(Q.shape[1])
+    dQ, dK, dV = (np.zeros(X.shape) for X in (Q, K, V))
+    for i, (q, slope) in enumerate(zip(Q, d_output)):
+        a = softmax(np.array([k @ q for k in K]) / root)
+        for j, weight in enumerate(a):
+            dV[j] += weight * slope
+            gain = sum(other * ((V[j] - v) @ slope) for other, v in zip(a, V))
+            dQ[i] += weight * gain * K[j] / root
+            dK[j] += weight * gain * q / root
+    return dQ, dK, dV

@@ -1,6 +1,10 @@
-import numpy as np
+import math
 
-# Given by the notebook, and right versions of earlier exercises that answers call.
+import numpy as np
+import torch
+
+
+# Given in the notebook.
 
 
 def softmax(z, axis=-1):
@@ -9,413 +13,455 @@ def softmax(z, axis=-1):
     return powers / powers.sum(axis=axis, keepdims=True)
 
 
+# Right versions of earlier exercises, for those that come later.
+
+
+def causal_mask(n):
+    return np.arange(n) <= np.arange(n)[:, None]
+
+
 def masked_softmax(scores, mask):
-    """A right version, for masked_attention."""
-    kept = np.where(mask, scores, -np.inf)
-    top = kept.max(axis=-1, keepdims=True)
-    powers = np.exp(kept - np.where(np.isfinite(top), top, 0))
+    hidden = np.where(mask, scores, -np.inf)
+    top = hidden.max(axis=-1, keepdims=True)
+    powers = np.exp(hidden - np.where(np.isfinite(top), top, 0))
     total = powers.sum(axis=-1, keepdims=True)
     return powers / np.where(total > 0, total, 1)
 
 
-def _noise(shape, seed=0):
-    return np.random.default_rng(seed).standard_normal(shape)
+# ---- 3.1 causal_mask
 
 
-# causal_mask
+def causal_mask__wrong_diagonal_hidden(n):
+    """A strict comparison: no token may look at itself, and row 0 is empty."""
+    query = np.arange(n).reshape(n, 1)
+    key = np.arange(n).reshape(1, n)
+    return key < query
 
 
-def causal_mask__wrong_b_keys_in_rows(n):
-    """Rows and columns are swapped: row 0 sees everything, since the rows are taken for keys, not for queries."""
-    key, query = np.indices((n, n))
-    return key <= query
-
-
-def causal_mask__wrong_b_minus_infinity(n):
-    """It returns numbers to add to the scores (0 and -inf), not booleans."""
-    table = np.zeros((n, n))
-    table[np.triu_indices(n, k=1)] = -np.inf
-    return table
-
-
-def causal_mask__wrong_b_loop_starts_at_one(n):
-    """The loop over the queries begins at 1, so row 0 stays empty: token 0 may not even look at itself."""
-    mask = np.full((n, n), False)
+def causal_mask__wrong_first_row_skipped(n):
+    """The loop over the queries begins at 1, so token 0 sees nothing."""
+    mask = np.zeros((n, n), dtype=bool)
     for i in range(1, n):
-        for j in range(i + 1):
-            mask[i, j] = True
+        mask[i, : i + 1] = True
     return mask
 
 
-def causal_mask__wrong_b_only_the_last_two(n):
-    """Each query sees only itself and the one token before: the rest of the past is hidden."""
-    own = np.eye(n, dtype=bool)
-    before = np.eye(n, k=-1, dtype=bool)
-    return own | before
+def causal_mask__wrong_additive_mask(n):
+    """Returns floats to be added to the scores, 0 and -inf, in place of booleans."""
+    mask = np.full((n, n), -np.inf)
+    mask[np.tril_indices(n)] = 0.0
+    return mask
 
 
-def causal_mask__wrong_b_single_token_shape(n):
-    """For n = 1 the result has the shape (1,), not (1, 1)."""
-    if n == 1:  # nothing to hide
-        return np.array([True])
-    ones = np.ones((n, n), dtype=bool)
-    return np.tril(ones)
+def causal_mask__wrong_true_means_hidden(n):
+    """Marks what must not be seen, as nn.MultiheadAttention has it."""
+    future = np.triu(np.ones((n, n), dtype=bool), k=1)
+    return future
 
 
-def causal_mask__right_b_cumulative_or(n):
-    """Runs a logical or along the columns of the identity."""
+def causal_mask__wrong_one_step_ahead(n):
+    """Each row has one True too many: query i sees key i + 1."""
+    return np.array([[j - i < 2 for j in range(n)] for i in range(n)])
+
+
+def causal_mask__right_spread_downwards(n):
+    """Each token's own place, spread to all rows below."""
     return np.logical_or.accumulate(np.eye(n, dtype=bool), axis=0)
 
 
-# padding_mask
+# ---- 3.2 padding_mask
 
 
-def padding_mask__wrong_b_pads_in_front(lengths, m):
-    """The real tokens are marked at the end of each row, as if the filler came first."""
-    mask = np.zeros((len(lengths), m), dtype=bool)
+def padding_mask__wrong_cut_from_right(lengths, m):
+    """Clears the last m - length places by a negative slice, which clears the whole row where nothing is to go."""
+    mask = np.ones((len(lengths), m), dtype=bool)
     for b, length in enumerate(lengths):
-        mask[b, m - length :] = True
+        filler = m - length
+        mask[b, -filler:] = False
     return mask
 
 
-def padding_mask__wrong_b_length_zero_all_true(lengths, m):
-    """A sequence of length 0 has a row of True: counting back from key length - 1 starts at -1, the last key."""
-    result = np.zeros((lengths.size, m), dtype=bool)
-    for row, last in zip(result, lengths - 1):
-        row[last::-1] = True
-    return result
+def padding_mask__wrong_pads_in_front(lengths, m):
+    """Puts the real tokens at the end of the row, behind the filler."""
+    first = m - lengths[:, None]
+    return np.arange(m)[None, :] >= first
 
 
-def padding_mask__wrong_b_width_of_longest(lengths, m):
-    """The mask is as wide as the longest sequence: m is ignored."""
-    wide = max(lengths)
-    return np.array([[j < length for j in range(wide)] for length in lengths], dtype=bool).reshape(len(lengths), wide)
+def padding_mask__wrong_ones_and_zeros(lengths, m):
+    """Builds rows of 1 and 0, which are integers and not booleans."""
+    rows = [[1] * int(length) + [0] * (m - int(length)) for length in lengths]
+    return np.array(rows)
 
 
-def padding_mask__wrong_b_sorted_lengths(lengths, m):
-    """The lengths are sorted first, so the rows no longer belong to their sequences."""
-    ordered = np.sort(lengths)[::-1]
-    return np.arange(m)[None, :] < ordered[:, None]
+def padding_mask__wrong_one_key_too_many(lengths, m):
+    """Compares with <=, so one pad behind each sequence counts as real."""
+    columns = np.broadcast_to(np.arange(m), (lengths.size, m))
+    return columns <= lengths.reshape(-1, 1)
 
 
-def padding_mask__wrong_b_integers_returned(lengths, m):
-    """The mask holds the integers 1 and 0, not booleans."""
-    out = []
-    for length in lengths:
-        out.append([1] * int(length) + [0] * (m - int(length)))
-    return np.array(out)
+def padding_mask__wrong_empty_sequence_forgotten(lengths, m):
+    """The first token is always set before the rest is filled in, so an empty sequence has a real token."""
+    mask = np.zeros((lengths.shape[0], m), dtype=bool)
+    mask[:, 0] = True
+    for b in range(lengths.shape[0]):
+        j = 1
+        while j < lengths[b]:
+            mask[b, j] = True
+            j += 1
+    return mask
 
 
-def padding_mask__right_b_rows_of_a_triangle(lengths, m):
-    """Row L of a strict lower triangle has L times True: picks a row for each length."""
-    stairs = np.tri(m + 1, m, k=-1, dtype=bool)
-    return stairs[np.asarray(lengths)]
+def padding_mask__right_running_sum(lengths, m):
+    """Marks where the filler begins and carries the mark to the right."""
+    begins = np.zeros((len(lengths), m + 1), dtype=int)
+    begins[np.arange(len(lengths)), lengths] = 1
+    return begins.cumsum(axis=1)[:, :m] == 0
 
 
-# masked_softmax
+# ---- 3.3 masked_softmax
 
 
-def masked_softmax__wrong_b_rescaled_after(scores, mask):
-    """Masks after the softmax and rescales: a large hidden score takes all the weight, and the allowed keys get 0."""
+def masked_softmax__wrong_maximum_from_zero(scores, mask):
+    """The largest allowed score is taken with initial=0, so rows that are far below 0 underflow and become zeros."""
+    mask = np.broadcast_to(mask, scores.shape)
+    top = np.max(scores, axis=-1, keepdims=True, where=mask, initial=0)
+    powers = np.where(mask, np.exp(np.where(mask, scores - top, 0)), 0)
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total == 0, 1, total)
+
+
+def masked_softmax__wrong_rescaled_afterwards(scores, mask):
+    """A plain softmax, then the mask, then rescaling: a huge hidden score leaves nothing to rescale."""
     weights = softmax(scores) * mask
     total = weights.sum(axis=-1, keepdims=True)
     return np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
 
 
-def masked_softmax__wrong_b_nan_cleaned_up(scores, mask):
-    """An empty row first becomes NaN (-inf minus -inf), which NumPy warns of; the NaN are only cleaned up after."""
-    z = np.where(mask, scores, -np.inf)
-    weights = softmax(z, axis=-1)
-    return np.nan_to_num(weights, nan=0.0)
+def masked_softmax__wrong_minus_ten_thousand(scores, mask):
+    """Hidden scores become -10,000, which is a score like any other where the allowed ones are as low."""
+    s = np.where(mask, scores, -1e4)
+    e = np.exp(s - s.max(axis=-1, keepdims=True))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    return weights * np.any(mask, axis=-1, keepdims=True)
 
 
-def masked_softmax__wrong_b_empty_only_if_all(scores, mask):
-    """The empty case is caught only where the whole mask is empty; one empty row among others still gives NaN."""
-    if not np.any(mask):
-        return np.zeros_like(scores)
-    return softmax(np.where(mask, scores, -np.inf))
+def masked_softmax__wrong_uniform_empty_rows(scores, mask):
+    """With -1e9 for what is hidden, a row where nothing is allowed gets equal weights and not zeros."""
+    masked = np.where(mask, scores, -1e9)
+    return softmax(masked, axis=-1)
 
 
-def masked_softmax__wrong_b_zero_score_hidden(scores, mask):
-    """Allowed keys whose score is 0 are hidden as well: what is hidden is read off the zeros of scores * mask."""
-    products = scores * mask
-    products = np.where(products == 0, -np.inf, products)
-    highest = products.max(axis=-1, keepdims=True)
-    highest = np.where(highest == -np.inf, 0, highest)
-    numerator = np.exp(products - highest)
-    denominator = numerator.sum(axis=-1, keepdims=True)
-    return numerator / np.where(denominator == 0, 1, denominator)
-
-
-def masked_softmax__wrong_b_first_axis(scores, mask):
-    """The softmax runs along axis 0, over the queries, not along the last axis."""
-    z = np.where(mask, scores, -np.inf)
-    top = z.max(axis=0, keepdims=True)
-    e = np.exp(z - np.where(np.isinf(top), 0, top))
-    total = e.sum(axis=0, keepdims=True)
-    return e / np.where(total == 0, 1, total)
-
-
-def masked_softmax__right_b_row_by_row(scores, mask):
-    """Goes through the rows one by one and looks only at the allowed scores."""
-    mask = np.broadcast_to(mask, scores.shape)
-    weights = np.zeros(scores.shape, dtype=scores.dtype)
-    for where in np.ndindex(scores.shape[:-1]):
-        allowed = np.flatnonzero(mask[where])
-        if allowed.size:
-            weights[where][allowed] = softmax(scores[where][allowed])
+def masked_softmax__wrong_hidden_score_zero(scores, mask):
+    """Multiplies the scores by the mask: a hidden score becomes 0, whose exponential is 1."""
+    allowed = scores * mask
+    weights = softmax(allowed)
+    nothing = ~np.any(np.broadcast_to(mask, scores.shape), axis=-1)
+    weights[nothing] = 0
     return weights
 
 
-# masked_attention
+def masked_softmax__right_row_by_row(scores, mask):
+    """Each row takes out its allowed scores and puts their softmax back in their places."""
+    full = np.broadcast_to(mask, scores.shape)
+    weights = np.zeros_like(scores)
+    for place in np.ndindex(scores.shape[:-1]):
+        seen = np.flatnonzero(full[place])
+        if seen.size:
+            few = scores[place][seen]
+            weights[place + (seen,)] = softmax(few)
+    return weights
 
 
-def masked_attention__wrong_b_root_of_key_count(Q, K, V, mask):
-    """The scores are divided by the root of the number of keys, not of d_k."""
-    m = K.shape[-2]
-    scores = np.matmul(Q, K.swapaxes(-2, -1)) / np.sqrt(m)
-    A = masked_softmax(scores, mask)
-    return np.matmul(A, V), A
+# ---- 3.4 masked_attention
 
 
-def masked_attention__wrong_b_no_root(Q, K, V, mask):
-    """The scores are divided by d_k itself; the square root is forgotten."""
-    scale = 1 / Q.shape[-1]
-    A = masked_softmax(scale * (Q @ np.moveaxis(K, -1, -2)), mask)
+def masked_attention__wrong_reshaped_keys(Q, K, V, mask):
+    """Swaps the last two axes of K by a reshape, which mixes the features of different keys."""
+    *lead, m, d_k = K.shape
+    scores = Q @ K.reshape(*lead, d_k, m) / math.sqrt(d_k)
+    weights = masked_softmax(scores, mask)
+    return weights @ V, weights
+
+
+def masked_attention__wrong_axis_one_as_width(Q, K, V, mask):
+    """Reads d_k off axis 1, which is the number of queries as soon as there is a batch."""
+    d_k = Q.shape[1]
+    scores = np.matmul(Q, np.swapaxes(K, -1, -2)) / np.sqrt(d_k)
+    weights = masked_softmax(scores, mask)
+    output = np.matmul(weights, V)
+    return output, weights
+
+
+def masked_attention__wrong_mask_after_softmax(Q, K, V, mask):
+    """Masks the weights after the softmax, so hidden keys have taken their share of the sum."""
+    scores = np.einsum("...nd,...md->...nm", Q, K) * Q.shape[-1] ** -0.5
+    weights = np.where(mask, softmax(scores), 0.0)
+    return np.einsum("...nm,...mv->...nv", weights, V), weights
+
+
+def masked_attention__wrong_mask_shape_guessed(Q, K, V, mask):
+    """A mask of two axes with as many rows as there are sequences is taken for a padding mask (B, m)."""
+    if Q.ndim == 3 and mask.ndim == 2 and mask.shape[0] == Q.shape[0]:
+        mask = mask[:, None, :]
+    S = Q @ np.moveaxis(K, -1, -2) / np.sqrt(K.shape[-1])
+    A = masked_softmax(S, mask)
     return A @ V, A
 
 
-def masked_attention__wrong_b_axes_one_and_two(Q, K, V, mask):
-    """In K the axes 1 and 2 are swapped, which are the last two only if there is a single leading axis."""
-    flipped = K.T if K.ndim == 2 else np.swapaxes(K, 1, 2)
-    weights = masked_softmax(Q @ flipped / np.sqrt(Q.shape[-1]), mask)
-    return weights @ V, weights
+def masked_attention__wrong_first_mask_for_all(Q, K, V, mask):
+    """Goes through the batch one by one, but always takes the first of the masks."""
+    if Q.ndim == 2:
+        weights = masked_softmax(Q @ K.T / np.sqrt(Q.shape[1]), mask)
+        return weights @ V, weights
+    outputs, tables = [], []
+    for q, k, v in zip(Q, K, V):
+        own = mask[0] if mask.ndim == Q.ndim else mask
+        output, weights = masked_attention__wrong_first_mask_for_all(q, k, v, own)
+        outputs.append(output)
+        tables.append(weights)
+    return np.array(outputs), np.array(tables)
 
 
-def masked_attention__wrong_b_one_leading_axis_only(Q, K, V, mask):
-    """The einsum names exactly one leading axis, so a single sequence or two leading axes fail."""
-    scores = np.einsum("bnd,bmd->bnm", Q, K) / np.sqrt(K.shape[-1])
-    weights = masked_softmax(scores, mask)
-    return np.einsum("bnm,bmv->bnv", weights, V), weights
+def masked_attention__right_query_by_query(Q, K, V, mask):
+    """Serves each query of each sequence by itself, with the keys that it may see and no others."""
+    shape = Q.shape[:-1] + (K.shape[-2],)
+    full = np.broadcast_to(mask, shape)
+    weights = np.zeros(shape, dtype=Q.dtype)
+    output = np.zeros(Q.shape[:-1] + (V.shape[-1],), dtype=V.dtype)
+    for place in np.ndindex(shape[:-1]):
+        text, seen = place[:-1], full[place]
+        if not seen.any():
+            continue
+        scores = K[text][seen] @ Q[place] / math.sqrt(Q.shape[-1])
+        weights[place][seen] = softmax(scores)
+        output[place] = weights[place][seen] @ V[text][seen]
+    return output, weights
 
 
-def masked_attention__wrong_b_mask_after_softmax(Q, K, V, mask):
-    """The mask multiplies the weights after the softmax, so the allowed weights do not sum to 1."""
-    scores = Q @ K.swapaxes(-1, -2) / np.sqrt(Q.shape[-1])
-    weights = softmax(scores) * mask
-    return weights @ V, weights
+# ---- 3.5 next_token_pairs
 
 
-def masked_attention__right_b_flattened_loop(Q, K, V, mask):
-    """Lays all leading axes into one and goes through the sequences in a loop."""
-    lead, n, m = Q.shape[:-2], Q.shape[-2], K.shape[-2]
-    everywhere = np.broadcast_to(mask, (*lead, n, m)).reshape(-1, n, m)
-    parts = [array.reshape(-1, *array.shape[-2:]) for array in (Q, K, V)]
-    outs, ws = [], []
-    for q, k, v, allowed in zip(*parts, everywhere, strict=True):
-        w = masked_softmax((k @ q.T).T / np.sqrt(q.shape[1]), allowed)
-        ws.append(w)
-        outs.append((v.T @ w.T).T)
-    return np.array(outs).reshape(*lead, n, V.shape[-1]), np.array(ws).reshape(*lead, n, m)
-
-
-# next_token_pairs
-
-
-def next_token_pairs__wrong_b_view_overwritten(tokens):
-    """The tokens are shifted in place: the caller's array changes, and so do the inputs, which are a view of it."""
-    inputs = tokens[:, :-1]
-    tokens[:, :-1] = tokens[:, 1:].copy()
-    targets = tokens[:, :-1]
+def next_token_pairs__wrong_rolled_rows(tokens):
+    """Rolls the rows and keeps all n columns, so the last target is the first token of the row."""
+    inputs = tokens.copy()
+    targets = np.roll(tokens, -1, axis=1)
     return inputs, targets
 
 
-def next_token_pairs__wrong_b_squeezed(tokens):
-    """squeeze() removes axes of size 1, so a single row or a single pair loses an axis."""
-    return tokens[:, :-1].squeeze(), tokens[:, 1:].squeeze()
+def next_token_pairs__wrong_pairs_without_overlap(tokens):
+    """Cuts each row into separate pairs, so only every second token is an input."""
+    n = tokens.shape[1] // 2 * 2
+    pairs = tokens[:, :n].reshape(len(tokens), -1, 2)
+    return pairs[:, :, 0], pairs[:, :, 1]
 
 
-def next_token_pairs__wrong_b_loop_too_short(tokens):
-    """The loop leaves out the last pair of each row, which stays 0."""
+def next_token_pairs__wrong_small_integers(tokens):
+    """Fills arrays of int32, which have no room for large ids."""
+    B, n = tokens.shape
+    inputs = np.empty((B, n - 1), dtype=np.int32)
+    targets = np.empty((B, n - 1), dtype=np.int32)
+    inputs[...] = tokens[:, : n - 1].astype(np.int32)
+    targets[...] = tokens[:, 1:n].astype(np.int32)
+    return inputs, targets
+
+
+def next_token_pairs__wrong_looks_back(tokens):
+    """The target of a token is the one before it, and not the next one."""
+    context = tokens[:, 1:]
+    before = tokens[:, :-1]
+    return context, before
+
+
+def next_token_pairs__wrong_loop_ends_early(tokens):
+    """The loop stops one pair too early."""
     n = tokens.shape[1]
-    x = np.zeros((tokens.shape[0], n - 1), dtype=tokens.dtype)
-    y = np.zeros_like(x)
-    for i in range(n - 2):
-        x[:, i] = tokens[:, i]
-        y[:, i] = tokens[:, i + 1]
-    return x, y
+    inputs, targets = [], []
+    for row in tokens:
+        inputs.append([row[i] for i in range(n - 2)])
+        targets.append([row[i + 1] for i in range(n - 2)])
+    return np.array(inputs, dtype=tokens.dtype), np.array(targets, dtype=tokens.dtype)
 
 
-def next_token_pairs__wrong_b_floats(tokens):
-    """The result is filled into arrays of zeros, which are floats, not integers."""
-    inputs = np.zeros((len(tokens), len(tokens[0]) - 1))
-    targets = np.zeros((len(tokens), len(tokens[0]) - 1))
-    for b, row in enumerate(tokens):
-        for i, (now, after) in enumerate(zip(row[:-1], row[1:])):
-            inputs[b, i] = now
-            targets[b, i] = after
+def next_token_pairs__right_sliding_pairs(tokens):
+    """All windows of two tokens; the first of each is the input, the second the target."""
+    pairs = np.lib.stride_tricks.sliding_window_view(tokens, 2, axis=1)
+    inputs, targets = np.moveaxis(pairs, -1, 0)
     return inputs, targets
 
 
-def next_token_pairs__wrong_b_rows_run_on(tokens):
-    """The batch is laid out as one long text, and pairs of the last token of a row with the next row's first arise."""
-    text = tokens.ravel()
-    return text[:-1], text[1:]
+# ---- 3.6 leaks_future
 
 
-def next_token_pairs__right_b_one_long_roll(tokens):
-    """Rolls the flattened text; what crosses from row to row is in the column that is cut off."""
-    after = np.roll(tokens, -1)
-    keep = tokens.shape[1] - 1
-    return tokens[:, :keep], after[:, :keep]
+def leaks_future__wrong_values_only(attend, Q, K, V):
+    """Changes the later values and never the keys, so it misses leaks through the sum of the softmax."""
+    rng = np.random.default_rng(0)
+    n = len(Q)
+    if n == 1:
+        return False
+    before = attend(Q, K, V)
+    for p in range(1, n):
+        changed = V.copy()
+        changed[p:] = rng.standard_normal(V[p:].shape)
+        after = attend(Q, K, changed)
+        size = np.maximum(abs(before[:p]).max(axis=1), abs(after[:p]).max(axis=1))
+        if (abs(after - before)[:p].max(axis=1) > 1e-5 * size).any():
+            return True
+    return False
 
 
-# leaks_future
+def leaks_future__wrong_features_added_up(attend, Q, K, V):
+    """Compares the sums of the rows, in which changes of opposite sign cancel."""
+    rng = np.random.default_rng(1)
+    n = Q.shape[0]
+    plain = attend(Q, K, V).sum(axis=1)
+    for start in range(1, n):
+        K2, V2 = K.copy(), V.copy()
+        K2[start:] += rng.normal(size=K2[start:].shape)
+        V2[start:] += rng.normal(size=V2[start:].shape)
+        moved = attend(Q, K2, V2).sum(axis=1)[:start]
+        size = np.abs(plain[:start]) + np.abs(moved)
+        if np.any(np.abs(moved - plain[:start]) > 1e-5 * size):
+            return True
+    return False
 
 
-def leaks_future__wrong_b_values_never_changed(attend, Q, K, V):
-    """Only the keys are changed, never the values: a leak of later values alone is missed."""
+def leaks_future__wrong_neighbour_not_watched(attend, Q, K, V):
+    """Watches the rows before p - 1 only, so a look at the very next position goes unseen."""
+    n = len(Q)
     rng = np.random.default_rng(42)
     base = attend(Q, K, V)
-    found = []
-    for j in range(1, len(K)):
-        keys = np.vstack([K[:j], K[j:] + rng.normal(size=K[j:].shape)])
-        d = abs(attend(Q, keys, V) - base)[:j]
-        found.append(np.any(d.max(1) > 5e-5 * abs(base[:j]).max(1)))
-    return any(map(bool, found))
+    found = False
+    for p in range(1, n):
+        new_K, new_V = K.copy(), V.copy()
+        new_K[p:] = rng.standard_normal((n - p, K.shape[1]))
+        new_V[p:] = rng.standard_normal((n - p, V.shape[1]))
+        out = attend(Q, new_K, new_V)
+        for i in range(p - 1):
+            change = np.linalg.norm(out[i] - base[i])
+            size = max(np.linalg.norm(base[i]), np.linalg.norm(out[i]))
+            found = found or bool(change > 1e-5 * size)
+    return found
 
 
-def leaks_future__wrong_b_row_sums_compared(attend, Q, K, V):
-    """Only the sums of the rows are compared: changes that cancel out within a row are missed."""
-    rng = np.random.default_rng(0)
-    y = attend(Q, K, V)
-    for cut in range(1, len(Q)):
-        K2, V2 = K.copy(), V.copy()
-        K2[cut:] += rng.standard_normal(K2[cut:].shape)
-        V2[cut:] += rng.standard_normal(V2[cut:].shape)
-        y2 = attend(Q, K2, V2)
-        difference = abs(y2[:cut].sum(axis=1) - y[:cut].sum(axis=1))
-        if any(difference > 1e-4 * abs(y[:cut]).sum(axis=1)):
+def leaks_future__wrong_later_rows_to_zero(attend, Q, K, V):
+    """Sets later keys and values to 0, which changes nothing where they are 0 already."""
+
+    def cut(X, p):
+        Y = np.zeros_like(X)
+        Y[:p] = X[:p]
+        return Y
+
+    outputs = [attend(Q, cut(K, p), cut(V, p)) for p in range(len(Q), 0, -1)]
+    whole = outputs[0]
+    for p, out in zip(range(len(Q) - 1, 0, -1), outputs[1:]):
+        size = np.abs(whole[:p]).max(axis=1, keepdims=True) + np.abs(out[:p]).max(axis=1, keepdims=True)
+        if (np.abs(out[:p] - whole[:p]) > 1e-5 * size).any():
             return True
     return False
 
 
-def leaks_future__wrong_b_decides_after_first_position(attend, Q, K, V):
-    """The return False stands inside the loop, so only the first row is ever examined."""
-    rng = np.random.default_rng(0)
-    base = attend(Q, K, V)
-    for j in range(1, len(Q)):
-        K_j, V_j = K.copy(), V.copy()
-        K_j[j:] += rng.standard_normal(K_j[j:].shape)
-        V_j[j:] += rng.standard_normal(V_j[j:].shape)
-        out = attend(Q, K_j, V_j)
-        size = np.maximum(np.abs(out), np.abs(base))[:j].max(axis=1)
-        if (np.abs(out - base)[:j].max(axis=1) > 1e-4 * size).any():
-            return True
+def leaks_future__wrong_one_size_for_all(attend, Q, K, V):
+    """Measures every row against the largest output of all, so a leak in a row of small numbers drowns."""
+    n = len(Q)
+    if n < 2:
         return False
-    return False
-
-
-def leaks_future__wrong_b_one_percent(attend, Q, K, V):
-    """Only changes above a hundredth of a row's size count, but a thousandth is a leak."""
-    rng = np.random.default_rng(0)
-    base = attend(Q, K, V)
-    sizes = np.abs(base).max(axis=1)
-    for j in range(1, len(Q)):
-        k, v = K.copy(), V.copy()
-        k[j:] += rng.standard_normal(k[j:].shape)
-        v[j:] += rng.standard_normal(v[j:].shape)
-        if (np.abs(attend(Q, k, v) - base)[:j].max(axis=1) > 0.01 * sizes[:j]).any():
+    rng = np.random.default_rng(7)
+    first = attend(Q, K, V)
+    for p in range(n - 1):
+        later = np.arange(n)[:, None] > p
+        K_new = np.where(later, rng.standard_normal(K.shape), K)
+        V_new = np.where(later, rng.standard_normal(V.shape), V)
+        second = attend(Q, K_new, V_new)
+        off = np.abs(second[: p + 1] - first[: p + 1]).max()
+        if off > 1e-5 * np.abs(first).max():
             return True
     return False
 
 
-def leaks_future__wrong_b_inputs_left_changed(attend, Q, K, V):
-    """K and V are changed in place and not put back: the caller's arrays are other ones afterwards."""
-    rng = np.random.default_rng(0)
-    base = attend(Q, K, V)
-    for j in reversed(range(1, len(Q))):
-        K[j] += rng.standard_normal(K.shape[1])
-        V[j] += rng.standard_normal(V.shape[1])
-        out = attend(Q, K, V)
-        scale = np.maximum(np.abs(out[:j]), np.abs(base[:j])).max(axis=1)
-        if (np.abs(out[:j] - base[:j]).max(axis=1) > 1e-4 * scale).any():
+def leaks_future__right_chain_of_changes(attend, Q, K, V):
+    """Keeps every change and adds one from the back in each call; a row's size is its largest over all calls."""
+    n = len(Q)
+    rng = np.random.default_rng(3)
+    keys, values = K.astype(float), V.astype(float)
+    answers = [np.array(attend(Q, keys.copy(), values.copy()), dtype=float)]
+    for p in range(n - 1, 0, -1):
+        keys[p:] = rng.standard_normal(keys[p:].shape)
+        values[p:] = rng.standard_normal(values[p:].shape)
+        answers.append(np.array(attend(Q, keys.copy(), values.copy()), dtype=float))
+    answers = np.stack(answers)
+    size = np.abs(answers).max(axis=(0, 2))
+    for i in range(n - 1):
+        unchanged = answers[: n - i, i]
+        if np.ptp(unchanged, axis=0).max() > 2e-5 * size[i]:
             return True
     return False
 
 
-def leaks_future__right_b_growing_future(attend, Q, K, V):
-    """Goes from the end to the beginning; one pair of copies in which ever more of the future is new."""
-    rng = np.random.default_rng(0)
-    keys, values, plain = np.array(K), np.array(V), np.array(attend(Q, K, V))
-    verdict = False
-    for j in range(len(Q) - 1, 0, -1):
-        keys[j] = K[j] + rng.standard_normal(K.shape[1])
-        values[j] = V[j] + rng.standard_normal(V.shape[1])
-        now = np.array(attend(Q.copy(), keys.copy(), values.copy()))[:j]
-        step = np.abs(now - plain[:j]).max(axis=1)
-        size = np.maximum(np.abs(now), np.abs(plain[:j])).max(axis=1)
-        verdict |= bool((step > 3e-5 * size).any())
-    return verdict
+# ---- 3.7 packed_causal_mask
 
 
-# packed_causal_mask
+def packed_causal_mask__wrong_runs_as_documents(document_ids):
+    """Numbers the runs of equal ids, so a document that is interrupted counts as two."""
+    B, n = document_ids.shape
+    new = np.ones((B, n), dtype=bool)
+    new[:, 1:] = document_ids[:, 1:] != document_ids[:, :-1]
+    run = new.cumsum(axis=1)
+    mask = (run[:, :, None] == run[:, None, :]) & causal_mask(n)
+    place = np.arange(n)
+    start = np.maximum.accumulate(np.where(new, place, 0), axis=1)
+    return mask, place - start
 
 
-def packed_causal_mask__wrong_b_future_of_document(document_ids):
-    """The mask is not causal: a token also sees the later ones of its document."""
-    same = document_ids[:, :, None] == document_ids[:, None, :]
-    positions = np.tril(same).sum(axis=-1) - 1
+def packed_causal_mask__wrong_counted_from_behind(document_ids):
+    """Sums the mask over the queries, so positions count the tokens that follow and not those before."""
+    n = document_ids.shape[1]
+    same = document_ids[:, :, np.newaxis] == document_ids[:, np.newaxis, :]
+    mask = same & np.tri(n, dtype=bool)
+    positions = mask.sum(axis=1) - 1
+    return mask, positions
+
+
+def packed_causal_mask__wrong_distance_from_first(document_ids):
+    """A position is the distance from the document's first token, which counts tokens of others in between."""
+    _, n = document_ids.shape
+    same = document_ids[:, None, :] == document_ids[:, :, None]
+    mask = np.logical_and(same, np.arange(n)[:, None] >= np.arange(n)[None, :])
+    first = same.argmax(axis=2)
+    return mask, np.arange(n) - first
+
+
+def packed_causal_mask__wrong_rows_share_documents(document_ids):
+    """Counts each document on through the whole batch, as if an id of two rows were one document."""
+    B, n = document_ids.shape
+    mask = (document_ids[:, :, None] == document_ids[:, None, :]) & causal_mask(n)[None]
+    flat = document_ids.ravel()
+    positions = np.zeros(flat.size, dtype=int)
+    for name in np.unique(flat):
+        places = np.flatnonzero(flat == name)
+        positions[places] = np.arange(places.size)
+    return mask, positions.reshape(B, n)
+
+
+def packed_causal_mask__wrong_future_of_document(document_ids):
+    """The mask lets a token see its whole document, the later tokens too."""
+    B, n = document_ids.shape
+    same = np.zeros((B, n, n), dtype=bool)
+    positions = np.zeros((B, n), dtype=int)
+    for b in range(B):
+        for name in np.unique(document_ids[b]):
+            own = document_ids[b] == name
+            same[b] |= np.outer(own, own)
+            positions[b, own] = np.arange(own.sum())
     return same, positions
 
 
-def packed_causal_mask__wrong_b_positions_restart(document_ids):
-    """After an interruption a document's positions begin at 0 again: they are counted from the start of the run."""
-    B, n = document_ids.shape
-    mask = (document_ids[..., None] == document_ids[:, None]) & np.tri(n, dtype=bool)
-    starts = np.ones((B, n), dtype=bool)
-    starts[:, 1:] = document_ids[:, 1:] != document_ids[:, :-1]
-    place = np.arange(n)
-    last_start = np.maximum.accumulate(np.where(starts, place, 0), axis=1)
-    return mask, place - last_start
-
-
-def packed_causal_mask__wrong_b_ids_cut_to_32_bits(document_ids):
-    """The ids are cast to 32 bits first, so that some very large ids become equal to others."""
-    ids = document_ids.astype(np.int32)
-    mask = np.tril(ids[:, :, None] == ids[:, None, :])
-    return mask, mask.sum(axis=-1) - 1
-
-
-def packed_causal_mask__wrong_b_first_row_for_all(document_ids):
-    """The documents of the first row are used for every row of the batch."""
-    B, n = document_ids.shape
-    ids = document_ids[0]
-    one = (ids[:, None] == ids) & np.tri(n, dtype=bool)
-    mask = np.stack([one] * B)
-    return mask, mask.sum(axis=2) - 1
-
-
-def packed_causal_mask__wrong_b_negative_ids_merged(document_ids):
-    """The absolute values of the ids are compared, so that the documents -3 and 3 become one."""
-    ids = np.abs(document_ids)
-    n = ids.shape[1]
-    mask = np.logical_and(ids[:, :, None] == ids[:, None, :], np.tri(n) > 0)
-    positions = np.einsum("bij->bi", mask.astype(int)) - 1
-    return mask, positions
-
-
-def packed_causal_mask__right_b_stable_sort(document_ids):
-    """Sorts each row by document and numbers the tokens within the sorted groups."""
-    B, n = document_ids.shape
-    order = np.argsort(document_ids, axis=1, kind="stable")
-    ordered = np.take_along_axis(document_ids, order, axis=1)
-    begins = np.ones((B, n), dtype=bool)
-    begins[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-    place = np.arange(n)
-    number = place - np.maximum.accumulate(np.where(begins, place, 0), axis=1)
-    positions = np.empty((B, n), dtype=int)
-    np.put_along_axis(positions, order, number, axis=1)
-    later = place[None, :] > place[:, None]
-    mask = ~((document_ids[:, :, None] != document_ids[:, None, :]) | later)
-    return mask, positions
+def packed_causal_mask__right_documents_as_columns(document_ids):
+    """Marks the documents of a row as columns: running sums count, and a product says what belongs together."""
+    masks, positions = [], []
+    for ids in document_ids:
+        names = np.unique(ids)
+        member = ids[:, None] == names[None, :]
+        counted = member.cumsum(axis=0) * member
+        positions.append(counted.sum(axis=1) - 1)
+        masks.append(np.tril(member.astype(int) @ member.T.astype(int)) > 0)
+    return np.stack(masks), np.stack(positions)

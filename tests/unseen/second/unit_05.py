@@ -1,10 +1,10 @@
+import functools
 import math
+import operator
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-
-# ---------------------------------------------------------------- given by the notebook
 
 
 def split_heads(X, n_heads):
@@ -30,485 +30,471 @@ def causal_mask(n):
     return torch.ones(n, n, dtype=torch.bool).tril()
 
 
-# ---------------------------------------------------------------- earlier exercises, right
-
-
 def repeat_kv(K, n_rep):
     return K.repeat_interleave(n_rep, dim=1)
 
 
 def grouped_query_attention(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
     if n_heads % n_kv_heads:
-        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads.")
-    n_rep = n_heads // n_kv_heads
+        raise ValueError(f"{n_kv_heads} key/value heads do not divide {n_heads} heads")
     Q = split_heads(X @ W_Q, n_heads)
-    K = repeat_kv(split_heads(X @ W_K, n_kv_heads), n_rep)
-    V = repeat_kv(split_heads(X @ W_V, n_kv_heads), n_rep)
-    return merge_heads(masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask) @ V) @ W_O
+    K, V = (repeat_kv(split_heads(X @ W, n_kv_heads), n_heads // n_kv_heads) for W in (W_K, W_V))
+    weights = masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
+    return merge_heads(weights @ V) @ W_O
 
 
-# ================================================================ kv_cache_bytes
+# kv_cache_bytes
 
 
-def kv_cache_bytes__wrong_b_keys_without_values(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """Only the keys are counted, the values are forgotten: the factor 2 for keys and values is missing."""
-    return n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
+def kv_cache_bytes__wrong_keys_only(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """Only one number is counted for a key and its value together: the 2 is taken for that of half precision."""
+    per_token = n_kv_heads * d_head * bytes_per_value
+    return n_layers * per_token * n_tokens * batch
 
 
-def kv_cache_bytes__wrong_b_first_layer_skipped(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """The loop over the layers begins at 1 and so counts one layer too few."""
+def kv_cache_bytes__wrong_counts_bits_first(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """Bits divided by 8 with a slash: a float, and not exact for large caches."""
+    values = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch
+    bits = values * bytes_per_value * 8
+    return bits / 8
+
+
+def kv_cache_bytes__wrong_numpy_overflows(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """A NumPy product of 64 bits: for very large caches it wraps around silently."""
+    sizes = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64)
+    return int(np.prod(sizes))
+
+
+def kv_cache_bytes__wrong_all_steps_summed(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """Adds up the cache after every step, so the bytes grow with the square of the tokens."""
+    one_token = 2 * n_layers * n_kv_heads * d_head * bytes_per_value
+    return batch * one_token * n_tokens * (n_tokens + 1) // 2
+
+
+def kv_cache_bytes__wrong_last_token_left_out(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """The newest token is not counted, as if only those before it were kept."""
     total = 0
-    for layer in range(1, n_layers):
-        keys = n_kv_heads * d_head * n_tokens
-        values = n_kv_heads * d_head * n_tokens
-        total = total + (keys + values) * batch * bytes_per_value
+    for _ in range(n_layers):
+        keys = n_kv_heads * d_head * max(n_tokens - 1, 0)
+        values = keys
+        total += (keys + values) * batch * bytes_per_value
     return total
 
 
-def kv_cache_bytes__wrong_b_at_least_one_token(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """An empty context is counted as one token, so n_tokens = 0 does not give 0 bytes."""
-    n_tokens = max(1, n_tokens)
-    numbers = math.prod([n_layers, n_kv_heads, d_head, n_tokens, batch])
-    return 2 * numbers * bytes_per_value
+def kv_cache_bytes__right_reduce(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
+    """Keys and values are sized apart, as products of the axes of their tensors, and added."""
+    shape = (n_layers, batch, n_kv_heads, n_tokens, d_head)
+    numbers = functools.reduce(operator.mul, shape, 1)
+    return sum(numbers * bytes_per_value for _ in ("K", "V"))
 
 
-def kv_cache_bytes__wrong_b_all_steps_summed(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """The cache sizes of all steps 1 … n_tokens are added up, instead of the size of the cache with n_tokens."""
-    seen = n_tokens * (n_tokens + 1) // 2
-    return 2 * n_layers * n_kv_heads * d_head * seen * batch * bytes_per_value
+# repeat_kv
 
 
-def kv_cache_bytes__wrong_b_there_and_back_to_gigabytes(
-    n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2
-):
-    """The size goes through gigabytes as a float and is cut off by int, so that bytes get lost in the rounding."""
-    gigabytes = 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value / 1e9
-    return int(gigabytes * 1e9)
-
-
-def kv_cache_bytes__right_b_prod_of_tuple(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """The product over a tuple of all sizes, with "K" and "V" counted by len."""
-    return math.prod((len("KV"), *(n_layers, n_kv_heads), *(d_head, n_tokens), *(batch, bytes_per_value)))
-
-
-# ================================================================ repeat_kv
-
-
-def repeat_kv__wrong_b_copies_before_heads(K, n_rep):
-    """The axis of the copies is put before that of the heads, so flattening gives 0, 1, 0, 1 instead of 0, 0, 1, 1."""
+def repeat_kv__wrong_heads_in_turn(K, n_rep):
+    """The new axis goes in front of the heads: 0, 1, 0, 1, … and not 0, 0, 1, 1, …"""
     B, g, n, d = K.shape
-    wide = K[:, None].expand(B, n_rep, g, n, d)
-    return wide.reshape(B, n_rep * g, n, d)
+    K = K.unsqueeze(1).expand(B, n_rep, g, n, d)
+    return K.reshape(B, n_rep * g, n, d)
 
 
-def repeat_kv__wrong_b_default_dtype_buffer(K, n_rep):
-    """The result is laid out in a torch.zeros of the default dtype, so float64 keys come back as float32."""
+def repeat_kv__wrong_repeats_tokens(K, n_rep):
+    """The tokens are repeated, not the heads: dim is counted wrongly from the end."""
+    return torch.repeat_interleave(K, n_rep, dim=-2)
+
+
+def repeat_kv__wrong_single_numbers_repeated(K, n_rep):
+    """Flattens first, so that each number is repeated n_rep times in a row, not each head."""
     B, g, n, d = K.shape
-    result = torch.zeros(B, g * n_rep, n, d)
-    for head in range(g):
-        for copy in range(n_rep):
-            result[:, head * n_rep + copy] = K[:, head]
-    return result
+    wide = K.reshape(B, -1).repeat_interleave(n_rep, dim=1)
+    return wide.view(B, g * n_rep, n, d)
 
 
-def repeat_kv__wrong_b_first_sequence_for_all(K, n_rep):
-    """Only the first sequence of the batch is taken, and all the others get its heads."""
-    heads = []
-    for s in range(K.size(1)):
-        for _ in range(n_rep):
-            heads.append(K[0, s])
-    return torch.stack(heads).expand(K.size(0), -1, -1, -1)
-
-
-def repeat_kv__wrong_b_squeeze_at_the_end(K, n_rep):
-    """A squeeze at the end also removes axes of size 1 that belong there, such as a batch of one or one token."""
-    stacked = torch.stack([K for _ in range(n_rep)], dim=2)
-    return stacked.flatten(1, 2).squeeze()
-
-
-def repeat_kv__wrong_b_copies_share_the_sum(K, n_rep):
-    """Every copy is divided by n_rep, although each query head is to have the head as it is."""
+def repeat_kv__wrong_copies_along_batch(K, n_rep):
+    """The copies are put along the batch, and the reshape hands heads of other sequences out."""
     B, g, n, d = K.shape
-    ones = torch.full((n_rep,), 1 / n_rep, dtype=K.dtype)
-    return torch.einsum("bgnd,r->bgrnd", K, ones).reshape(B, g * n_rep, n, d)
+    copies = torch.cat([K] * n_rep, dim=0)
+    return copies.reshape(B, g * n_rep, n, d)
 
 
-def repeat_kv__right_b_chunks_in_order(K, n_rep):
-    """Cuts the heads apart and lines each one up n_rep times."""
-    return torch.cat([head for head in K.split(1, dim=1) for _ in range(n_rep)], dim=1)
+def repeat_kv__wrong_by_numpy(K, n_rep):
+    """Goes through NumPy, where the gradient is cut off."""
+    wide = np.repeat(K.detach().numpy(), n_rep, axis=1)
+    return torch.from_numpy(wide)
 
 
-# ================================================================ grouped_query_attention
+def repeat_kv__right_by_ones(K, n_rep):
+    """An outer product with n_rep ones, then the two axes are joined."""
+    return torch.einsum("bgnd,r->bgrnd", K, K.new_ones(n_rep)).flatten(1, 2)
 
 
-def grouped_query_attention__wrong_b_root_from_model_width(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """d_head in the scale is worked out as d_model // h; it is W_Q.shape[1] // h, and the two need not be the same."""
-    if n_heads % n_kv_heads:
-        raise ValueError("g does not divide h")
-    r = n_heads // n_kv_heads
-    Q = split_heads(X @ W_Q, n_heads)
-    K, V = (repeat_kv(split_heads(X @ W, n_kv_heads), r) for W in (W_K, W_V))
-    d_head = X.shape[-1] // n_heads
-    A = masked_softmax(Q @ K.mT / math.sqrt(d_head), mask)
-    return merge_heads(A @ V) @ W_O
+# grouped_query_attention
 
 
-def grouped_query_attention__wrong_b_root_of_kv_width(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """The scores are divided by the root of the width of W_K, which is g*d_head, and not by that of one head."""
-    if n_heads % n_kv_heads:
-        raise ValueError(f"{n_heads} heads cannot be cut into {n_kv_heads} groups")
-    Q = split_heads(X @ W_Q, n_heads)
-    K = split_heads(X @ W_K, n_kv_heads).repeat_interleave(n_heads // n_kv_heads, 1)
-    V = split_heads(X @ W_V, n_kv_heads).repeat_interleave(n_heads // n_kv_heads, 1)
-    scores = Q @ K.transpose(-2, -1) / W_K.shape[1] ** 0.5
-    return merge_heads(masked_softmax(scores, mask) @ V) @ W_O
-
-
-def grouped_query_attention__wrong_b_width_checked_for_groups(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """The check asks whether g divides the width of W_K, not whether it divides h, so no ValueError comes."""
-    if W_K.shape[1] % n_kv_heads != 0:
-        raise ValueError("n_kv_heads does not fit")
-    d = W_K.shape[1] // n_kv_heads
+def grouped_query_attention__wrong_no_error(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Where g does not divide h, groups of unequal size are served and no ValueError comes."""
+    d_head = W_Q.shape[1] // n_heads
+    K, V = split_heads(X @ W_K, n_kv_heads), split_heads(X @ W_V, n_kv_heads)
     B, n = X.shape[:2]
-    q = (X @ W_Q).reshape(B, n, n_heads, d).permute(0, 2, 1, 3)
-    k = (X @ W_K).reshape(B, n, n_kv_heads, d).permute(0, 2, 1, 3)
-    v = (X @ W_V).reshape(B, n, n_kv_heads, d).permute(0, 2, 1, 3)
-    source = [a * n_kv_heads // n_heads for a in range(n_heads)]
-    w = masked_softmax(q @ k[:, source].mT / math.sqrt(d), mask)
-    return (w @ v[:, source]).permute(0, 2, 1, 3).reshape(B, n, n_heads * d) @ W_O
+    outs = []
+    for a in range(n_heads):
+        kv = a * n_kv_heads // n_heads
+        q = X @ W_Q[:, a * d_head : (a + 1) * d_head]
+        scores = q @ K[:, kv].mT / math.sqrt(d_head)
+        see = None if mask is None else mask.expand(B, n_heads, n, n)[:, a]
+        outs.append(masked_softmax(scores, see) @ V[:, kv])
+    return torch.cat(outs, dim=-1) @ W_O
 
 
-def grouped_query_attention__wrong_b_one_maximum_for_everything(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """The softmax subtracts the maximum of the whole tensor, so in rows far below it all exponentials are 0: NaN."""
+def grouped_query_attention__wrong_root_of_kv_width(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Divides by the root of the width of W_K, which holds all g heads, not of one head."""
+    if n_heads % n_kv_heads != 0:
+        raise ValueError("n_kv_heads must divide n_heads")
+    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
+    d_k = K.shape[-1]
+    Q = split_heads(Q, n_heads)
+    K = repeat_kv(split_heads(K, n_kv_heads), n_heads // n_kv_heads)
+    V = repeat_kv(split_heads(V, n_kv_heads), n_heads // n_kv_heads)
+    weights = masked_softmax(Q @ K.transpose(-2, -1) / math.sqrt(d_k), mask)
+    return merge_heads(weights @ V) @ W_O
+
+
+def grouped_query_attention__wrong_values_in_turn(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """The keys are shared by neighbours, the values are laid out in turn."""
+    rep, rest = divmod(n_heads, n_kv_heads)
+    if rest:
+        raise ValueError(f"g = {n_kv_heads} does not divide h = {n_heads}")
+    Q = split_heads(X @ W_Q, n_heads)
+    K = torch.repeat_interleave(split_heads(X @ W_K, n_kv_heads), rep, dim=1)
+    V = split_heads(X @ W_V, n_kv_heads).repeat(1, rep, 1, 1)
+    S = torch.einsum("bhid,bhjd->bhij", Q, K) * Q.shape[-1] ** -0.5
+    return torch.einsum("bhij,bhjd->bihd", masked_softmax(S, mask), V).flatten(2) @ W_O
+
+
+def grouped_query_attention__wrong_hidden_scores_are_zero(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Forbidden scores are multiplied to 0, so their keys still take part in the softmax."""
     if n_heads % n_kv_heads:
-        raise ValueError("g must divide h")
+        raise ValueError("g has to divide h")
     rep = n_heads // n_kv_heads
     Q = split_heads(X @ W_Q, n_heads)
-    K = repeat_kv(split_heads(X @ W_K, n_kv_heads), rep)
-    V = repeat_kv(split_heads(X @ W_V, n_kv_heads), rep)
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-    e = torch.exp(scores - scores.max())
+    K, V = (repeat_kv(split_heads(X @ W, n_kv_heads), rep) for W in (W_K, W_V))
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
     if mask is not None:
-        e = e * mask
-    return merge_heads(e / e.sum(dim=-1, keepdim=True) @ V) @ W_O
+        scores = scores * mask
+    return merge_heads(scores.softmax(dim=-1) @ V) @ W_O
 
 
-def grouped_query_attention__wrong_b_softmax_down_the_queries(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """The scores are laid out as (keys, queries), and the softmax runs over the last axis, that of the queries."""
+def grouped_query_attention__wrong_queue_by_reshape(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """The queues of the groups are cut from X W_Q by a reshape alone, which mixes tokens and heads."""
     if n_heads % n_kv_heads:
-        raise ValueError("g does not divide h")
-    r, d = n_heads // n_kv_heads, W_Q.shape[1] // n_heads
-    Q = split_heads(X @ W_Q, n_heads)
-    K = split_heads(X @ W_K, n_kv_heads).repeat_interleave(r, dim=1)
-    V = split_heads(X @ W_V, n_kv_heads).repeat_interleave(r, dim=1)
-    S = torch.einsum("bhjd,bhid->bhji", K, Q) / math.sqrt(d)
-    if mask is not None:
-        mask = mask.expand(len(X), n_heads, X.shape[1], X.shape[1]).mT
-    A = masked_softmax(S, mask)
-    return merge_heads(torch.einsum("bhji,bhjd->bhid", A, V)) @ W_O
-
-
-def grouped_query_attention__right_b_sum_over_output_blocks(
-    X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None
-):
-    """Head by head, each through its own rows of W_O, and the results added."""
-    size, rest = divmod(n_heads, n_kv_heads)
-    if rest:
-        raise ValueError(f"n_kv_heads = {n_kv_heads} does not divide n_heads = {n_heads}.")
+        raise ValueError(f"{n_heads} heads cannot share {n_kv_heads} evenly")
     B, n, _ = X.shape
-    d = W_Q.shape[1] // n_heads
-    masks = [None] * n_heads if mask is None else mask.expand(B, n_heads, n, n).unbind(1)
-    parts = []
-    for a, (w_q, w_o) in enumerate(zip(W_Q.split(d, dim=1), W_O.split(d, dim=0), strict=True)):
-        columns = slice(a // size * d, (a // size + 1) * d)
-        keys, values = X @ W_K[:, columns], X @ W_V[:, columns]
-        parts.append(masked_softmax(X @ w_q @ keys.mT / math.sqrt(d), masks[a]) @ values @ w_o)
-    return sum(parts)
+    g, r = n_kv_heads, n_heads // n_kv_heads
+    d_head = W_Q.shape[1] // n_heads
+    Q = (X @ W_Q).reshape(B, g, r * n, d_head)
+    K, V = split_heads(X @ W_K, g), split_heads(X @ W_V, g)
+    scores = (Q @ K.mT / math.sqrt(d_head)).reshape(B, n_heads, n, n)
+    weights = masked_softmax(scores, mask).reshape(B, g, r * n, n)
+    return merge_heads((weights @ V).reshape(B, n_heads, n, d_head)) @ W_O
 
 
-# ================================================================ multi_query_attention
+def grouped_query_attention__right_five_axes(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
+    """Groups and heads in a group have axes of their own, by einsum; W_O is cut in blocks as well."""
+    g, (r, rest) = n_kv_heads, divmod(n_heads, n_kv_heads)
+    if rest:
+        raise ValueError(f"{g} key/value heads do not divide {n_heads} query heads")
+    Q = (X @ W_Q).unflatten(-1, (g, r, -1))
+    K, V = (X @ W_K).unflatten(-1, (g, -1)), (X @ W_V).unflatten(-1, (g, -1))
+    S = torch.einsum("bigrd,bjgd->bgrij", Q / math.sqrt(Q.shape[-1]), K)
+    A = masked_softmax(S.flatten(1, 2), mask).unflatten(1, (g, r))
+    return torch.einsum("bgrij,bjgd,grdm->bim", A, V, W_O.unflatten(0, (g, r, -1)))
 
 
-def multi_query_attention__wrong_b_weights_made_wide(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """W_K and W_V are repeated for each head before the projection, so the keys and values come out once per head."""
-    K = split_heads(X @ W_K.repeat(1, n_heads), n_heads)
-    V = split_heads(X @ W_V.repeat(1, n_heads), n_heads)
+# multi_query_attention
+
+
+def multi_query_attention__wrong_copies_for_heads(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The numbers are right, but keys and values are written down once per head."""
     Q = split_heads(X @ W_Q, n_heads)
-    return merge_heads(masked_softmax(Q @ K.mT / math.sqrt(W_K.shape[1]), mask) @ V) @ W_O
+    K = (X @ W_K).unsqueeze(1).repeat(1, n_heads, 1, 1)
+    V = (X @ W_V).unsqueeze(1).repeat(1, n_heads, 1, 1)
+    weights = masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
+    return merge_heads(weights @ V) @ W_O
 
 
-def multi_query_attention__wrong_b_queue_without_swap(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """X W_Q is reshaped to (B, h, n, d_head) without swapping axes, so heads and tokens get mixed up on the way in."""
+def multi_query_attention__wrong_queue_read_back(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The queue has the heads of token 0 first, and is read back as if it had the tokens of head 0 first."""
+    B, n, _ = X.shape
+    d_head = W_Q.shape[1] // n_heads
+    Q = (X @ W_Q).reshape(B, n * n_heads, d_head)
+    K, V = X @ W_K, X @ W_V
+    scores = torch.bmm(Q, K.mT) / math.sqrt(d_head)
+    weights = masked_softmax(scores.view(B, n_heads, n, n), mask)
+    heads = torch.bmm(weights.flatten(1, 2), V).view(B, n_heads, n, d_head)
+    return merge_heads(heads) @ W_O
+
+
+def multi_query_attention__wrong_mask_rows_interleaved(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The mask is brought into a queue with the heads of a token side by side; the scores have head after head."""
+    B, n, _ = X.shape
+    K, V = X @ W_K, X @ W_V
+    queue = split_heads(X @ W_Q, n_heads).flatten(1, 2)
+    scores = queue @ K.mT / math.sqrt(K.shape[-1])
+    if mask is not None:
+        mask = mask.expand(B, n_heads, n, n).transpose(1, 2).flatten(1, 2)
+    out = masked_softmax(scores, mask) @ V
+    return merge_heads(out.unflatten(1, (n_heads, n))) @ W_O
+
+
+def multi_query_attention__wrong_values_from_w_k(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """A line was copied and not changed: the values are made with W_K."""
+    q = split_heads(X @ W_Q, n_heads)
+    k = (X @ W_K)[:, None]
+    v = (X @ W_K)[:, None]
+    a = masked_softmax(q @ k.mT / k.shape[-1] ** 0.5, mask)
+    return merge_heads(a @ v) @ W_O
+
+
+def multi_query_attention__wrong_root_of_all_heads(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """The root is taken of the width of all queries together, before they are cut into heads."""
+    B, n, _ = X.shape
+    Q = X @ W_Q
+    Q = Q / math.sqrt(Q.shape[-1])
+    K = X @ W_K
+    V = X @ W_V
+    S = torch.einsum("bnhd,bmd->bhnm", Q.view(B, n, n_heads, -1), K)
+    O = torch.einsum("bhnm,bmd->bnhd", masked_softmax(S, mask), V)
+    return O.reshape(B, n, -1) @ W_O
+
+
+def multi_query_attention__right_sum_of_heads(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
+    """Head after head with the same K and V; each goes through its rows of W_O, and the shares are added."""
     B, n, _ = X.shape
     d_head = W_K.shape[1]
-    K, V = X @ W_K, X @ W_V
-    Q = (X @ W_Q).reshape(B, n_heads * n, d_head)
-    scores = (Q @ K.mT / d_head**0.5).reshape(B, n_heads, n, n)
-    A = masked_softmax(scores, mask)
-    heads = (A.reshape(B, n_heads * n, n) @ V).reshape(B, n_heads, n, d_head)
-    return merge_heads(heads) @ W_O
-
-
-def multi_query_attention__wrong_b_root_of_all_query_columns(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """The scores are divided by the root of W_Q's width, h*d_head, instead of that of one head."""
-    Q, K, V = split_heads(X @ W_Q, n_heads), X @ W_K, X @ W_V
-    scores = torch.einsum("bhqc,bkc->bhqk", Q, K) / math.sqrt(W_Q.shape[1])
-    heads = torch.einsum("bhqk,bkc->bhqc", masked_softmax(scores, mask), V)
-    return merge_heads(heads) @ W_O
-
-
-def multi_query_attention__wrong_b_mask_rows_doubled_in_place(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Each row of the mask is repeated h times in place; in the queue (h, n) the whole mask has to come h times."""
-    B, n, _ = X.shape
-    d = W_K.shape[1]
-    K, V = X @ W_K, X @ W_V
-    queue = split_heads(X @ W_Q, n_heads).reshape(B, n_heads * n, d)
-    allowed = None
-    if mask is not None:
-        full = mask.expand(B, n_heads, n, n)
-        if bool((full == full[:, :1]).all()):  # the same for all heads
-            allowed = full[:, 0].repeat_interleave(n_heads, dim=1)
-        else:
-            allowed = full.flatten(1, 2)
-    heads = masked_softmax(queue @ K.mT / d**0.5, allowed) @ V
-    return merge_heads(heads.reshape(B, n_heads, n, d)) @ W_O
-
-
-def multi_query_attention__wrong_b_causal_when_no_mask(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Without a mask a causal one is put in, although None stands for no mask at all."""
-    if mask is None:
-        mask = causal_mask(X.shape[1])
-    Q = split_heads(X @ W_Q, n_heads)
-    K, V = X @ W_K, X @ W_V
-    n, d = Q.shape[2:]
-    scores = (Q.flatten(1, 2) @ K.mT).unflatten(1, (n_heads, n)) / math.sqrt(d)
-    weights = masked_softmax(scores, mask)
-    return merge_heads((weights.flatten(1, 2) @ V).unflatten(1, (n_heads, n))) @ W_O
-
-
-def multi_query_attention__right_b_keys_never_made(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """W_K goes to the side of the queries and W_V behind the weights: the tokens themselves are compared and summed."""
-    B, n, d_model = X.shape
-    d = W_Q.shape[1] // n_heads
-    asked = split_heads(X @ W_Q, n_heads) @ W_K.mT / math.sqrt(d)  # (B, h, n, d_model)
-    scores = (asked.flatten(1, 2) @ X.mT).unflatten(1, (n_heads, n))
-    weights = masked_softmax(scores, mask)
-    mixed = (weights.flatten(1, 2) @ X).unflatten(1, (n_heads, n))
-    return merge_heads(mixed @ W_V) @ W_O
-
-
-# ================================================================ decode_step
-
-
-def decode_step__wrong_b_new_token_in_front(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The new key and value are put before the old ones, but the oldest token comes first in the cache."""
-    k = split_heads(x @ W_K, n_kv_heads)
-    v = split_heads(x @ W_V, n_kv_heads)
-    K = torch.cat([k, cache[0]], dim=2)
-    V = torch.cat([v, cache[1]], dim=2)
-    rep = n_heads // n_kv_heads
-    q = split_heads(x @ W_Q, n_heads)
-    w = torch.softmax(q @ repeat_kv(K, rep).mT / math.sqrt(q.shape[-1]), dim=-1)
-    return merge_heads(w @ repeat_kv(V, rep)) @ W_O, (K, V)
-
-
-def decode_step__wrong_b_cache_as_a_list(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The new cache comes back as a list, but a tuple (K, V) is asked for."""
-    cache = [
-        torch.cat([old, split_heads(x @ W, n_kv_heads)], dim=2) for old, W in zip(cache, (W_K, W_V), strict=True)
-    ]
-    Q = split_heads(x @ W_Q, n_heads)
-    K, V = (repeat_kv(part, n_heads // n_kv_heads) for part in cache)
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)
-    return merge_heads(A @ V) @ W_O, cache
-
-
-def decode_step__wrong_b_groups_and_members_swapped(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The query heads are laid out as (h/g, g), so every g-th head shares a key/value head and not neighbours."""
-    B, g, t, d = cache[0].shape
-    K = torch.cat([cache[0], split_heads(x @ W_K, g)], dim=2)
-    V = torch.cat([cache[1], split_heads(x @ W_V, g)], dim=2)
-    Q = (x @ W_Q).reshape(B, n_heads // g, g, d)
-    S = torch.einsum("brgd,bgjd->brgj", Q, K) / math.sqrt(d)
-    out = torch.einsum("brgj,bgjd->brgd", S.softmax(dim=-1), V)
-    return out.reshape(B, 1, -1) @ W_O, (K, V)
-
-
-def decode_step__wrong_b_softmax_over_the_one_query(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The softmax runs over the axis of the single query, so every weight is 1 and the values are just added up."""
-    rep = n_heads // n_kv_heads
-    K = torch.cat([cache[0], split_heads(x @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], split_heads(x @ W_V, n_kv_heads)], dim=2)
-    q = split_heads(x @ W_Q, n_heads)
-    scores = repeat_kv(K, rep) @ q.mT / math.sqrt(q.shape[-1])  # (B, h, t+1, 1)
-    weights = torch.softmax(scores, dim=-1)
-    heads = weights.mT @ repeat_kv(V, rep)
-    return merge_heads(heads) @ W_O, (K, V)
-
-
-def decode_step__wrong_b_scaled_keys_are_stored(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The root of d_head is taken off the new key before it is stored, so the cache does not hold the keys themselves
-    (and old keys that come unscaled stay so)."""
-    d_head = W_K.shape[1] // n_kv_heads
-    k = split_heads(x @ W_K, n_kv_heads) / math.sqrt(d_head)
-    v = split_heads(x @ W_V, n_kv_heads)
-    K, V = torch.cat([cache[0], k], 2), torch.cat([cache[1], v], 2)
-    Q = split_heads(x @ W_Q, n_heads)
-    A = torch.softmax(Q @ repeat_kv(K, n_heads // n_kv_heads).mT, -1)
-    return merge_heads(A @ repeat_kv(V, n_heads // n_kv_heads)) @ W_O, (K, V)
-
-
-def decode_step__right_b_old_and_new_apart(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """Scores with the old keys and with the new one are computed apart and joined only for the softmax."""
-    q = split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
-    k, v = split_heads(x @ W_K, n_kv_heads), split_heads(x @ W_V, n_kv_heads)
-    scores = torch.cat([q @ cache[0].mT, (q * k).sum(dim=-1, keepdim=True)], dim=-1)
-    w = torch.softmax(scores / math.sqrt(q.shape[-1]), dim=-1)
-    heads = w[..., :-1] @ cache[1] + w[..., -1:] * v
-    out = heads.flatten(1, 2).flatten(1)[:, None] @ W_O
-    return out, (torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2))
-
-
-# ================================================================ pool_kv_heads
-
-
-def pool_kv_heads__wrong_b_every_gth_head(W, n_heads, n_kv_heads):
-    """Heads a, a + g, a + 2g … are averaged: the heads are cut as (h/g, g), so those of a group are not neighbours."""
-    d_model = W.shape[0]
-    heads = W.reshape(d_model, n_heads // n_kv_heads, n_kv_heads, -1)
-    return heads.mean(dim=1).reshape(d_model, -1)
-
-
-def pool_kv_heads__wrong_b_running_halves(W, n_heads, n_kv_heads):
-    """The mean is taken pairwise on the way, (mean + next) / 2, so from three heads on the last ones weigh more."""
-    r = n_heads // n_kv_heads
-    heads = W.chunk(n_heads, dim=1)
-    groups = []
-    for s in range(0, n_heads, r):
-        mean = heads[s]
-        for other in heads[s + 1 : s + r]:
-            mean = (mean + other) / 2
-        groups.append(mean)
-    return torch.cat(groups, dim=1)
-
-
-def pool_kv_heads__wrong_b_summed_up_inside_w(W, n_heads, n_kv_heads):
-    """The sums are collected in the first head of each group in place, so the caller's W is changed."""
-    heads = W.unflatten(1, (n_kv_heads, n_heads // n_kv_heads, -1))
-    first = heads[:, :, 0]
-    for member in range(1, heads.shape[2]):
-        first += heads[:, :, member]
-    return (first / heads.shape[2]).flatten(1)
-
-
-def pool_kv_heads__wrong_b_view_merges_rows(W, n_heads, n_kv_heads):
-    """view joins the rows with the groups, which fails for a W that is not contiguous in memory."""
-    d_head = W.shape[1] // n_heads
-    means = W.view(-1, n_heads // n_kv_heads, d_head).mean(1)
-    return means.view(-1, n_kv_heads * d_head)
-
-
-def pool_kv_heads__wrong_b_float32_room(W, n_heads, n_kv_heads):
-    """The means are written into a torch.empty of the default dtype, so a float64 W comes back as float32."""
-    d = W.shape[1] // n_heads
-    out = torch.empty(W.shape[0], n_kv_heads * d)
-    for s, group in enumerate(W.chunk(n_kv_heads, dim=1)):
-        out[:, s * d : (s + 1) * d] = torch.stack(group.split(d, dim=1)).mean(dim=0)
+    K_T, V = (X @ W_K).mT / math.sqrt(d_head), X @ W_V
+    see = None if mask is None else mask.expand(B, n_heads, n, n).unbind(1)
+    out = torch.zeros_like(X)
+    for a, (w_q, w_o) in enumerate(zip(W_Q.split(d_head, 1), W_O.split(d_head, 0))):
+        weights = masked_softmax(X @ w_q @ K_T, None if see is None else see[a])
+        out = out + weights @ V @ w_o
     return out
 
 
-def pool_kv_heads__right_b_matrix_of_shares(W, n_heads, n_kv_heads):
-    """A product from the right with a matrix that holds g/h where a column goes to a column of its group."""
-    d = W.shape[1] // n_heads
-    kind = {"dtype": W.dtype, "device": W.device}
-    share = torch.full((n_heads // n_kv_heads, 1), n_kv_heads / n_heads, **kind)
-    groups = torch.kron(torch.eye(n_kv_heads, **kind), share)  # (h, g)
-    return W @ torch.kron(groups, torch.eye(d, **kind))
+# decode_step
 
 
-# ================================================================ extend_cache
+def decode_step__wrong_does_not_see_itself(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The query looks before the cache grows, so the new token is not among its keys."""
+    K, V = cache
+    r = n_heads // n_kv_heads
+    q = split_heads(x @ W_Q, n_heads)
+    scores = q @ repeat_kv(K, r).mT / math.sqrt(q.shape[-1])
+    out = merge_heads(torch.softmax(scores, dim=-1) @ repeat_kv(V, r)) @ W_O
+    K = torch.cat([K, split_heads(x @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V, split_heads(x @ W_V, n_kv_heads)], dim=2)
+    return out, (K, V)
 
 
-def extend_cache__wrong_b_new_ones_see_ahead(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """There is no mask: the new tokens see those that come behind them in the same call."""
-    B, n_new, _ = X_new.shape
-    k, v = split_heads(X_new @ W_K, n_kv_heads), split_heads(X_new @ W_V, n_kv_heads)
-    K, V = torch.cat([cache[0], k], dim=2), torch.cat([cache[1], v], dim=2)
-    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
-    A = torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1)  # all keys in K are in the past
-    heads = (A @ V).unflatten(2, (-1, n_new)).flatten(1, 2)
+def decode_step__wrong_newest_first(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The new key and value are put in front of the kept ones."""
+    k, v = (split_heads(x @ W, n_kv_heads) for W in (W_K, W_V))
+    K, V = (torch.cat([new, old], dim=2) for new, old in zip((k, v), cache))
+    Q = split_heads(x @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
+    weights = torch.softmax(Q @ K.mT / math.sqrt(K.shape[-1]), dim=-1)
+    heads = (weights @ V).flatten(1, 2).unsqueeze(2)
     return merge_heads(heads) @ W_O, (K, V)
 
 
-def extend_cache__wrong_b_square_mask_cut_down(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The causal mask of all t + n_new tokens is built and cut down to its last rows: a tensor of (t + n_new)**2."""
-    n_new = X_new.shape[1]
-    K = torch.cat([cache[0], split_heads(X_new @ W_K, n_kv_heads)], dim=2)
-    V = torch.cat([cache[1], split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+def decode_step__wrong_cache_of_all_heads(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """What comes back is laid out for all query heads, h heads and not g."""
+    n_rep = n_heads // n_kv_heads
+    K, V = cache
+    K = torch.cat((K, split_heads(x @ W_K, n_kv_heads)), dim=2)
+    V = torch.cat((V, split_heads(x @ W_V, n_kv_heads)), dim=2)
+    K, V = repeat_kv(K, n_rep), repeat_kv(V, n_rep)
+    q = split_heads(x @ W_Q, n_heads)
+    scores = torch.einsum("bhqd,bhkd->bhqk", q, K) / q.shape[-1] ** 0.5
+    heads = torch.einsum("bhqk,bhkd->bhqd", scores.softmax(-1), V)
+    return merge_heads(heads) @ W_O, (K, V)
+
+
+def decode_step__wrong_triangle_for_one_query(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """A causal triangle is laid over the single row of scores, and leaves it the oldest key alone."""
+    d_head = W_Q.shape[1] // n_heads
+    K = torch.cat([cache[0], split_heads(x @ W_K, n_kv_heads)], dim=-2)
+    V = torch.cat([cache[1], split_heads(x @ W_V, n_kv_heads)], dim=-2)
+    Q = split_heads(x @ W_Q, n_heads)
+    rep = n_heads // n_kv_heads
+    scores = Q @ repeat_kv(K, rep).mT / math.sqrt(d_head)
+    mask = torch.tril(torch.ones(scores.shape[-2:], dtype=torch.bool))
+    heads = masked_softmax(scores, mask) @ repeat_kv(V, rep)
+    return merge_heads(heads) @ W_O, (K, V)
+
+
+def decode_step__wrong_heads_grouped_in_turn(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Query head a is sent to key/value head a % g: neighbours do not share."""
+    g, B = n_kv_heads, x.shape[0]
+    K = torch.cat([cache[0], (x @ W_K).view(B, 1, g, -1).transpose(1, 2)], 2)
+    V = torch.cat([cache[1], (x @ W_V).view(B, 1, g, -1).transpose(1, 2)], 2)
+    q = (x @ W_Q).view(B, n_heads, -1)
+    out = torch.zeros_like(q)
+    for a in range(n_heads):
+        s = torch.einsum("bd,btd->bt", q[:, a], K[:, a % g]) / math.sqrt(q.shape[-1])
+        out[:, a] = torch.einsum("bt,btd->bd", torch.softmax(s, dim=1), V[:, a % g])
+    return out.view(B, 1, -1) @ W_O, (K, V)
+
+
+def decode_step__right_old_and_new_apart(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The queue meets the kept keys and its own key apart; the scores are joined for the softmax."""
+    K, V = cache
+    t, g = K.shape[2], n_kv_heads
+    queue = (x @ W_Q).unflatten(2, (g, n_heads // g, -1)).squeeze(1)
+    k, v = ((x @ W).unflatten(2, (g, -1)).transpose(1, 2) for W in (W_K, W_V))
+    queue = queue / math.sqrt(k.shape[-1])
+    weights = torch.softmax(torch.cat([queue @ K.mT, queue @ k.mT], dim=-1), dim=-1)
+    heads = weights[..., :t] @ V + weights[..., t:] * v
+    return heads.flatten(1).unsqueeze(1) @ W_O, (torch.cat([K, k], dim=2), torch.cat([V, v], dim=2))
+
+
+# pool_kv_heads
+
+
+def pool_kv_heads__wrong_far_heads_pooled(W, n_heads, n_kv_heads):
+    """Cuts into (h/g, g) and not (g, h/g): heads a, a + g, a + 2g, … are pooled, not neighbours."""
+    groups = W.unflatten(1, (n_heads // n_kv_heads, n_kv_heads, -1))
+    return groups.mean(dim=1).flatten(1)
+
+
+def pool_kv_heads__wrong_neighbouring_columns(W, n_heads, n_kv_heads):
+    """Neighbouring columns are averaged, not the same column of neighbouring heads."""
+    r = n_heads // n_kv_heads
+    return F.avg_pool1d(W.unsqueeze(0), kernel_size=r, stride=r).squeeze(0)
+
+
+def pool_kv_heads__wrong_mean_of_means(W, n_heads, n_kv_heads):
+    """Averages pair by pair: from three heads on, the last one weighs a half."""
+    heads = W.chunk(n_heads, dim=1)
+    r = n_heads // n_kv_heads
+    pooled = []
+    for s in range(n_kv_heads):
+        mean = heads[s * r]
+        for head in heads[s * r + 1 : (s + 1) * r]:
+            mean = (mean + head) / 2
+        pooled.append(mean)
+    return torch.cat(pooled, dim=1)
+
+
+def pool_kv_heads__wrong_divides_by_g(W, n_heads, n_kv_heads):
+    """The sum over a group is divided by the number of groups, not of the heads in one."""
+    d_head = W.shape[1] // n_heads
+    W = W.reshape(W.shape[0], n_kv_heads, -1, d_head)
+    return (W.sum(dim=2) / n_kv_heads).reshape(W.shape[0], n_kv_heads * d_head)
+
+
+def pool_kv_heads__wrong_adds_into_w(W, n_heads, n_kv_heads):
+    """The other heads are added into the first block of W itself, which changes the weights handed in."""
+    d_head = W.shape[1] // n_heads
+    r = n_heads // n_kv_heads
+    means = []
+    for s in range(n_kv_heads):
+        total = W[:, s * r * d_head : (s * r + 1) * d_head]
+        for a in range(s * r + 1, (s + 1) * r):
+            total += W[:, a * d_head : (a + 1) * d_head]
+        means.append(total / r)
+    return torch.cat(means, dim=1)
+
+
+def pool_kv_heads__right_sum_over_slices(W, n_heads, n_kv_heads):
+    """Heads go to the front; each group is a slice of them, and its mean is the sum over the slice over h/g."""
+    r = n_heads // n_kv_heads
+    heads = torch.stack(W.tensor_split(n_heads, dim=1))
+    return torch.cat([sum(heads[s : s + r].unbind()) / r for s in range(0, n_heads, r)], dim=-1)
+
+
+# extend_cache
+
+
+def extend_cache__wrong_triangle_top_left(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """New token r sees the keys 0 … r, as if the cache were empty."""
+    g, r, n_new = n_kv_heads, n_heads // n_kv_heads, X_new.shape[1]
+    K = torch.cat([cache[0], split_heads(X_new @ W_K, g)], dim=2)
+    V = torch.cat([cache[1], split_heads(X_new @ W_V, g)], dim=2)
+    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (g, r)).flatten(2, 3)
+    scores = (Q @ K.mT / math.sqrt(K.shape[-1])).unflatten(2, (r, n_new)).flatten(1, 2)
+    mask = torch.ones(n_new, K.shape[2], dtype=torch.bool).tril()
+    weights = masked_softmax(scores, mask).unflatten(1, (g, r)).flatten(2, 3)
+    heads = (weights @ V).unflatten(2, (r, n_new)).flatten(1, 2)
+    return merge_heads(heads) @ W_O, (K, V)
+
+
+def extend_cache__wrong_mask_repeated_by_rows(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Each row of the mask is repeated for the heads, but the queue has all tokens of a head together."""
+    K, V = cache
+    t, n_new, rep = K.shape[2], X_new.shape[1], n_heads // n_kv_heads
+    K = torch.cat([K, split_heads(X_new @ W_K, n_kv_heads)], dim=2)
+    V = torch.cat([V, split_heads(X_new @ W_V, n_kv_heads)], dim=2)
+    Q = split_heads(X_new @ W_Q, n_heads)
+    d_head = Q.shape[-1]
+    Q = Q.reshape(-1, n_kv_heads, rep * n_new, d_head)
+    mask = torch.ones(n_new, t + n_new, dtype=torch.bool).tril(diagonal=t)
+    mask = mask.repeat_interleave(rep, dim=0)
+    weights = masked_softmax(Q @ K.mT / d_head**0.5, mask)
+    heads = (weights @ V).reshape(-1, n_heads, n_new, d_head)
+    return merge_heads(heads) @ W_O, (K, V)
+
+
+def extend_cache__wrong_square_mask(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The numbers are right, but the causal mask of all tokens is made first, a square of the cache's length."""
+    k_old, v_old = cache
+    n_new, g = X_new.shape[1], n_kv_heads
+    K = torch.cat([k_old, split_heads(X_new @ W_K, g)], dim=2)
+    V = torch.cat([v_old, split_heads(X_new @ W_V, g)], dim=2)
     mask = causal_mask(K.shape[2])[-n_new:]
-    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
-    S = torch.einsum("bgrid,bgjd->bgrij", Q, K) / math.sqrt(Q.shape[-1])
-    O = torch.einsum("bgrij,bgjd->bgrid", masked_softmax(S, mask), V)
-    return merge_heads(O.flatten(1, 2)) @ W_O, (K, V)
+    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (g, -1))
+    scores = torch.einsum("bgrid,bgjd->bgrij", Q, K) / math.sqrt(Q.shape[-1])
+    heads = torch.einsum("bgrij,bgjd->bgrid", masked_softmax(scores, mask), V)
+    return merge_heads(heads.flatten(1, 2)) @ W_O, (K, V)
 
 
-def extend_cache__wrong_b_offset_from_wrong_axis(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The mask's offset is read from axis 1 of the cache, the number of key/value heads, and not from its length."""
-    n_new, past = X_new.shape[1], cache[0].shape[1]
-    K = torch.cat([cache[0], split_heads(X_new @ W_K, n_kv_heads)], dim=-2)
-    V = torch.cat([cache[1], split_heads(X_new @ W_V, n_kv_heads)], dim=-2)
-    i = past + torch.arange(n_new).unsqueeze(1)
-    j = torch.arange(K.shape[-2]).unsqueeze(0)
-    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
-    S = torch.einsum("bgrid,bgjd->bgrij", Q, K) * K.shape[-1] ** -0.5
-    O = torch.einsum("bgrij,bgjd->bgrid", masked_softmax(S, j <= i), V)
-    return merge_heads(O.flatten(1, 2)) @ W_O, (K, V)
-
-
-def extend_cache__wrong_b_bare_exponentials(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The softmax is made of bare exponentials without taking off the maximum, so large scores overflow to NaN."""
-    n_new, t = X_new.shape[1], cache[0].shape[2]
+def extend_cache__wrong_keys_copied_per_head(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """The numbers are right, but keys and values are copied for every query head."""
     K = torch.cat([cache[0], split_heads(X_new @ W_K, n_kv_heads)], dim=2)
     V = torch.cat([cache[1], split_heads(X_new @ W_V, n_kv_heads)], dim=2)
-    Q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1))
-    E = torch.exp(torch.einsum("bgrid,bgjd->bgrij", Q, K) / math.sqrt(Q.shape[-1]))
-    E = E.tril(t)  # zeros for what lies ahead
-    O = torch.einsum("bgrij,bgjd->bgrid", E, V) / E.sum(-1, keepdim=True)
-    return merge_heads(O.flatten(1, 2)) @ W_O, (K, V)
+    rep, t = n_heads // n_kv_heads, cache[0].shape[2]
+    Q = split_heads(X_new @ W_Q, n_heads)
+    positions = t + torch.arange(X_new.shape[1])
+    mask = torch.arange(K.shape[2])[None, :] <= positions[:, None]
+    weights = masked_softmax(Q @ repeat_kv(K, rep).mT / math.sqrt(Q.shape[-1]), mask)
+    return merge_heads(weights @ repeat_kv(V, rep)) @ W_O, (K, V)
 
 
-def extend_cache__wrong_b_newest_first_among_the_new(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The loop puts each new token before those already added, so the new part of the returned cache is reversed."""
-    n_new, r = X_new.shape[1], n_heads // n_kv_heads
-    K_old, V_old = cache
-    new_K = new_V = None
-    rows = []
-    for i in range(n_new):
-        x = X_new[:, i : i + 1]
-        k, v = split_heads(x @ W_K, n_kv_heads), split_heads(x @ W_V, n_kv_heads)
-        new_K = k if new_K is None else torch.cat([k, new_K], dim=2)
-        new_V = v if new_V is None else torch.cat([v, new_V], dim=2)
-        K, V = torch.cat([K_old, new_K], dim=2), torch.cat([V_old, new_V], dim=2)
-        q = (x @ W_Q).reshape(len(x), n_kv_heads, r, -1)
-        rows.append((torch.softmax(q @ K.mT / q.shape[-1] ** 0.5, dim=-1) @ V).flatten(1))
-    return torch.stack(rows, dim=1) @ W_O, (K, V)
+def extend_cache__wrong_new_tokens_unmasked(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """No mask, as in a single step: a new token sees the new ones behind it."""
+    B, n_new, _ = X_new.shape
+    g = n_kv_heads
+    d_head = W_K.shape[1] // g
+    K, V = (
+        torch.cat([old, (X_new @ W).reshape(B, n_new, g, d_head).transpose(1, 2)], dim=2)
+        for old, W in zip(cache, (W_K, W_V))
+    )
+    heads = []
+    for s, W in enumerate(W_Q.chunk(g, dim=1)):
+        q = (X_new @ W).reshape(B, -1, d_head)
+        a = torch.softmax(q @ K[:, s].mT / math.sqrt(d_head), dim=-1)
+        heads.append((a @ V[:, s]).reshape(B, n_new, -1))
+    return torch.cat(heads, dim=-1) @ W_O, (K, V)
 
 
-def extend_cache__right_b_past_and_present_apart(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The past needs no mask, the present a small triangle; both meet in one maximum and one denominator."""
-    n_new = X_new.shape[1]
-    q = split_heads(X_new @ W_Q, n_heads).unflatten(1, (n_kv_heads, -1)).flatten(2, 3)
-    q = q / math.sqrt(q.shape[-1])
-    k, v = split_heads(X_new @ W_K, n_kv_heads), split_heads(X_new @ W_V, n_kv_heads)
-    ahead = torch.ones(n_new, n_new, dtype=torch.bool, device=q.device).triu(1)
-    now = (q @ k.mT).unflatten(2, (-1, n_new)).masked_fill(ahead, -torch.inf).flatten(2, 3)
-    past = q @ cache[0].mT
-    top = now.amax(dim=-1, keepdim=True)
-    if past.shape[-1]:
-        top = torch.maximum(top, past.amax(dim=-1, keepdim=True))
-    past, now = (past - top).exp(), (now - top).exp()
-    heads = (past @ cache[1] + now @ v) / (past.sum(-1, keepdim=True) + now.sum(-1, keepdim=True))
-    out = merge_heads(heads.unflatten(2, (-1, n_new)).flatten(1, 2)) @ W_O
-    return out, tuple(torch.cat(pair, dim=2) for pair in ((cache[0], k), (cache[1], v)))
+def extend_cache__right_old_and_new_apart(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
+    """Scores with the kept keys need no mask; those with the new keys get a small triangle; one softmax over both."""
+    g, t, n_new = n_kv_heads, cache[0].shape[2], X_new.shape[1]
+    Q = (X_new @ W_Q).unflatten(2, (g, n_heads // g, -1))
+    Q = Q / math.sqrt(Q.shape[-1])
+    new = [(X_new @ W).unflatten(2, (g, -1)).transpose(1, 2) for W in (W_K, W_V)]
+    past = torch.einsum("bigrd,bgjd->bgirj", Q, cache[0])
+    among = torch.einsum("bigrd,bgjd->bgirj", Q, new[0])
+    later = torch.arange(n_new) > torch.arange(n_new)[:, None, None]
+    weights = torch.cat([past, among.masked_fill(later, -math.inf)], dim=-1).softmax(dim=-1)
+    heads = torch.einsum("bgirj,bgjd->bigrd", weights[..., :t], cache[1])
+    heads = heads + torch.einsum("bgirj,bgjd->bigrd", weights[..., t:], new[1])
+    return heads.flatten(2) @ W_O, tuple(torch.cat(pair, dim=2) for pair in zip(cache, new))

@@ -1,40 +1,7 @@
 import math
-from collections import Counter
 
 import torch
 import torch.nn.functional as F
-
-# ---------------------------------------------------------------- given in the notebook
-
-
-def draw(shapes, seed=0, dtype=torch.float64):
-    """Tensors of the given shapes, by name; W… so that products keep their size."""
-    g = torch.Generator().manual_seed(seed)
-    drawn = {}
-    for name, shape in shapes.items():
-        scale = shape[0] ** -0.5 if "W" in name else 1.0
-        drawn[name] = (torch.randn(shape, generator=g).double() * scale).to(dtype)
-    return drawn
-
-
-def cross_shapes(B, n, m, width, d_model, d_source, of=""):
-    """The shapes of cross_attention's inputs; width is h*d_head."""
-    return {
-        "X": (B, n, d_model),
-        "Y": (B, m, d_source),
-        f"{of}W_Q": (d_model, width),
-        f"{of}W_K": (d_source, width),
-        f"{of}W_V": (d_source, width),
-        f"{of}W_O": (width, d_model),
-    }
-
-
-def draw_layer(B, n, m, width_self, width_cross, d_model, d_source, **how):
-    """X, Y and params of the given sizes, for decoder_layer."""
-    shapes = cross_shapes(B, n, n, width_self, d_model, d_model, "self_")
-    shapes |= cross_shapes(B, n, m, width_cross, d_model, d_source, "cross_")
-    params = draw(shapes, **how)
-    return params.pop("X"), params.pop("Y"), params
 
 
 def multi_head_attention(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
@@ -60,466 +27,550 @@ def multi_head_attention(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
     return heads.transpose(1, 2).reshape(batch, n, -1) @ W_O
 
 
-# ---------------------------------------------------------------- earlier right answers
-
-
-def _split(T, n_heads):
-    """(B, length, h*d_head) -> (B, h, length, d_head)."""
-    B, length, width = T.shape
-    return T.reshape(B, length, n_heads, width // n_heads).transpose(1, 2)
-
-
-def _merge(heads):
-    """(B, h, n, d_head) -> (B, n, h*d_head)."""
-    B, h, n, d_head = heads.shape
-    return heads.transpose(1, 2).reshape(B, n, h * d_head)
-
-
-def _masked_softmax(scores, source_mask):
-    """The right weights from scores (B, h, n, m) and a mask (B, m) or None."""
-    if source_mask is None:
-        return torch.softmax(scores, dim=-1)
-    allowed = source_mask[:, None, None, :]
-    some = allowed.any(dim=-1, keepdim=True)
-    weights = torch.softmax(scores.masked_fill(~allowed & some, float("-inf")), dim=-1)
-    return weights * some
-
-
 def cross_attention(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """The right answer, which the answers to decoder_layer call."""
-    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), source_mask)
-    return _merge(weights @ V) @ W_O, weights
-
-
-def decoder_layer(X, Y, params, n_heads, source_mask=None):
-    """The right answer, which the answers to catches_wrong_decoder call."""
-    causal = torch.ones(X.shape[1], X.shape[1], dtype=torch.bool).tril()
-    X_1 = X + multi_head_attention(X, *(params[f"self_W_{r}"] for r in "QKVO"), n_heads, causal)
-    return X_1 + cross_attention(X_1, Y, *(params[f"cross_W_{r}"] for r in "QKVO"), n_heads, source_mask)[0]
-
-
-# ---------------------------------------------------------------- cross_attention
-
-
-def cross_attention__wrong_b_scale_forgotten(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """The scores are not divided by the root of d_head."""
-    Q, K, V = (_split(T @ W, n_heads) for T, W in ((X, W_Q), (Y, W_K), (Y, W_V)))
-    A = _masked_softmax(Q @ K.mT, source_mask)
-    return _merge(A @ V) @ W_O, A
-
-
-def cross_attention__wrong_b_empty_source_out_only(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """For a source with nothing allowed only out is set to 0; the weights that are returned stay even."""
-    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
-    scores = Q @ K.mT / Q.shape[-1] ** 0.5
-    if source_mask is None:
-        weights = scores.softmax(dim=-1)
-        return _merge(weights @ V) @ W_O, weights
-    scores = scores.masked_fill(~source_mask[:, None, None, :], torch.finfo(scores.dtype).min)
-    weights = scores.softmax(dim=-1)
-    out = _merge(weights @ V) @ W_O
-    has_source = source_mask.any(dim=1).to(out.dtype)
-    return out * has_source[:, None, None], weights
-
-
-def cross_attention__wrong_b_hidden_not_low_enough(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Hidden scores are filled with -1000, which is not low enough: beside lower real scores they get the weight."""
-    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
+    Q, K, V = (
+        (T @ W).unflatten(-1, (n_heads, -1)).transpose(1, 2) for T, W in ((X, W_Q), (Y, W_K), (Y, W_V))
+    )
     scores = Q @ K.mT / math.sqrt(Q.shape[-1])
     if source_mask is None:
         weights = torch.softmax(scores, dim=-1)
     else:
         allowed = source_mask[:, None, None, :]
-        weights = torch.softmax(torch.where(allowed, scores, -1e3), dim=-1)
-        weights = weights * allowed.any(-1, keepdim=True)
-    return _merge(weights @ V) @ W_O, weights
+        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1) * allowed
+    return (weights @ V).transpose(1, 2).flatten(2) @ W_O, weights
 
 
-def cross_attention__wrong_b_softmax_in_float32(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """The softmax is computed in float32 whatever comes in, so that float64 inputs lose half of their digits."""
-    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
-    scores = (Q @ K.mT / math.sqrt(Q.shape[-1])).float()
-    weights = _masked_softmax(scores, source_mask).to(X.dtype)
-    return _merge(weights @ V) @ W_O, weights
+def decoder_layer(X, Y, params, n_heads, source_mask=None):
+    n = X.shape[1]
+    causal = torch.ones(n, n, dtype=torch.bool).tril()
+    own = [params[f"self_W_{role}"] for role in "QKVO"]
+    cross = [params[f"cross_W_{role}"] for role in "QKVO"]
+    X_1 = X + multi_head_attention(X, *own, n_heads, causal)
+    return X_1 + cross_attention(X_1, Y, *cross, n_heads, source_mask)[0]
 
 
-def cross_attention__wrong_b_source_cut_by_target_length(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Only the first n source tokens are read: the length of the target is used for the source."""
+# cross_attention
+
+
+def cross_attention__wrong_weights_averaged(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """The weights that come back are averaged over the heads, (B, n, m) and not (B, h, n, m)."""
     B, n, _ = X.shape
-    Q = _split(X @ W_Q, n_heads)
-    K = _split((Y @ W_K)[:, :n], n_heads)
-    V = _split((Y @ W_V)[:, :n], n_heads)
-    mask = None if source_mask is None else source_mask[:, :n]
-    weights = _masked_softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask)
-    out = _merge(weights @ V) @ W_O
-    missing = Y.shape[1] - K.shape[2]
-    return out, F.pad(weights, (0, missing))
+    m = Y.shape[1]
+    q = (X @ W_Q).reshape(B, n, n_heads, -1).permute(0, 2, 1, 3)
+    k = (Y @ W_K).reshape(B, m, n_heads, -1).permute(0, 2, 1, 3)
+    v = (Y @ W_V).reshape(B, m, n_heads, -1).permute(0, 2, 1, 3)
+    scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
+    if source_mask is not None:
+        keep = source_mask.reshape(B, 1, 1, m)
+        scores = scores.masked_fill(~keep, torch.finfo(scores.dtype).min)
+        weights = torch.softmax(scores, dim=-1) * keep
+    else:
+        weights = torch.softmax(scores, dim=-1)
+    out = (weights @ v).permute(0, 2, 1, 3).reshape(B, n, -1) @ W_O
+    return out, weights.mean(dim=1)
 
 
-def cross_attention__right_b_cut_out_and_put_back(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Sequence by sequence and head by head: the hidden tokens are cut out, and their weights put back as zeros."""
-    B, n, _ = X.shape
-    m, d_head = Y.shape[1], W_Q.shape[1] // n_heads
+def cross_attention__wrong_root_of_d_source(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """The divisor is the root of the width of the source, not of a head."""
+    d_head = W_Q.shape[1] // n_heads
+    scale = math.sqrt(W_K.shape[0])
     outs, maps = [], []
-    for b in range(B):
-        places = torch.arange(m) if source_mask is None else source_mask[b].nonzero()[:, 0]
-        out_b, maps_b = X.new_zeros(n, W_O.shape[1]), []
-        for c in range(0, n_heads * d_head, d_head):
-            A = X.new_zeros(n, m)
-            if len(places):
-                y = Y[b, places]
-                q, k = X[b] @ W_Q[:, c : c + d_head], y @ W_K[:, c : c + d_head]
-                small = (q @ k.T / math.sqrt(d_head)).softmax(dim=1)
-                A = A.index_copy(1, places, small)
-                out_b = out_b + small @ (y @ W_V[:, c : c + d_head]) @ W_O[c : c + d_head]
-            maps_b.append(A)
-        outs.append(out_b)
-        maps.append(torch.stack(maps_b))
+    for r in range(n_heads):
+        block = slice(r * d_head, (r + 1) * d_head)
+        scores = (X @ W_Q[:, block]) @ (Y @ W_K[:, block]).mT / scale
+        if source_mask is None:
+            w = scores.softmax(-1)
+        else:
+            seen = source_mask.unsqueeze(1)
+            w = scores.masked_fill(~seen, torch.finfo(scores.dtype).min).softmax(-1) * seen
+        outs.append(w @ (Y @ W_V[:, block]))
+        maps.append(w)
+    return torch.cat(outs, dim=-1) @ W_O, torch.stack(maps, dim=1)
+
+
+def cross_attention__wrong_empty_source_is_averaged(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """A source with no True in its mask gives even weights over its padding, not 0."""
+
+    def heads(T, W):
+        return (T @ W).unflatten(2, (n_heads, -1)).transpose(1, 2)
+
+    Q, K, V = heads(X, W_Q), heads(Y, W_K), heads(Y, W_V)
+    S = torch.einsum("bhid,bhjd->bhij", Q, K) / Q.shape[-1] ** 0.5
+    if source_mask is not None:
+        S = torch.where(source_mask[:, None, None], S, torch.finfo(S.dtype).min)
+    A = F.softmax(S, dim=-1)
+    return torch.einsum("bhij,bhjd->bihd", A, V).flatten(2) @ W_O, A
+
+
+def cross_attention__wrong_mask_of_another_sequence(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """The masks are repeated batch after batch, but the stack has all heads of a sequence together."""
+    B, n, _ = X.shape
+    m = Y.shape[1]
+    Q = (X @ W_Q).reshape(B, n, n_heads, -1).transpose(1, 2).flatten(0, 1)
+    K = (Y @ W_K).reshape(B, m, n_heads, -1).transpose(1, 2).flatten(0, 1)
+    V = (Y @ W_V).reshape(B, m, n_heads, -1).transpose(1, 2).flatten(0, 1)
+    scores = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
+    if source_mask is None:
+        weights = torch.softmax(scores, dim=-1)
+    else:
+        mask = source_mask.repeat(n_heads, 1).unsqueeze(1)
+        weights = torch.softmax(scores.masked_fill(~mask, torch.finfo(scores.dtype).min), dim=-1) * mask
+    out = torch.bmm(weights, V).unflatten(0, (B, n_heads)).transpose(1, 2).flatten(2) @ W_O
+    return out, weights.unflatten(0, (B, n_heads))
+
+
+def cross_attention__wrong_zeroed_after_softmax(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """Padding takes part in the softmax and is set to 0 afterwards: the rows sum to less than 1."""
+    d_head = W_Q.shape[-1] // n_heads
+    Q = (X @ W_Q).unflatten(-1, (n_heads, d_head))
+    K = (Y @ W_K).unflatten(-1, (n_heads, d_head))
+    V = (Y @ W_V).unflatten(-1, (n_heads, d_head))
+    weights = torch.einsum("bnhd,bmhd->bhnm", Q, K).div(d_head**0.5).softmax(dim=3)
+    if source_mask is not None:
+        weights = weights.masked_fill(~source_mask[:, None, None, :], 0.0)
+    mixed = torch.einsum("bhnm,bmhd->bnhd", weights, V)
+    return mixed.reshape(*X.shape[:2], -1) @ W_O, weights
+
+
+def cross_attention__right_padding_cut_out(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
+    """Sentence by sentence: hidden tokens are cut out, and their columns of the weights are filled with 0."""
+    outs, maps = [], []
+    for b, (x, y) in enumerate(zip(X, Y)):
+        keep = torch.arange(len(y)) if source_mask is None else source_mask[b].nonzero().flatten()
+        q = (x @ W_Q).unflatten(1, (n_heads, -1))
+        k, v = ((y[keep] @ W).unflatten(1, (n_heads, -1)) for W in (W_K, W_V))
+        few = torch.einsum("nhd,mhd->hnm", q / math.sqrt(q.shape[-1]), k).softmax(dim=-1)
+        outs.append(torch.einsum("hnm,mhd->nhd", few, v).flatten(1) @ W_O)
+        maps.append(few.new_zeros(n_heads, len(x), len(y)).index_copy(2, keep, few))
     return torch.stack(outs), torch.stack(maps)
 
 
-# ---------------------------------------------------------------- decoder_layer
+# decoder_layer
 
 
-def _of(params, kind):
-    """The four weights of one attention."""
-    return [params[f"{kind}_W_{role}"] for role in ("Q", "K", "V", "O")]
-
-
-def _causal(n):
-    return torch.tril(torch.ones(n, n, dtype=torch.bool))
-
-
-def decoder_layer__wrong_b_token_blind_to_itself(X, Y, params, n_heads, source_mask=None):
-    """The causal mask hides the token itself as well: only earlier tokens are seen."""
+def decoder_layer__wrong_asks_with_x(X, Y, params, n_heads, source_mask=None):
+    """The queries of the cross-attention come from X, not from X_1."""
+    self_weights = [params["self_W_" + name] for name in ("Q", "K", "V", "O")]
+    cross_weights = [params["cross_W_" + name] for name in ("Q", "K", "V", "O")]
     n = X.shape[1]
-    earlier = torch.arange(n)[None, :] < torch.arange(n)[:, None]
-    X_1 = X + multi_head_attention(X, *_of(params, "self"), n_heads, earlier)
-    return X_1 + cross_attention(X_1, Y, *_of(params, "cross"), n_heads, source_mask)[0]
+    mask = torch.tril(torch.ones(n, n, dtype=torch.bool, device=X.device))
+    X_1 = X + multi_head_attention(X, *self_weights, n_heads, mask)
+    found, _ = cross_attention(X, Y, *cross_weights, n_heads, source_mask)
+    return X_1 + found
 
 
-def decoder_layer__wrong_b_one_token_ahead(X, Y, params, n_heads, source_mask=None):
-    """The causal mask is shifted by one: every token sees the next one, too."""
+def decoder_layer__wrong_cross_attention_first(X, Y, params, n_heads, source_mask=None):
+    """The two sublayers come in the other order: cross-attention, then self-attention."""
+    P = params
+    out, _ = cross_attention(
+        X, Y, P["cross_W_Q"], P["cross_W_K"], P["cross_W_V"], P["cross_W_O"], n_heads, source_mask
+    )
+    X = X + out
+    i = torch.arange(X.shape[1])
+    causal = i[None, :] <= i[:, None]
+    return X + multi_head_attention(X, P["self_W_Q"], P["self_W_K"], P["self_W_V"], P["self_W_O"], n_heads, causal)
+
+
+def decoder_layer__wrong_token_misses_itself(X, Y, params, n_heads, source_mask=None):
+    """The diagonal of the causal mask is False: a token sees those before it only."""
     n = X.shape[1]
-    mask = torch.tril(torch.ones(n, n), diagonal=1).bool()
-    X_1 = X + multi_head_attention(X, *_of(params, "self"), n_heads, mask)
-    return X_1 + cross_attention(X_1, Y, *_of(params, "cross"), n_heads, source_mask)[0]
+    future = torch.triu(torch.ones(n, n)).bool()
+    attended = multi_head_attention(
+        X,
+        params["self_W_Q"],
+        params["self_W_K"],
+        params["self_W_V"],
+        params["self_W_O"],
+        n_heads,
+        mask=~future,
+    )
+    X_1 = X + attended
+    W = (params[f"cross_W_{c}"] for c in "QKVO")
+    return X_1 + cross_attention(X_1, Y, *W, n_heads, source_mask)[0]
 
 
-def decoder_layer__wrong_b_self_attention_not_kept(X, Y, params, n_heads, source_mask=None):
-    """The cross-attention is added to X and not to X_1, so that what the self-attention added is lost."""
-    causal = _causal(X.shape[1])
-    X_1 = X + multi_head_attention(X, *_of(params, "self"), n_heads, causal)
-    found, _ = cross_attention(X_1, Y, *_of(params, "cross"), n_heads, source_mask)
-    return X + found
+def decoder_layer__wrong_adds_into_x(X, Y, params, n_heads, source_mask=None):
+    """X itself is added to, so the caller's tensor changes."""
+    n = X.size(1)
+    causal = torch.ones((n, n), dtype=torch.bool).tril()
+    for kind in ("self", "cross"):
+        W = [params[f"{kind}_W_{role}"] for role in "QKVO"]
+        if kind == "self":
+            X += multi_head_attention(X, *W, n_heads, causal)
+        else:
+            X += cross_attention(X, Y, *W, n_heads, source_mask)[0]
+    return X
 
 
-def decoder_layer__wrong_b_input_counted_twice(X, Y, params, n_heads, source_mask=None):
-    """X is added once more at the end, though it is already in X_1."""
-    steps = [X, multi_head_attention(X, *_of(params, "self"), n_heads, _causal(X.shape[1]))]
-    X_1 = sum(steps)
-    steps = [X, X_1, cross_attention(X_1, Y, *_of(params, "cross"), n_heads, source_mask)[0]]
-    return sum(steps)
+def decoder_layer__wrong_source_hidden_causally(X, Y, params, n_heads, source_mask=None):
+    """The cross-attention is causal as well: target token i sees the source tokens 0 … i."""
+
+    def attend(x, y, kind, mask):
+        q, k, v = (
+            (t @ params[f"{kind}_W_{role}"]).unflatten(-1, (n_heads, -1)).transpose(1, 2)
+            for t, role in ((x, "Q"), (y, "K"), (y, "V"))
+        )
+        mask = mask & torch.ones(x.shape[1], y.shape[1], dtype=torch.bool).tril()
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, torch.finfo(q.dtype).min)
+        weights = torch.softmax(scores, dim=-1) * mask
+        return (weights @ v).transpose(1, 2).flatten(2) @ params[f"{kind}_W_O"]
+
+    if source_mask is None:
+        source_mask = torch.ones(Y.shape[:2], dtype=torch.bool)
+    X = X + attend(X, X, "self", torch.tensor(True))
+    return X + attend(X, Y, "cross", source_mask[:, None, None, :])
 
 
-def decoder_layer__wrong_b_one_divisor_for_both(X, Y, params, n_heads, source_mask=None):
-    """Both attentions divide by the root of the self-attention's d_head, but the cross-attention has its own."""
-    n = X.shape[1]
-    root = (params["self_W_Q"].shape[1] / n_heads) ** 0.5
-
-    def attend(A, B, kind, allowed):
-        W_Q, W_K, W_V, W_O = _of(params, kind)
-        Q, K, V = _split(A @ W_Q, n_heads), _split(B @ W_K, n_heads), _split(B @ W_V, n_heads)
-        some = allowed.any(-1, keepdim=True)
-        S = (Q @ K.mT / root).masked_fill(~allowed & some, -torch.inf)
-        return _merge((S.softmax(-1) * some) @ V) @ W_O
-
-    everything = torch.ones(Y.shape[:2], dtype=torch.bool) if source_mask is None else source_mask
-    X_1 = X + attend(X, X, "self", _causal(n)[None, None])
-    return X_1 + attend(X_1, Y, "cross", everything[:, None, None, :])
-
-
-def decoder_layer__right_b_token_by_token(X, Y, params, n_heads, source_mask=None):
-    """Each target token is the last of its own prefix, so that no causal mask is needed."""
-    W_self, W_cross = _of(params, "self"), _of(params, "cross")
+def decoder_layer__right_prefix_by_prefix(X, Y, params, n_heads, source_mask=None):
+    """No causal mask: token t asks in the sequence that ends with it, so there is no future to hide."""
+    own, cross = ([params[f"{kind}_W_{role}"] for role in "QKVO"] for kind in ("self", "cross"))
     rows = []
-    for t in range(X.shape[1]):
-        so_far = X[:, : t + 1]
-        row = X[:, t : t + 1] + cross_attention(X[:, t : t + 1], so_far, *W_self, n_heads)[0]
-        row = row + cross_attention(row, Y, *W_cross, n_heads, source_mask)[0]
-        rows.append(row)
+    for t in range(1, X.shape[1] + 1):
+        row = X[:, t - 1 : t] + multi_head_attention(X[:, :t], *own, n_heads)[:, -1:]
+        rows.append(row + cross_attention(row, Y, *cross, n_heads, source_mask)[0])
     return torch.cat(rows, dim=1)
 
 
-# ---------------------------------------------------------------- alignment
+# alignment
 
 
-def alignment__wrong_b_mean_of_favourites(weights):
-    """It averages the positions that the heads like best; the weights should be averaged, then the best sought."""
-    favourites = weights.argmax(dim=-1).double()  # (B, h, n)
-    return favourites.mean(dim=1).round().long()
+def alignment__wrong_heads_vote(weights):
+    """Each head names its favourite, and the most frequent one is taken."""
+    favourites = weights.argmax(dim=-1)
+    return torch.mode(favourites, dim=1).values
 
 
-def alignment__wrong_b_first_head_alone(weights):
-    """Only the first head is looked at."""
-    return torch.argmax(weights[:, 0], dim=-1)
-
-
-def alignment__wrong_b_heads_vote(weights):
-    """The heads vote, one vote each for their favourite, however strong their weights are."""
+def alignment__wrong_largest_of_any_head(weights):
+    """The largest single weight of all heads decides, not the largest mean."""
     B, h, n, m = weights.shape
-    out = torch.zeros(B, n, dtype=torch.long)
-    for b in range(B):
-        for t in range(n):
-            votes = Counter(weights[b, k, t].argmax().item() for k in range(h))
-            out[b, t] = votes.most_common(1)[0][0]
-    return out
+    flat = weights.transpose(1, 2).reshape(B, n, h * m)
+    return flat.argmax(dim=-1) % m
 
 
-def alignment__wrong_b_heads_added_in_place(weights):
-    """The heads are added up inside the first head of weights, so that the input is changed."""
-    total = weights[:, 0]
-    for k in range(1, weights.shape[1]):
-        total += weights[:, k]
-    return total.argmax(dim=-1)
+def alignment__wrong_mean_of_favourites(weights):
+    """The places of the heads' favourites are averaged."""
+    places = torch.argmax(weights, dim=3).to(torch.float64)
+    return places.mean(dim=1).long()
 
 
-def alignment__wrong_b_single_axis_squeezed(weights):
-    """The squeeze removes the axis of a single sequence or of a single target token."""
-    average = torch.einsum("bhnm->bnm", weights) / weights.size(1)
-    return average.argmax(2).squeeze()
+def alignment__wrong_heads_multiplied(weights):
+    """The heads are multiplied, as if all of them had to agree."""
+    product = weights[:, 0]
+    for head in weights.unbind(dim=1)[1:]:
+        product = product * head
+    return product.argmax(dim=-1)
 
 
-def alignment__right_b_sorted_sums(weights):
-    """The sums over the heads are sorted downwards, and the first place is kept."""
-    return weights.transpose(1, 3).sum(-1).sort(dim=1, descending=True, stable=True).indices[:, 0]
+def alignment__wrong_target_axis(weights):
+    """The largest is sought among the target tokens: for each source token the one that looks at it most."""
+    mean = torch.einsum("bhnm->bnm", weights) / weights.shape[1]
+    return mean.max(dim=1).indices
 
 
-# ---------------------------------------------------------------- greedy_decode
+def alignment__right_running_best(weights):
+    """Goes through the source tokens and keeps the best sum over heads so far."""
+    totals = weights.sum(dim=1).unbind(dim=-1)
+    best, place = totals[0], torch.zeros_like(totals[0], dtype=torch.long)
+    for j, total in enumerate(totals[1:], start=1):
+        better = total > best
+        best, place = torch.where(better, total, best), place.masked_fill(better, j)
+    return place
 
 
-def greedy_decode__wrong_b_only_last_token_shown(next_logits, start, end, max_len):
-    """The model is shown the last token alone and not all tokens so far."""
-    out = [start]
-    token = start
-    while len(out) < max_len:
-        token = next_logits([token]).argmax().item()
-        out.append(token)
-        if token == end:
-            return out
-    return out
+# greedy_decode
 
 
-def greedy_decode__wrong_b_stops_at_start(next_logits, start, end, max_len):
-    """A generated start stops the loop as well; only end should."""
+def greedy_decode__wrong_start_may_stop_it(next_logits, start, end, max_len):
+    """The last token is compared before anything was generated: with start equal to end nothing is written."""
+    tokens = [start]
+    while tokens[-1] != end and len(tokens) < max_len:
+        logits = next_logits(tokens)
+        tokens.append(int(torch.argmax(logits)))
+    return tokens
+
+
+def greedy_decode__wrong_end_left_out(next_logits, start, end, max_len):
+    """Stops before the generated end is appended."""
     sequence = [start]
-    while len(sequence) < max_len:
-        token = next_logits(sequence).argmax().item()
-        sequence.append(token)
-        if token in (start, end):
+    for _ in range(max_len - 1):
+        best = next_logits(sequence).argmax().item()
+        if best == end:
             break
+        sequence.append(best)
     return sequence
 
 
-def greedy_decode__wrong_b_filled_up_with_end(next_logits, start, end, max_len):
-    """After the end the list is filled up with more ends to max_len tokens; it should stop there."""
+def greedy_decode__wrong_start_not_counted(next_logits, start, end, max_len):
+    """max_len new tokens are generated, one more in all than allowed."""
     tokens = [start]
-    done = False
-    while len(tokens) < max_len:
-        if done:
-            tokens.append(end)
-            continue
-        tokens.append(int(next_logits(tokens).argmax()))
-        done = tokens[-1] == end
-    return tokens
-
-
-def greedy_decode__wrong_b_end_forced_at_limit(next_logits, start, end, max_len):
-    """If no end comes, end is put in the last place, though the model did not write it."""
-    tokens = [start]
-    while len(tokens) < max_len:
-        last_place = len(tokens) == max_len - 1
-        tokens.append(end if last_place else int(next_logits(tokens).argmax()))
-        if tokens[-1] == end:
-            break
-    return tokens
-
-
-def greedy_decode__wrong_b_last_word_never_chosen(next_logits, start, end, max_len):
-    """The last token of the vocabulary is cut off the logits and can never be chosen."""
-    tokens = [start]
-    while len(tokens) < max_len:
-        logits = next_logits(tokens)
-        tokens.append(max(range(len(logits) - 1), key=lambda token: logits[token].item()))
-        if tokens[-1] == end:
+    for _ in range(max_len):
+        probabilities = torch.softmax(next_logits(tokens), dim=-1)
+        token = int(probabilities.argmax())
+        tokens = tokens + [token]
+        if token == end:
             return tokens
     return tokens
 
 
-def greedy_decode__right_b_generated_tokens(next_logits, start, end, max_len):
-    """A generator yields tokens; the likeliest is found in a plain list of floats."""
+def greedy_decode__wrong_last_token_alone(next_logits, start, end, max_len):
+    """The model is shown the newest token only, not all tokens so far."""
+    out, current = [start], start
+    while len(out) < max_len:
+        current = next_logits([current]).argmax().item()
+        out.append(current)
+        if current == end:
+            break
+    return out
+
+
+def greedy_decode__wrong_list_of_tensors(next_logits, start, end, max_len):
+    """The generated tokens are tensors with one number, not Python ints."""
+    tokens = [start]
+    done = False
+    while not done and len(tokens) < max_len:
+        token = next_logits(tokens).argmax(dim=-1)
+        tokens.append(token)
+        done = bool(token == end)
+    return tokens
+
+
+def greedy_decode__right_generator(next_logits, start, end, max_len):
+    """A generator yields the tokens; the list is what it yields."""
 
     def written():
-        so_far = [int(start)]
-        yield so_far[0]
+        past = [start]
+        yield start
         for _ in range(1, max_len):
-            logits = next_logits(so_far.copy()).tolist()
-            so_far.append(logits.index(max(logits)))
-            yield so_far[-1]
-            if so_far[-1] == end:
+            values = next_logits(list(past)).tolist()
+            past.append(max(range(len(values)), key=values.__getitem__))
+            yield past[-1]
+            if past[-1] == end:
                 return
 
-    return [*written()]
+    return list(written())
 
 
-# ---------------------------------------------------------------- catches_wrong_decoder
+# catches_wrong_decoder
 
 
-def _questions(seed=0):
-    """Five calls (X, Y, params, n_heads, mask) of many kinds, for answers whose mistake lies elsewhere."""
-    g = torch.Generator().manual_seed(seed)
-    some = torch.rand(8, 16, generator=g) < 0.6
-    some[0], some[1], some[2] = True, False, torch.arange(16) < 5
-    holes = torch.tensor([[0, 1, 1, 0, 1], [1, 0, 0, 1, 1]]).bool()
-    return [
-        (*draw_layer(8, 11, 16, 24, 40, 13, 17, seed=seed), 8, some),
-        (*draw_layer(1, 1, 1, 3, 2, 4, 5, seed=seed + 1), 1, None),
-        (*draw_layer(3, 6, 13, 12, 6, 9, 7, seed=seed + 2), 3, None),
-        (*draw_layer(2, 5, 5, 8, 8, 8, 8, seed=seed + 3), 2, holes),
-        (*draw_layer(4, 13, 6, 4, 20, 6, 10, seed=seed + 4), 2, some[:4, 3:9]),
-    ]
+def catches_wrong_decoder__wrong_exactly_equal(layer):
+    """Asks for the same bits, so right layers that add in another order are accused."""
+    g = torch.Generator().manual_seed(0)
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=g, dtype=torch.float64)
+
+    for B, n, m, h, d_self, d_cross, d_model, d_source, masked in (
+        (3, 6, 9, 2, 3, 5, 7, 8, False),
+        (4, 4, 4, 4, 3, 3, 6, 6, True),
+        (2, 1, 5, 2, 4, 2, 5, 9, True),
+        (5, 7, 1, 3, 2, 4, 8, 6, True),
+        (6, 9, 5, 3, 4, 3, 10, 7, True),
+    ):
+        params = {}
+        for kind, d_in, d in (("self", d_model, d_self), ("cross", d_source, d_cross)):
+            params[f"{kind}_W_Q"] = draw(d_model, h * d)
+            params[f"{kind}_W_K"] = draw(d_in, h * d)
+            params[f"{kind}_W_V"] = draw(d_in, h * d)
+            params[f"{kind}_W_O"] = draw(h * d, d_model)
+        X, Y = draw(B, n, d_model), draw(B, m, d_source)
+        mask = None
+        if masked:
+            mask = torch.rand(B, m, generator=g) < 0.6
+            mask[0] = False
+        try:
+            out = layer(X, Y, params, h, mask)
+        except ValueError:
+            return True
+        if not torch.equal(out, decoder_layer(X, Y, params, h, mask)):
+            return True
+    return False
 
 
-def _differs(out, right):
-    """Is out no tensor of the right shape, NaN, or off by more than a millionth of the largest entry?"""
-    if not isinstance(out, torch.Tensor) or out.shape != right.shape or not out.isfinite().all():
+def catches_wrong_decoder__wrong_nan_gets_by(layer):
+    """A comparison with NaN is False, so a layer that returns NaN is taken for right."""
+    gen = torch.Generator().manual_seed(1)
+    sizes = [(3, 5, 8), (4, 4, 4), (2, 1, 6), (3, 7, 1), (5, 6, 3)]
+    for number, (B, n, m) in enumerate(sizes):
+        h, d_model, d_source, d_s, d_c = 2 + 2 * (number == 1), 6, 7, 3, 4
+        shape_of = {
+            "self_W_Q": (d_model, h * d_s), "self_W_K": (d_model, h * d_s),
+            "self_W_V": (d_model, h * d_s), "self_W_O": (h * d_s, d_model),
+            "cross_W_Q": (d_model, h * d_c), "cross_W_K": (d_source, h * d_c),
+            "cross_W_V": (d_source, h * d_c), "cross_W_O": (h * d_c, d_model),
+        }
+        params = {k: torch.randn(s, generator=gen, dtype=torch.float64) for k, s in shape_of.items()}
+        X = torch.randn(B, n, d_model, generator=gen, dtype=torch.float64)
+        Y = torch.randn(B, m, d_source, generator=gen, dtype=torch.float64)
+        mask = torch.rand(B, m, generator=gen) > 0.4 if number else None
+        if mask is not None:
+            mask[-1, :] = False
+        want = decoder_layer(X, Y, params, h, mask)
+        try:
+            got = layer(X, Y, params, h, mask)
+        except Exception:
+            return True
+        if got.shape != X.shape:
+            return True
+        if (got - want).abs().max().item() > 1e-6 * want.abs().max().item():
+            return True
+    return False
+
+
+def catches_wrong_decoder__wrong_errors_are_forgiven(layer):
+    """A layer that raises on a valid input is skipped there, not called wrong."""
+    g = torch.Generator().manual_seed(7)
+    verdicts = []
+    for B, n, m, h, hole in ((2, 6, 10, 3, None), (3, 3, 3, 3, "some"), (4, 5, 7, 2, "all"), (5, 1, 4, 2, "some"),
+                             (2, 8, 1, 1, None)):
+        d_model, d_source = 9, 5
+        P = {}
+        for kind, d_in, d_head in [("self", d_model, 2), ("cross", d_source, 4)]:
+            for role in "QKVO":
+                rows = {"Q": d_model, "K": d_in, "V": d_in, "O": h * d_head}[role]
+                columns = d_model if role == "O" else h * d_head
+                P[f"{kind}_W_{role}"] = torch.randn(rows, columns, generator=g).double()
+        X = torch.randn(B, n, d_model, generator=g).double()
+        Y = torch.randn(B, m, d_source, generator=g).double()
+        mask = None
+        if hole is not None:
+            mask = torch.rand(B, m, generator=g) < 0.5
+            if hole == "all":
+                mask[1] = False
+        right = decoder_layer(X, Y, P, h, mask)
+        try:
+            answer = layer(X, Y, P, h, mask)
+        except ValueError:
+            continue
+        allowed = 1e-6 * float(right.abs().max())
+        same = answer.shape == right.shape and torch.allclose(answer, right, rtol=0, atol=allowed)
+        verdicts.append(not same)
+    return any(verdicts)
+
+
+def catches_wrong_decoder__wrong_properties_alone(layer):
+    """Tests that the future, the padding and the batch do not matter, but never what the numbers are."""
+    g = torch.Generator().manual_seed(3)
+    B, n, m, d_model, d_source, h = 3, 5, 6, 7, 8, 2
+    X = torch.randn(B, n, d_model, generator=g, dtype=torch.float64)
+    Y = torch.randn(B, m, d_source, generator=g, dtype=torch.float64)
+    P = {}
+    for kind, d_in, wide in (("self", d_model, 6), ("cross", d_source, 10)):
+        for role, shape in (("Q", (d_model, wide)), ("K", (d_in, wide)), ("V", (d_in, wide)), ("O", (wide, d_model))):
+            P[f"{kind}_W_{role}"] = torch.randn(shape, generator=g, dtype=torch.float64) / shape[0] ** 0.5
+    mask = torch.tensor([[1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 1, 1], [0, 0, 0, 0, 0, 0]]).bool()
+
+    def close(a, b):
+        return a.shape == b.shape and torch.allclose(a, b, rtol=0, atol=1e-6)
+
+    try:
+        out = layer(X, Y, P, h, mask)
+        later = X.clone()
+        later[:, -1] += 1
+        if out.shape != X.shape or not out.isfinite().all():
+            return True
+        if not close(layer(later, Y, P, h, mask)[:, :-1], out[:, :-1]):
+            return True
+        other = torch.where(mask[..., None], Y, -Y)
+        if not close(layer(X, other, P, h, mask), out):
+            return True
+        if not close(layer(X[:1], Y[:1, :2], P, h)[0], out[0]):
+            return True
+        return not close(layer(X[1:], Y[1:], P, h, mask[1:]), out[1:])
+    except Exception:
         return True
-    return bool((out - right).abs().max() > 1e-6 * right.abs().max())
 
 
-def catches_wrong_decoder__wrong_b_empty_source_never_tried(layer):
-    """Every mask allows each sequence something, so that NaN or an error where nothing is allowed stays unseen."""
-    g = torch.Generator().manual_seed(1)
-    for sizes, h in (((4, 6, 9, 8, 12, 7, 5), 4), ((3, 5, 5, 6, 6, 6, 6), 3), ((2, 1, 8, 4, 10, 3, 9), 2)):
-        X, Y, P = draw_layer(*sizes, seed=h)
-        mask = torch.rand(sizes[0], sizes[2], generator=g) < 0.5
-        mask[:, 1] = True  # something has to be there
-        try:
-            out = layer(X, Y, P, h, mask)
-        except Exception:
-            return True
-        if _differs(out, decoder_layer(X, Y, P, h, mask)):
-            return True
-    return False
-
-
-def catches_wrong_decoder__wrong_b_nan_compares_false(layer):
-    """NaN is not looked for: a difference of NaN is not greater than the limit, and so a layer with NaN passes."""
-    for X, Y, P, h, mask in _questions():
-        right = decoder_layer(X, Y, P, h, mask)
-        try:
-            out = layer(X, Y, P, h, mask)
-        except Exception:
-            return True
-        if out.shape != right.shape:
-            return True
-        for got, wanted in zip(out, right, strict=True):
-            if (got - wanted).abs().max() > 1e-6 * right.abs().max():
-                return True
-    return False
-
-
-def catches_wrong_decoder__wrong_b_lengths_always_equal(layer):
-    """Target and source are equally long in every call, so that errors where m is not n stay unseen."""
-    g = torch.Generator().manual_seed(5)
-    for n, h in ((1, 1), (3, 2), (6, 4), (16, 3)):
-        X, Y, P = draw_layer(5, n, n, 3 * h, 4 * h, 7, 9, seed=n)
-        mask = torch.rand(5, n, generator=g) < 0.6
-        mask[2] = False
-        try:
-            out = layer(X, Y, P, h, mask)
-        except Exception:
-            return True
-        if _differs(out, decoder_layer(X, Y, P, h, mask)):
-            return True
-    return False
-
-
-def catches_wrong_decoder__wrong_b_single_head_only(layer):
-    """Every call has n_heads = 1, so that whatever goes wrong between heads stays unseen."""
-    suspicious = 0
-    for X, Y, P, _, mask in _questions():
-        try:
-            suspicious += _differs(layer(X, Y, P, 1, mask), decoder_layer(X, Y, P, 1, mask))
-        except Exception:
-            suspicious += 1
-    return suspicious > 0
-
-
-def catches_wrong_decoder__wrong_b_padding_only_at_end(layer):
-    """All masks hide padding at the end, so that a layer that only counts the allowed tokens passes."""
-    lengths = torch.tensor([5, 0, 3, 9, 1])
-    for n, m, h in ((6, 9, 2), (9, 9, 4), (2, 12, 1), (7, 4, 2)):
-        X, Y, P = draw_layer(5, n, m, 4 * h, 3 * h, 6, 8, seed=m + n)
-        mask = torch.arange(m) < lengths[:, None]
-        right = decoder_layer(X, Y, P, h, mask)
-        try:
-            if _differs(layer(X, Y, P, h, mask), right):
-                return True
-        except Exception:
-            return True
-    return False
-
-
-def catches_wrong_decoder__right_b_own_loops_as_reference(layer):
-    """Sizes and masks drawn with a generator of its own; the reference goes token by token and cuts padding out."""
-    g = torch.Generator().manual_seed(66)
-
-    def up_to(low, high):
-        return int(torch.randint(low, high + 1, (), generator=g))
+def catches_wrong_decoder__wrong_rough_tolerance(layer):
+    """Allows differences of a hundredth, ten thousand times what the docstring allows."""
+    generator = torch.Generator().manual_seed(11)
 
     def normal(*shape):
-        return torch.randn(*shape, generator=g, dtype=torch.float64) / shape[0] ** 0.5
+        return torch.randn(shape, generator=generator, dtype=torch.float64)
 
-    def lookup(x, Y, W_Q, W_K, W_V, W_O, h):  # x: (d_model,), Y: (some, d_in)
-        d, found = W_Q.shape[1] // h, 0
-        for c in range(0, h * d, d):
-            own = slice(c, c + d)
-            scores = (Y @ W_K[:, own]) @ (x @ W_Q[:, own]) / d**0.5
-            found = found + (scores.softmax(0) @ Y @ W_V[:, own]) @ W_O[own]
-        return found
-
-    plans = [(8, 9, 14, 4), (5, 14, 9, 2), (3, 6, 6, 3), (1, 1, 1, 1), (2, 7, 16, 8)]  # B, n, m, h
-    for number, (B, n, m, h) in enumerate(plans):
-        d_model, d_source = up_to(4, 12), up_to(4, 12)
-        d_self, d_cross = up_to(1, 3), up_to(4, 5)
-        if number == 2:
-            d_source, d_cross = d_model, d_self
-        P = {}
-        for kind, d_in, width in (("self", d_model, h * d_self), ("cross", d_source, h * d_cross)):
-            P[f"{kind}_W_Q"], P[f"{kind}_W_K"] = normal(d_model, width), normal(d_in, width)
-            P[f"{kind}_W_V"], P[f"{kind}_W_O"] = normal(d_in, width), normal(width, d_model)
-        X = torch.randn(B, n, d_model, generator=g, dtype=torch.float64)
-        Y = torch.randn(B, m, d_source, generator=g, dtype=torch.float64)
-        mask = torch.rand(B, m, generator=g) < 0.5
-        if B > 2:
-            mask[1], mask[2] = False, True
-        if number == 4:
-            mask = None
-        right = torch.zeros_like(X)
-        for b in range(B):
-            real = Y[b] if mask is None else Y[b][mask[b]]
-            for t in range(n):
-                x = X[b, t] + lookup(X[b, t], X[b, : t + 1], *_of(P, "self"), h)
-                right[b, t] = x + lookup(x, real, *_of(P, "cross"), h) if len(real) else x
+    def one_question(B, n, m, h, d_model, d_source, d_self, d_cross, mask):
+        roles = {"self": (d_model, h * d_self), "cross": (d_source, h * d_cross)}
+        params = {}
+        for kind, (d_in, width) in roles.items():
+            params |= {f"{kind}_W_Q": normal(d_model, width), f"{kind}_W_K": normal(d_in, width)}
+            params |= {f"{kind}_W_V": normal(d_in, width), f"{kind}_W_O": normal(width, d_model)}
+        X, Y = normal(B, n, d_model), normal(B, m, d_source)
+        expected = decoder_layer(X, Y, params, h, mask)
         try:
-            out = layer(X, Y, P, h, mask)
+            found = layer(X, Y, params, h, mask)
         except Exception:
             return True
-        if not isinstance(out, torch.Tensor) or out.shape != X.shape:
+        if found.shape != expected.shape or found.isnan().any():
             return True
-        near = (out - right).abs() <= 1e-6 * right.abs().max()
-        if not near.all():  # NaN is not near
+        return bool(((found - expected).abs() / expected.abs().max()).max() > 1e-2)
+
+    def holes(B, m):
+        mask = torch.rand(B, m, generator=generator) < 0.6
+        mask[-1] = False
+        return mask
+
+    return any([
+        one_question(3, 6, 9, 2, 7, 5, 3, 4, None),
+        one_question(4, 4, 4, 4, 6, 6, 2, 2, holes(4, 4)),
+        one_question(3, 1, 7, 3, 8, 9, 2, 5, holes(3, 7)),
+        one_question(5, 8, 1, 2, 5, 7, 4, 3, None),
+        one_question(6, 5, 11, 3, 9, 4, 3, 2, holes(6, 11)),
+    ])
+
+
+def catches_wrong_decoder__right_five_recomputed(layer):
+    """Five inputs chosen for where bugs hide; the right result is worked out token by token and head by head."""
+    g = torch.Generator().manual_seed(0)
+
+    def normal(*shape, size=1.0):
+        return size * torch.randn(shape, generator=g, dtype=torch.float64)
+
+    def mix(x, y, W, h):
+        """What the last rows of x get from the rows of y, head by head."""
+        parts = zip(*(w.chunk(h, dim=1) for w in W[:3]), W[3].chunk(h, dim=0))
+        total = torch.zeros_like(x)
+        for w_q, w_k, w_v, w_o in parts:
+            scores = (x @ w_q) @ (y @ w_k).T / math.sqrt(w_q.shape[1])
+            total = total + torch.softmax(scores, dim=1) @ (y @ w_v) @ w_o
+        return total
+
+    def right(X, Y, P, h, mask):
+        own, cross = ([P[f"{kind}_W_{role}"] for role in "QKVO"] for kind in ("self", "cross"))
+        result = []
+        for b, (x, y) in enumerate(zip(X, Y)):
+            seen = y if mask is None else y[mask[b]]
+            x_1 = torch.cat([x[t : t + 1] + mix(x[t : t + 1], x[: t + 1], own, h) for t in range(len(x))])
+            result.append(x_1 + mix(x_1, seen, cross, h) if len(seen) else x_1)
+        return torch.stack(result)
+
+    # B, n, m, h, d_model, d_source, d_head of self and of cross, mask
+    questions = (
+        (2, 11, 16, 2, 7, 9, 3, 5, None),
+        (4, 4, 4, 4, 6, 6, 3, 3, "holes"),
+        (3, 1, 6, 3, 5, 8, 4, 2, "holes"),
+        (5, 6, 1, 1, 8, 5, 5, 7, "holes"),
+        (6, 13, 9, 8, 10, 7, 2, 4, "holes"),
+    )
+    for B, n, m, h, d_model, d_source, d_self, d_cross, kind in questions:
+        X, Y, params = normal(B, n, d_model, size=1.5), normal(B, m, d_source, size=1.5), {}
+        for name, d_in, d in (("cross", d_source, d_cross), ("self", d_model, d_self)):
+            for role, rows in (("O", h * d), ("V", d_in), ("K", d_in), ("Q", d_model)):
+                columns = d_model if role == "O" else h * d
+                params[f"{name}_W_{role}"] = normal(rows, columns, size=1.3 / math.sqrt(rows))
+        mask = None
+        if kind == "holes":
+            mask = torch.rand(B, m, generator=g) < 0.55
+            mask[0], mask[1] = True, False
+            if m > 2:
+                mask[2] = torch.arange(m) == m - 1
+        wanted = right(X, Y, params, h, mask)
+        try:
+            found = layer(X.clone(), Y.clone(), dict(params), h, None if mask is None else mask.clone())
+        except Exception:
+            return True
+        if not isinstance(found, torch.Tensor) or found.shape != X.shape or not found.isfinite().all():
+            return True
+        if (found - wanted).abs().max() > 1e-6 * wanted.abs().max():
             return True
     return False

@@ -1,11 +1,11 @@
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 
+
 # Given by the notebook.
-
-
 def run_attention_only(tokens, weights):
     """A causal transformer of two layers with one head each: (logits, patterns)."""
     n = tokens.shape[1]
@@ -21,744 +21,843 @@ def run_attention_only(tokens, weights):
     return x @ weights["W_U"], patterns
 
 
-# Helpers that several answers share.
+# Right versions of earlier exercises.
+def previous_token_score(weights):
+    n = weights.shape[-1]
+    return weights.diagonal(-1, -2, -1).sum(-1) / max(n - 1, 1)
 
 
-def _pattern(q, k):
-    n = q.shape[-2]
-    scores = q @ k.mT / math.sqrt(q.shape[-1])
-    return scores.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf).softmax(dim=-1)
+# 8.1 ------------------------------------------------------------------------------------------------------------------
 
 
-def _followers(tokens):
-    """[i, j]: key j followed an earlier occurrence of the token at i."""
-    n = len(tokens)
-    same = (tokens[:, None] == tokens[None, :]).tril(-1)
-    places = torch.zeros(n, n, dtype=torch.bool)
-    places[:, 1:] = same[:, :-1]
-    return places
-
-
-def _pairs(wanted):
-    return [tuple(pair) for pair in wanted.nonzero().tolist()]
-
-
-# repeated_sequences
-
-
-def repeated_sequences__wrong_b_generator_not_used(batch, period, repeats, vocab_size, generator):
-    """The draw does not use the generator that is handed in, but the global one."""
-    tokens = torch.randint(vocab_size, (batch, period))
-    return tokens.tile(1, repeats)
-
-
-def repeated_sequences__wrong_b_rows_mixed_up(batch, period, repeats, vocab_size, generator):
-    """The copies are stacked below one another and only then reshaped: a row joins the blocks of different rows."""
+def repeated_sequences__wrong_each_token_repeated(batch, period, repeats, vocab_size, generator):
+    """The index is divided by `repeats`, so every token stands several times in a row: a a b b c c."""
     block = torch.randint(vocab_size, (batch, period), generator=generator)
-    stacked = torch.cat([block for _ in range(repeats)])  # (repeats * batch, period)
-    return stacked.reshape(batch, period * repeats)
+    index = torch.arange(period * repeats) // repeats
+    return block[:, index]
 
 
-def repeated_sequences__wrong_b_longer_draw(batch, period, repeats, vocab_size, generator):
-    """The whole width (batch, period * repeats) is drawn, not (batch, period), so the blocks are other ones."""
-    width = period * repeats
-    tokens = torch.randint(vocab_size, (batch, width), generator=generator)
-    for i in range(period, width):
+def repeated_sequences__wrong_new_draw_per_copy(batch, period, repeats, vocab_size, generator):
+    """The draw stands inside of the list, so each copy is another block."""
+    copies = [torch.randint(vocab_size, (batch, period), generator=generator) for _ in range(repeats)]
+    return torch.cat(copies, dim=1)
+
+
+def repeated_sequences__wrong_rows_mixed_by_view(batch, period, repeats, vocab_size, generator):
+    """The copies are stacked along the batch axis and then reshaped, so that a row holds blocks of different rows."""
+    block = torch.randint(vocab_size, (batch, period), generator=generator)
+    stacked = block.repeat(repeats, 1)
+    return stacked.reshape(batch, repeats * period)
+
+
+def repeated_sequences__wrong_last_id_never_drawn(batch, period, repeats, vocab_size, generator):
+    """The upper end of randint is taken for inclusive: the id vocab_size - 1 never occurs."""
+    block = torch.randint(0, max(vocab_size - 1, 1), (batch, period), generator=generator)
+    return torch.tile(block, (1, repeats))
+
+
+def repeated_sequences__wrong_same_block_all_rows(batch, period, repeats, vocab_size, generator):
+    """One block is drawn and given to all rows."""
+    tokens = torch.empty(batch, period * repeats, dtype=torch.int64)
+    block = torch.randint(vocab_size, (period,), generator=generator)
+    for b in range(batch):
+        for r in range(repeats):
+            tokens[b, r * period : (r + 1) * period] = block
+    return tokens
+
+
+def repeated_sequences__right_copy_from_earlier(batch, period, repeats, vocab_size, generator):
+    """Fills the first block, then copies column after column from one period ago."""
+    n = period * repeats
+    tokens = torch.zeros(batch, n, dtype=torch.int64)
+    tokens[:, :period] = torch.randint(vocab_size, (batch, period), generator=generator)
+    for i in range(period, n):
         tokens[:, i] = tokens[:, i - period]
     return tokens
 
 
-def repeated_sequences__wrong_b_generator_reseeded(batch, period, repeats, vocab_size, generator):
-    """The generator is seeded anew in every call, so that each call gives the same tokens."""
-    generator.manual_seed(0)
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block.repeat(1, repeats)
+# 8.2 ------------------------------------------------------------------------------------------------------------------
 
 
-def repeated_sequences__wrong_b_token_zero_missing(batch, period, repeats, vocab_size, generator):
-    """Tokens are drawn from 1 on, so that the id 0 never occurs."""
-    block = torch.randint(1, vocab_size, (batch, period), generator=generator)
-    return block.repeat(1, repeats)
+def previous_token_score__wrong_nan_for_one_token(weights):
+    """For n = 1 the mean of nothing is taken: NaN."""
+    below = torch.diagonal(weights, offset=-1, dim1=-2, dim2=-1)
+    return below.mean(dim=-1)
 
 
-def repeated_sequences__right_b_index_modulo_period(batch, period, repeats, vocab_size, generator):
-    """Column i of the row is column i modulo the period of the block."""
-    block = torch.randint(vocab_size, (batch, period), generator=generator)
-    return block[:, torch.arange(period * repeats) % period]
-
-
-# previous_token_score
-
-
-def previous_token_score__wrong_b_divided_by_n(weights):
-    """The sum is divided by n, though only the n - 1 positions with a previous token are averaged."""
-    n = weights.shape[-1]
-    below = weights.diagonal(offset=-1, dim1=-2, dim2=-1)
-    return below.sum(dim=-1) / n
-
-
-def previous_token_score__wrong_b_next_token(weights):
-    """The diagonal is taken on the wrong side: the weight from i to i + 1."""
-    if weights.shape[-1] == 1:
-        return weights.new_zeros(weights.shape[:-2])
-    return torch.diagonal(weights, 1, -2, -1).mean(-1)
-
-
-def previous_token_score__wrong_b_leading_axes_mixed(weights):
-    """diagonal takes the first two axes unless told otherwise: right for one pattern, wrong with leading axes."""
-    if weights.shape[-1] < 2:
-        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
-    return weights.diagonal(offset=-1).mean(dim=-1)
-
-
-def previous_token_score__wrong_b_wraps_around(weights):
-    """Position 0 is counted too, and its index -1 means the last key."""
+def previous_token_score__wrong_share_of_argmax(weights):
+    """Counts in how many rows the previous token has the largest weight, in place of the mean weight."""
     n = weights.shape[-1]
     if n == 1:
-        return 0 * weights[..., 0, 0]
-    i = torch.arange(n)
-    return weights[..., i, i - 1].mean(dim=-1)
-
-
-def previous_token_score__wrong_b_counts_favourites(weights):
-    """It counts the queries that look at the previous token most, instead of averaging the weights."""
-    n = weights.shape[-1]
-    favourite = weights.argmax(dim=-1)[..., 1:]
-    hits = (favourite == torch.arange(n - 1)).to(weights.dtype)
-    return hits.sum(dim=-1) / max(n - 1, 1)
-
-
-def previous_token_score__right_b_matrix_of_places(weights):
-    """Multiplies with a matrix that is 1 just below the diagonal, and sums."""
-    n = weights.shape[-1]
-    places = torch.eye(n, dtype=weights.dtype)[:, 1:]
-    taken = torch.where(F.pad(places, (0, 1)).bool(), weights, 0)
-    return taken.sum((-2, -1)) / max(1, n - 1)
-
-
-# prefix_matching_score
-
-
-def prefix_matching_score__wrong_b_same_token(weights, period):
-    """It looks at i - period, the same token one period ago, not at the one that followed it."""
-    n = weights.shape[-1]
-    if n <= period:
         return weights.new_zeros(weights.shape[:-2])
-    return weights.diagonal(offset=-period, dim1=-2, dim2=-1).mean(dim=-1)
+    looked_at = weights[..., 1:, :].argmax(dim=-1)
+    hits = looked_at == torch.arange(n - 1)
+    return hits.to(weights.dtype).mean(dim=-1)
 
 
-def prefix_matching_score__wrong_b_row_too_many(weights, period):
-    """The whole diagonal is averaged, and it begins in row period - 1, where nothing has been repeated yet."""
-    n = weights.shape[-1]
-    if n <= period:
-        return weights.new_zeros(weights.shape[:-2])
-    stripe = weights.diagonal(offset=-(period - 1), dim1=-2, dim2=-1)
-    return stripe.mean(dim=-1)
-
-
-def prefix_matching_score__wrong_b_divided_by_n(weights, period):
-    """The sum is divided by n, not by the n - period rows that count."""
+def previous_token_score__wrong_last_row_left_out(weights):
+    """The loop runs to n - 2 only: the last position is not counted."""
     n = weights.size(-1)
-    total = weights.new_zeros(weights.shape[:-2])
-    for i in range(period, n):
-        total = total + weights[..., i, i - period + 1]
-    return total / n
+    total = torch.zeros_like(weights[..., 0, 0])
+    count = 0
+    for i in range(1, n - 1):
+        total = total + weights[..., i, i - 1]
+        count += 1
+    return total / max(count, 1)
 
 
-def prefix_matching_score__wrong_b_shape_lost_without_repeat(weights, period):
-    """For n <= period a single 0 comes back, not one for each pattern."""
+def previous_token_score__wrong_renormalised_causal(weights):
+    """Masks the later keys and renormalises each row first, though nothing is to be assumed of the pattern."""
+    n = weights.shape[-1]
+    causal = weights.tril()
+    causal = causal / causal.sum(dim=-1, keepdim=True)
+    return causal.diagonal(-1, -2, -1).sum(dim=-1) / max(n - 1, 1)
+
+
+def previous_token_score__wrong_roll_counts_row_0(weights):
+    """Rolls the columns and averages the whole main diagonal: row 0 comes in with the weight on the last key."""
+    shifted = torch.roll(weights, shifts=1, dims=-1)
+    if weights.shape[-1] == 1:
+        return 0 * weights[..., 0, 0]
+    return torch.einsum("...ii->...i", shifted).mean(-1)
+
+
+def previous_token_score__right_strided_flat_view(weights):
+    """Every (n + 1)-th entry of the flattened pattern from entry n on is below the diagonal."""
+    n = weights.shape[-1]
+    picked = weights.flatten(-2)[..., n :: n + 1]
+    return picked.sum(dim=-1) / max(picked.shape[-1], 1)
+
+
+# 8.3 ------------------------------------------------------------------------------------------------------------------
+
+
+def prefix_matching_score__wrong_same_token(weights, period):
+    """Looks one whole period back, at the same token, and not at the one after it."""
+    n = weights.shape[-1]
+    score = torch.zeros(weights.shape[:-2], dtype=weights.dtype)
+    rows = range(period, n)
+    for i in rows:
+        score = score + weights[..., i, i - period]
+    return score / len(rows) if len(rows) else score
+
+
+def prefix_matching_score__wrong_slice_gives_previous(weights, period):
+    """Rows from period on and columns from period - 1 on: the diagonal of this piece is the previous token."""
     n = weights.shape[-1]
     if n <= period:
-        return torch.tensor(0.0, dtype=weights.dtype)
-    lower = weights[..., period:, 1:]
-    return lower.diagonal(dim1=-2, dim2=-1).mean(-1)
+        return weights.new_zeros(weights.shape[:-2])
+    piece = weights[..., period:, period - 1 :]
+    return piece.diagonal(dim1=-2, dim2=-1).mean(dim=-1)
 
 
-def prefix_matching_score__wrong_b_all_earlier_periods(weights, period):
-    """The weights one, two and more periods ago are added up; only those of one period ago count."""
+def prefix_matching_score__wrong_guard_misses_equality(weights, period):
+    """n = period is let through the guard, and the mean of nothing is NaN."""
     n = weights.shape[-1]
-    score = torch.zeros_like(weights[..., 0, 0])
-    for i in range(period, n):
-        for j in range(i - (period - 1), 0, -period):
-            score = score + weights[..., i, j]
-    return score / max(n - period, 1)
+    if n < period:
+        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
+    diagonal = torch.diagonal(weights, offset=1 - period, dim1=-2, dim2=-1)
+    return diagonal[..., 1:].mean(dim=-1)
 
 
-def prefix_matching_score__right_b_diagonal_of_a_corner(weights, period):
-    """Cuts off the first `period` rows and the first column; what counts is the main diagonal of the rest."""
-    corner = weights[..., period:, 1:]
-    counted = max(weights.shape[-1] - period, 0)
-    if not counted:
-        return weights.sum(dim=(-2, -1)) * 0
-    return torch.einsum("...ii->...i", corner[..., :counted]).mean(dim=-1)
+def prefix_matching_score__wrong_whole_blocks_only(weights, period):
+    """The rows of a last block that breaks off are left out."""
+    blocks = weights.shape[-1] // period
+    rows = torch.arange(period, max(blocks * period, period))
+    looked = weights[..., rows, rows - (period - 1)]
+    if rows.numel() == 0:
+        return looked.sum(-1)
+    return looked.sum(-1) / len(rows)
 
 
-# ov_circuit
+def prefix_matching_score__wrong_other_end_dropped(weights, period):
+    """Drops the last entry of the diagonal in place of the first: row period - 1 counts, row n - 1 does not."""
+    n = weights.shape[-1]
+    if n <= period:
+        return weights.new_zeros(()).expand(weights.shape[:-2])
+    line = weights.diagonal(offset=-(period - 1), dim1=-2, dim2=-1)
+    return line[..., :-1].mean(-1)
 
 
-def ov_circuit__wrong_b_scaled_by_width(W_E, W_V, W_O, W_U):
-    """It is divided by the root of the head's width; this belongs to the scores, not to what is copied."""
-    head = W_V @ W_O / math.sqrt(W_V.shape[1])
-    return W_E @ head @ W_U
+def prefix_matching_score__right_gather(weights, period):
+    """Gathers one column for each row that counts; the sum over no rows is 0."""
+    n = weights.shape[-1]
+    late = weights[..., period:, :]
+    columns = torch.arange(late.shape[-2]) + 1
+    index = columns[:, None].expand(*late.shape[:-1], 1)
+    return late.gather(-1, index)[..., 0].sum(-1) / max(n - period, 1)
 
 
-def ov_circuit__wrong_b_residual_included(W_E, W_V, W_O, W_U):
-    """The token's own direct path W_E W_U is included; asked is only what the head adds."""
-    stream = W_E + (W_E @ W_V) @ W_O
+# 8.4 ------------------------------------------------------------------------------------------------------------------
+
+
+def ov_circuit__wrong_einsum_transposed(W_E, W_V, W_O, W_U):
+    """The output indices stand the wrong way round: row = logit, column = token attended to."""
+    return torch.einsum("tm,mv,vk,ku->ut", W_E, W_V, W_O, W_U)
+
+
+def ov_circuit__wrong_scaled_by_width(W_E, W_V, W_O, W_U):
+    """Divides by the root of the head's width, as if these were scores."""
+    d_v = W_V.shape[1]
+    W_OV = W_V @ W_O / math.sqrt(d_v)
+    return W_E @ W_OV @ W_U
+
+
+def ov_circuit__wrong_direct_path_added(W_E, W_V, W_O, W_U):
+    """Adds the embedding itself, the residual connection, to what the head writes."""
+    stream = W_E.clone()
+    stream = stream + stream @ W_V @ W_O
     return stream @ W_U
 
 
-def ov_circuit__wrong_b_tied_unembedding(W_E, W_V, W_O, W_U):
-    """The logits are read with W_E transposed, as if embedding and unembedding were tied; W_U is ignored."""
-    return (W_E @ W_V @ W_O) @ W_E.mT
+def ov_circuit__wrong_rows_centred(W_E, W_V, W_O, W_U):
+    """Subtracts the mean of each row, as if only differences of logits were asked for."""
+    logits = (W_E @ W_V) @ (W_O @ W_U)
+    return logits - logits.mean(dim=1, keepdim=True)
 
 
-def ov_circuit__wrong_b_unembedding_turned_when_square(W_E, W_V, W_O, W_U):
-    """The shape of W_U is used to guess which way it lies; where vocab = d_model it is transposed by mistake."""
-    d_model = W_E.shape[1]
-    if W_U.shape[1] == d_model:  # one row per token? then turn it
-        W_U = W_U.T
-    return W_E @ W_V @ W_O @ W_U
+def ov_circuit__wrong_tied_unembedding(W_E, W_V, W_O, W_U):
+    """Reads the logits off with the transposed embedding and never uses W_U."""
+    written = torch.matmul(torch.matmul(W_E, W_V), W_O)
+    return torch.matmul(written, W_E.transpose(0, 1))
 
 
-def ov_circuit__wrong_b_rows_centred(W_E, W_V, W_O, W_U):
-    """The mean of each row is subtracted, so that the entries are no longer what is added to the logits."""
-    full = torch.einsum("td,dv,ve,eu->tu", W_E, W_V, W_O, W_U)
-    return full - full.mean(dim=1, keepdim=True)
+def ov_circuit__right_sum_of_outer_products(W_E, W_V, W_O, W_U):
+    """One outer product for each column of the value, summed."""
+    values, effects = W_E @ W_V, W_O @ W_U
+    result = torch.zeros(W_E.shape[0], W_U.shape[1], dtype=W_E.dtype)
+    for value, effect in zip(values.unbind(1), effects.unbind(0)):
+        result = result + value[:, None] * effect[None, :]
+    return result
 
 
-def ov_circuit__right_b_from_the_end(W_E, W_V, W_O, W_U):
-    """Multiplies from the right end on, and embeds last, with a lookup of each token."""
-    read_out = W_O @ W_U
-    effect = W_V @ read_out
-    return torch.stack([(row.unsqueeze(1) * effect).sum(dim=0) for row in W_E.unbind()])
+# 8.5 ------------------------------------------------------------------------------------------------------------------
 
 
-# copying_score
+def copying_score__wrong_zero_on_diagonal_competes(ov):
+    """The diagonal is replaced by 0 before the maximum of the others: a negative diagonal entry can never win."""
+    own = ov.diagonal()
+    others = ov - torch.diag(own)
+    return (own > others.max(dim=1).values).float().mean()
 
 
-def copying_score__wrong_b_positive_diagonal(ov):
-    """A token counts as soon as its own logit is raised; it need not be the largest of its row."""
-    return (ov.diagonal() > 0).double().mean()
+def copying_score__wrong_eigenvalue_formula(ov):
+    """The eigenvalue score of Elhage et al., and not the share of rows."""
+    eigenvalues = torch.linalg.eigvals(ov)
+    return (eigenvalues.sum() / eigenvalues.abs().sum()).real
 
 
-def copying_score__wrong_b_best_starts_at_zero(ov):
-    """The search for the largest other entry starts at 0: rows with negative entries only are never counted."""
-    vocab = ov.shape[0]
+def copying_score__wrong_probability_over_half(ov):
+    """Asks for a softmax probability above one half, which a small lead does not give."""
+    probabilities = torch.softmax(ov, dim=-1)
+    copied = torch.diagonal(probabilities) > 0.5
+    return copied.to(ov.dtype).mean()
+
+
+def copying_score__wrong_compares_in_column(ov):
+    """Compares the diagonal entry with its column in place of its row."""
+    vocab = len(ov)
     copied = 0
     for t in range(vocab):
-        best = 0.0
-        for u in range(vocab):
-            if u != t and ov[t, u] > best:
-                best = ov[t, u]
-        copied += int(ov[t, t] > best)
-    return torch.tensor(copied / vocab)
+        others = torch.cat([ov[:t, t], ov[t + 1 :, t]])
+        if bool((ov[t, t] > others).all()):
+            copied += 1
+    return copied / vocab
 
 
-def copying_score__wrong_b_more_than_half(ov):
-    """The own token must get more than half of the softmax; a logit can be the largest with less."""
-    p = ov.softmax(dim=-1)
-    return (p.diagonal() > 0.5).to(ov.dtype).mean()
+def copying_score__wrong_largest_in_size(ov):
+    """Takes the entry of the largest absolute value for the largest."""
+    best = ov.abs().argmax(dim=1)
+    return (best == torch.arange(ov.shape[0])).double().mean().to(ov.dtype)
 
 
-def copying_score__wrong_b_diagonal_overwritten(ov):
-    """The diagonal of the caller's matrix is overwritten with -inf, to find the largest of the others."""
-    own = ov.diagonal().clone()
-    others = ov.fill_diagonal_(-torch.inf).max(dim=1).values
-    return (own > others).double().mean()
+def copying_score__right_rank_of_diagonal(ov):
+    """A row copies if exactly one of its entries, the diagonal one itself, is as large as the diagonal one."""
+    as_large = ov >= ov.diagonal().unsqueeze(1)
+    return as_large.sum(dim=1).eq(1).to(ov.dtype).mean()
 
 
-def copying_score__wrong_b_two_largest_needed(ov):
-    """It asks for the two largest entries of a row, which fails for a vocabulary of one token."""
-    values, indices = ov.topk(2, dim=-1)
-    ahead = values[:, 0] > values[:, 1]
-    return ((indices[:, 0] == torch.arange(len(ov))) & ahead).double().mean()
+# 8.6 ------------------------------------------------------------------------------------------------------------------
 
 
-def copying_score__right_b_nobody_beats_it(ov):
-    """Counts in each row how many entries reach the own one: only itself may."""
-    own = ov.diagonal().unsqueeze(1)
-    reach = torch.ge(ov, own).sum(dim=1)
-    return torch.mean((reach == 1).to(torch.float64))
-
-
-# composition_score
-
-
-def composition_score__wrong_b_not_transposed(W_QK, W_OV):
-    """W_OV is not transposed: the keys are compared with what the earlier head reads, not with what it writes."""
-    size = W_QK.norm() * W_OV.norm()
-    if size == 0:
+def composition_score__wrong_q_composition(W_QK, W_OV):
+    """The note enters on the query side: W_OV W_QK."""
+    sizes = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
+    if sizes == 0:
         return W_QK.new_zeros(())
-    return (W_QK @ W_OV).norm() / size
+    return torch.linalg.matrix_norm(W_OV @ W_QK) / sizes
 
 
-def composition_score__wrong_b_roots_forgotten(W_QK, W_OV):
-    """The roots are forgotten: with sums of squares for norms the score comes out squared."""
-    squares = [W.square().sum() for W in (W_QK @ W_OV.mT, W_QK, W_OV)]
-    below = squares[1] * squares[2]
-    if below == 0:
-        return below
-    return squares[0] / below
+def composition_score__wrong_only_ov_guarded(W_QK, W_OV):
+    """Only a zero W_OV is caught; a zero W_QK gives NaN."""
+    written = (W_OV**2).sum().sqrt()
+    if written == 0:
+        return torch.zeros((), dtype=W_OV.dtype)
+    read = (W_QK**2).sum().sqrt()
+    return ((W_QK @ W_OV.T) ** 2).sum().sqrt() / (read * written)
 
 
-def composition_score__wrong_b_sum_decides_zero(W_QK, W_OV):
-    """A circuit counts as zero if its entries sum to 0, though they may only cancel."""
-    if W_QK.sum() == 0 or W_OV.sum() == 0:
-        return torch.tensor(0.0, dtype=W_QK.dtype)
-    return (W_QK @ W_OV.T).norm() / (W_QK.norm() * W_OV.norm())
+def composition_score__wrong_no_roots(W_QK, W_OV):
+    """The roots are left out: this is the square of the score."""
+
+    def size(M):
+        return M.square().sum()
+
+    bottom = size(W_QK) * size(W_OV)
+    return size(W_QK @ W_OV.mT) / bottom if bottom > 0 else 0 * bottom
 
 
-def composition_score__wrong_b_any_zero_entry(W_QK, W_OV):
-    """A single entry of 0 is enough for a score of 0: all() asks whether every entry is non-zero."""
-    if not (W_QK.all() and W_OV.all()):
-        return 0 * W_QK.sum()
-    numerator = torch.norm(torch.matmul(W_QK, W_OV.t()))
-    return numerator / torch.norm(W_QK) / torch.norm(W_OV)
-
-
-def composition_score__wrong_b_small_counts_as_zero(W_QK, W_OV):
-    """Small circuits are taken for zero: below a norm of 1e-4 the score is set to 0, though size does not matter."""
+def composition_score__wrong_chance_subtracted(W_QK, W_OV):
+    """Subtracts what random circuits score, 1/sqrt(d_model)."""
     a, b = W_QK.norm(), W_OV.norm()
-    if a < 1e-4 or b < 1e-4:
-        return torch.zeros_like(a)
-    return (W_QK @ W_OV.T).norm() / (a * b)
+    if a == 0 or b == 0:
+        return torch.tensor(0.0, dtype=W_QK.dtype)
+    chance = 1 / math.sqrt(W_QK.shape[0])
+    return (W_QK @ W_OV.T).norm() / (a * b) - chance
 
 
-def composition_score__right_b_made_unit_first(W_QK, W_OV):
-    """Makes both circuits matrices of norm 1, and multiplies them the other way round, which transposes the product."""
-    sizes = [torch.linalg.vector_norm(W) for W in (W_QK, W_OV)]
-    if min(sizes) == 0:
-        return torch.zeros_like(sizes[0])
-    keys, writes = W_QK / sizes[0], W_OV / sizes[1]
-    return torch.linalg.vector_norm(writes @ keys.mT)
+def composition_score__wrong_cosine_of_entries(W_QK, W_OV):
+    """Multiplies entry by entry and sums: the cosine of two flattened matrices, no matrix product."""
+    top = (W_QK * W_OV).sum().abs()
+    bottom = torch.linalg.vector_norm(W_QK) * torch.linalg.vector_norm(W_OV)
+    return torch.where(bottom == 0, torch.zeros_like(bottom), top / bottom.clamp(min=torch.finfo(bottom.dtype).tiny))
 
 
-# ablate_head
+def composition_score__right_normalised_first(W_QK, W_OV):
+    """Both circuits are brought to size 1 first; a zero circuit stays zero."""
+
+    def unit(W):
+        size = torch.linalg.vector_norm(W)
+        return W / size if size > 0 else W
+
+    return torch.linalg.vector_norm(torch.einsum("ij,kj->ik", unit(W_QK), unit(W_OV)))
 
 
-def ablate_head__wrong_b_writes_through_view(head_outputs, head):
-    """[:] is a view, not a copy, so the caller's tensor is zeroed as well."""
-    kept = head_outputs[:]
-    kept[:, head] = 0
-    return kept
+# 8.7 ------------------------------------------------------------------------------------------------------------------
 
 
-def ablate_head__wrong_b_others_rescaled(head_outputs, head):
-    """The other heads are scaled up by h / (h - 1), as dropout does; they should stay as they were."""
+def ablate_head__wrong_others_rescaled(head_outputs, head):
+    """The other heads are scaled up to make up for the missing one, as dropout does."""
     h = head_outputs.shape[1]
     keep = torch.ones(h, dtype=head_outputs.dtype)
     keep[head] = 0
-    if h > 1:
-        keep = keep * h / (h - 1)
+    keep = keep * h / max(h - 1, 1)
     return head_outputs * keep[None, :, None, None]
 
 
-def ablate_head__wrong_b_mean_instead_of_zero(head_outputs, head):
-    """The head is replaced by its mean over batch and positions, not by zeros."""
-    mean = head_outputs[:, head].mean(dim=(0, 1))
-    copy = head_outputs.clone()
-    copy[:, head] = mean
+def ablate_head__wrong_mean_put_in(head_outputs, head):
+    """Puts in the head's mean over the batch, another kind of ablation, in place of zeros."""
+    result = head_outputs.clone()
+    result[:, head] = head_outputs[:, head].mean(dim=0, keepdim=True)
+    return result
+
+
+def ablate_head__wrong_axes_taken_as_n_h(head_outputs, head):
+    """Reads the memory as (B, n, h, d_model) by a reshape, and so zeroes pieces of several heads."""
+    B, h, n, d_model = head_outputs.shape
+    apart = head_outputs.clone().reshape(B, n, h, d_model)
+    apart[:, :, head] = 0
+    return apart.reshape(B, h, n, d_model)
+
+
+def ablate_head__wrong_gradient_cut(head_outputs, head):
+    """The copy is detached: no gradient flows."""
+    copy = head_outputs.detach().clone()
+    copy[:, head, :, :] = 0.0
     return copy
 
 
-def ablate_head__wrong_b_only_last_position(head_outputs, head):
-    """The head is zeroed at the last position only, not at all of them."""
-    new = head_outputs.clone()
-    new[:, head, -1] = torch.zeros(head_outputs.shape[-1], dtype=new.dtype)
-    return new
+def ablate_head__wrong_only_this_head_kept(head_outputs, head):
+    """The mask is the wrong way round: all heads but this one become zero."""
+    chosen = F.one_hot(torch.tensor(head), head_outputs.shape[1]).to(head_outputs.dtype)
+    return torch.einsum("bhnd,h->bhnd", head_outputs, chosen)
 
 
-def ablate_head__wrong_b_all_but_this(head_outputs, head):
-    """The others are zeroed and this head is kept: the mask is inverted."""
-    heads = torch.arange(head_outputs.shape[1]).view(1, -1, 1, 1)
-    return torch.where(heads == head, head_outputs, torch.zeros_like(head_outputs))
+def ablate_head__right_unbind_and_stack(head_outputs, head):
+    """Takes the heads apart and stacks them again, with zeros in one place."""
+    heads = list(torch.unbind(head_outputs, dim=1))
+    heads[head] = torch.zeros_like(heads[head])
+    return torch.stack(heads, dim=1)
 
 
-def ablate_head__right_b_joined_parts(head_outputs, head):
-    """Joins the heads before, a block of zeros, and the heads after."""
-    before, gone, after = head_outputs.tensor_split((head, head + 1), dim=1)
-    return torch.cat((before, torch.zeros_like(gone), after), dim=1)
+# 8.8 ------------------------------------------------------------------------------------------------------------------
 
 
-# in_context_learning_score
+def in_context_learning_score__wrong_positions_sorted(losses, early, late):
+    """Swaps the two positions if `early` is the larger one, though they may come in any order."""
+    early, late = sorted((early, late))
+    return losses[:, late].mean() - losses[:, early].mean()
 
 
-def in_context_learning_score__wrong_b_summed_over_batch(losses, early, late):
-    """The losses are summed over the batch, not averaged."""
-    total = 0
-    for text in losses:
-        total = total + text[late] - text[early]
-    return total
+def in_context_learning_score__wrong_all_before_and_after(losses, early, late):
+    """Averages everything up to `early` and everything from `late` on."""
+    beginning = losses[:, : early + 1].mean()
+    end = losses[:, late:].mean()
+    return end - beginning
 
 
-def in_context_learning_score__wrong_b_texts_for_positions(losses, early, late):
-    """Rows are indexed in place of columns: two texts are compared, not two positions."""
-    return losses[late].mean() - losses[early].mean()
+def in_context_learning_score__wrong_slope_per_token(losses, early, late):
+    """Divides the difference by the distance of the two positions."""
+    by_position = losses.mean(dim=0)
+    distance = late - early
+    return (by_position[late] - by_position[early]) / (distance if distance else 1)
 
 
-def in_context_learning_score__wrong_b_positions_sorted(losses, early, late):
-    """The two positions are put in order first, so a call with early > late has the wrong sign."""
-    if early > late:
-        early, late = late, early
-    means = losses.mean(dim=0)
-    return means[late] - means[early]
+def in_context_learning_score__wrong_median(losses, early, late):
+    """Takes the median over the batch, not the mean."""
+    difference = losses[:, late].median() - losses[:, early].median()
+    return difference
 
 
-def in_context_learning_score__wrong_b_per_position(losses, early, late):
-    """The difference is divided by the number of positions between: a slope, not the change."""
-    change = losses[:, late].mean() - losses[:, early].mean()
-    steps = late - early
-    return change / steps if steps else change
+def in_context_learning_score__wrong_relative(losses, early, late):
+    """Gives the fall as a share of the early loss."""
+    total_early = sum(row[early] for row in losses) / len(losses)
+    total_late = sum(row[late] for row in losses) / len(losses)
+    return (total_late - total_early) / total_early
 
 
-def in_context_learning_score__wrong_b_relative_change(losses, early, late):
-    """The change is divided by the early loss: a share, not a difference of losses."""
-    start = losses[:, early].mean()
-    end = losses[:, late].mean()
-    return (end - start) / start
-
-
-def in_context_learning_score__right_b_mean_of_differences(losses, early, late):
-    """Takes the two columns out together, their difference in each text, and then the mean."""
+def in_context_learning_score__right_diff_of_pair(losses, early, late):
+    """Selects the two columns, averages, and lets torch.diff subtract."""
     pair = losses.index_select(1, torch.tensor([early, late]))
-    return pair.diff(dim=1).mean()
+    return pair.mean(dim=0).diff()[0]
 
 
-# build_induction_circuit
+# 8.9 ------------------------------------------------------------------------------------------------------------------
 
 
-def build_induction_circuit__wrong_b_all_matches_alike(vocab_size, n_ctx):
-    """Nothing prefers the latest match: position 0, which notes its own token, and older copies take their share."""
-    d = 2 * vocab_size + n_ctx
-    one_hot = torch.eye(d)
-    words, places, notes = one_hot.split([vocab_size, n_ctx, vocab_size])
-    ask_before = torch.zeros(d, n_ctx)
-    for i in range(1, n_ctx):
-        ask_before[vocab_size + i, i - 1] = 40 * n_ctx**0.5
-    first = {"W_Q": ask_before, "W_K": places.T.clone(), "W_V": words.T.clone(), "W_O": notes.clone()}
-    second = {
-        "W_Q": 40 * vocab_size**0.5 * words.T,
-        "W_K": notes.T.clone(),
-        "W_V": words.T.clone(),
-        "W_O": 3 * words,
-    }
-    return {"W_E": words.clone(), "W_pos": places.clone(), "W_U": words.T.clone(), "blocks": [first, second]}
-
-
-def build_induction_circuit__wrong_b_first_layer_looks_at_itself(vocab_size, n_ctx):
-    """The first layer's queries ask for their own position, not the one before: every token notes itself."""
-    V, N = vocab_size, n_ctx
-    E = torch.eye(2 * V + N)
-    word, place, note = E[:V], E[V : V + N], E[V + N :]
-    head_1 = {
-        "W_Q": 40 * math.sqrt(N) * place.T,
-        "W_K": place.T.contiguous(),
-        "W_V": word.T.contiguous(),
-        "W_O": note.clone(),
-    }
-    root = math.sqrt(V + 1)
-    head_2 = {
-        "W_Q": root * torch.cat([word.T, word.sum(0)[:, None]], dim=1),
-        "W_K": torch.cat([(20 + 10 * N) * note.T, (10 * torch.arange(N).float() @ place)[:, None]], dim=1),
-        "W_V": word.T.contiguous(),
-        "W_O": 6 * word,
-    }
-    return {"W_E": word.clone(), "W_pos": place.clone(), "W_U": word.T.contiguous(), "blocks": [head_1, head_2]}
-
-
-def build_induction_circuit__wrong_b_values_read_note(vocab_size, n_ctx):
-    """The second layer's values read the note, not the token: the current token is repeated instead of the next."""
-    V, N = vocab_size, n_ctx
-    tok, pos, note = torch.eye(2 * V + N).split([V, N, V])
-    shift = torch.eye(N).roll(-1, 1)
-    shift[0] = 0
-    first = dict(W_Q=pos.T @ shift * 40 * N**0.5, W_K=pos.T + 0, W_V=tok.T + 0, W_O=note + 0)
-    late = 10 * torch.arange(N).float()[None] @ pos
-    W_Q = torch.cat([tok, tok.sum(0, keepdim=True)]).T * (V + 1) ** 0.5
-    W_K = torch.cat([note * (10 * N + 20), late]).T
-    second = dict(W_Q=W_Q, W_K=W_K, W_V=note.T + 0, W_O=5 * tok)
-    return dict(W_E=tok + 0, W_pos=pos + 0, W_U=tok.T + 0, blocks=[first, second])
-
-
-def build_induction_circuit__wrong_b_earliest_match_wins(vocab_size, n_ctx):
-    """The score falls with the position, so the earliest match wins over the latest."""
-    V, N = vocab_size, n_ctx
-    d = 2 * V + N
-    weights = {"W_E": torch.eye(V, d), "W_pos": torch.zeros(N, d), "W_U": torch.eye(d, V)}
-    weights["W_pos"][:, V : V + N] = torch.eye(N)
-    Q1, K1, Q2, K2 = torch.zeros(d, N), torch.zeros(d, N), torch.zeros(d, V + 1), torch.zeros(d, V + 1)
-    Q1[V + 1 : V + N, : N - 1] = 40 * math.sqrt(N) * torch.eye(N - 1)
-    K1[V : V + N] = torch.eye(N)
-    O1 = torch.zeros(V, d)
-    O1[:, V + N :] = torch.eye(V)
-    Q2[:V, :V] = torch.eye(V) * math.sqrt(V + 1)
-    Q2[:V, V] = math.sqrt(V + 1)
-    K2[V + N :, :V] = (10 * N + 20) * torch.eye(V)
-    K2[V : V + N, V] = 10.0 * torch.arange(N - 1, -1, -1)
-    weights["blocks"] = [
-        {"W_Q": Q1, "W_K": K1, "W_V": torch.eye(d, V), "W_O": O1},
-        {"W_Q": Q2, "W_K": K2, "W_V": torch.eye(d, V), "W_O": 5 * torch.eye(V, d)},
-    ]
-    return weights
-
-
-def build_induction_circuit__wrong_b_only_position_zero_barred(vocab_size, n_ctx):
-    """Only position 0 is kept from matching; from the third copy on several true matches share the weight."""
-    V, N = vocab_size, n_ctx
-    d = 2 * V + N
-    tok, pos, note = torch.eye(d).split([V, N, V])
-    shift = torch.diag(torch.ones(N - 1), -1)
-    first = {"W_Q": pos.T @ shift * 40 * math.sqrt(N), "W_K": pos.T.clone(), "W_V": tok.T.clone(), "W_O": note.clone()}
-    root = math.sqrt(V + 1)
-    W_Q = root * torch.cat([40 * tok, tok.sum(0)[None]]).T
-    W_K = torch.cat([note, -80 * pos[:1]]).T
-    second = {"W_Q": W_Q, "W_K": W_K, "W_V": tok.T.clone(), "W_O": 5 * tok}
-    return {"W_E": tok.clone(), "W_pos": pos.clone(), "W_U": tok.T.clone(), "blocks": [first, second]}
-
-
-def build_induction_circuit__right_b_columns_for_answers(vocab_size, n_ctx):
-    """Gives predictions columns of their own, and reads the order of positions from one more column."""
-    V, N = vocab_size, n_ctx
-    names = {"token": V, "place": N, "order": 1, "always": 1, "note": V, "answer": V}
-    starts, d = {}, 0
-    for name, width in names.items():
-        starts[name] = slice(d, d + width)
-        d += width
-
-    def matrix(*entries):
-        """Rows of the stream; each entry: (where it reads, first column, what)."""
-        wide = max(column + what.shape[1] for _, column, what in entries)
-        W = torch.zeros(d, wide)
-        for name, column, what in entries:
-            W[starts[name], column : column + what.shape[1]] = what
-        return W
-
-    W_E = matrix(("token", 0, torch.eye(V))).T.contiguous()
-    W_pos = torch.zeros(N, d)
-    W_pos[:, starts["place"]] = torch.eye(N)
-    W_pos[:, starts["order"]] = torch.arange(N).float()[:, None]
-    W_pos[:, starts["always"]] = 1
-    step_back = torch.zeros(N, N)
-    for i in range(1, N):
-        step_back[i, i - 1] = 50 * math.sqrt(N)
-    first = {
-        "W_Q": matrix(("place", 0, step_back)),
-        "W_K": matrix(("place", 0, torch.eye(N))),
-        "W_V": matrix(("token", 0, torch.eye(V))),
-        "W_O": matrix(("note", 0, torch.eye(V))).T.contiguous(),
-    }
-    root = math.sqrt(V + 1)
-    second = {
-        "W_Q": matrix(("token", 0, root * (12 * N + 30) * torch.eye(V)), ("always", V, torch.full((1, 1), 12 * root))),
-        "W_K": matrix(("note", 0, torch.eye(V)), ("order", V, torch.ones(1, 1))),
-        "W_V": matrix(("token", 0, torch.eye(V))),
-        "W_O": matrix(("answer", 0, torch.eye(V))).T.contiguous(),
-    }
-    W_U = matrix(("answer", 0, torch.eye(V)))
+def build_induction_circuit__wrong_no_slope(vocab_size, n_ctx):
+    """All matches have the same score: position 0, and older matches, share the weight."""
+    V, n = vocab_size, n_ctx
+    d = 3 * V + n
+    token, note, out, place = slice(0, V), slice(V, 2 * V), slice(2 * V, 3 * V), slice(3 * V, d)
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(n, d), torch.zeros(d, V)
+    W_E[:, token] = torch.eye(V)
+    W_pos[:, place] = torch.eye(n)
+    W_U[out] = torch.eye(V)
+    first = {name: torch.zeros(d, n) for name in ("W_Q", "W_K")}
+    first["W_Q"][place] = 40 * math.sqrt(n) * torch.eye(n)
+    first["W_K"][place] = torch.diag(torch.ones(n - 1), 1)
+    first["W_V"], first["W_O"] = torch.zeros(d, V), torch.zeros(V, d)
+    first["W_V"][token] = torch.eye(V)
+    first["W_O"][:, note] = torch.eye(V)
+    second = {name: torch.zeros(d, V) for name in ("W_Q", "W_K", "W_V")}
+    second["W_Q"][token] = 40 * math.sqrt(V) * torch.eye(V)
+    second["W_K"][note] = torch.eye(V)
+    second["W_V"][token] = torch.eye(V)
+    second["W_O"] = torch.zeros(V, d)
+    second["W_O"][:, out] = torch.eye(V)
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-# find_heads
+def build_induction_circuit__wrong_root_not_undone(vocab_size, n_ctx):
+    """The first layer's scores forget the division by the root of the head's width: the note fades in long texts."""
+    V, n = vocab_size, n_ctx
+
+    def put(rows, columns, at, what):
+        W = torch.zeros(rows, columns)
+        W[at[0] : at[0] + what.shape[0], at[1] : at[1] + what.shape[1]] = what
+        return W
+
+    d = 3 * V + n + 2
+    I, P = torch.eye(V), torch.eye(n)
+    steps = torch.stack([torch.arange(n).float(), torch.ones(n)], dim=1)
+    slope, match = 8.0, 8.0 * n + 30
+    W_pos = put(n, d, (0, 3 * V), P) + put(n, d, (0, 3 * V + n), steps)
+    first = dict(
+        W_Q=put(d, n, (3 * V, 0), 30 * P),
+        W_K=put(d, n, (3 * V, 0), torch.diag(torch.ones(n - 1), 1)),
+        W_V=put(d, V, (0, 0), I),
+        W_O=put(V, d, (0, V), I),
+    )
+    gain = math.sqrt(V + 1)
+    second = dict(
+        W_Q=put(d, V + 1, (0, 0), gain * match * I) + put(d, V + 1, (d - 1, V), gain * slope * torch.ones(1, 1)),
+        W_K=put(d, V + 1, (V, 0), I) + put(d, V + 1, (d - 2, V), torch.ones(1, 1)),
+        W_V=put(d, V, (0, 0), I),
+        W_O=put(V, d, (0, 2 * V), I),
+    )
+    return dict(W_E=put(V, d, (0, 0), I), W_pos=W_pos, W_U=put(d, V, (2 * V, 0), I), blocks=[first, second])
 
 
-def find_heads__wrong_b_rows_without_match_counted(patterns, tokens):
-    """All rows are averaged, also those with nothing to find, in which even a perfect head has weight 0."""
-    n = len(tokens)
-    previous = torch.zeros(n, n, dtype=torch.bool)
-    previous[range(1, n), range(n - 1)] = True
-    seen = torch.arange(1, n + 1)
-
-    def judge(places):
-        if not places.any():
-            return []
-        chance = (places.sum(dim=1) / seen).mean()
-        share = (patterns * places).sum(dim=-1).mean(dim=-1)
-        return _pairs(share > (chance + 1) / 2)
-
-    return judge(previous), judge(_followers(tokens))
-
-
-def find_heads__wrong_b_never_at_itself(patterns, tokens):
-    """The query's own position is left out as a place, though the second of two twins followed the first."""
-    n = tokens.shape[0]
-    prev = {i: [i - 1] for i in range(1, n)}
-    ind = {}
+def build_induction_circuit__wrong_slope_beats_match(vocab_size, n_ctx):
+    """The score of a match is fixed, so in a long text the slope outweighs it and late positions look at themselves."""
+    V, n = vocab_size, n_ctx
+    d = 3 * V + n
+    weights = {"W_E": torch.zeros(V, d), "W_pos": torch.zeros(n, d), "W_U": torch.zeros(d, V), "blocks": []}
+    for widths in ((n, V), (V + 1, V)):
+        weights["blocks"].append(
+            {
+                "W_Q": torch.zeros(d, widths[0]),
+                "W_K": torch.zeros(d, widths[0]),
+                "W_V": torch.zeros(d, widths[1]),
+                "W_O": torch.zeros(widths[1], d),
+            }
+        )
+    first, second = weights["blocks"]
+    for t in range(V):
+        weights["W_E"][t, t] = 1
+        weights["W_U"][2 * V + t, t] = 1
+        first["W_V"][t, t] = first["W_O"][t, V + t] = 1
+        second["W_Q"][t, t] = 100 * math.sqrt(V + 1)
+        second["W_K"][V + t, t] = 1
+        second["W_V"][t, t] = second["W_O"][t, 2 * V + t] = 1
     for i in range(n):
-        js = [j + 1 for j in range(i - 1) if tokens[j] == tokens[i]]
-        if js:
-            ind[i] = js
-
-    def counts(A, table):
-        if not table:
-            return False
-        mean = sum(A[i, js].sum().item() for i, js in table.items()) / len(table)
-        level = sum(len(js) / (i + 1) for i, js in table.items()) / len(table)
-        return mean > (level + 1) / 2
-
-    grid = [(a, b) for a in range(len(patterns)) for b in range(len(patterns[0]))]
-    return [p for p in grid if counts(patterns[p], prev)], [p for p in grid if counts(patterns[p], ind)]
+        weights["W_pos"][i, 3 * V + i] = 1
+        first["W_Q"][3 * V + i, i] = 50 * math.sqrt(n)
+        if i + 1 < n:
+            first["W_K"][3 * V + i, i + 1] = 1
+        second["W_Q"][3 * V + i, V] = 6 * math.sqrt(V + 1)
+        second["W_K"][3 * V + i, V] = i
+    return weights
 
 
-def find_heads__wrong_b_head_before_layer(patterns, tokens):
-    """The pairs are (head, layer), not (layer, head)."""
-    n = len(tokens)
-    seen = torch.arange(n) + 1
-    results = []
-    for mask in (torch.ones(n, n, dtype=torch.bool).tril(-1).triu(-1), _followers(tokens)):
-        rows = mask.any(1)
+def build_induction_circuit__wrong_values_read_note(vocab_size, n_ctx):
+    """The second layer's values read the note in place of the token: the current token is predicted again."""
+    d_model = 3 * vocab_size + n_ctx + 1
+    eye = torch.eye(vocab_size)
+    fields = {"token": 0, "note": vocab_size, "answer": 2 * vocab_size}
+
+    def read(field, width, scale=1.0):
+        W = torch.zeros(d_model, width)
+        start = fields[field]
+        W[start : start + vocab_size, :vocab_size] = scale * eye
+        return W
+
+    def write(field):
+        return read(field, vocab_size).T.clone()
+
+    W_pos = torch.zeros(n_ctx, d_model)
+    W_pos[:, 3 * vocab_size : -1] = torch.eye(n_ctx)
+    W_pos[:, -1] = 1
+    Q1, K1 = torch.zeros(d_model, n_ctx), torch.zeros(d_model, n_ctx)
+    Q1[3 * vocab_size + 1 : -1, :-1] = torch.eye(n_ctx - 1)
+    K1[3 * vocab_size : -1] = 60 * n_ctx**0.5 * torch.eye(n_ctx)
+    match = 10.0 * n_ctx + 40
+    Q2 = read("token", vocab_size + 1, match)
+    Q2[-1, -1] = 10.0
+    K2 = read("note", vocab_size + 1)
+    K2[3 * vocab_size : -1, -1] = torch.arange(n_ctx).float()
+    Q2 = Q2 * (vocab_size + 1) ** 0.5
+    return {
+        "W_E": write("token"),
+        "W_pos": W_pos,
+        "W_U": read("answer", vocab_size),
+        "blocks": [
+            {"W_Q": Q1, "W_K": K1, "W_V": read("token", vocab_size), "W_O": write("note")},
+            {"W_Q": Q2, "W_K": K2, "W_V": read("note", vocab_size), "W_O": write("answer")},
+        ],
+    }
+
+
+def build_induction_circuit__wrong_logits_prefer_own_token(vocab_size, n_ctx):
+    """What is copied is added to the token's own field with the same size, so the current token is named again."""
+    V, n = vocab_size, n_ctx
+    zeros, I, N = torch.zeros, torch.eye(V), torch.eye(n)
+    W_E = torch.cat([I, zeros(V, V), zeros(V, n), zeros(V, 1)], dim=1)
+    W_pos = torch.cat([zeros(n, 2 * V), N, torch.ones(n, 1)], dim=1)
+    W_U = torch.cat([I, zeros(V + n + 1, V)])
+    ahead = torch.roll(N, 1, dims=1)
+    ahead[-1] = 0
+    first = {
+        "W_Q": torch.cat([zeros(2 * V, n), 100 * n**0.5 * N, zeros(1, n)]),
+        "W_K": torch.cat([zeros(2 * V, n), ahead, zeros(1, n)]),
+        "W_V": torch.cat([I, zeros(V + n + 1, V)]),
+        "W_O": torch.cat([zeros(V, V), I, zeros(V, n + 1)], dim=1),
+    }
+    a = (V + 1) ** 0.5
+    slope = 7 * torch.arange(n).float()[:, None]
+    second = {
+        "W_Q": torch.cat(
+            [
+                torch.cat([(7 * n + 50) * a * I, zeros(V, 1)], dim=1),
+                zeros(V + n, V + 1),
+                torch.cat([zeros(1, V), a * torch.ones(1, 1)], dim=1),
+            ]
+        ),
+        "W_K": torch.cat(
+            [
+                zeros(V, V + 1),
+                torch.cat([I, zeros(V, 1)], dim=1),
+                torch.cat([zeros(n, V), slope], dim=1),
+                zeros(1, V + 1),
+            ]
+        ),
+        "W_V": torch.cat([I, zeros(V + n + 1, V)]),
+        "W_O": torch.cat([I, zeros(V, V + n + 1)], dim=1),
+    }
+    return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
+
+
+def build_induction_circuit__right_positions_on_a_circle(vocab_size, n_ctx):
+    """Positions are angles, in a head of width 2; the copy, four times as large, goes to the token's field."""
+    V, n = vocab_size, n_ctx
+    d = 2 * V + 4  # token, note, cosine, sine, number, one
+    angle = 2 * math.pi / n
+    turn = angle * torch.arange(n, dtype=torch.float64)
+    W_E, W_pos, W_U = torch.zeros(V, d), torch.zeros(n, d), torch.zeros(d, V)
+    W_E[:, :V] = torch.eye(V)
+    W_pos[:, -4], W_pos[:, -3] = turn.cos().float(), turn.sin().float()
+    W_pos[:, -2], W_pos[:, -1] = torch.arange(n).float(), 1
+    W_U[:V] = torch.eye(V)
+
+    lead = 40 / (1 - math.cos(angle)) * math.sqrt(2)
+    c, s = math.cos(angle), math.sin(angle)
+    Q1, K1 = torch.zeros(d, 2), torch.zeros(d, 2)
+    Q1[-4:-2] = lead * torch.tensor([[c, -s], [s, c]])
+    K1[-4:-2] = torch.eye(2)
+    V1, O1 = torch.zeros(d, V), torch.zeros(V, d)
+    V1[:V], O1[:, V : 2 * V] = torch.eye(V), torch.eye(V)
+
+    slope, root = 12.0, math.sqrt(V + 1)
+    Q2, K2 = torch.zeros(d, V + 1), torch.zeros(d, V + 1)
+    Q2[:V, :V] = root * slope * (n + 2) * torch.eye(V)
+    K2[V : 2 * V, :V] = torch.eye(V)
+    Q2[-1, V], K2[-2, V] = root * slope, 1
+    V2, O2 = V1.clone(), torch.zeros(V, d)
+    O2[:, :V] = 4 * torch.eye(V)
+    blocks = [dict(W_Q=Q1, W_K=K1, W_V=V1, W_O=O1), dict(W_Q=Q2, W_K=K2, W_V=V2, W_O=O2)]
+    return dict(W_E=W_E, W_pos=W_pos, W_U=W_U, blocks=blocks)
+
+
+# 8.10 -----------------------------------------------------------------------------------------------------------------
+
+
+def find_heads__wrong_fixed_threshold(patterns, tokens):
+    """Half of the weight counts as enough, whatever evenly spread attention would get in this text."""
+    layers, heads, n, _ = patterns.shape
+    followed = torch.zeros(n, n, dtype=torch.bool)
+    followed[:, 1:] = tokens[:, None] == tokens[None, :-1]
+    followed = followed.tril()
+    before = torch.ones(n, n, dtype=torch.bool).tril(-1) & ~torch.ones(n, n, dtype=torch.bool).tril(-2)
+
+    def found(places):
+        rows = places.any(dim=1)
+        if not rows.any():
+            return []
+        scores = (patterns * places).sum(-1)[..., rows].mean(-1)
+        return [(a, b) for a in range(layers) for b in range(heads) if scores[a, b] > 0.5]
+
+    return found(before), found(followed)
+
+
+def find_heads__wrong_itself_excluded(patterns, tokens):
+    """Keys must lie strictly before the query, so the second of two twins may not look at itself."""
+    n_layers, n_heads, n, _ = patterns.shape
+    text = tokens.tolist()
+    previous_places = {i: [i - 1] for i in range(1, n)}
+    induction_places = {}
+    for i in range(n):
+        columns = [j for j in range(1, i) if text[j - 1] == text[i]]
+        if columns:
+            induction_places[i] = columns
+
+    def heads_for(places):
+        chosen = []
+        if not places:
+            return chosen
+        chance = sum(len(columns) / (i + 1) for i, columns in places.items()) / len(places)
+        for layer in range(n_layers):
+            for head in range(n_heads):
+                A = patterns[layer, head]
+                score = sum(float(A[i, columns].sum()) for i, columns in places.items()) / len(places)
+                if score > (1 + chance) / 2:
+                    chosen.append((layer, head))
+        return chosen
+
+    return heads_for(previous_places), heads_for(induction_places)
+
+
+def find_heads__wrong_best_place_only(patterns, tokens):
+    """Only the largest weight on a matching place counts, so a head that shares its weight among several is missed."""
+    n = tokens.shape[0]
+    row, column = torch.arange(n)[:, None], torch.arange(n)[None, :]
+    left = torch.cat([tokens.new_full((1,), -1), tokens[:-1]])
+    masks = (column == row - 1, (left[None, :] == tokens[:, None]) & (column >= 1) & (column <= row))
+    result = []
+    for mask in masks:
         pairs = []
-        if rows.any():
-            weight = (patterns * mask).sum(-1)[..., rows].mean(-1)
-            middle = (1 + (mask.sum(1) / seen)[rows].mean()) / 2
-            pairs = [(head, layer) for layer, head in _pairs(weight > middle)]
-        results.append(sorted(pairs))
-    return tuple(results)
+        useful = mask.any(dim=1)
+        if useful.any():
+            weight = patterns.masked_fill(~mask, 0).amax(dim=-1)[..., useful].mean(dim=-1)
+            even = (mask.sum(1) / torch.arange(1, n + 1))[useful].mean()
+            pairs = [tuple(pair) for pair in (weight > (1 + even) / 2).nonzero().tolist()]
+        result.append(pairs)
+    return tuple(result)
 
 
-def find_heads__wrong_b_each_head_one_kind(patterns, tokens):
-    """A head that is found as a previous-token head is no longer tried as an induction head."""
+def find_heads__wrong_all_rows_averaged(patterns, tokens):
+    """Rows with nothing to find count as zeros in the mean, of the head and of evenly spread attention."""
+    L, H, n, _ = patterns.shape
+    uniform = torch.tril(torch.ones(n, n, dtype=patterns.dtype))
+    uniform = uniform / uniform.sum(-1, keepdim=True)
+    previous = torch.diag(torch.ones(n - 1, dtype=patterns.dtype), -1)
+    induction = torch.zeros(n, n, dtype=patterns.dtype)
+    for i in range(n):
+        for j in range(i):
+            if tokens[i] == tokens[j]:
+                induction[i, j + 1] = 1
+
+    def score(A, target):
+        return float((A * target).sum(dim=-1).mean())
+
+    answer = []
+    for target in (previous, induction):
+        middle = (1 + score(uniform, target)) / 2
+        answer.append([(a, b) for a in range(L) for b in range(H) if score(patterns[a, b], target) > middle])
+    return answer[0], answer[1]
+
+
+def find_heads__wrong_last_occurrence_only(patterns, tokens):
+    """Only what followed the latest earlier occurrence counts; the places after older ones are ignored."""
     n = len(tokens)
-    masks = torch.ones(n, n, dtype=torch.bool).tril(-1).triu(-1), _followers(tokens)
+    last_seen, goal = {}, torch.full((n,), -1)
+    for i, token in enumerate(tokens.tolist()):
+        if token in last_seen:
+            goal[i] = last_seen[token] + 1
+        last_seen[token] = i
     previous, induction = [], []
-    for layer, heads in enumerate(patterns):
-        for head, A in enumerate(heads):
-            good = []
-            for mask in masks:
-                rows = mask.any(dim=1)
-                hit = A.where(mask, 0).sum(1)[rows].sum()
-                even = (mask.sum(1) / torch.arange(1, n + 1))[rows].sum()
-                good.append(bool(hit - even > rows.sum() - hit))
-            if good[0]:
-                previous.append((layer, head))
-            elif good[1]:
-                induction.append((layer, head))
+    for targets, names in ((torch.arange(n) - 1, previous), (goal, induction)):
+        rows = (targets >= 0).nonzero()[:, 0]
+        if len(rows) == 0:
+            continue
+        chance = (1.0 / (rows + 1)).mean()
+        for layer, heads in enumerate(patterns):
+            for head, A in enumerate(heads):
+                if A[rows, targets[rows]].mean() > 0.5 + chance / 2:
+                    names.append((layer, head))
     return previous, induction
 
 
-def find_heads__wrong_b_favourite_key_decides(patterns, tokens):
-    """A row counts as a hit if its largest weight is in such a place; how much weight is there plays no part."""
+def find_heads__right_distance_in_einsum(patterns, tokens):
+    """All heads at once: for each kind the distance to 1 is compared with the distance to even attention."""
     n = len(tokens)
-    masks = [torch.ones(n, n, dtype=torch.bool).tril(-1).triu(-1), _followers(tokens)]
-    top = patterns.argmax(dim=-1)
-    found = ([], [])
-    for mask, heads in zip(masks, found):
-        rows = [i for i in range(n) if mask[i].any()]
-        if not rows:
-            continue
-        even = sum(int(mask[i].sum()) / (i + 1) for i in rows) / len(rows)
-        for layer in range(top.shape[0]):
-            for head in range(top.shape[1]):
-                share = sum(bool(mask[i, top[layer, head, i]]) for i in rows) / len(rows)
-                if share > (1 + even) / 2:
-                    heads.append((layer, head))
-    return found
+    seen = torch.ones(n, n, dtype=torch.float64).tril()
+    even = seen / seen.sum(dim=1, keepdim=True)
+    same = F.pad(tokens[:, None] == tokens[None, :], (1, 0))[:, :n]
+    wanted = torch.stack([torch.eye(n).roll(1, 0).tril(-1).double(), same.double().tril()])
+
+    counted = wanted.amax(dim=-1)
+    share = counted / counted.sum(dim=-1, keepdim=True).clamp(min=1)
+    scores = torch.einsum("lhij,kij,ki->klh", patterns.double(), wanted, share)
+    chance = torch.einsum("ij,kij,ki->k", even, wanted, share)[:, None, None]
+    nearer = (1 - scores).abs() < (scores - chance).abs()
+    nearer &= (scores > chance) & (counted.sum(dim=-1) > 0)[:, None, None]
+    lists = [sorted((int(a), int(b)) for a, b in kind.nonzero()) for kind in nearer]
+    return lists[0], lists[1]
 
 
-def find_heads__right_b_look_up_by_dictionary(patterns, tokens):
-    """Reads the text once, keeping for each token the places that followed it, and adds up gains over even looks."""
-    layers, heads = patterns.shape[:2]
-    text, follows = tokens.tolist(), {}
-    gain = {}
-    for kind in range(2):
-        for pair in ((layer, head) for layer in range(layers) for head in range(heads)):
-            gain[kind, pair] = 0.0
-    for i, token in enumerate(text):
-        if i:
-            follows.setdefault(text[i - 1], []).append(i)
-        for kind, places in enumerate(([i - 1] if i else [], follows.get(token, []))):
-            if places:
-                even = len(places) / (i + 1)
-                for (which, (layer, head)), _ in gain.items():
-                    if which == kind:
-                        hit = patterns[layer, head, i, places].sum().item()
-                        gain[kind, (layer, head)] += 2 * hit - even - 1
-    found = [sorted(pair for (which, pair), total in gain.items() if which == kind and total > 0) for kind in (0, 1)]
-    return found[0], found[1]
+# 8.11 -----------------------------------------------------------------------------------------------------------------
 
 
-# ablate_path
-
-
-def ablate_path__wrong_b_second_layer_blind(tokens, weights, into):
-    """All three readers of the second layer are blinded, whichever is asked for."""
+def ablate_path__wrong_logits_lose_note(tokens, weights, into):
+    """The second layer writes into the stream without the note, so the logits are blind to the note as well."""
     n = tokens.shape[1]
-    start = weights["W_E"][tokens] + weights["W_pos"][:n]
-    one, two = weights["blocks"]
-    A = _pattern(start @ one["W_Q"], start @ one["W_K"])
-    x = start + A @ start @ one["W_V"] @ one["W_O"]
-    B = _pattern(start @ two["W_Q"], start @ two["W_K"])
-    x = x + B @ start @ two["W_V"] @ two["W_O"]
-    return x @ weights["W_U"], [A, B]
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    first, second = weights["blocks"]
 
+    def pattern(xq, xk, block):
+        scores = (xq @ block["W_Q"]) @ (xk @ block["W_K"]).transpose(-1, -2) / math.sqrt(block["W_Q"].shape[1])
+        return scores.masked_fill(later, float("-inf")).softmax(-1)
 
-def ablate_path__wrong_b_logits_lose_note(tokens, weights, into):
-    """The second layer's output is added to the stream without the note, so the logits are blind to the note too."""
-    n = tokens.shape[1]
     x = weights["W_E"][tokens] + weights["W_pos"][:n]
-    block1, block2 = weights["blocks"]
-    pattern1 = _pattern(x @ block1["W_Q"], x @ block1["W_K"])
-    note = pattern1 @ x @ block1["W_V"] @ block1["W_O"]
-    q = x if into == "query" else x + note
-    k = x if into == "key" else x + note
-    v = x if into == "value" else x + note
-    pattern2 = _pattern(q @ block2["W_Q"], k @ block2["W_K"])
-    x = x + pattern2 @ v @ block2["W_V"] @ block2["W_O"]
-    return x @ weights["W_U"], [pattern1, pattern2]
+    A1 = pattern(x, x, first)
+    full = x + A1 @ x @ first["W_V"] @ first["W_O"]
+    xq = x if into == "query" else full
+    xk = x if into == "key" else full
+    xv = x if into == "value" else full
+    A2 = pattern(xq, xk, second)
+    out = x + A2 @ xv @ second["W_V"] @ second["W_O"]
+    return out @ weights["W_U"], [A1, A2]
 
 
-def ablate_path__wrong_b_reader_sees_only_note(tokens, weights, into):
-    """The reader gets the note alone instead of everything but the note."""
-    start = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
+def ablate_path__wrong_reader_sees_only_note(tokens, weights, into):
+    """The reader gets the note alone, and is blind to the embedding in place of the note."""
+    n = tokens.size(1)
+    mask = torch.tril(torch.ones(n, n)).bool()
+    x = weights["W_E"][tokens] + weights["W_pos"][:n]
+    patterns = []
+    note = torch.zeros_like(x)
+    for layer, block in enumerate(weights["blocks"]):
+        inputs = {"query": x, "key": x, "value": x}
+        if layer == 1:
+            inputs[into] = note
+        q, k, v = (inputs[r] @ block[W] for r, W in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V")))
+        A = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(~mask, -math.inf).softmax(-1)
+        note = A @ v @ block["W_O"]
+        x = x + note
+        patterns.append(A)
+    return x @ weights["W_U"], patterns
+
+
+def ablate_path__wrong_position_lost_too(tokens, weights, into):
+    """The blind reader gets the token embedding without the position."""
+    n = tokens.shape[1]
+    causal = torch.full((n, n), -torch.inf).triu(1)
+    embedded = weights["W_E"][tokens]
+    x = embedded + weights["W_pos"][:n]
     one, two = weights["blocks"]
-    A = _pattern(start @ one["W_Q"], start @ one["W_K"])
-    note = A @ start @ one["W_V"] @ one["W_O"]
-    stream = start + note
-    sees = dict.fromkeys(("query", "key", "value"), stream)
-    sees[into] = note
-    B = _pattern(sees["query"] @ two["W_Q"], sees["key"] @ two["W_K"])
-    stream = stream + B @ sees["value"] @ two["W_V"] @ two["W_O"]
-    return stream @ weights["W_U"], [A, B]
+    s1 = torch.einsum("bid,bjd->bij", x @ one["W_Q"], x @ one["W_K"]) / one["W_Q"].shape[1] ** 0.5
+    A1 = torch.softmax(s1 + causal.to(s1.dtype), dim=-1)
+    y = x + A1 @ x @ one["W_V"] @ one["W_O"]
+    q = (embedded if into == "query" else y) @ two["W_Q"]
+    k = (embedded if into == "key" else y) @ two["W_K"]
+    v = (embedded if into == "value" else y) @ two["W_V"]
+    s2 = torch.einsum("bid,bjd->bij", q, k) / two["W_Q"].shape[1] ** 0.5
+    A2 = torch.softmax(s2 + causal.to(s2.dtype), dim=-1)
+    return (y + A2 @ v @ two["W_O"]) @ weights["W_U"], [A1, A2]
 
 
-def ablate_path__wrong_b_gradient_cut(tokens, weights, into):
-    """Everything runs under no_grad, so no gradient flows to the weights."""
-    with torch.no_grad():
-        first, second = weights["blocks"]
-        bare = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-        A = _pattern(bare @ first["W_Q"], bare @ first["W_K"])
-        told = bare + A @ bare @ first["W_V"] @ first["W_O"]
-        see = {reader: told for reader in ("query", "key", "value")} | {into: bare}
-        B = _pattern(see["query"] @ second["W_Q"], see["key"] @ second["W_K"])
-        out = told + B @ see["value"] @ second["W_V"] @ second["W_O"]
-        return out @ weights["W_U"], [A, B]
+def ablate_path__wrong_width_of_first_layer(tokens, weights, into):
+    """Both layers' scores are divided by the root of the first layer's width."""
+    first, second = weights["blocks"]
+    n = tokens.shape[1]
+    scale = math.sqrt(first["W_Q"].shape[1])
+    hidden = ~torch.ones(n, n, dtype=torch.bool).tril()
+    clean = weights["W_E"][tokens] + weights["W_pos"][:n]
+
+    def attend(queries, keys, values, block):
+        scores = (queries @ block["W_Q"]) @ (keys @ block["W_K"]).mT / scale
+        A = scores.masked_fill(hidden, -torch.inf).softmax(dim=-1)
+        return A @ values @ block["W_V"] @ block["W_O"], A
+
+    note, A1 = attend(clean, clean, clean, first)
+    noted = clean + note
+    readers = [clean if into == name else noted for name in ("query", "key", "value")]
+    added, A2 = attend(*readers, second)
+    return (noted + added) @ weights["W_U"], [A1, A2]
 
 
-def ablate_path__wrong_b_second_pattern_only(tokens, weights, into):
-    """Only the second layer's pattern comes back; two are asked for, first layer first."""
-    x = weights["W_E"][tokens] + weights["W_pos"][: tokens.shape[1]]
-    one, two = weights["blocks"]
-    A = _pattern(x @ one["W_Q"], x @ one["W_K"])
-    y = x + A @ x @ one["W_V"] @ one["W_O"]
-    q = (x if into == "query" else y) @ two["W_Q"]
-    k = (x if into == "key" else y) @ two["W_K"]
-    v = (x if into == "value" else y) @ two["W_V"]
-    A = _pattern(q, k)
-    return (y + A @ v @ two["W_O"]) @ weights["W_U"], [A]
+def ablate_path__wrong_only_this_reader_sees(tokens, weights, into):
+    """The other way round: the two others are blind and the named reader sees the note."""
+    n = tokens.shape[1]
+    allowed = torch.ones(n, n, dtype=torch.bool).tril()
+    streams = [weights["W_E"][tokens] + weights["W_pos"][:n]]
+    patterns = []
+    for layer in range(2):
+        block = weights["blocks"][layer]
+        read = dict.fromkeys(("query", "key", "value"), streams[0])
+        read[into] = streams[-1]
+        Q, K, V = read["query"] @ block["W_Q"], read["key"] @ block["W_K"], read["value"] @ block["W_V"]
+        scores = Q @ K.mT / math.sqrt(Q.shape[-1])
+        scores = torch.where(allowed, scores, torch.tensor(-torch.inf, dtype=scores.dtype))
+        patterns.append(scores.softmax(dim=-1))
+        streams.append(streams[-1] + patterns[-1] @ V @ block["W_O"])
+    return streams[-1] @ weights["W_U"], patterns
 
 
-def ablate_path__right_b_stream_of_double_width(tokens, weights, into):
-    """Runs the given model with a stream twice as wide: the first layer writes into the second half of it."""
-    one, two = weights["blocks"]
-    blank = {name: torch.zeros_like(W) for name, W in weights.items() if name != "blocks"}
-    wide = {name: torch.cat([weights[name], blank[name]], dim=1) for name in ("W_E", "W_pos")}
-    wide["W_U"] = torch.cat([weights["W_U"]] * 2)
-    lower = {name: torch.cat([one[name], 0 * one[name]]) for name in ("W_Q", "W_K", "W_V")}
-    lower["W_O"] = torch.cat([0 * one["W_O"], one["W_O"]], dim=1)
-    upper = {}
-    for reader, name in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V")):
-        of_note = torch.zeros_like(two[name]) if reader == into else two[name]
-        upper[name] = torch.cat([two[name], of_note])
-    upper["W_O"] = F.pad(two["W_O"], (0, two["W_O"].shape[1]))
-    wide["blocks"] = [lower, upper]
-    return run_attention_only(tokens, wide)
+def ablate_path__right_note_projected_away(tokens, weights, into):
+    """Runs both layers on the full stream, and takes the note's share out of the one projection."""
+    n = tokens.shape[1]
+    blocked = torch.ones(n, n, dtype=torch.bool).triu(1)
+    stream, written, patterns = weights["W_E"][tokens] + weights["W_pos"][:n], None, []
+    for block in weights["blocks"]:
+        parts = {name: stream @ block[W] for name, W in (("query", "W_Q"), ("key", "W_K"), ("value", "W_V"))}
+        if written is not None:
+            W = block[{"query": "W_Q", "key": "W_K", "value": "W_V"}[into]]
+            parts[into] = parts[into] - written @ W
+        scores = parts["query"] @ parts["key"].mT * block["W_K"].shape[1] ** -0.5
+        A = torch.softmax(scores.masked_fill(blocked, -torch.inf), dim=-1)
+        patterns.append(A)
+        written = (A @ parts["value"]) @ block["W_O"]
+        stream = stream + written
+    return stream @ weights["W_U"], patterns

@@ -1,374 +1,413 @@
-"""Answers to the exercises of unit 9, wrong ones and right ones of unusual form."""
-
-import bisect
+import heapq
 import math
-import operator
 import statistics
-import time
+from functools import reduce
 
 import numpy as np
 import torch
+import torch.nn.functional as F
 
-# ---------------------------------------------------------------- loop_attention
+
+# ---- 9.1 loop_attention
 
 
-def loop_attention__wrong_b_root_of_tokens(Q, K, V):
-    """The scores are divided by the square root of n, the number of tokens, instead of d."""
+def loop_attention__wrong_single_precision_result(Q, K, V):
+    """The result is a tensor of zeros of the default dtype, so float64 inputs come back as float32."""
     B, h, n, d = Q.shape
-    out = torch.zeros_like(Q)
-    for b in range(B):
-        for r in range(h):
-            for i in range(n):
-                scores = K[b, r] @ Q[b, r, i] / math.sqrt(len(K[b, r]))
-                out[b, r, i] = torch.softmax(scores, dim=0) @ V[b, r]
-    return out
-
-
-def loop_attention__wrong_b_exponentials_not_shifted(Q, K, V):
-    """No maximum is subtracted before the exponentials, so large scores overflow and inf / inf is NaN."""
-    B, h, n, d = Q.shape
-    result = torch.empty_like(V)
+    out = torch.zeros(B, h, n, d)
     for b in range(B):
         for head in range(h):
             for i in range(n):
-                e = torch.exp((K[b, head] * Q[b, head, i]).sum(dim=1) / d**0.5)
-                weights = e / e.sum()
-                result[b, head, i] = (weights[:, None] * V[b, head]).sum(dim=0)
-    return result
+                scores = K[b, head] @ Q[b, head, i] / math.sqrt(d)
+                weights = torch.softmax(scores, dim=0)
+                out[b, head, i] = weights @ V[b, head]
+    return out
 
 
-def loop_attention__wrong_b_rows_in_other_order(Q, K, V):
-    """The rows are made with the queries outermost, but reshaped as if sequences came first, then heads."""
-    B, h, n, d = Q.shape
-    rows = []
-    for i in range(n):
-        for b in range(B):
-            for r in range(h):
-                scores = K[b, r] @ Q[b, r, i] / math.sqrt(d)
-                rows.append(torch.softmax(scores, dim=0) @ V[b, r])
-    return torch.stack(rows).reshape(B, h, n, d)
-
-
-def loop_attention__wrong_b_single_token_squeezed(Q, K, V):
-    """`squeeze` removes the axis of the keys, too, when there is a single one: n = 1 crashes."""
+def loop_attention__wrong_keys_of_first_head(Q, K, V):
+    """Every head meets the keys of head 0, as if keys were shared."""
     B, h, n, d = Q.shape
     out = torch.zeros_like(Q)
     for b in range(B):
-        for r in range(h):
+        keys = K[b][0]
+        for head in range(h):
             for i in range(n):
-                column = Q[b, r, i].reshape(d, 1)
-                scores = (K[b, r] @ column).squeeze() / math.sqrt(d)
-                out[b, r, i] = torch.softmax(scores, dim=-1) @ V[b, r]
+                a = torch.softmax(keys @ Q[b, head, i] / d**0.5, dim=-1)
+                out[b, head, i] = (a[:, None] * V[b, head]).sum(dim=0)
     return out
 
 
-def loop_attention__wrong_b_numbers_by_item(Q, K, V):
-    """The weights are turned into plain numbers with `.item()`, so no gradient reaches Q and K."""
-    B, h, n, d = Q.shape
-    out = torch.zeros_like(V)
+def loop_attention__wrong_root_of_length(Q, K, V):
+    """len of a head's keys is the number of tokens n, and its root divides the scores in place of that of d."""
+    heads = []
+    for q_b, k_b, v_b in zip(Q, K, V):
+        for q, k, v in zip(q_b, k_b, v_b):
+            rows = [torch.softmax(k @ query / math.sqrt(len(k)), 0) @ v for query in q]
+            heads.append(torch.stack(rows))
+    return torch.stack(heads).reshape(Q.shape)
+
+
+def loop_attention__wrong_written_into_queries(Q, K, V):
+    """The outputs are written over the caller's Q, so an input changes."""
+    out = Q
+    B, h, n, d = out.shape
     for b in range(B):
-        for r in range(h):
+        for head in range(h):
             for i in range(n):
-                scores = [(Q[b, r, i] @ K[b, r, j]).item() / math.sqrt(d) for j in range(n)]
-                top = max(scores)
-                terms = [math.exp(s - top) for s in scores]
-                total = sum(terms)
-                out[b, r, i] = sum(t / total * V[b, r, j] for j, t in enumerate(terms))
+                s = K[b, head] @ Q[b, head, i] / d**0.5
+                out[b, head, i] = torch.softmax(s, dim=-1) @ V[b, head]
     return out
 
 
-def loop_attention__right_b_one_index_for_all(Q, K, V):
-    """One loop over all queries of all heads; the weights by logsumexp."""
+def loop_attention__wrong_plain_exponentials(Q, K, V):
+    """Takes the exponentials of the scores without a shift: scores of 10,000 give NaN."""
     B, h, n, d = Q.shape
-    rows = []
-    for place in range(B * h * n):
-        b, rest = divmod(place, h * n)
-        r, i = divmod(rest, n)
-        scores = torch.mv(K[b, r], Q[b, r, i]) * (1 / math.sqrt(d))
-        rows.append(torch.mv(V[b, r].T, torch.exp(scores - torch.logsumexp(scores, 0))))
-    return torch.cat(rows).reshape(Q.shape)
+    out = torch.zeros_like(Q)
+    for b in range(B):
+        for head in range(h):
+            for i in range(n):
+                powers = torch.exp((Q[b, head, i] * K[b, head]).sum(dim=1) / d**0.5)
+                out[b, head, i] = powers @ V[b, head] / powers.sum()
+    return out
 
 
-# ---------------------------------------------------------------- batched_attention
+def loop_attention__right_key_after_key(Q, K, V):
+    """For each query the shifted powers of the scores are added up in a loop over the keys as well."""
+
+    def served(query, keys, values):
+        scores = [query @ key / math.sqrt(len(query)) for key in keys]
+        top = reduce(torch.maximum, scores)
+        powers = [torch.exp(score - top) for score in scores]
+        return sum(p * v for p, v in zip(powers, values)) / sum(powers)
+
+    out = []
+    for b in range(Q.shape[0]):
+        for head in range(Q.shape[1]):
+            out += [served(q, K[b, head], V[b, head]) for q in Q[b, head]]
+    return torch.stack(out).view(Q.shape)
 
 
-def batched_attention__wrong_b_past_hidden(Q, K, V, causal=False):
-    """The mask is the wrong way round: a token sees itself and what comes later, and not what came before."""
-    n = Q.shape[2]
-    scores = torch.matmul(Q, K.mT) / math.sqrt(Q.shape[3])
+# ---- 9.2 batched_attention
+
+
+def batched_attention__wrong_heads_merged(Q, K, V, causal=False):
+    """Puts the features of all heads side by side and attends once: all heads share one table of weights."""
+    B, h, n, d = Q.shape
+    q, k, v = (x.transpose(1, 2).reshape(B, n, h * d) for x in (Q, K, V))
+    scores = q @ k.mT / math.sqrt(d)
     if causal:
-        i = torch.arange(n).unsqueeze(1)
-        j = torch.arange(n).unsqueeze(0)
-        scores = torch.where(i <= j, scores, -math.inf)
-    weights = torch.softmax(scores, dim=-1)
-    return torch.matmul(weights, V)
+        scores = scores.masked_fill(torch.ones(n, n, dtype=torch.bool, device=Q.device).triu(1), -math.inf)
+    out = torch.softmax(scores, dim=-1) @ v
+    return out.reshape(B, n, h, d).transpose(1, 2)
 
 
-def batched_attention__wrong_b_tiny_number_for_hidden(Q, K, V, causal=False):
-    """Later keys get the score 1e-9 in place of -inf; its exponential is 1, so they keep their share of the weight."""
-    n, d = Q.shape[2], Q.shape[3]
-    scores = Q @ K.transpose(-1, -2) / math.sqrt(d)
+def batched_attention__wrong_reshaped_keys(Q, K, V, causal=False):
+    """A reshape of K to (B, h, d, n) stands where its last two axes should change places."""
+    B, h, n, d = K.shape
+    scores = torch.matmul(Q, K.reshape(B, h, d, n)) / d**0.5
     if causal:
-        not_allowed = torch.triu(torch.ones(n, n), diagonal=1) == 1
-        scores = scores.masked_fill(not_allowed, 1e-9)
+        future = torch.triu(torch.ones(n, n, device=Q.device), diagonal=1).bool()
+        scores = scores.masked_fill(future, float("-inf"))
+    return torch.matmul(scores.softmax(dim=-1), V)
+
+
+def batched_attention__wrong_past_hidden(Q, K, V, causal=False):
+    """Hides the lower triangle: a token sees itself and the future, and not the past."""
+    d, n = Q.shape[-1], Q.shape[-2]
+    S = torch.einsum("bhid,bhjd->bhij", Q, K) / math.sqrt(d)
+    if causal:
+        hidden = torch.ones((n, n), dtype=torch.bool, device=S.device).tril(-1)
+        S = S.masked_fill(hidden, -torch.inf)
+    A = F.softmax(S, dim=-1)
+    return torch.einsum("bhij,bhjd->bhid", A, V)
+
+
+def batched_attention__wrong_future_at_minus_10000(Q, K, V, causal=False):
+    """Future scores become -10,000, which competes with allowed scores as low as that."""
+    n, d = Q.shape[-2:]
+    scores = Q @ K.transpose(-2, -1) / math.sqrt(d)
+    if causal:
+        place = torch.arange(n, device=Q.device)
+        seen = place[None, :] <= place[:, None]
+        scores = torch.where(seen, scores, torch.full_like(scores, -1e4))
     return torch.softmax(scores, dim=-1) @ V
 
 
-def batched_attention__wrong_b_width_from_heads(Q, K, V, causal=False):
-    """d is read from axis 1, the number of heads: the scores are divided by the root of h."""
-    d = Q.shape[1]
-    n = Q.shape[2]
-    scores = Q @ K.mT / math.sqrt(d)
+def batched_attention__wrong_mask_after_softmax(Q, K, V, causal=False):
+    """Cuts the future out of the finished weights, which then no longer sum to 1."""
+    weights = torch.softmax(Q @ K.mT * Q.shape[-1] ** -0.5, dim=-1)
     if causal:
-        scores = scores.masked_fill(torch.arange(n)[None, :] > torch.arange(n)[:, None], -math.inf)
-    return torch.softmax(scores, dim=-1) @ V
-
-
-def batched_attention__wrong_b_queries_scaled_in_place(Q, K, V, causal=False):
-    """`mul_` scales the caller's Q: an input is changed."""
-    S = Q.mul_(Q.shape[-1] ** -0.5) @ K.mT
-    if causal:
-        S = S.masked_fill(torch.ones_like(S, dtype=torch.bool).triu(1), -math.inf)
-    return S.softmax(dim=-1) @ V
-
-
-def batched_attention__wrong_b_weights_without_gradient(Q, K, V, causal=False):
-    """The weights are detached before they mix the values, so Q and K get no gradient."""
-    scores = Q @ K.mT / math.sqrt(Q.shape[-1])
-    if causal:
-        hide = torch.ones(Q.shape[2], Q.shape[2]).triu(1).bool()
-        scores = scores.masked_fill(hide, -math.inf)
-    weights = torch.softmax(scores, dim=-1).detach()
+        weights = torch.tril(weights)
     return weights @ V
 
 
-def batched_attention__right_b_flat_bmm_two_sums(Q, K, V, causal=False):
-    """All heads as one axis for baddbmm, and the sum of the terms by a column of ones beside V."""
+def batched_attention__right_folded_heads(Q, K, V, causal=False):
+    """Batch and heads are folded into one axis for bmm, and the softmax is written out."""
     B, h, n, d = Q.shape
     q, k, v = (x.reshape(B * h, n, d) for x in (Q, K, V))
-    start = q.new_full((n, n), -math.inf).triu(1) if causal else q.new_zeros(n, n)
-    scores = torch.baddbmm(start.expand(B * h, n, n), q, k.mT, alpha=1 / math.sqrt(d))
-    terms = (scores - scores.amax(-1, keepdim=True)).exp()
-    both = terms @ torch.cat([v, torch.ones_like(v[..., :1])], dim=-1)
-    return (both[..., :d] / both[..., d:]).reshape(B, h, n, d)
+    scores = torch.bmm(q, k.permute(0, 2, 1)) / math.sqrt(d)
+    if causal:
+        place = torch.arange(n, device=Q.device)
+        scores = scores.masked_fill(place.unsqueeze(0) > place.unsqueeze(1), -math.inf)
+    powers = (scores - scores.amax(dim=2, keepdim=True)).exp()
+    mixed = torch.bmm(powers / powers.sum(dim=2, keepdim=True), v)
+    return mixed.view(B, h, n, d)
 
 
-# ---------------------------------------------------------------- tiled_attention
+# ---- 9.3 tiled_attention
 
 
-def tiled_attention__wrong_b_output_not_rescaled(Q, K, V, block_size):
-    """The factor is missing for o: when the maximum grows, only ℓ shrinks."""
+def tiled_attention__wrong_short_block_dropped(Q, K, V, block_size):
+    """Counts whole blocks only, so the keys of a last, short block are left out."""
     B, h, n, d = Q.shape
+    block_size = min(block_size, n)
     m = Q.new_full((B, h, n, 1), -math.inf)
-    l = Q.new_zeros((B, h, n, 1))
+    total = Q.new_zeros((B, h, n, 1))
+    out = torch.zeros_like(Q)
+    for block in range(n // block_size):
+        keys = slice(block * block_size, (block + 1) * block_size)
+        S = Q @ K[:, :, keys].mT / math.sqrt(d)
+        m_new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
+        factor = torch.exp(m - m_new)
+        terms = torch.exp(S - m_new)
+        total = total * factor + terms.sum(dim=-1, keepdim=True)
+        out = out * factor + terms @ V[:, :, keys]
+        m = m_new
+    return out / total
+
+
+def tiled_attention__wrong_maximum_from_zero(Q, K, V, block_size):
+    """The running maximum begins at 0, so scores that are all far below 0 underflow."""
+    root = Q.shape[-1] ** 0.5
+    m = torch.zeros_like(Q[..., :1])
+    ell = torch.zeros_like(m)
+    o = torch.zeros_like(Q)
+    for K_block, V_block in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
+        scores = Q @ K_block.transpose(-1, -2) / root
+        new = torch.maximum(m, scores.amax(-1, keepdim=True))
+        shrink = (m - new).exp()
+        p = (scores - new).exp()
+        ell = shrink * ell + p.sum(-1, keepdim=True)
+        o = shrink * o + p @ V_block
+        m = new
+    return o / ell
+
+
+def tiled_attention__wrong_sum_not_rescaled(Q, K, V, block_size):
+    """Only the mix is multiplied by the factor, and the sum stays against the old maximum."""
+    B, h, n, d = Q.shape
+    state = (Q.new_full((B, h, n, 1), -math.inf), Q.new_zeros(B, h, n, 1), torch.zeros_like(Q))
+
+    def add_block(state, start):
+        m, total, mix = state
+        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
+        s = torch.einsum("bhid,bhjd->bhij", Q, k) / math.sqrt(d)
+        top = torch.maximum(m, s.amax(dim=-1, keepdim=True))
+        terms = torch.exp(s - top)
+        total = total + terms.sum(dim=-1, keepdim=True)
+        mix = torch.exp(m - top) * mix + torch.einsum("bhij,bhjd->bhid", terms, v)
+        return top, total, mix
+
+    for start in range(0, n, block_size):
+        state = add_block(state, start)
+    return state[2] / state[1]
+
+
+def tiled_attention__wrong_blocks_averaged(Q, K, V, block_size):
+    """Each block of keys gets a softmax of its own, and the results are averaged by the lengths of the blocks."""
+    n, d = Q.shape[-2:]
+    result = torch.zeros_like(Q)
+    start = 0
+    while start < n:
+        k = K[..., start : start + block_size, :]
+        v = V[..., start : start + block_size, :]
+        attended = torch.softmax(Q @ k.mT / d**0.5, dim=-1) @ v
+        result = result + attended * (k.shape[-2] / n)
+        start += block_size
+    return result
+
+
+def tiled_attention__wrong_maximum_of_block(Q, K, V, block_size):
+    """Goes over to the maximum of each block, even a lower one: the factor grows beyond all bounds."""
+    B, h, n, d = Q.shape
+    m = torch.full((B, h, n, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+    l = torch.zeros_like(m)
     o = torch.zeros_like(Q)
     for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        s = Q @ k.mT / math.sqrt(d)
-        m_new = torch.maximum(m, s.amax(-1, keepdim=True))
-        p = torch.exp(s - m_new)
-        factor = torch.exp(m - m_new)
-        l = factor * l + p.sum(-1, keepdim=True)
-        o = o + p @ v
-        m = m_new
+        stop = min(start + block_size, n)
+        S = Q @ K[:, :, start:stop].mT / math.sqrt(d)
+        m_block = S.amax(dim=-1, keepdim=True)
+        alpha = torch.exp(m - m_block)
+        P = torch.exp(S - m_block)
+        l = alpha * l + P.sum(dim=-1, keepdim=True)
+        o = alpha * o + P @ V[:, :, start:stop]
+        m = m_block
     return o / l
 
 
-def tiled_attention__wrong_b_maximum_from_zero(Q, K, V, block_size):
-    """m starts at 0 instead of -inf: where all scores are far below 0, all terms underflow and 0 / 0 is NaN."""
-    B, h, n, d = Q.shape
-    m = torch.zeros(B, h, n, 1, dtype=Q.dtype, device=Q.device)
-    l, o = torch.zeros_like(m), torch.zeros_like(Q)
-    for j in range(0, n, block_size):
-        S = Q @ K[..., j : j + block_size, :].transpose(-2, -1) / d**0.5
-        m_old, m = m, torch.maximum(m, S.amax(dim=-1, keepdim=True))
-        P = torch.exp(S - m)
-        shrink = torch.exp(m_old - m)
-        l = shrink * l + P.sum(dim=-1, keepdim=True)
-        o = shrink * o + P @ V[..., j : j + block_size, :]
-    return o / l
+def tiled_attention__right_states_merged(Q, K, V, block_size):
+    """Every block becomes a state of maximum, sum and mix; a function merges two states, and reduce does the rest."""
+
+    def state_of(block):
+        keys, values = block
+        scores = Q @ keys.mT / math.sqrt(Q.shape[-1])
+        top = scores.amax(dim=-1, keepdim=True)
+        powers = torch.exp(scores - top)
+        return top, powers.sum(dim=-1, keepdim=True), powers @ values
+
+    def merged(one, other):
+        top = torch.maximum(one[0], other[0])
+        left, right = torch.exp(one[0] - top), torch.exp(other[0] - top)
+        return top, left * one[1] + right * other[1], left * one[2] + right * other[2]
+
+    blocks = zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2))
+    _, total, mix = reduce(merged, map(state_of, blocks))
+    return mix / total
 
 
-def tiled_attention__wrong_b_blockwise_softmax_averaged(Q, K, V, block_size):
-    """Each block has a softmax of its own, and the blocks' outputs are averaged; one softmax runs over all keys."""
-    outputs, root = [], math.sqrt(Q.shape[-1])
-    for k, v in zip(torch.split(K, block_size, 2), torch.split(V, block_size, 2)):
-        outputs.append(torch.softmax(Q @ k.mT / root, dim=-1) @ v)
-    return sum(outputs) / len(outputs)
+# ---- 9.4 attention_flops
 
 
-def tiled_attention__wrong_b_maximum_may_fall(Q, K, V, block_size):
-    """m is the maximum of the latest block, not of all so far: where it falls by far, exp(m_old - m_new) overflows."""
-    B, h, n, d = Q.shape
-    m = l = None
-    for start in range(0, n, block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        s = Q @ k.mT / math.sqrt(d)
-        m_new = s.amax(dim=-1, keepdim=True)
-        p = torch.exp(s - m_new)
-        if l is None:
-            l, o = p.sum(dim=-1, keepdim=True), p @ v
-        else:
-            factor = torch.exp(m - m_new)
-            l = factor * l + p.sum(dim=-1, keepdim=True)
-            o = factor * o + p @ v
-        m = m_new
-    return o / l
+def attention_flops__wrong_first_addition_free(batch, n_heads, n, d_head):
+    """A sum of k products is given k - 1 additions, where the first addition (to 0) counts as well."""
+    scores = n * n * (2 * d_head - 1)
+    mixtures = n * d_head * (2 * n - 1)
+    return batch * n_heads * (scores + mixtures)
 
 
-def tiled_attention__wrong_b_queries_in_blocks(Q, K, V, block_size):
-    """The queries are cut into blocks, and each meets all n keys in one softmax; the keys are to be cut."""
-    root = math.sqrt(Q.shape[-1])
-    out = []
-    for q in Q.split(block_size, dim=2):
-        out.append(torch.softmax(q @ K.mT / root, dim=-1) @ V)
-    return torch.cat(out, dim=2)
-
-
-def tiled_attention__right_b_finished_blocks_merged(Q, K, V, block_size):
-    """Each block is finished by itself and mixed into the output by its share of all the weight so far."""
-    out = m = l = None
-    for k, v in zip(K.split(block_size, dim=-2), V.split(block_size, dim=-2)):
-        scores = Q @ k.mT / Q.shape[-1] ** 0.5
-        part, top = scores.softmax(dim=-1) @ v, scores.amax(dim=-1, keepdim=True)
-        here = (scores - top).exp().sum(dim=-1, keepdim=True)
-        if out is None:
-            out, m, l = part, top, here
-            continue
-        new = torch.maximum(m, top)
-        old, here = l * (m - new).exp(), here * (top - new).exp()
-        out = out + here / (old + here) * (part - out)
-        m, l = new, old + here
-    return out
-
-
-# ---------------------------------------------------------------- attention_flops
-
-
-def attention_flops__wrong_b_multiply_adds_as_one(batch, n_heads, n, d_head):
-    """A multiply and an add are counted as one operation together, not as two."""
-    per_product = n * n * d_head
-    return batch * n_heads * 2 * per_product
-
-
-def attention_flops__wrong_b_one_product_only(batch, n_heads, n, d_head):
-    """Only one of the two products is counted, Q K^T; A V costs as much again."""
-    return 2 * batch * n_heads * n**2 * d_head
-
-
-def attention_flops__wrong_b_width_squared(batch, n_heads, n, d_head):
-    """n and d_head change roles: the count grows with the square of the width and not of the tokens."""
-    heads = batch * n_heads
-    return 4 * heads * n * d_head**2
-
-
-def attention_flops__wrong_b_sixty_four_bits(batch, n_heads, n, d_head):
-    """np.prod counts in 64 bits, where a large count overflows without a word."""
-    return int(np.prod([4, batch, n_heads, n, n, d_head], dtype=np.int64))
-
-
-def attention_flops__wrong_b_triangle_saved(batch, n_heads, n, d_head):
-    """Only the n(n + 1)/2 pairs of a causal mask are counted; nothing is to be saved for a mask."""
+def attention_flops__wrong_future_not_counted(batch, n_heads, n, d_head):
+    """Counts only the pairs that a causal mask lets through."""
     pairs = n * (n + 1) // 2
-    return 4 * batch * n_heads * pairs * d_head
+    return batch * n_heads * 4 * pairs * d_head
 
 
-def attention_flops__right_b_shifted_product(batch, n_heads, n, d_head):
-    """A shift for the four operations, math.prod for the rest."""
-    return math.prod((batch, n_heads, n, n, d_head)) << 2
+def attention_flops__wrong_softmax_counted(batch, n_heads, n, d_head):
+    """Adds an exponential, an addition and a division for each score: the softmax is not to be counted."""
+    products = 2 * (2 * n * n * d_head)
+    softmax = 3 * n * n
+    return (products + softmax) * n_heads * batch
 
 
-# ---------------------------------------------------------------- score_matrix_bytes
+def attention_flops__wrong_heads_counted_twice(batch, n_heads, n, d_head):
+    """Takes the width of the model for that of a head and multiplies by the number of heads again."""
+    d_model = n_heads * d_head
+    total = 0
+    for _ in ("Q K^T", "A V"):
+        total += 2 * n * d_model * n
+    return batch * n_heads * total
 
 
-def score_matrix_bytes__wrong_b_default_hard_coded(batch, n_heads, n, bytes_per_value=2):
-    """Two bytes are taken whatever bytes_per_value says."""
-    return batch * n_heads * n * n * 2
+def attention_flops__wrong_rounded_by_float(batch, n_heads, n, d_head):
+    """Computes with floats and converts at the end, so large counts are not exact."""
+    flops = 4.0 * batch * n_heads * n**2 * d_head
+    return int(flops)
 
 
-def score_matrix_bytes__wrong_b_bits_not_bytes(batch, n_heads, n, bytes_per_value=2):
-    """The result is in bits: bytes_per_value is multiplied by 8."""
-    values = batch * n_heads * n**2
-    bits = 8 * bytes_per_value
-    return values * bits
+def attention_flops__right_products_by_shape(batch, n_heads, n, d_head):
+    """A helper counts one product by its shapes; the two products of a head are added up."""
+
+    def product(rows, inner, columns):
+        multiplications = additions = rows * inner * columns
+        return multiplications + additions
+
+    make_scores = product(n, d_head, n)
+    mix_values = product(n, n, d_head)
+    return (make_scores + mix_values) * n_heads * batch
 
 
-def score_matrix_bytes__wrong_b_one_table_for_all_heads(batch, n_heads, n, bytes_per_value=2):
-    """The heads are taken to share one table; each head has scores of its own."""
-    return batch * n * n * bytes_per_value
+# ---- 9.5 score_matrix_bytes
 
 
-def score_matrix_bytes__wrong_b_divided_at_the_end(batch, n_heads, n, bytes_per_value=2):
-    """The bits are divided by 8 with `/`, so the result is a float instead of an int."""
-    bits = 8 * bytes_per_value * batch * n_heads * n * n
-    return bits / 8
+def score_matrix_bytes__wrong_lower_triangle(batch, n_heads, n, bytes_per_value=2):
+    """Counts the scores at and below the diagonal only."""
+    scores = n * (n + 1) // 2
+    return batch * n_heads * scores * bytes_per_value
 
 
-def score_matrix_bytes__wrong_b_int64_product(batch, n_heads, n, bytes_per_value=2):
-    """The product is taken by numpy in 64 bits, where large sizes overflow without a word."""
-    shape = np.array([batch, n_heads, n, n, bytes_per_value], dtype=np.int64)
-    return int(shape.prod())
+def score_matrix_bytes__wrong_weights_as_well(batch, n_heads, n, bytes_per_value=2):
+    """Counts the scores and the weights that are made of them, two tables a head."""
+    tables = {"scores": n * n, "weights": n * n}
+    return sum(tables.values()) * batch * n_heads * bytes_per_value
 
 
-def score_matrix_bytes__right_b_reduced_shape(batch, n_heads, n, bytes_per_value=2):
-    """The entries of the shape, multiplied from an int of Python on."""
-    size = bytes_per_value
-    for length in (batch, n_heads, n, n):
-        size = operator.mul(size, length)
-    return size
+def score_matrix_bytes__wrong_always_two_bytes(batch, n_heads, n, bytes_per_value=2):
+    """Takes two bytes for each score, whatever bytes_per_value says."""
+    shape = (batch, n_heads, n, n)
+    return 2 * math.prod(shape)
 
 
-# ---------------------------------------------------------------- roofline_seconds
+def score_matrix_bytes__wrong_float_root(batch, n_heads, n, bytes_per_value=2):
+    """math.pow gives a float, so large counts lose their last digits."""
+    scores = math.pow(n, 2) * batch * n_heads
+    return int(scores * bytes_per_value)
 
 
-def roofline_seconds__wrong_b_times_added(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The two times are added; computing and moving happen at the same time, so the longer one decides."""
-    compute_time = flops / peak_flops
-    memory_time = bytes_moved / peak_bandwidth
-    return compute_time + memory_time
+def score_matrix_bytes__wrong_bits(batch, n_heads, n, bytes_per_value=2):
+    """Counts bits: eight times as many as bytes."""
+    bits_per_value = 8 * bytes_per_value
+    numbers = batch * n_heads * n * n
+    return numbers * bits_per_value
 
 
-def roofline_seconds__wrong_b_shorter_time(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The shorter of the two times is returned; the kernel is done when both are done."""
-    return min(flops / peak_flops, bytes_moved / peak_bandwidth)
+def score_matrix_bytes__right_two_triangles(batch, n_heads, n, bytes_per_value=2):
+    """The pairs of different tokens, counted once and doubled, and the diagonal."""
+    pairs = n * (n - 1) // 2
+    scores = 2 * pairs + n
+    return scores * bytes_per_value * n_heads * batch
 
 
-def roofline_seconds__wrong_b_border_upside_down(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The border is taken the wrong way round: where memory is the limit, the arithmetic's time is returned."""
-    # compute-bound if flops / bytes_moved < peak_flops / peak_bandwidth
-    compute_bound = flops * peak_bandwidth < bytes_moved * peak_flops
-    if compute_bound:
-        seconds = flops / peak_flops
-    else:
-        seconds = bytes_moved / peak_bandwidth
-    return float(seconds)
+# ---- 9.6 roofline_seconds
 
 
-def roofline_seconds__wrong_b_copy_takes_no_time(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """flops = 0 returns 0 s at once, so that a mere copy takes no time; its bytes must still be moved."""
-    if not flops:
+def roofline_seconds__wrong_times_added(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Adds both times, as if computing and moving took turns."""
+    computing = flops / peak_flops
+    moving = bytes_moved / peak_bandwidth
+    return computing + moving
+
+
+def roofline_seconds__wrong_border_crossed(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Compares the intensity with the border the wrong way round, and so returns the smaller time."""
+    border = peak_flops / peak_bandwidth
+    intensity = flops / bytes_moved if bytes_moved else math.inf
+    if intensity > border:
+        return bytes_moved / peak_bandwidth
+    return flops / peak_flops
+
+
+def roofline_seconds__wrong_nothing_moved(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Guards the division by the bytes with a return of 0, although arithmetic without bytes takes time too."""
+    if bytes_moved == 0:
         return 0.0
-    times = [flops / peak_flops]
-    times.append(bytes_moved / peak_bandwidth)
+    intensity = flops / bytes_moved
+    rate = min(peak_flops, intensity * peak_bandwidth)
+    return flops / rate if flops else bytes_moved / peak_bandwidth
+
+
+def roofline_seconds__wrong_peaks_exchanged(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Divides the operations by the bandwidth and the bytes by the peak rate."""
+    times = [work / rate for work, rate in zip((flops, bytes_moved), (peak_bandwidth, peak_flops))]
     return max(times)
 
 
-def roofline_seconds__wrong_b_rounded_for_reading(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The time is rounded to six digits after the point, where the times of short kernels are lost."""
-    longest = max(flops / peak_flops, bytes_moved / peak_bandwidth)
-    return round(longest, 6)
+def roofline_seconds__wrong_rounded(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Rounds the result to milliseconds, so short kernels take no time at all."""
+    seconds = max(flops / peak_flops, bytes_moved / peak_bandwidth)
+    return round(seconds, 3)
 
 
-def roofline_seconds__right_b_sorted_times(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """The last of the sorted times."""
-    return float(sorted(map(operator.truediv, (flops, bytes_moved), (peak_flops, peak_bandwidth)))[-1])
+def roofline_seconds__right_compared_without_dividing(flops, bytes_moved, peak_flops, peak_bandwidth):
+    """Finds the slower side by cross-multiplication, and divides only there."""
+    compute_bound = flops * peak_bandwidth > bytes_moved * peak_flops
+    work, rate = (flops, peak_flops) if compute_bound else (bytes_moved, peak_bandwidth)
+    return float(work / rate)
 
 
-# ---------------------------------------------------------------- median_time
+# ---- 9.7 median_time
 
 
-def median_time__wrong_b_only_second_wait(run, synchronize, clock, warmup, repeats):
-    """It does not synchronise before the first reading, so work still running then is counted with the first run."""
+def median_time__wrong_queue_not_emptied(run, synchronize, clock, warmup, repeats):
+    """The clock starts without waiting for the warm-up or for earlier work, which the first run then pays for."""
     for _ in range(warmup):
         run()
     times = []
@@ -377,361 +416,388 @@ def median_time__wrong_b_only_second_wait(run, synchronize, clock, warmup, repea
         run()
         synchronize()
         times.append(clock() - start)
-    return float(statistics.median(times))
+    return statistics.median(times)
 
 
-def median_time__wrong_b_upper_middle(run, synchronize, clock, warmup, repeats):
-    """For an even number of runs the upper of the middle two is returned, not their mean."""
+def median_time__wrong_upper_middle(run, synchronize, clock, warmup, repeats):
+    """Takes the element at len // 2 of the sorted times: for an even count the upper of the middle two."""
     for _ in range(warmup):
         run()
     times = []
     for _ in range(repeats):
         synchronize()
-        start = clock()
+        before = clock()
         run()
         synchronize()
-        times.append(clock() - start)
+        after = clock()
+        times.append(after - before)
     times.sort()
     return float(times[len(times) // 2])
 
 
-def median_time__wrong_b_start_never_renewed(run, synchronize, clock, warmup, repeats):
-    """`start` is read once before the loop, so each time includes all runs before it."""
-    for _ in range(warmup):
-        run()
-    synchronize()
-    start = clock()
-    times = []
-    for _ in range(repeats):
-        run()
-        synchronize()
-        times.append(clock() - start)
-    return float(statistics.median(times))
-
-
-def median_time__wrong_b_warmup_part_of_repeats(run, synchronize, clock, warmup, repeats):
-    """The warm-up runs are taken from the repeats: fewer than `repeats` runs are timed (one at least)."""
-    times = []
-    for i in range(max(repeats, warmup + 1)):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        if i >= warmup:
-            times.append(clock() - start)
-    return float(statistics.median(times))
-
-
-def median_time__wrong_b_warmup_at_least_one(run, synchronize, clock, warmup, repeats):
-    """There is always a warm-up run, also for warmup = 0."""
+def median_time__wrong_one_warmup_always(run, synchronize, clock, warmup, repeats):
+    """Makes at least one run that is not counted, even where warmup is 0."""
     run()
     for _ in range(warmup - 1):
         run()
 
-    def once():
+    def measure():
         synchronize()
         start = clock()
         run()
         synchronize()
         return clock() - start
 
-    return float(np.median([once() for _ in range(repeats)]))
+    return float(np.median([measure() for _ in range(repeats)]))
 
 
-def median_time__right_b_differences_of_readings(run, synchronize, clock, warmup, repeats):
-    """All readings in one list, two for each run; the times inserted in order."""
+def median_time__wrong_all_at_once(run, synchronize, clock, warmup, repeats):
+    """Times all the runs together and divides by their number: that is the mean."""
+    for _ in range(warmup):
+        run()
+    synchronize()
+    start = clock()
+    for _ in range(repeats):
+        run()
+    synchronize()
+    return (clock() - start) / repeats
 
-    def reading():
+
+def median_time__wrong_clock_before_waiting(run, synchronize, clock, warmup, repeats):
+    """Reads the clock right after the order and waits only then, so the job itself is not in the time."""
+    times = []
+    for i in range(warmup + repeats):
+        synchronize()
+        start = clock()
+        run()
+        end = clock()
+        synchronize()
+        if i >= warmup:
+            times.append(end - start)
+    return statistics.median(times)
+
+
+def median_time__right_chain_of_readings(run, synchronize, clock, warmup, repeats):
+    """One reading between any two runs; the middle of the differences comes from a heap."""
+    while warmup > 0:
+        run()
+        warmup -= 1
+
+    def settled():
         synchronize()
         return clock()
 
-    for _ in range(warmup):
-        run()
-    readings = []
+    last, times = settled(), []
     for _ in range(repeats):
-        readings.append(reading())
         run()
-        readings.append(reading())
-    ordered = []
-    for before, after in zip(readings[::2], readings[1::2]):
-        bisect.insort(ordered, after - before)
-    low, high = ordered[(repeats - 1) // 2], ordered[repeats // 2]
-    return float(low + high) / 2
+        now = settled()
+        heapq.heappush(times, now - last)
+        last = now
+    lower, upper = (len(times) - 1) // 2, len(times) // 2
+    in_order = heapq.nsmallest(upper + 1, times)
+    return float((in_order[lower] + in_order[upper]) / 2)
 
 
-# ---------------------------------------------------------------- tiled_causal_attention
+# ---- 9.8 tiled_causal_attention
 
 
-def tiled_causal_attention__wrong_b_future_tiles_made(Q, K, V, block_size):
-    """Tiles that lie wholly in the future are multiplied and then masked; they should never be made."""
+def tiled_causal_attention__wrong_diagonal_tiles_open(Q, K, V, block_size):
+    """Leaves out the later blocks of keys but masks nothing within a block: a token sees the rest of its own block."""
     B, h, n, d = Q.shape
-    place = torch.arange(n)
-    out = []
-    for i in range(0, n, block_size):
-        q = Q[:, :, i : i + block_size]
+    blocks = []
+    for first in range(0, n, block_size):
+        q = Q[:, :, first : first + block_size]
         m = torch.full_like(q[..., :1], -math.inf)
+        total, mix = torch.zeros_like(m), torch.zeros_like(q)
+        for start in range(0, first + 1, block_size):
+            s = q @ K[:, :, start : start + block_size].mT / math.sqrt(d)
+            new = torch.maximum(m, s.amax(-1, keepdim=True))
+            factor, terms = torch.exp(m - new), torch.exp(s - new)
+            total = factor * total + terms.sum(-1, keepdim=True)
+            mix = factor * mix + terms @ V[:, :, start : start + block_size]
+            m = new
+        blocks.append(mix / total)
+    return torch.cat(blocks, dim=2)
+
+
+def tiled_causal_attention__wrong_triangle_in_every_tile(Q, K, V, block_size):
+    """Cuts the upper triangle out of every tile, also of those that lie wholly in the past."""
+    root = Q.shape[-1] ** 0.5
+    queries, keys, values = (x.split(block_size, dim=-2) for x in (Q, K, V))
+    out = []
+    for i, q in enumerate(queries):
+        m = q.new_full(q.shape[:-1] + (1,), -math.inf)
         l, o = torch.zeros_like(m), torch.zeros_like(q)
-        for j in range(0, n, block_size):
-            s = q @ K[:, :, j : j + block_size].mT / math.sqrt(d)
-            later = place[j : j + block_size] > place[i : i + block_size, None]
+        for j in range(i + 1):
+            s = q @ keys[j].transpose(-1, -2) / root
+            later = torch.ones(s.shape[-2:], dtype=torch.bool, device=s.device).triu(1)
             s = s.masked_fill(later, -math.inf)
             m_new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            p, f = torch.exp(s - m_new), torch.exp(m - m_new)
-            l = f * l + p.sum(dim=-1, keepdim=True)
-            o = f * o + p @ V[:, :, j : j + block_size]
-            m = m_new
-        out.append(o / l)
-    return torch.cat(out, dim=2)
-
-
-def tiled_causal_attention__wrong_b_diagonal_tile_skipped(Q, K, V, block_size):
-    """The tile on the diagonal is skipped, too: tokens do not see their own block, and the first block is 0 / 0."""
-    n, d = Q.shape[2:]
-    rows = []
-    for start in range(0, n, block_size):
-        q = Q[:, :, start : start + block_size]
-        top = q.new_full(q.shape[:3], -math.inf)
-        total, mix = torch.zeros_like(top), torch.zeros_like(q)
-        for first in range(0, start, block_size):
-            keys, values = K[:, :, first : first + block_size], V[:, :, first : first + block_size]
-            scores = q @ keys.mT / d**0.5
-            new = torch.maximum(top, scores.amax(dim=-1))
-            terms, factor = torch.exp(scores - new[..., None]), torch.exp(top - new)
-            total = factor * total + terms.sum(dim=-1)
-            mix = factor[..., None] * mix + terms @ values
-            top = new
-        rows.append(mix / total[..., None])
-    return torch.cat(rows, dim=2)
-
-
-def tiled_causal_attention__wrong_b_whole_rows_of_keys(Q, K, V, block_size):
-    """Only the queries are cut: a block of them meets all keys up to its end at once, in a tensor wider than a tile."""
-    n, d = Q.shape[2:]
-    out = []
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        scores = Q[:, :, start:stop] @ K[:, :, :stop].mT / math.sqrt(d)
-        later = torch.arange(stop) > torch.arange(start, stop)[:, None]
-        weights = torch.softmax(scores.masked_fill(later, -math.inf), dim=-1)
-        out.append(weights @ V[:, :, :stop])
-    return torch.cat(out, dim=2)
-
-
-def tiled_causal_attention__wrong_b_state_not_started_anew(Q, K, V, block_size):
-    """m, ℓ and o are not started anew for each block of queries, which goes on with those of other tokens."""
-    B, h, n, d = Q.shape
-    size = min(block_size, n)
-    m = Q.new_full((B, h, size, 1), -math.inf)
-    l, o = Q.new_zeros(B, h, size, 1), Q.new_zeros(B, h, size, d)
-    out = []
-    for i in range(0, n, size):
-        q = Q[:, :, i : i + size]
-        rows = q.shape[2]
-        m, l, o = m[:, :, :rows], l[:, :, :rows], o[:, :, :rows]  # the last block is short
-        for j in range(0, i + 1, size):
-            s = q @ K[:, :, j : j + size].mT / math.sqrt(d)
-            if j == i:
-                s = s.masked_fill(torch.ones(rows, rows, dtype=torch.bool).triu(1), -math.inf)
-            m_new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            p, f = torch.exp(s - m_new), torch.exp(m - m_new)
-            l = f * l + p.sum(dim=-1, keepdim=True)
-            o = f * o + p @ V[:, :, j : j + size]
-            m = m_new
-        out.append(o / l)
-    return torch.cat(out, dim=2)
-
-
-def tiled_causal_attention__wrong_b_square_triangle_for_short_block(Q, K, V, block_size):
-    """The triangle on the diagonal is always block_size wide and does not fit a short block (or block_size > n)."""
-    B, h, n, d = Q.shape
-    triangle = torch.tril(torch.ones(block_size, block_size, dtype=torch.bool))
-    done = []
-    for i, q in enumerate(Q.split(block_size, dim=2)):
-        m, l, o = torch.full_like(q[..., :1], -math.inf), torch.zeros_like(q[..., :1]), torch.zeros_like(q)
-        for j, (k, v) in enumerate(zip(K.split(block_size, dim=2), V.split(block_size, dim=2))):
-            if j > i:
-                break
-            s = q @ k.mT / math.sqrt(d)
-            if j == i:
-                s = torch.where(triangle, s, -math.inf)
-            m_new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
             p = torch.exp(s - m_new)
-            l = torch.exp(m - m_new) * l + p.sum(dim=-1, keepdim=True)
-            o = torch.exp(m - m_new) * o + p @ v
+            shrink = torch.exp(m - m_new)
+            l = l * shrink + p.sum(dim=-1, keepdim=True)
+            o = o * shrink + p @ values[j]
             m = m_new
-        done.append(o / l)
-    return torch.cat(done, dim=2)
+        out.append(o / l)
+    return torch.cat(out, dim=-2)
 
 
-def tiled_causal_attention__right_b_key_blocks_outside(Q, K, V, block_size):
-    """The outer loop goes over the keys; every block of queries keeps its state in a list."""
-    root = math.sqrt(Q.shape[-1])
-    queries = Q.split(block_size, dim=2)
-    states = []
-    for q in queries:
-        column = torch.zeros_like(q[..., :1])
-        states.append((column - math.inf, column, torch.zeros_like(q)))
-    for j, (k, v) in enumerate(zip(K.split(block_size, dim=2), V.split(block_size, dim=2))):
-        for i in range(j, len(queries)):
-            m, l, o = states[i]
-            s = queries[i] @ k.mT / root
-            if i == j:
-                s = s + torch.full_like(s, -math.inf).triu(1)
+def tiled_causal_attention__wrong_maximum_of_hidden(Q, K, V, block_size):
+    """The running maximum looks at hidden scores too; where they are huge, all allowed terms underflow."""
+    B, h, n, d = Q.shape
+    out = torch.empty_like(Q)
+    for a in range(0, n, block_size):
+        q = Q[:, :, a : a + block_size]
+        rows = torch.arange(a, a + q.shape[2], device=Q.device)[:, None]
+        m = Q.new_full((B, h, q.shape[2], 1), -math.inf)
+        l = torch.zeros_like(m)
+        o = torch.zeros_like(q)
+        for c in range(0, a + 1, block_size):
+            k, v = K[:, :, c : c + block_size], V[:, :, c : c + block_size]
+            columns = torch.arange(c, c + k.shape[2], device=Q.device)[None, :]
+            S = torch.einsum("bhid,bhjd->bhij", q, k) / math.sqrt(d)
+            new = torch.maximum(m, S.amax(dim=-1, keepdim=True))
+            P = torch.exp(S - new) * (columns <= rows)
+            alpha = torch.exp(m - new)
+            l = alpha * l + P.sum(dim=-1, keepdim=True)
+            o = alpha * o + torch.einsum("bhij,bhjd->bhid", P, v)
+            m = new
+        out[:, :, a : a + block_size] = o / l
+    return out
+
+
+def tiled_causal_attention__wrong_places_within_block(Q, K, V, block_size):
+    """Compares places in the text for queries with places in the block for keys: only the first block is masked."""
+    n, d = Q.shape[-2:]
+
+    def serve(begin):
+        q = Q[..., begin : begin + block_size, :] / d**0.5
+        query_place = begin + torch.arange(q.shape[-2], device=Q.device).unsqueeze(1)
+        m, l, o = None, None, None
+        for start in range(0, begin + block_size, block_size):
+            k = K[..., start : start + block_size, :]
+            v = V[..., start : start + block_size, :]
+            key_place = torch.arange(k.shape[-2], device=Q.device).unsqueeze(0)
+            s = (q @ k.mT).masked_fill(key_place > query_place, -math.inf)
+            top = s.amax(-1, keepdim=True)
+            if m is None:
+                m, terms = top, torch.exp(s - top)
+                l, o = terms.sum(-1, keepdim=True), terms @ v
+            else:
+                new = torch.maximum(m, top)
+                terms, factor = torch.exp(s - new), torch.exp(m - new)
+                l, o, m = factor * l + terms.sum(-1, keepdim=True), factor * o + terms @ v, new
+        return o / l
+
+    return torch.cat([serve(begin) for begin in range(0, n, block_size)], dim=-2)
+
+
+def tiled_causal_attention__wrong_last_queries_unserved(Q, K, V, block_size):
+    """Serves whole blocks of queries only; the tokens of a last, short block stay 0."""
+    B, h, n, d = Q.shape
+    out = torch.zeros_like(Q)
+    for i in range(n // block_size):
+        rows = slice(i * block_size, (i + 1) * block_size)
+        q = Q[:, :, rows]
+        m = torch.full((B, h, block_size, 1), -math.inf, dtype=Q.dtype, device=Q.device)
+        l, o = torch.zeros_like(m), torch.zeros_like(q)
+        for j in range(i + 1):
+            columns = slice(j * block_size, (j + 1) * block_size)
+            s = q @ K[:, :, columns].mT / math.sqrt(d)
+            if j == i:
+                seen = torch.ones(block_size, block_size, dtype=torch.bool, device=Q.device).tril()
+                s = s.masked_fill(~seen, -math.inf)
             new = torch.maximum(m, s.amax(dim=-1, keepdim=True))
-            p, f = torch.exp(s - new), torch.exp(m - new)
-            states[i] = new, f * l + p.sum(dim=-1, keepdim=True), f * o + p @ v
-    return torch.cat([o / l for _, l, o in states], dim=2)
+            p = torch.exp(s - new)
+            l = torch.exp(m - new) * l + p.sum(dim=-1, keepdim=True)
+            o = torch.exp(m - new) * o + p @ V[:, :, columns]
+            m = new
+        out[:, :, rows] = o / l
+    return out
 
 
-# ---------------------------------------------------------------- flash_bytes
+def tiled_causal_attention__right_own_block_first(Q, K, V, block_size):
+    """Each block of queries begins with its own keys, masked, and then walks back into the past, unmasked."""
+    queries, keys, values = (x.split(block_size, dim=-2) for x in (Q, K, V))
+
+    def powers_of(scores, top):
+        powers = torch.exp(scores - top)
+        return powers, powers.sum(dim=-1, keepdim=True)
+
+    results = []
+    for i, q in enumerate(queries):
+        q = q / math.sqrt(Q.shape[-1])
+        place = torch.arange(q.shape[-2], device=Q.device)
+        own = (q @ keys[i].mT).masked_fill(place > place[:, None], -math.inf)
+        top = own.amax(dim=-1, keepdim=True)
+        powers, total = powers_of(own, top)
+        mix = powers @ values[i]
+        for j in reversed(range(i)):
+            scores = q @ keys[j].mT
+            higher = torch.maximum(top, scores.amax(dim=-1, keepdim=True))
+            factor = torch.exp(top - higher)
+            powers, added = powers_of(scores, higher)
+            total, mix, top = factor * total + added, factor * mix + powers @ values[j], higher
+        results.append(mix / total)
+    return torch.cat(results, dim=-2)
 
 
-def flash_bytes__wrong_b_output_not_written(n, d, block_q, bytes_per_value=2, causal=False):
-    """What is written of the output is missing; only Q, K and V are counted."""
+# ---- 9.9 flash_bytes
+
+
+def flash_bytes__wrong_short_block_in_part(n, d, block_q, bytes_per_value=2, causal=False):
+    """The last, short block counts as a part of a block, though it reads all its keys and values."""
+    blocks = max(1, n / block_q)
+    share_seen = (1 + 1 / blocks) / 2 if causal else 1
+    keys_read = blocks * n * share_seen
+    return int(round((2 * n + 2 * keys_read) * d * bytes_per_value))
+
+
+def flash_bytes__wrong_mask_saves_half(n, d, block_q, bytes_per_value=2, causal=False):
+    """With the mask just half of the keys and values are read, though a block needs all up to its last query."""
+    blocks = -(-n // block_q)
+    keys_and_values = blocks * 2 * n * d
+    if causal:
+        keys_and_values //= 2
+    return (2 * n * d + keys_and_values) * bytes_per_value
+
+
+def flash_bytes__wrong_keys_beyond_end(n, d, block_q, bytes_per_value=2, causal=False):
+    """With the mask the last, short block reads keys up to the end of a whole block, beyond the text."""
+    rows = 0
+    blocks = math.ceil(n / block_q)
+    for block in range(1, blocks + 1):
+        keys = block * block_q if causal else n
+        rows += 2 * keys
+    rows += 2 * n
+    return rows * d * bytes_per_value
+
+
+def flash_bytes__wrong_whole_blocks_moved(n, d, block_q, bytes_per_value=2, causal=False):
+    """Every block moves block_q queries and outputs, the last, short one too."""
     total = 0
     for start in range(0, n, block_q):
-        stop = min(start + block_q, n)
-        total += (stop - start) * d  # queries
-        total += 2 * (stop if causal else n) * d
+        last_key = min(start + block_q, n) if causal else n
+        total += 2 * block_q * d
+        total += 2 * last_key * d
     return total * bytes_per_value
 
 
-def flash_bytes__wrong_b_values_forgotten(n, d, block_q, bytes_per_value=2, causal=False):
-    """Each block is charged with the keys alone; it reads as many values."""
-    ends = [min(start + block_q, n) for start in range(0, n, block_q)]
-    read = sum(ends) if causal else n * len(ends)
-    return (n + read + n) * d * bytes_per_value
-
-
-def flash_bytes__wrong_b_own_block_not_read(n, d, block_q, bytes_per_value=2, causal=False):
-    """With causal=True a block reads the keys before its first query only, not those of its own tokens."""
-    rows = 2 * n
+def flash_bytes__wrong_earlier_keys_kept(n, d, block_q, bytes_per_value=2, causal=False):
+    """With the mask a block reads only the keys that are new to it, as if the earlier ones had stayed on the chip."""
+    numbers, seen = 0, 0
     for start in range(0, n, block_q):
-        rows += 2 * (start if causal else n)
-    return rows * d * bytes_per_value
+        queries = min(block_q, n - start)
+        if causal:
+            keys = start + queries - seen
+            seen += keys
+        else:
+            keys = n
+        numbers += d * (2 * queries + 2 * keys)
+    return numbers * bytes_per_value
 
 
-def flash_bytes__wrong_b_last_token_never_read(n, d, block_q, bytes_per_value=2, causal=False):
-    """With causal=True the last query's own key and value are left out: a token sees 0 … i, itself included."""
-    rows = 0
-    start = 0
-    while start < n:
-        stop = min(start + block_q, n)
-        seen = stop - 1 if causal else n
-        rows = rows + 2 * (stop - start) + 2 * seen
-        start = stop
-    return rows * d * bytes_per_value
-
-
-def flash_bytes__wrong_b_half_of_all(n, d, block_q, bytes_per_value=2, causal=False):
-    """causal=True halves the keys and values; a block reads all that any of its queries sees, in sum more than half."""
-    blocks = -(-n // block_q)
-    keys_and_values = 2 * blocks * n
+def flash_bytes__right_what_is_spared(n, d, block_q, bytes_per_value=2, causal=False):
+    """All blocks read everything, less what the mask spares: block b does without the keys behind its own end."""
+    blocks = (n + block_q - 1) // block_q
+    key_rows = blocks * n
     if causal:
-        keys_and_values //= 2
-    return (2 * n + keys_and_values) * d * bytes_per_value
+        others = blocks - 1
+        key_rows -= others * n - block_q * (others * (others + 1) // 2)
+    return 2 * (n + key_rows) * d * bytes_per_value
 
 
-def flash_bytes__right_b_from_the_end(n, d, block_q, bytes_per_value=2, causal=False):
-    """Counts from the last block back, in rows of d numbers."""
-    row, rows, stop = d * bytes_per_value, 0, n
-    while stop > 0:
-        start = (stop - 1) // block_q * block_q
-        queries_and_outputs = 2 * (stop - start)
-        rows += queries_and_outputs + 2 * (stop if causal else n)
-        stop = start
-    return rows * row
+# ---- 9.10 flash_backward
 
 
-# ---------------------------------------------------------------- flash_backward
-
-
-def flash_backward__wrong_b_root_missing_way_back(Q, K, V, out, logsumexp, d_out, block_size):
-    """The gradients for Q and K are not divided by the root of d, though the scores were."""
+def flash_backward__wrong_mean_over_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """The weighted mean of the slopes is summed over the keys of the block, where the whole row is due."""
     d = Q.shape[-1]
-    delta = (d_out * out).sum(dim=-1, keepdim=True)
-    dQ = torch.zeros_like(Q)
-    dKs, dVs = [], []
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
-        p = torch.exp(Q @ k.transpose(-1, -2) / math.sqrt(d) - logsumexp.unsqueeze(-1))
-        ds = p * (d_out @ v.transpose(-1, -2) - delta)
-        dQ = dQ + ds @ k
-        dKs.append(ds.transpose(-1, -2) @ Q)
-        dVs.append(p.transpose(-1, -2) @ d_out)
-    return dQ, torch.cat(dKs, dim=2), torch.cat(dVs, dim=2)
-
-
-def flash_backward__wrong_b_last_block_in_queries(Q, K, V, out, logsumexp, d_out, block_size):
-    """dQ is overwritten in each turn instead of added to: only the last block of keys counts for it."""
-    scale = Q.shape[-1] ** -0.5
-    row_sums = torch.einsum("bhid,bhid->bhi", d_out, out)[..., None]
-    dK, dV = [], []
-    for start in range(0, Q.shape[2], block_size):
-        k, v = K[:, :, start : start + block_size], V[:, :, start : start + block_size]
-        weights = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, k) * scale - logsumexp[..., None])
-        d_scores = weights * (torch.einsum("bhid,bhjd->bhij", d_out, v) - row_sums) * scale
-        dQ = torch.einsum("bhij,bhjd->bhid", d_scores, k)
-        dK.append(torch.einsum("bhij,bhid->bhjd", d_scores, Q))
-        dV.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
-    return dQ, torch.cat(dK, 2), torch.cat(dV, 2)
-
-
-def flash_backward__wrong_b_row_sums_of_block(Q, K, V, out, logsumexp, d_out, block_size):
-    """The row sum of P * dP is taken over the block at hand; it runs over all keys, and equals that of d_out * out."""
-    root = math.sqrt(Q.shape[-1])
-    dQ = torch.zeros_like(Q)
-    dK, dV = torch.empty_like(K), torch.empty_like(V)
-    for start in range(0, Q.shape[2], block_size):
-        block = slice(start, min(start + block_size, Q.shape[2]))
-        P = torch.exp(Q @ K[:, :, block].mT / root - logsumexp.unsqueeze(3))
-        dP = d_out @ V[:, :, block].mT
-        dS = P * (dP - (P * dP).sum(dim=-1, keepdim=True)) / root
-        dV[:, :, block] = P.mT @ d_out
-        dK[:, :, block] = dS.mT @ Q
-        dQ = dQ + dS @ K[:, :, block]
-    return dQ, dK, dV
-
-
-def flash_backward__wrong_b_powers_of_two(Q, K, V, out, logsumexp, d_out, block_size):
-    """exp2 takes powers of 2, but logsumexp is a natural logarithm: the weights do not sum to 1."""
-    scale = 1 / math.sqrt(Q.shape[-1])
-    delta = torch.sum(d_out * out, dim=-1, keepdim=True)
     dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
-    for start in range(0, K.shape[2], block_size):
+    for start in range(0, Q.shape[2], block_size):
         block = slice(start, start + block_size)
-        k, v = K[:, :, block], V[:, :, block]
-        P = torch.exp2(Q @ k.mT * scale - logsumexp.unsqueeze(-1))
-        dS = P * (d_out @ v.mT - delta) * scale
-        dQ += dS @ k
+        P = torch.exp(Q @ K[:, :, block].mT / math.sqrt(d) - logsumexp[..., None])
+        dP = d_out @ V[:, :, block].mT
+        dS = P * (dP - (P * dP).sum(dim=-1, keepdim=True)) / math.sqrt(d)
+        dQ += dS @ K[:, :, block]
         dK[:, :, block] = dS.mT @ Q
         dV[:, :, block] = P.mT @ d_out
     return dQ, dK, dV
 
 
-def flash_backward__wrong_b_buffers_of_default_dtype(Q, K, V, out, logsumexp, d_out, block_size):
-    """The gradients are gathered in tensors of the default dtype, so those of float64 inputs are float32."""
+def flash_backward__wrong_queries_overwritten(Q, K, V, out, logsumexp, d_out, block_size):
+    """dQ is written anew in each block, where the shares of all blocks add up."""
+    root = Q.shape[-1] ** 0.5
+    delta = (out * d_out).sum(-1).unsqueeze(-1)
+    dK_parts, dV_parts = [], []
+    for k, v in zip(K.split(block_size, 2), V.split(block_size, 2)):
+        weights = torch.exp(torch.einsum("bhid,bhjd->bhij", Q, k) / root - logsumexp.unsqueeze(-1))
+        d_weights = torch.einsum("bhid,bhjd->bhij", d_out, v)
+        d_scores = weights * (d_weights - delta) / root
+        dQ = torch.einsum("bhij,bhjd->bhid", d_scores, k)
+        dK_parts.append(torch.einsum("bhij,bhid->bhjd", d_scores, Q))
+        dV_parts.append(torch.einsum("bhij,bhid->bhjd", weights, d_out))
+    return dQ, torch.cat(dK_parts, 2), torch.cat(dV_parts, 2)
+
+
+def flash_backward__wrong_softmax_of_block(Q, K, V, out, logsumexp, d_out, block_size):
+    """The weights are made by a softmax over the block alone; the logsumexp of the row is not used."""
     B, h, n, d = Q.shape
-    dQ, dK, dV = torch.zeros(3, B, h, n, d)
-    delta = (d_out * out).sum(-1, keepdim=True)
-    for start in range(0, n, block_size):
-        stop = min(start + block_size, n)
-        k, v = K[:, :, start:stop], V[:, :, start:stop]
-        P = torch.exp(Q @ k.mT / math.sqrt(d) - logsumexp[..., None])
-        dS = P * (d_out @ v.mT - delta) / math.sqrt(d)
-        dQ += dS @ k
-        dK[:, :, start:stop] = dS.mT @ Q
-        dV[:, :, start:stop] = P.mT @ d_out
+    scale = 1 / math.sqrt(d)
+    delta = torch.sum(out * d_out, dim=-1, keepdim=True)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for a in range(0, n, block_size):
+        b = min(a + block_size, n)
+        P = torch.softmax(Q @ K[:, :, a:b].transpose(-2, -1) * scale, dim=-1)
+        dV[:, :, a:b] += P.transpose(-2, -1) @ d_out
+        dS = P * (d_out @ V[:, :, a:b].transpose(-2, -1) - delta) * scale
+        dK[:, :, a:b] += dS.transpose(-2, -1) @ Q
+        dQ += dS @ K[:, :, a:b]
     return dQ, dK, dV
 
 
-def flash_backward__right_b_keys_before_queries(Q, K, V, out, logsumexp, d_out, block_size):
-    """Tables of (key, query), so that nothing but Q, K and V is ever transposed."""
+def flash_backward__wrong_powers_divided(Q, K, V, out, logsumexp, d_out, block_size):
+    """Divides exp(score) by exp(logsumexp), both of which overflow or become 0 for large scores."""
     root = math.sqrt(Q.shape[-1])
-    delta = torch.linalg.vecdot(d_out, out).unsqueeze(-2)  # (B, h, 1, n)
-    dQ, parts = torch.zeros_like(Q), []
-    for k, v in zip(K.split(block_size, dim=2), V.split(block_size, dim=2)):
-        W = torch.exp(k @ Q.mT / root - logsumexp.unsqueeze(-2))
-        G = W * (v @ d_out.mT - delta) / root
-        parts.append((G @ Q, W @ d_out))
-        dQ += torch.einsum("bhji,bhjd->bhid", G, k)
-    return dQ, *(torch.cat(part, dim=2) for part in zip(*parts))
+    total = logsumexp.exp().unsqueeze(-1)
+    dot = (d_out * out).sum(dim=-1, keepdim=True)
+    dQ, dK, dV = torch.zeros_like(Q), torch.zeros_like(K), torch.zeros_like(V)
+    for start in range(0, K.shape[-2], block_size):
+        keys = K[..., start : start + block_size, :]
+        weights = torch.exp(Q @ keys.mT / root) / total
+        slopes = weights * (d_out @ V[..., start : start + block_size, :].mT - dot)
+        dQ += slopes @ keys / root
+        dK[..., start : start + block_size, :] = slopes.mT @ Q / root
+        dV[..., start : start + block_size, :] = weights.mT @ d_out
+    return dQ, dK, dV
+
+
+def flash_backward__wrong_keys_scaled_twice(Q, K, V, out, logsumexp, d_out, block_size):
+    """The queries are scaled at the beginning, and dK, which is made from them, is scaled once more at the end."""
+    scale = Q.shape[-1] ** -0.5
+    q = Q * scale
+    correction = torch.einsum("bhid,bhid->bhi", out, d_out)[..., None]
+    dq, dk, dv = torch.zeros_like(q), [], []
+    for k, v in zip(torch.split(K, block_size, dim=2), torch.split(V, block_size, dim=2)):
+        p = (q @ k.mT - logsumexp[..., None]).exp()
+        ds = p * (d_out @ v.mT - correction)
+        dq = dq + ds @ k
+        dk.append(ds.mT @ q)
+        dv.append(p.mT @ d_out)
+    return scale * dq, scale * torch.cat(dk, dim=2), torch.cat(dv, dim=2)
+
+
+def flash_backward__right_differences_from_output(Q, K, V, out, logsumexp, d_out, block_size):
+    """The slope of a score is the weight times how the value differs from the output, asked by d_out; back to front."""
+    n, d = K.shape[-2:]
+    # The output is the mean of all values, so d_out with it is what a block must know of the others.
+    own = torch.einsum("bhid,bhid->bhi", d_out, out)
+    dQ, dK, dV = (torch.zeros_like(x) for x in (Q, K, V))
+    for start in reversed(range(0, n, block_size)):
+        k, v, to_k, to_v = (x.narrow(2, start, min(block_size, n - start)) for x in (K, V, dK, dV))
+        weights = torch.einsum("bhjd,bhid->bhji", k, Q).div_(math.sqrt(d)).sub_(logsumexp[:, :, None, :]).exp_()
+        to_v += weights @ d_out
+        slopes = (torch.einsum("bhjd,bhid->bhji", v, d_out) - own[:, :, None, :]) * weights / math.sqrt(d)
+        to_k += slopes @ Q
+        dQ += torch.einsum("bhji,bhjd->bhid", slopes, k)
+    return dQ, dK, dV
