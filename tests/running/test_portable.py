@@ -63,8 +63,17 @@ def built(tmp_path_factory) -> Path:
     return target / "grading" / "submitted"
 
 
-def verdicts(start: list[str], path: Path) -> list[list[object]]:
-    done = subprocess.run([*start, "-m", "autograder", "check", "--json", path], capture_output=True, text=True)
+def readable(path: Path) -> bool:
+    """Not the notebook of the sample class that is cut off on purpose."""
+    try:
+        json.loads(path.read_text(encoding="utf-8"))
+    except ValueError:
+        return False
+    return True
+
+
+def verdicts(start: list[str], paths: list[Path]) -> list[list[object]]:
+    done = subprocess.run([*start, "-m", "autograder", "check", "--json", *paths], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return [[each["function"], each["verdict"], each["score"]] for each in json.loads(done.stdout)]
 
@@ -74,13 +83,7 @@ def verdicts(start: list[str], path: Path) -> list[list[object]]:
 def test_without_posix_each_notebook_gets_the_same_verdicts(built, unit):
     """The published solution, and all that the sample class hands in of the unit."""
     paths = [ROOT / "solutions" / unit / f"{unit}.ipynb", *sorted(built.glob(f"*/{unit}/{unit}.ipynb"))]
-    told = 0
-    for path in paths:
-        try:
-            json.loads(path.read_text(encoding="utf-8"))
-        except ValueError:
-            continue  # cut off on purpose
-        here = verdicts([sys.executable], path)
-        assert verdicts([sys.executable, without_posix.SCRIPT], path) == here, path
-        told += len(here)
-    assert told > len(paths)
+    paths = [path for path in paths if readable(path)]
+    here = verdicts([sys.executable], paths)
+    assert len(here) >= 5 * len(paths)
+    assert verdicts([sys.executable, without_posix.SCRIPT], paths) == here
