@@ -44,7 +44,7 @@ class Posed:
         self.exercise, self.cases, self._ask, self._again = exercise, list(cases), ask, again
         self.expected = [self._outcome(exercise.reference, case, precise=True) for case in self.cases]
         self._mistaken: dict[tuple[str, int], Outcome] = {}
-        #: The exercise with cases of equal sizes, where it has any: what else is asked of a wrong answer.
+        #: The exercise with cases of equal sizes, where it has any: changed programs are tried on them, too.
         self.probes: Posed | None = None
         #: The exercise without the cases that every exercise is asked: enough to explain what is wrong in its own.
         self.own: Posed = self

@@ -105,6 +105,10 @@ def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
 
     Who swallows it gets another, and in the end the process ends.
     """
+    if not hasattr(signal, "setitimer"):  # Windows
+        with alarms_by_a_thread(seconds, of_the_clock):
+            yield
+        return
     sent = 0
 
     def alarm(*_: Any) -> None:
@@ -114,10 +118,6 @@ def alarms(seconds: float, of_the_clock: float) -> Iterator[None]:
             os._exit(STUCK)
         raise CellTimeout
 
-    if not hasattr(signal, "setitimer"):  # Windows
-        with alarms_by_a_thread(seconds, of_the_clock):
-            yield
-        return
     with contextlib.suppress(ValueError):  # a signal handler needs the main thread
         signal.signal(signal.SIGPROF, alarm)
         signal.signal(signal.SIGALRM, alarm)

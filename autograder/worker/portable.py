@@ -48,7 +48,7 @@ def main(port: int, token: str, libraries: list[str]) -> None:
 
 @contextlib.contextmanager
 def names_kept(namespace: dict[str, Any]) -> Iterator[None]:
-    """Take back what an exercise binds: the course's functions in place of the student's, other texts of an answer."""
+    """Take back what an exercise binds: functions of the course's own, and other texts of an answer."""
     before = dict(namespace)
     try:
         yield
