@@ -264,4 +264,4 @@ def test_what_section_6_says_of_the_record_of_a_gpu_is_in_it():
     took = {(row["n"], row["groups"]): round(1e6 * row["seconds"]["median"]) for row in rows}
     assert (took[131072, 32], took[131072, 1], took[4096, 32], took[4096, 1]) == (384, 56, 96, 110)
     prose = "".join(cell.source for cell in nbformat.read(NOTEBOOK, as_version=4).cells)
-    assert "takes 56 µs in place of 384" in prose and "takes 110 µs in place of 96" in prose and "6.8 times" in prose
+    assert "takes 56 µs instead of 384" in prose and "takes 110 µs in place of 96" in prose and "6.8 times" in prose

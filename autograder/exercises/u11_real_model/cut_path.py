@@ -29,7 +29,8 @@ def head(layers=None):
 
     def make(rng, shape, sizes):
         last = max(sizes["n_blocks"] - 1, 1)
-        return (int(rng.integers(last)) if layers is None else layers, int(rng.integers(sizes["h"])))
+        which = int(rng.integers(min(1, sizes["h"] - 1), sizes["h"]))  # head 0 stands first in its group as well
+        return (int(rng.integers(last)) if layers is None else layers, which)
 
     return Drawn("", make, also="n_blocks h")
 

@@ -48,16 +48,18 @@ TRIES = 20_000
 
 def drafted(case, criterion, label, kept, k, *, vocab=None, sharp=1.2, dtype=np.float64, told=(), used=False, **more):
     """A draft of which `kept` tokens stay, drawn again until each slip in `told` gives others; two also differ."""
-    rng = case.rng
-    vocab = vocab or int(rng.integers(7, 12))
+    rng, vocab = case.rng, vocab or int(case.rng.integers(7, 12))
     for _ in range(TRIES):
         p_draft, p_target = distributions(rng, k, vocab, sharp), distributions(rng, k + 1, vocab, sharp)
         p_draft, p_target = (one.astype(np.float32).astype(dtype) for one in (p_draft, p_target))
         draft = np.array([rng.choice(vocab, p=row / row.sum()) for row in p_draft.astype(float)])
         source = Rng(int(rng.integers(2**31)), used=used)
         given = [torch.from_numpy(one) for one in (draft, p_draft, p_target)]
-        right = speculative_step(*given, fresh(source))
-        if len(right) != kept + 1 or not clear(*given, fresh(source)):
+        right, turned = speculative_step(*given, fresh(source)), [one.flip(*range(one.ndim)) for one in given]
+        too_many = (
+            kept < k < len(speculative_step(*turned, fresh(Rng(source.seed ^ 1, used=used))))
+        )  # as the judge turns
+        if len(right) != kept + 1 or not clear(*given, fresh(source)) or too_many:
             continue
         found = [right, *(written(*given, fresh(source), **SLIPS[slug]) for slug in told)]
         if found.count(right) == 1 and (len(told) != 2 or found[1] != found[2]):
@@ -70,8 +72,8 @@ def the_same(case):
     """Two models that agree: every token stays, whatever is drawn."""
     rng, k, vocab = case.rng, 4, int(case.rng.integers(7, 12))
     p_target = distributions(rng, k + 1, vocab)
-    models = {"p_draft": p_target[:k], "p_target": p_target}
-    return case("edge cases", "a draft model that is the target itself", draft=rng.integers(vocab, size=k), **models)
+    given = {"draft": rng.integers(vocab, size=k), "p_draft": p_target[:k], "p_target": p_target}
+    return case("edge cases", "a draft model that is the target itself", **given)
 
 
 def certain(case):
@@ -112,10 +114,7 @@ def written(
     also_refused=False, last=lambda p, generator: int(torch.multinomial(p, 1, generator=generator)),
     bonus=lambda p_target, p_draft: p_target[-1], none_when_refused=False,
 ):  # fmt: skip
-    """The step with a place for every slip.
-
-    left: what is drawn from at the first refused token. row: of which row. bonus: what is drawn from if all stay.
-    """
+    """The step with a place for every slip. left, row: what is drawn from at a refusal; bonus: if all stay."""
     k = len(draft)
     u, at = uniform(k, generator), torch.arange(k)
     good = stays(u, p_draft[at, draft], p_target[at, draft])
@@ -199,6 +198,8 @@ MISTAKES = (
      "Where a token is refused, none is drawn: the list would be empty if the first one is."),
     ("last-row-of-the-draft", {"bonus": lambda p_target, p_draft: p_target[-2]},
      "If all tokens stay, the one that follows is drawn for the place of the last of them."),
+    ("rest-of-the-last-row", {"bonus": lambda p_target, p_draft: (p_target[-1] - p_draft[-1]).clamp(min=0)},
+     "If all tokens stay, you draw from what the draft leaves of the target's last row. Nothing was drafted there."),
     ("numbers-one-by-one", in_turn,
      "The numbers u are drawn one after the other, as far as they are needed. All k are drawn first, in one call."),
     ("numbers-in-float64", {"uniform": lambda k, generator: torch.rand(k, dtype=torch.float64, generator=generator)},
@@ -213,26 +214,25 @@ DRAW = tuple(SLIPS)[:10]
 CHOICE = ("no-chance", "target-chance-alone", "draft-chance-alone", "quotient-turned-round", "tokens-after-a-refusal")
 #: Three at a time: a draft by which all of them give other tokens is rare.
 DRAWS = tuple(DRAW[start : start + 3] for start in (0, 3, 6))
-ENDS = ("nothing-more", "last-row-of-the-draft", "numbers-in-float64")
+ENDS = ("nothing-more", "rest-of-the-last-row", "last-row-of-the-draft", "numbers-in-float64")
 
 
 def cases(case):
     for at, (kept, k) in enumerate(((1, 4), (2, 5), (2, 4), (1, 2), (0, 3), (3, 5), (1, 3))):
         yield drafted(case, "a refusal", "{kept} of {k} tokens stay", kept, k, told=DRAWS[at % 3])
-    label = "float32, {kept} of {k} tokens stay"
-    yield drafted(case, "a refusal", label, 1, 5, dtype=np.float32, told=DRAWS[0])
+    yield drafted(case, "a refusal", "float32, {kept} of {k} tokens stay", 1, 5, dtype=np.float32, told=DRAWS[0])
     for told in (DRAW[:2], DRAW[-2:]):
         yield drafted(case, "a refusal", "{kept} of {k} tokens stay", 1, 4, told=told)
     for kept, k in ((1, 4), (2, 5)):
         for slug in CHOICE:
             yield drafted(case, "which tokens stay", "{kept} of {k} tokens stay", kept, k, told=(slug,))
     for slug in (*CHOICE[:3], "stays-where-refused"):
-        yield drafted(case, "which tokens stay", "all of {k} tokens stay", 3, 3, told=(slug,))
+        yield drafted(case, "which tokens stay", "all of {k} tokens stay", 3, 3, told=(slug, ENDS[1]))
     for k, dtype, label in ((3, np.float64, ""), (2, np.float64, ""), (4, np.float32, "float32, ")):
         yield drafted(case, "all stay", label + "all of {k} tokens stay", k, k, dtype=dtype, told=ENDS)
     yield drafted(case, "edge cases", "the first of {k} tokens is refused", 0, 4, told=DRAWS[2])
     yield drafted(case, "edge cases", "the last of {k} tokens is refused", 3, 4, told=DRAWS[1])
-    yield drafted(case, "edge cases", "a single token, which stays", 1, 1, told=ENDS[:2])
+    yield drafted(case, "edge cases", "a single token, which stays", 1, 1, told=ENDS[:3])
     yield drafted(case, "edge cases", "a single token, which is refused", 0, 1, told=DRAWS[0])
     yield drafted(case, "edge cases", "a generator from which others have drawn", 2, 4, used=True, told=DRAWS[1])
     yield drafted(case, "edge cases", "a long draft ({k} tokens), all but the last stay", 19, 20, sharp=0.15)
