@@ -32,14 +32,17 @@ def find_source(
     return divmod(int(scores.argmax()), n_heads)
 
 
-def by_thin_factors(params, reader, n_heads, n_kv_heads, own_gain=False):
-    """The scores of all candidates, (layers, heads). own_gain: whether the source's own norm counts as well."""
+def by_thin_factors(params, reader, n_heads, n_kv_heads, own_gain=False, power=1):
+    """The scores of all candidates, (layers, heads). own_gain: whether the source's own norm counts as well.
+
+    power: of the gain of the reader's norm.
+    """
     rep, (layer, head) = n_heads // n_kv_heads, reader
 
     def heads(name, block, count, axis):
         return block[name].double().tensor_split(count, axis)
 
-    gain = params["blocks"][layer]["gamma_1"].double()[:, None]
+    gain = params["blocks"][layer]["gamma_1"].double()[:, None] ** power
     query = gain * heads("W_Q", params["blocks"][layer], n_heads, 1)[head]
     key = gain * heads("W_K", params["blocks"][layer], n_kv_heads, 1)[head // rep]
     A = query.T @ query
@@ -79,33 +82,39 @@ def plain(params, reader, n_heads, n_kv_heads):
     return found
 
 
-def scores_of(drawn, own_gain):
+def scores_of(drawn, **slip):
     """Those of arguments as they were drawn."""
     tensors = {
         "blocks": [{name: torch.from_numpy(one) for name, one in block.items()} for block in drawn["params"]["blocks"]]
     }
-    return by_thin_factors(tensors, drawn["reader"], drawn["h"], drawn["g"], own_gain).numpy()
+    return by_thin_factors(tensors, drawn["reader"], drawn["h"], drawn["g"], **slip).numpy()
 
 
 def cases(case):
     rng = case.rng
 
-    def pair(layers, reader_layer, h, g, source_layer=None, swapped=False):
-        """(source, reader): heads of which the group is another one than if they took key/value heads in turn."""
+    def pair(layers, reader_layer, h, g, source_layer=None, swapped=False, reader_alike=False):
+        """(source, reader): heads of which the group is another one than if they took key/value heads in turn.
+
+        reader_alike: the reader's group is the same one.
+        """
         rep = h // g
         unlike = [head for head in range(h) if head // rep != head % g] or [*range(h)]
+        alike = [head for head in range(h) if head // rep == head % g]
         if swapped:
             unlike = [
                 head for head in unlike if any(one // rep == head % g and one % g == head // rep for one in range(h))
             ]
         source_layer = int(rng.integers(reader_layer)) if source_layer is None else source_layer
-        source, reader = (unlike[int(rng.integers(len(unlike)))] for _ in range(2))
+        source, reader = (one[int(rng.integers(len(one)))] for one in (unlike, alike if reader_alike else unlike))
         while source == source_layer:  # so that layer and head cannot change places unseen
             source = unlike[int(rng.integers(len(unlike)))]
         return (source_layer, source), (reader_layer, reader)
 
-    def asked(criterion, label, *decoys, layers=3, reader_layer=2, h=6, g=2, source_layer=None, at=None, **more):
-        chosen = at or pair(layers, reader_layer, h, g, source_layer, other_values in decoys)
+    def asked(
+        criterion, label, *decoys, layers=3, reader_layer=2, h=6, g=2, source_layer=None, at=None, alike=False, **more
+    ):
+        chosen = at or pair(layers, reader_layer, h, g, source_layer, other_values in decoys, alike)
         drawn = planted(case, scores_of, *chosen, decoys, n_blocks=layers, h=h, g=g)
         return case(criterion, label, **drawn, **more)
 
@@ -122,7 +131,7 @@ def cases(case):
         four = {"layers": 4, "reader_layer": 3, "source_layer": layer}
         yield asked("values", f"the reader in layer 3, the source in layer {layer}", read_by_queries, **four)
     for h, g in ((4, 2), (6, 3)):
-        yield asked("groups", "values that fill what is read, in one group alone", other_values, h=h, g=g)
+        yield asked("groups", "values that fill what is read, in one group alone", other_values, h=h, g=g, alike=h == 4)
     yield asked("groups", "as many key/value heads as heads (g = h)", read_by_queries, h=4, g=4)
     yield asked("groups", "values that fill what is read, in one head alone (g = h)", other_values, h=4, g=4)
     yield asked("groups", "one key/value head (g = 1)", read_by_queries, h=4, g=1)

@@ -9,9 +9,11 @@ import numpy as np
 
 from ..kit import Cases
 
-#: By how much the best score leads.
-LEAD = 1.5
+#: By how much the best score leads, and by how much where rounding alone could decide otherwise.
+LEAD, CLEAR = 1.5, 1.01
 TRIES = 1_000
+#: How much of a gain's deviation from 1 is left where the gain is not in question.
+MILD = 0.2
 #: A gain that hides a part of the stream from a layer, and how loud a weight is there.
 SHUT, LOUD = 0.03, 8.0
 
@@ -178,8 +180,9 @@ def _best(model: Planted, layer: int) -> None:
     model.aim(model.another([layer]), most.T, noise=0.0)
 
 
-#: Those that plant the source as well.
+#: Those that plant the source as well, and those that decide what a wrong gain finds.
 WHOLE = {asked_without_the_gain, asked_by_half, other_values}
+OF_GAINS = {asked_without_the_gain, heard_without_the_gain}
 
 
 def planted(
@@ -192,22 +195,29 @@ def planted(
 ) -> dict[str, Any]:
     """Arguments of find_source, drawn again until the source leads, whether or not its own gain is counted.
 
-    scores: of all candidates, (layers, heads), from the arguments and `own_gain`.
+    Where the reader's gain is not in question, the source leads without that gain and with its inverse, too.
+
+    scores: of all candidates, (layers, heads), from the arguments and a slip.
     """
+    slips = [({"own_gain": False}, LEAD), ({"own_gain": True}, LEAD)]
+    if not OF_GAINS & {*decoys}:
+        slips += [({"power": 0}, CLEAR), ({"power": -1}, CLEAR)]
     for _ in range(TRIES):
         drawn = case.draw(reader=reader, **sizes)
         model = Planted(case.rng, drawn, source, reader)
+        if not OF_GAINS & {*decoys}:
+            model.gain[:] = 1 + MILD * (model.gain - 1)
         for decoy in decoys:
             decoy(model)
         if not WHOLE & {*decoys}:
             model.aim(source, model.read)
         for block in model.blocks:
             block.update({name: one.astype(np.float32).astype(float) for name, one in block.items()})
-        if all(_leads(scores(drawn, own_gain), source) for own_gain in (False, True)):
+        if all(_leads(scores(drawn, **slip), source, lead) for slip, lead in slips):
             return drawn
     raise ValueError(f"found no model in which {source} leads for {reader}")
 
 
-def _leads(scores: np.ndarray, source: tuple[int, int]) -> bool:
+def _leads(scores: np.ndarray, source: tuple[int, int], lead: float) -> bool:
     ordered = np.sort(scores, axis=None)
-    return scores[source] == ordered[-1] >= LEAD * ordered[-2]
+    return scores[source] == ordered[-1] >= lead * ordered[-2]
