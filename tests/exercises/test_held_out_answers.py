@@ -9,6 +9,7 @@ import json
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import figure
@@ -114,11 +115,29 @@ def test_there_are_four_unseen_wrong_answers_to_every_function(unit):
     assert min(filter(None, counts.values())) >= 4, counts
 
 
-def test_the_readme_states_the_figure():
-    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+def test_the_documents_state_the_figure():
     count = RECORDED["all"]
+    text = " ".join((ROOT / "docs" / "EVALUATION.md").read_text(encoding="utf-8").split())
     pattern = r"(\d+) of (\d+) wrong answers were rejected, and (\d+) .*?cause.*? and (\d+) said something false"
     words = re.search(pattern, text)
-    assert words is not None, "the README says how many unseen answers were rejected, named, and named falsely"
+    assert words is not None, "EVALUATION.md says how many unseen answers were rejected, named, and named falsely"
     assert [int(word) for word in words.groups()] == [count[key] for key in ("rejected", "wrong", "cause", "false")]
     assert RECORDED["measured"] in text
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        "Of {wrong} wrong answers by people who had not seen the grader it rejected {rejected}".format(**count)
+        in readme
+    )
+    assert (
+        "accepted all {accepted} of their right ones".format(**count) in readme and count["accepted"] == count["right"]
+    )
+
+
+def test_the_readme_quotes_what_the_grader_says():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", text, re.DOTALL).group(1)
+    quoted = " ".join(line.removeprefix("> ") for line in re.findall(r"^> .*", text, re.MULTILINE))
+    space = {"np": np}
+    exec(code, space)
+    verdict = judge_function(space["masked_softmax"], "masked_softmax", figure.SEED)
+    assert verdict.verdict == "wrong" and verdict.message.startswith(quoted)
