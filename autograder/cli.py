@@ -165,6 +165,11 @@ def _parser() -> argparse.ArgumentParser:
     feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
     feedback.add_argument("units", nargs="*", metavar="UNIT")
     feedback.add_argument("--student", metavar="ID", help="only this student")
+    feedback.add_argument(
+        "--zip", dest="form", choices=("canvas", "moodle", "mail"), help="pack one unit's pages for that system"
+    )
+    feedback.add_argument("--roster", type=Path, metavar="CSV", help="Moodle's worksheet: write it with comments, too")
+    feedback.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/UNIT-FORM.zip")
     feedback.set_defaults(command="marks_commands.feedback")
 
     exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")

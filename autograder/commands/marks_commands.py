@@ -14,14 +14,21 @@ from ..gradebook.marks import NoDecision, by_hand, decide, find_question
 from ..gradebook.marks import exclude as take_out
 from ..gradebook.recorder import NoPage, Recorder
 from ..grading import whole_class
+from ..lms.lms_files import read_roster
+from ..lms.send_back import send_back
 from ..reading.course import Course
 from ..text import counted, printable
+from .shared import Unusable
 from .shared import course as course_folder
 
 
 def feedback(options: argparse.Namespace) -> int:
     """Make the pages anew, from what was judged and the marks of now."""
     root = course_folder(options)
+    if options.form and len(options.units) != 1:
+        raise Unusable("--zip packs one unit; name it, as in `autograder feedback --zip canvas 3`")
+    if (options.roster or options.out) and not options.form:
+        raise Unusable("--roster and --out say where the pages of --zip go; add --zip canvas, moodle or mail")
     found = whole_class.look_through(root, options.units, options.student)
     check_gradebook(root, to_write=True)
     run, problems = Run(root), []
@@ -38,9 +45,17 @@ def feedback(options: argparse.Namespace) -> int:
         are = "is" if len(left) == 1 else "are"
         remedy = "`autograder grade` judges what is new"
         problems.append(f"{counted(len(left), 'page')} {are} of what was graded before something changed; {remedy}")
+    if options.form:
+        (unit,) = options.units
+        students = [item.student for item in found.notebooks if item.unit == unit]
+        sent = send_back(
+            root, unit, options.form, students, read_roster(options.roster) if options.roster else None, options.out
+        )
+        print(f"{counted(sent.count, 'page')} to send back: {', '.join(map(str, sent.paths))}")
+        problems += sent.missing
     for line in [*run.remarks, *problems, *found.closed]:
         print(f"autograder: {printable(line)}", file=sys.stderr)
-    return 2 if found.closed else 0
+    return 2 if found.closed or (options.form and sent.missing) else 0
 
 
 def exclude(options: argparse.Namespace) -> int:

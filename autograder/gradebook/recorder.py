@@ -269,7 +269,10 @@ class Recorder:
 
     def _page(self, notebook: NotebookNode, resources: dict[str, Any], graded: Graded) -> str:
         marked, resources = self._grades.preprocess(notebook, resources)
-        return self._pages.page(marked, resources["nbgrader"], graded)
+        student = self.gradebook.find_student(graded.student)
+        name = " ".join(filter(None, (student.first_name, student.last_name)))
+        who = f"{name} ({student.id})" if name else student.id
+        return self._pages.page(marked, resources["nbgrader"], graded, who, f"{datetime.date.today()}")
 
     def _handed_in(self, unit: str, student: str) -> datetime.datetime | None:
         """When it was handed in, as its note says; None where there is none, or none that can be read."""

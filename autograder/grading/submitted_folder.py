@@ -165,6 +165,7 @@ class Said:
     late: whether it came late. time: when it came, as nbgrader writes it, in UTC; None where the system does not say.
     until: until when the student may hand in, in the same form.
     upload, packed: how new it is, as a file of lms.lms_files says it.
+    entry: what the system called the student's file or folder in its download: feedback goes back under that name.
     """
 
     by: str
@@ -173,6 +174,7 @@ class Said:
     until: str | None = None
     upload: int = 0
     packed: str = ""
+    entry: str = ""
 
     def is_older(self, other: Said) -> bool:
         """Whether this is of an earlier hand-in than the other, or at least of an earlier download."""

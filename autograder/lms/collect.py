@@ -324,13 +324,14 @@ def _last_good(place: _Place, student: Sender, attempts: Sequence[File], result:
 def _said(place: _Place, student: Sender, file: File, result: Collected) -> Said:
     """What the system itself says of when it came."""
     person = place.person(student)
-    how_new = {"upload": file.upload, "packed": file.packed}
+    told = {"upload": file.upload, "packed": file.packed, "entry": file.entry}
     if student.lasting or person is None:
-        return Said("Canvas" if student.lasting else "", file.late, **how_new)
+        by = "Canvas" if student.lasting else "Moodle" if student.number else ""
+        return Said(by, file.late, **told)
     time, until = (local_time(words, place.zone) for words in (person.handed_in, person.extended))
     for words, read in ((person.handed_in, time), (person.extended, until)):
         result.timeless += [words] if words and not read else []
-    return Said("Moodle", person.late, time, until, **how_new)
+    return Said("Moodle", person.late, time, until, **told)
 
 
 def _note(place: _Place, student: Sender, said: Said, result: Collected) -> None:

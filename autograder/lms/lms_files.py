@@ -259,6 +259,12 @@ class File:
         return int((found.groupdict().get("upload") if found else None) or 0)
 
     @property
+    def entry(self) -> str:
+        """The part of its name that is the system's own; "" where there is none."""
+        found = _system(PurePosixPath(self.name).parts)
+        return found[0] if found else ""
+
+    @property
     def own(self) -> str:
         """What the student called the file, as far as the system's part of its name can be told."""
         found = _system([self.last])

@@ -74,16 +74,20 @@ class FeedbackPages:
         self._template = template("feedback_page.html")
         self._kept = functools.lru_cache(TEXTS_KEPT)(_html)
 
-    def page(self, notebook: NotebookNode, grades: dict[str, Any], graded: Graded) -> str:
+    def page(
+        self, notebook: NotebookNode, grades: dict[str, Any], graded: Graded, who: str = "", date: str = ""
+    ) -> str:
         """The page's HTML.
 
         notebook: with nbgrader's scores and comments in the cells' metadata. grades: its score, max_score and
-            late_penalty. graded: the verdicts.
+            late_penalty. graded: the verdicts. who: the student's name and ID. date: when the page is made.
         """
         verdicts, cells = {verdict.cell: verdict for verdict in graded.verdicts}, notebook.cells
         marks = {mark.place: mark for mark in _marks(notebook, verdicts)}
         return self._template.render(
             unit=grades["notebook"],
+            who=visible(who),
+            date=date,
             score=grades["score"],
             points=grades["max_score"],
             penalty=grades["late_penalty"],

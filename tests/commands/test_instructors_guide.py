@@ -221,6 +221,17 @@ def test_a_semester_in_ten_commands(semester):
     fetched = list((semester.home / UNIT / "feedback").glob("*/*.html"))
     assert [path.read_text(encoding="utf-8") for path in fetched] == [semester.page(me)]
     assert len(list((semester.exchange / "attention" / "feedback").iterdir())) == 1
+    semester.do("autograder feedback --zip mail")
+    mails = table(course / f"grading/report/{UNIT}-mail/mail.csv")
+    assert {row["ID"] for row in mails} == set(adjusted)
+    shown = {row["ID"]: (course / f"grading/report/{UNIT}-mail" / row["File"]).read_text("utf-8") for row in mails}
+    assert all(f"{student})" in page or f"<p>{student} ·" in page for student, page in shown.items())
+    words = ["autograder", "feedback", "--zip", "canvas", UNIT]
+    done = warm.command(course, *words, HOME=str(semester.home), timeout=100)
+    assert done.returncode == 2 and "chen: not in the zip file, no Canvas download brought it" in done.stderr
+    with zipfile.ZipFile(course / f"grading/report/{UNIT}-canvas.zip") as archive:
+        names = {f"{who}x_{late}{numbers[who]}_9{numbers[who]}_" for who, late in (("ada", ""), ("fatma", "LATE_"))}
+        assert {name.partition(UNIT)[0] for name in archive.namelist()} == names
 
     # 8: report
     assert "Mistakes named" in semester.do("autograder report")
