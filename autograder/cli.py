@@ -172,6 +172,14 @@ def _parser() -> argparse.ArgumentParser:
     feedback.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/UNIT-FORM.zip")
     feedback.set_defaults(command="marks_commands.feedback")
 
+    extend = commands.add_parser("extend", help="give a student more time for a unit, before or after handing in")
+    extend.add_argument("student", metavar="STUDENT", help="the student's ID")
+    extend.add_argument("unit", metavar="UNIT")
+    much = extend.add_mutually_exclusive_group(required=True)
+    much.add_argument("--days", default="", metavar="N", help="days after the due date; 0 takes an extension back")
+    much.add_argument("--until", default="", metavar="TIME", help="as in '2026-03-08 18:00'")
+    extend.set_defaults(command="marks_commands.extend")
+
     exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
     exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")

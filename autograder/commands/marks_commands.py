@@ -9,15 +9,17 @@ from pathlib import Path
 
 from ..data import NotUsable
 from ..gradebook.class_run import Run
-from ..gradebook.health_check import check_gradebook
-from ..gradebook.marks import NoDecision, by_hand, decide, find_question
+from ..gradebook.extensions import add_row, made, read_extensions
+from ..gradebook.health_check import check_gradebook, load_config
+from ..gradebook.marks import NoDecision, by_hand, decide, find_question, opened
 from ..gradebook.marks import exclude as take_out
-from ..gradebook.recorder import NoPage, Recorder
+from ..gradebook.recorder import NoPage, Recorder, due_of
+from ..gradebook.submission_times import zone_of
 from ..grading import whole_class
 from ..lms.lms_files import read_roster
 from ..lms.send_back import send_back
 from ..reading.course import Course
-from ..text import counted, printable
+from ..text import NO_ID, counted, is_student_id, printable
 from .shared import Unusable
 from .shared import course as course_folder
 
@@ -58,6 +60,33 @@ def feedback(options: argparse.Namespace) -> int:
     return 2 if found.closed or (options.form and sent.missing) else 0
 
 
+def extend(options: argparse.Namespace) -> int:
+    """Give one student more time, and have what was graded follow."""
+    root, student, unit = course_folder(options), options.student, options.unit
+    zone = zone_of(load_config(root))
+    extension = made(options.days, options.until, zone)
+    if not is_student_id(student):
+        raise Unusable(f"{printable(student)}: {NO_ID}")
+    read_extensions(root, Course(root).find, zone)  # a table with a mistake is named before it grows
+    add_row(root, student, unit, options.days, options.until)
+    _settle(root, [unit], student)
+    with opened(root) as gradebook:
+        due = due_of(gradebook, unit) if gradebook else None
+    end = extension.end(due)
+    print(
+        f"{student} may hand in {unit} "
+        + (f"until {end:%Y-%m-%d %H:%M} UTC." if end else f"{extension.days:g} days after it is due.")
+    )
+    if due is None:
+        what = (
+            f'{unit} has no due date yet; set it with: nbgrader db assignment add {unit} --duedate "2026-03-01 18:00"'
+        )
+        print(f"autograder: {what}", file=sys.stderr)
+    elif not (root / "grading" / "submitted" / student / unit).is_dir():
+        print(f"autograder: {student} has handed in nothing of {unit} yet; check that this is the ID", file=sys.stderr)
+    return 0
+
+
 def exclude(options: argparse.Namespace) -> int:
     """Take a question out of the marks, or put it back."""
     root = course_folder(options)
@@ -88,11 +117,11 @@ def marks(options: argparse.Namespace) -> int:
     return 0
 
 
-def _settle(root: Path, units: Sequence[str]) -> None:
+def _settle(root: Path, units: Sequence[str], student: str = "") -> None:
     """Have gradebook and pages follow what was decided, as far as submissions have been judged."""
     for unit in units:
         try:
-            handed = whole_class.handed_in(root, [unit])
+            handed = [item for item in whole_class.handed_in(root, [unit]) if student in ("", item.student)]
         except NotUsable:
             continue
         run = Run(root)

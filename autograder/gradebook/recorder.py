@@ -40,6 +40,8 @@ from ..grading.results_store import read_kept
 from ..grading.submitted_folder import read_said
 from ..pages.feedback import FeedbackPages
 from ..reading.course import Course
+from ..text import composed
+from .extensions import read_extensions
 from .health_check import load_config
 from .marks import GetMarks, Marks, marks_of
 from .migration import migrate, note_rule, prepare
@@ -156,6 +158,7 @@ class Recorder:
         self._pages = FeedbackPages()
         self._log = quiet_log()
         self._grades = GetMarks(config=self._config, log=self._log)
+        self._extensions = read_extensions(root, self.course.find, zone_of(self._config))
         self.changes: list[str] = []
         self.remarks: list[str] = []
 
@@ -287,7 +290,10 @@ class Recorder:
             return None
 
     def _until(self, unit: str, student: str) -> datetime.datetime | None:
-        """Until when the student may hand in, as the learning-management system says; None where it does not."""
+        """Until when the student may hand in: as `extensions.csv` says, or else the learning-management system."""
+        own = self._extensions.get((unit, composed(student)))
+        if own is not None:
+            return own.end(self._due[unit])
         said = read_said(self.root / "grading" / "submitted" / student / unit)
         return datetime.datetime.strptime(said.until, "%Y-%m-%d %H:%M:%S UTC") if said and said.until else None
 
@@ -297,8 +303,9 @@ class Recorder:
         # None too: an earlier notebook's time is not true of this one.
         submission = self.gradebook.update_or_create_submission(unit, student, timestamp=handed_in)
         until, due = self._until(unit, student), self._due[unit]
-        if until and due and until > due + (submission.extension or datetime.timedelta()):
-            submission.extension = until - due
+        own = (unit, composed(student)) in self._extensions
+        if until and due and (own or until > due + (submission.extension or datetime.timedelta())):
+            submission.extension = max(until - due, datetime.timedelta())
         beside = self.root / "grading" / "autograded" / student / unit / TIMESTAMP
         if handed_in is None:
             beside.unlink(missing_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from autograder.cli import main
-from autograder.data import Graded
+from autograder.data import Graded, NotUsable
 from autograder.gradebook.health_check import load_config
 from autograder.gradebook.recorder import Recorder
 from autograder.gradebook.submission_times import NotClear, local_time, read_timestamp, rule_digest
@@ -138,6 +138,81 @@ def test_an_extension_of_the_learning_management_system_counts(course, until, la
         submission = recorder.gradebook.find_submission(UNIT, "ada")
         assert submission.extension == read(until) - read("2026-03-01 18:00:00 UTC")
         assert (submission.total_seconds_late > 0) == late
+
+
+@pytest.fixture
+def late(course):
+    """A course in which ada handed in a day late, and ben not at all."""
+    shutil.copytree(ROOT / "notebooks" / UNIT, course / "notebooks" / UNIT)
+    place = course / "grading" / "submitted" / "ada" / UNIT
+    place.mkdir(parents=True)
+    (place / "timestamp.txt").write_text("2026-03-02 18:00 UTC")
+    with Recorder(course) as recorder:
+        recorder.gradebook.add_assignment(UNIT, duedate="2026-03-01 18:00 UTC")
+    return course
+
+
+def seconds_late(course: Path) -> float:
+    """Of ada, once what she handed in is recorded again."""
+    text = (course / "notebooks" / UNIT / f"{UNIT}.ipynb").read_text()
+    with Recorder(course) as recorder:
+        recorder.register(UNIT)
+        recorder.gradebook.update_or_create_student("ada")
+        recorder.record(Graded("ada", UNIT, [], notebook=text))
+        return recorder.gradebook.find_submission(UNIT, "ada").total_seconds_late
+
+
+def extend(course: Path, *words: str) -> int:
+    return main(["--course", str(course), "extend", *words])
+
+
+def test_an_extension_holds_before_and_after_handing_in_and_is_taken_back(late, capsys):
+    assert seconds_late(late) == 86400
+    assert extend(late, "ada", "1", "--days", "0.5") == 0
+    assert "ada may hand in 01_projections until 2026-03-02 06:00 UTC." in capsys.readouterr().out
+    assert seconds_late(late) == 43200
+    assert extend(late, "ada", "1", "--until", "2026-03-02 18:00") == 0
+    assert seconds_late(late) == 0
+    assert extend(late, "ada", "1", "--days", "0") == 0
+    assert seconds_late(late) == 86400
+    assert extend(late, "ben", "1", "--days", "3") == 0
+    assert "ben has handed in nothing of 01_projections yet; check that this is the ID" in capsys.readouterr().err
+
+
+def test_a_table_that_a_person_wrote_counts_whatever_its_separator(late):
+    table = late / "grading" / "extensions.csv"
+    table.write_text("\ufeffStudent;Unit;Days;Until;Why\n\nada;1;;2026-03-02 12:00;ill\nben;01;2,5;;\n", "utf-8")
+    assert seconds_late(late) == 21600
+
+
+@pytest.mark.parametrize(
+    ("row", "line"),
+    [
+        ("ada,1,-1,", "row 3: -1 days is not between 0 and 366"),
+        ("ada,1,many,", "row 3: many is no number of days"),
+        ("ada,1,nan,", "row 3: nan days is not between"),
+        ("ada,1,1,2026-03-02", "row 3: give either the days or the time"),
+        ("ada,1,,01.03.2026", "row 3: 01.03.2026 is no time that can be read in one way"),
+        ("ada,12,1,", "row 3: "),
+        ("../ada,1,1,", "row 3: ../ada is no student's ID"),
+    ],
+)
+def test_a_mistake_in_the_table_is_one_line_and_changes_nothing(late, capsys, row, line):
+    table = late / "grading" / "extensions.csv"
+    table.write_text(f"student,unit,days,until\nben,1,1,\n{row}\n")
+    assert extend(late, "ada", "1", "--days", "1") == 2
+    (said,) = [each for each in capsys.readouterr().err.splitlines() if "extensions.csv" in each]
+    assert line in said and "correct that row" in said
+    assert table.read_text().count("\n") == 3
+    with pytest.raises(NotUsable, match="row 3"):
+        Recorder(late)
+
+
+@pytest.mark.parametrize("words", [["--days", "-1"], ["--days", "x"], ["--until", "soon"]])
+def test_an_extension_that_cannot_be_meant_is_refused(late, capsys, words):
+    assert extend(late, "ada", "1", *words) == 2
+    assert not (late / "grading" / "extensions.csv").exists()
+    assert len(capsys.readouterr().err.splitlines()) <= 2
 
 
 def read(time: str) -> datetime.datetime:
