@@ -126,6 +126,7 @@ def ensure(extras: set[str], lock: int) -> None:
         STAMP.unlink()
     if usable:
         try:
+            reinstall_damaged(lock)
             install(extras, lock)
         except SetupFailed as error:
             remaining = [str(error)]
@@ -249,6 +250,14 @@ def install(extras: set[str], lock: int) -> None:
     aside = STAMP.with_suffix(".part")
     aside.write_text(json.dumps({**content, "python": probed["python"], "found": probed["found"]}), encoding="utf-8")
     os.replace(aside, STAMP)
+
+
+def reinstall_damaged(lock: int) -> None:
+    """Install again each package that has lost files, because pip takes it for installed."""
+    names = [line.split()[0] for line in (probe() or {"problems": ()})["problems"]]
+    wanted = ["==".join(name.rsplit("-", 1)) for name in names if not name.startswith("attention_course")]
+    if wanted:
+        pip(["install", "--ignore-installed", "--no-deps", *wanted], lock)
 
 
 def install_cpu_torch(lock: int) -> None:

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import handout
+import update
 
 ROOT = Path(__file__).resolve().parents[1]
 #: The page that opens first, in notebooks/.
@@ -35,7 +35,8 @@ def command(arguments: list[str]) -> list[str]:
 
 
 def main() -> int:
-    handout.main()  # JupyterLab opens all the same on what is there
+    if (ROOT / "handout").is_dir():
+        update.main()  # JupyterLab opens all the same on what is there
     ours = str(ROOT / "tools" / "jupyter")
     theirs = os.environ.get("JUPYTER_CONFIG_PATH")
     os.environ["JUPYTER_CONFIG_PATH"] = os.pathsep.join([ours, theirs] if theirs else [ours])

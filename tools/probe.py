@@ -13,7 +13,7 @@ import sysconfig
 
 
 def installed(site: str) -> tuple[list[str], list[str]]:
-    """The distributions under `site`, and one line for each that is incomplete."""
+    """The distributions under `site`, and one line for each that is incomplete, which begins with its name."""
     found, problems = [], []
     for name in sorted(os.listdir(site)) if os.path.isdir(site) else []:
         if not name.endswith(".dist-info"):

@@ -26,7 +26,7 @@ from .release import out_of_step
 TOP = "attention-course"
 #: Everything that is handed out beside the notebooks and what is written here.
 FILES = ("LICENSE", "constraints.txt")
-TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py", "handout.py")
+TOOLS = ("bootstrap.py", "environment.py", "bubblewrap.py", "probe.py", "lab.py", "update.py")
 #: The notebooks as they are handed out. Students work in copies, so that a later archive may be unpacked over this one.
 HANDOUT = "handout"
 #: None of these belongs to a student's notebook.
@@ -49,12 +49,12 @@ You need Python 3.11 or newer. In this folder:
 
 The first time this installs what is needed into the folder .venv (some minutes, about 1.5 GB); later it starts at once.
 With conda: `conda env create -f environment.yml`, `conda activate attention-course`, `python tools/lab.py`.
-Where JupyterLab runs already, such as on a server of your school, run `python3 tools/handout.py` once, and open the
+Where JupyterLab runs already, such as on a server of your school, run `python3 tools/update.py` once, and open the
 folder `notebooks/` there.
 
 Your notebooks are in `notebooks/`, made from `handout/` at the start. When you get a later archive, unpack it over this
-folder and start again: what is new comes to `notebooks/`, and what you wrote stays. If a unit that you began was
-corrected, the corrected one lies beside yours, with `-new` in its name.
+folder and start again. New units come to `notebooks/`. If a unit that you began was corrected, your answers and your
+own cells stay, everything else follows the new version, and `grading/replaced/` has a copy of your notebook as it was.
 
 ## Work
 
@@ -78,13 +78,13 @@ MAKEFILE = """\
 PYTHON ?= python3
 ARGS ?=
 
-.PHONY: lab notebooks clean
+.PHONY: lab update clean
 
 lab:
 \t@$(PYTHON) tools/bootstrap.py --run tools/lab.py $(ARGS)
 
-notebooks:
-\t@$(PYTHON) tools/handout.py
+update:
+\t@$(PYTHON) tools/update.py
 
 clean:
 \trm -rf .venv .setup.lock *.egg-info

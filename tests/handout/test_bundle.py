@@ -173,15 +173,16 @@ def test_it_starts_by_itself(course, tmp_path):
         assert (place / target.replace("\\", "/")).is_file(), target
 
 
-def test_a_later_archive_unpacked_over_an_older_one_leaves_what_students_wrote(course, tmp_path, capsys):
+def test_a_later_archive_unpacked_over_an_older_one_keeps_what_students_wrote(course, tmp_path, capsys):
     def unpack_and_start() -> list[str]:
         bundle(course, tmp_path / "out.zip", UNIT)
         with zipfile.ZipFile(tmp_path / "out.zip") as archive:
             archive.extractall(tmp_path)
-        line = [sys.executable, "-S", str(tmp_path / TOP / "tools" / "handout.py")]
+        line = [sys.executable, "-S", str(tmp_path / TOP / "tools" / "update.py")]
         return subprocess.run(line, capture_output=True, text=True, check=True).stdout.splitlines()
 
-    mine = tmp_path / TOP / "notebooks" / UNIT / f"{UNIT}.ipynb"
+    name = f"notebooks/{UNIT}/{UNIT}.ipynb"
+    mine = tmp_path / TOP / name
     release = course / "notebooks" / UNIT / f"{UNIT}.ipynb"
     source = course / "solutions" / UNIT / f"{UNIT}.ipynb"
     first, before = release.read_bytes(), source.read_text(encoding="utf-8")
@@ -194,22 +195,25 @@ def test_a_later_archive_unpacked_over_an_older_one_leaves_what_students_wrote(c
         return release.read_bytes()
 
     try:
-        assert f"notebooks/{UNIT}/{UNIT}.ipynb: new" in unpack_and_start()
+        assert f"{name}: new" in unpack_and_start()
         assert mine.read_bytes() == first and unpack_and_start() == []
         second = correct("corrected")
         assert second != first
-        assert unpack_and_start() == [f"notebooks/{UNIT}/{UNIT}.ipynb: brought up to date"]
-        mine.write_bytes(second.replace(b"Write your answer here", b"My answer"))
+        assert unpack_and_start() == [f"{name}: brought up to date"]
+        mine.write_bytes(second.replace(b"raise NotImplementedError", b"return 'my answer'", 1))
         answers = mine.read_bytes()
-        for number, text in (("", "corrected twice"), ("2", "three times")):
-            newest = correct(text)
-            (line,) = unpack_and_start()
-            assert "yours stays" in line and f"{UNIT}-new{number}.ipynb" in line
-            assert mine.read_bytes() == answers and unpack_and_start() == []
-            beside = mine.with_name(f"{UNIT}-new{number}.ipynb")
-            assert beside.read_bytes() == newest
-            beside.write_bytes(b"begun too")
-        assert mine.with_name(f"{UNIT}-new.ipynb").read_bytes() == b"begun too"
+        newest = correct("corrected twice")
+        (line,) = unpack_and_start()
+        assert "with your answers in it" in line and unpack_and_start() == []
+        merged = mine.read_text(encoding="utf-8")
+        assert merged.count("return 'my answer'") == 1 and "# corrected twice" in merged
+        assert merged.replace("return 'my answer'", "raise NotImplementedError").encode() == newest
+        assert (tmp_path / TOP / "grading/replaced/notebooks" / UNIT / "1" / mine.name).read_bytes() == answers
+        mine.write_bytes(b"not a notebook")
+        newest = correct("three times")
+        (line,) = unpack_and_start()
+        assert "yours cannot be read, so it stays" in line and mine.read_bytes() == b"not a notebook"
+        assert mine.with_name(f"{UNIT}-new.ipynb").read_bytes() == newest
     finally:
         source.write_text(before, encoding="utf-8")
         main(["--course", str(course), "release", UNIT])

@@ -212,6 +212,15 @@ def test_an_environment_is_used_only_if_nothing_speaks_against_it(course, monkey
     assert environment.find_problems(stamp(course), set()) == ["its Python does not start"]
 
 
+def test_a_package_that_lost_files_is_installed_again_and_no_other(monkeypatch):
+    problems = ["tqdm-4.70.1 has lost or changed tqdm/std.py", "attention_course-0.1.0 is only half installed"]
+    monkeypatch.setattr(environment, "probe", lambda: {"problems": problems})
+    lines = []
+    monkeypatch.setattr(environment, "pip", lambda words, lock: lines.append(words))
+    environment.reinstall_damaged(0)
+    assert lines == [["install", "--ignore-installed", "--no-deps", "tqdm==4.70.1"]]
+
+
 @pytest.mark.parametrize("content", ["", "{", "[]", "null"])
 def test_a_damaged_stamp_is_none(course, content):
     (course / ".venv").mkdir()
