@@ -180,6 +180,12 @@ def _parser() -> argparse.ArgumentParser:
     much.add_argument("--until", default="", metavar="TIME", help="as in '2026-03-08 18:00'")
     extend.set_defaults(command="marks_commands.extend")
 
+    copies = commands.add_parser("copies", help="list answers that are alike, for a person to look at")
+    copies.add_argument("units", nargs="*", metavar="UNIT")
+    copies.add_argument("--with", dest="before", type=Path, metavar="FOLDER", help="also compare with another class")
+    copies.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/copies.csv")
+    copies.set_defaults(command="copies")
+
     exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
     exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")
