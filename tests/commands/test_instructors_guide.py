@@ -259,6 +259,9 @@ def test_a_semester_in_ten_commands(semester):
     rows = table(course / "grading/grades.csv")
     assert {r["student_id"]: float(r["score"]) for r in rows if r["assignment"] == UNIT} == pytest.approx(due)
 
+    said = semester.do("autograder backup")
+    assert len(list(course.glob("attention-course-backup-*.zip"))) == 1 and "keep it where only you can read it" in said
+
     # in mid-term
     assert "leaks_future is out of the marks" in semester.do("autograder exclude")
     assert semester.marks()["ada"][0] < FULL and "0 of 0" in semester.page("ada")
