@@ -66,7 +66,7 @@ def _not_installed(error: ImportError) -> str | None:
 
 
 #: Commands that strangers' code is run by: these may ask for a control group of their own.
-IN_THE_SANDBOX = ("grade", "doctor")
+IN_THE_SANDBOX = ("grade", "again", "doctor")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -179,6 +179,12 @@ def _parser() -> argparse.ArgumentParser:
     much.add_argument("--days", default="", metavar="N", help="days after the due date; 0 takes an extension back")
     much.add_argument("--until", default="", metavar="TIME", help="as in '2026-03-08 18:00'")
     extend.set_defaults(command="marks_commands.extend")
+
+    again = commands.add_parser("again", help="judge one answer again on the same inputs, and show what failed")
+    again.add_argument("student", metavar="STUDENT", help="the student's ID")
+    again.add_argument("question", metavar="NAME", help="the exercise's name, or UNIT/NAME")
+    again.add_argument("--no-sandbox", dest="unsafe", action="store_true", help="only for people you trust")
+    again.set_defaults(command="again")
 
     copies = commands.add_parser("copies", help="list answers that are alike, for a person to look at")
     copies.add_argument("units", nargs="*", metavar="UNIT")

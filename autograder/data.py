@@ -359,7 +359,7 @@ class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
     fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
+    fingerprint: of the job. seed: of the run that judged it. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
         that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
     penalty: what lateness costs.
     """
@@ -370,6 +370,7 @@ class Graded:
     problem: str | None = None
     fault: str | None = None
     fingerprint: str = ""
+    seed: str = ""
     notebook: str | None = None
     recorded: str = ""
     page: str = ""

@@ -95,11 +95,11 @@ def run(job: Job) -> Graded:
     challenge = challenge_of(job.seed)
     submission = None
     try:
-        assignment = _assignment(job)
+        assignment = read_job_assignment(job)
         with _drawing:  # references are computed when a unit is first asked for
             challenge.draw(assignment)
         try:
-            submission = _opened_notebook(job)
+            submission = opened(job)
             verdicts, problem = grade_submission(submission, assignment, challenge, _sandbox(job)), None
         except Unreadable as error:
             problem = str(error)
@@ -110,7 +110,8 @@ def run(job: Job) -> Graded:
         return at_fault(job.student, job.unit, error)
     notebook = submission.notebook if submission is not None else nbformat.from_dict(assignment.release)
     text = _text(with_outputs(notebook, verdicts))
-    return Graded(job.student, job.unit, verdicts, problem, fingerprint=job.fingerprint, notebook=text)
+    told = {"fingerprint": job.fingerprint, "seed": str(job.seed)}
+    return Graded(job.student, job.unit, verdicts, problem, notebook=text, **told)
 
 
 def at_fault(student: str, unit: str, error: BaseException) -> Graded:
@@ -148,9 +149,9 @@ def _outputs(verdict: Verdict) -> list[NotebookNode]:
 def recorded_form(job: Job, verdicts: list[Verdict]) -> str:
     """What `run` gives to be recorded, from verdicts that were reached before."""
     try:
-        notebook = _opened_notebook(job).notebook
+        notebook = opened(job).notebook
     except Unreadable:
-        notebook = nbformat.from_dict(_assignment(job).release)
+        notebook = nbformat.from_dict(read_job_assignment(job).release)
     return _text(with_outputs(notebook, verdicts))
 
 
@@ -159,13 +160,15 @@ def _text(notebook: NotebookNode) -> str:
     return json.dumps(notebook, ensure_ascii=False) + "\n"
 
 
-def _opened_notebook(job: Job) -> Transplanted:
+def opened(job: Job) -> Transplanted:
+    """The submission with its answers in our notebook. Raises Unreadable."""
     if job.content is None:
         raise Unreadable(job.problem or f"{job.name}: cannot be read")
-    return transplant(read_bytes(job.content, job.name), _assignment(job).release, job.unit, job.name)
+    return transplant(read_bytes(job.content, job.name), read_job_assignment(job).release, job.unit, job.name)
 
 
-def _assignment(job: Job) -> Assignment:
+def read_job_assignment(job: Job) -> Assignment:
+    """What the unit asks, parsed once in each thread."""
     key = (job.unit, job.release, job.tests, job.excluded)
     if key not in _here.assignments:
         _here.assignments[key] = read_assignment(job.unit, job.release, dict(job.tests), job.excluded)

@@ -33,12 +33,13 @@ def keep(root: Path, item: Graded) -> None:
     content = {
         "problem": item.problem,
         "fingerprint": item.fingerprint,
+        "seed": item.seed,
         "recorded": item.recorded,
         "page": item.page,
         "verdicts": [{name: value for name, value in each.items() if name not in MARKS} for each in verdicts],
     }
     aside = path.with_suffix(f".{os.getpid()}.part")
-    with open(aside, "w", encoding="utf-8") as file:
+    with open(aside, "w", encoding="utf-8", opener=_closed_to_others) as file:  # it holds the seed
         file.write(json.dumps(content))
     os.replace(aside, path)
 
@@ -60,7 +61,7 @@ def read_kept(root: Path, unit: str, student: str) -> Graded | None:
             )
             for entry in content["verdicts"]
         ]
-        told = {name: str(content.get(name) or "") for name in ("fingerprint", "recorded", "page")}
+        told = {name: str(content.get(name) or "") for name in ("fingerprint", "seed", "recorded", "page")}
         return Graded(student, unit, verdicts, content["problem"], **told)
     except (OSError, ValueError, KeyError, TypeError):
         return None
