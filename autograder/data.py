@@ -359,8 +359,9 @@ class Graded:
     """One student's verdicts on one unit, and whether the notebook could be read.
 
     fault: what of ours failed, where something did: there may be no verdicts then, or none in the gradebook.
-    fingerprint: of the job. seed: of the run that judged it. notebook: what is to be recorded, as text; dropped once it is. recorded: a digest of all
-        that recording depended on, "" where the gradebook does not have it. page: one of what the feedback page shows.
+    fingerprint: of the job. seed: of the run that judged it. notebook: what is to be recorded, as text; dropped once it
+        is. recorded: a digest of all that recording depended on, "" where the gradebook does not have it.
+    page: a digest of what the feedback page shows.
     penalty: what lateness costs.
     """
 
