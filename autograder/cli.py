@@ -159,6 +159,7 @@ def _parser() -> argparse.ArgumentParser:
     export.add_argument("--format", required=True, choices=("canvas", "moodle"))
     export.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, to be filled in")
     export.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/FORMAT.csv")
+    export.add_argument("--zeros", action="store_true", help="a row with 0 for each in the roster who sent nothing")
     export.add_argument("--anyway", action="store_true", help="though marks are waiting, too high or out of date")
     export.set_defaults(command="export")
 

@@ -25,13 +25,15 @@ def run(options: argparse.Namespace) -> int:
     course = Course(root)
     points = {unit: sum(course.assignment(unit).points.values()) for unit in course.units() if course.has(unit)}
     roster = read_roster(options.roster) if options.roster else None
+    if options.zeros and roster is None:
+        raise Unusable("--zeros needs --roster, which says who is in the class")
     found = students(root, options.units)
     reasons = refusals(root, options.units, _waiting(root, options.units))
     for reason in reasons:
         print(f"autograder: {printable(reason)}", file=sys.stderr)
     if reasons and not options.anyway:
         raise Unusable("nothing was exported, for the marks are not final; --anyway exports them as they are")
-    made = table(options.format, found, points, options.units, roster)
+    made = table(options.format, found, points, options.units, roster, options.zeros)
     path = options.out or root / "grading" / "report" / f"{options.format}.csv"
     write(made.rows, path)
     print(f"Marks of {counted(made.students, 'student')}: {path}")

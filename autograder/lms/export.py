@@ -112,9 +112,17 @@ class Table:
 
 
 def table(
-    kind: str, found: Sequence[Student], points: Mapping[str, float], units: Sequence[str], roster: Roster | None
+    kind: str,
+    found: Sequence[Student],
+    points: Mapping[str, float],
+    units: Sequence[str],
+    roster: Roster | None,
+    zeros: bool = False,
 ) -> Table:
-    """The marks in the form of one system; `points` are those of each unit in all. Raises NotUsable."""
+    """The marks in the form of one system; `points` are those of each unit in all. Raises NotUsable.
+
+    zeros: whether those in the roster who handed in nothing have a row, with 0 for each unit.
+    """
     units = [unit for unit in units or points if any(unit in student.marks for student in found)]
     problems: list[str] = []
     if roster is None:
@@ -125,6 +133,13 @@ def table(
             what = "a worksheet whose titles are not in English, so that the column of grades is not known"
             raise NotUsable(f"{roster.path}: {what}; set Moodle to English and download it again")
         people = _matched(found, roster, problems)
+        if zeros:
+            marked = {id(person): marks for person, marks in people}
+            nothing = dict.fromkeys(units, 0.0)
+            everybody = [person for person in roster.people if not person.is_a_test]
+            unmarked = [person for person in everybody if person.cell("Grade").strip() in ("", "-")]
+            marked = {**{id(person): nothing for person in unmarked}, **marked}  # a grade of the system's own stays
+            people = [(person, {**nothing, **marked[id(person)]}) for person in everybody if id(person) in marked]
         if kind == "moodle" and roster.has("Identifier", "Grade"):
             filled = sum(unit in marks for _, marks in people for unit in units)
             return Table(_worksheet(people, units, points, roster), filled, problems)

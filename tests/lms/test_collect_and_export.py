@@ -926,6 +926,22 @@ def test_a_worksheet_keeps_its_rows_in_their_order(tmp_path):
     assert '"a; b"' in (tmp_path / "out.csv").read_text()
 
 
+def test_who_handed_in_nothing_has_a_zero_if_wished(tmp_path):
+    people = "Test Student,3,s3,{digest},A\n".format(digest="a" * 40)
+    roster = roster_of(tmp_path, CANVAS + "Zed,1,s1,zed,A\nAda,2,s2,ada,A\n" + people)
+    found = [Student("ada", marks={UNIT: 1}), Student("nobody", marks={UNIT: 1})]
+    points = {UNIT: FULL, OTHER: 1.0}
+    made = export_table("canvas", found, points, [], roster, zeros=True)
+    assert [[row[0], row[-1]] for row in made.rows[2:]] == [["Zed", "0"], ["Ada", "1"]] and len(made.problems) == 1
+    sheet = (
+        "Participant 7,Ada,ada@x.edu,Submitted,-,10,Yes,-,-,\n"
+        "Participant 8,Ben,ben@x.edu,No submission,,10,Yes,-,-,\n"
+        "Participant 9,Zoë,zoe@x.edu,No submission,3.00,10,Yes,-,-,\n"
+    )
+    made = export_table("moodle", found, points, [UNIT], roster_of(tmp_path, WORKSHEET + sheet), zeros=True)
+    assert [row[4] for row in made.rows[1:]] == [f"{10 / FULL:.2f}", "0.00", "3.00"]
+
+
 def test_rows_come_in_the_order_of_the_roster(tmp_path):
     roster = roster_of(tmp_path, CANVAS + "Zed,1,s1,zed,A\nAda,2,s2,ada,A\n")
     made = table("canvas", [Student("ada", marks={UNIT: 1}), Student("zed", marks={UNIT: 2})], [UNIT], roster)
