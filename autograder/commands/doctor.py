@@ -234,7 +234,7 @@ def main(root: Path | None = HOME, as_json: bool = False) -> int:
     except ImportError:  # rich comes with the set-up
         for finding in found:
             print(f"{'ok' if finding.ok else '--'}  {finding.what:12}  {finding.found}")
-        print("\nTo mend or add:", *remedies, sep="\n  ")
+        print("\nTo fix or add:", *remedies, sep="\n  ")
     return 0
 
 
@@ -250,7 +250,7 @@ def _print(found: Sequence[Condition], remedies: Sequence[str]) -> None:
         table.add_row(mark, finding.what, Text(finding.found, overflow="fold"))
     console.print(table)
     if remedies:
-        console.print("\nTo mend or add:")
+        console.print("\nTo fix or add:")
         for remedy in remedies:
             console.print(Text(f"  {remedy}"), soft_wrap=True)
 

@@ -87,10 +87,12 @@ def chosen(root: Path | None, words: Sequence[str], here: Path) -> list[Path]:
 
 
 def _unit(root: Path | None, word: str) -> str:
-    """The unit that a word means, or "": then it is a file that is not there."""
+    """The unit that a word means, or "" for a file that is not there. Raises UnknownUnit for a number of no unit."""
     try:
         return Course(root).find(word) if root else find_unit(word, unit_names())
     except UnknownUnit:
+        if word.isdecimal():
+            raise
         return ""
 
 
@@ -167,7 +169,7 @@ def _must_be_current(stamp: Stamp | None, unit: str, path: Path) -> str:
         made = f"made for version {stamp.version} of the course, where {first} is {stamp.contracts[first]}"
         here = f"in autograder {__version__} in {HOME} it is {contract(first, unit)}"
         more = f" (and {len(differ) - 1} more differ)" if len(differ) > 1 else ""
-        raise OtherVersion(f"{path}: {made}; {here}{more}; get the unit anew, or use the autograder that came with it")
+        raise OtherVersion(f"{path}: {made}; {here}{more}; get the unit again, or use the autograder that came with it")
     if stamp.version != minor_version():
         return f"{path}: made for version {stamp.version} of the course; {__version__} asks the same of it"
     return ""

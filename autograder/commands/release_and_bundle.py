@@ -23,7 +23,7 @@ def release(options: argparse.Namespace) -> int:
             print(f"autograder: {name} is not what {sources} give; {remedy}", file=sys.stderr)
         return FAILED if different else GRADED
     changed = releases.release(root, options.units, lambda line: print(f"autograder: {line}", file=sys.stderr))
-    print(f"Released anew: {', '.join(changed)}." if changed else "notebooks/ is up to date.")
+    print(f"Released again: {', '.join(changed)}." if changed else "notebooks/ is up to date.")
     return GRADED
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -35,7 +36,12 @@ def find_unit(name: str, units: Sequence[str]) -> str:
     if len(found) > 1:
         raise UnknownUnit(f"{name!r} is the start of several units: {', '.join(found)}")
     if not found:
-        raise UnknownUnit(f"there is no unit {name!r}; the units are {', '.join(units)}")
+        last = unit_names()[-1].partition("_")[0]
+        own = [unit for unit in units if unit not in unit_names()]
+        more = f", and your own are {', '.join(own)}" if own else ""
+        near = get_close_matches(name, units, 1)
+        hint = f"; did you mean {near[0]}?" if near else f"; units are 1 to {int(last)}{more}"
+        raise UnknownUnit(f"there is no unit {name!r}{hint}")
     return found[0]
 
 

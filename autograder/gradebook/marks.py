@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -286,7 +287,9 @@ def find_question(course: Course, name: str) -> tuple[str, str]:
         raise NoDecision(f"{short!r} is a question of {' and '.join(found)}; name it as {found[0]}/{short}")
     if not found:
         every = [question for each in units for question in course.assignment(each).points]
-        raise NoDecision(f"no question is called {short!r}; there are {', '.join(every)}")
+        near = get_close_matches(short, every, 3, 0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else "`autograder report` lists all of them"
+        raise NoDecision(f"no question is called {short!r}; {hint}")
     return found[0], short
 
 

@@ -183,7 +183,7 @@ class Recorder:
         except TraitError as error:
             words = " ".join(re.sub(r"<(\S+) object at \S+>", r"\1", str(error)).split())
             place = self.root / "nbgrader_config.py"
-            raise BadRule(f"{place}: the rule for late work cannot be used ({words}); mend or remove it") from None
+            raise BadRule(f"{place}: the rule for late work cannot be used ({words}); correct or remove it") from None
 
     @cached_property
     def _rule(self) -> str:

@@ -119,7 +119,7 @@ def at_fault(student: str, unit: str, error: BaseException) -> Graded:
     if os.environ.get("AUTOGRADER_DEBUG"):
         raise error
     words = " ".join(f"{type(error).__name__}: {error}".split())[:300]
-    return Graded(student, unit, [], fault=f"{unit} was not graded, by a fault of ours ({words})")
+    return Graded(student, unit, [], fault=f"{unit} was not graded, because of an internal error ({words})")
 
 
 def lost(job: Job, error: BaseException) -> Graded:

@@ -75,7 +75,7 @@ def refusals(root: Path, units: Sequence[str], waiting: Sequence[HandedIn]) -> l
     for unit, number in Counter(item.unit for item in waiting if item.unit in graded).items():
         remedy = f"run `autograder grade {unit}`"
         are = "notebook is" if number == 1 else "notebooks are"
-        lines.append(f"{unit}: {number} {are} new or changed, or due otherwise, since they were graded; {remedy}")
+        lines.append(f"{unit}: {number} {are} new, or changed or got another deadline since they were graded; {remedy}")
     remedies = {"outdated": "decide with `autograder marks`", "waiting": "mark them in nbgrader's formgrader"}
     for kind, remedy in remedies.items():
         found = [

@@ -135,7 +135,7 @@ class Course:
             return our_notebook(path.read_text(encoding="utf-8")) if path.is_file() else None
         except ValueError as error:
             words = " ".join(str(error).split())[:100]
-            raise BadAssignment(f"{path}: no notebook that can be read ({words}); mend it in JupyterLab") from None
+            raise BadAssignment(f"{path}: no notebook that can be read ({words}); correct it in JupyterLab") from None
 
 
 def _own_tests(unit: str, solution: NotebookNode | None) -> dict[str, str]:

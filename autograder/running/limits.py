@@ -52,7 +52,7 @@ class Limits:
             return cls()
         except (OSError, ValueError) as error:
             reason = " ".join(str(error).split())
-            raise BadSettings(f"{path}: cannot be read ({reason}); mend it or remove it") from None
+            raise BadSettings(f"{path}: cannot be read ({reason}); correct it or remove it") from None
         table = settings.pop("limits", {})
         if settings or not isinstance(table, dict):
             unknown = next(iter(settings), "limits")

@@ -198,7 +198,7 @@ def test_a_unit_by_its_number_or_name_is_ones_own_notebook_of_it(capfd, mine):
     (mine / "3").write_text("{")
     assert told(capfd, "3")[0] == 2, "a file of that name is meant"
     status, out, (line,) = told(capfd, "77")
-    assert (status, out) == (2, "") and "is the path right?" in line
+    assert (status, out) == (2, "") and "there is no unit '77'; units are 1 to 11" in line
     (mine / "03_masking.ipynb").unlink()
     assert "06_cross_attention  0 of" in told(capfd, "6")[1], "else the one in the course folder"
 

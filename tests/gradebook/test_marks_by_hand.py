@@ -68,7 +68,7 @@ def test_a_unit_that_nobody_graded_keeps_no_other_from_being_exported(tmp_path):
     term.hand_in("s01", TWO)
     term.do("export", "--format", "canvas")
     term.hand_in("s02", UNIT, embed=BLANK)
-    assert "01_projections: 1 notebook is new or changed" in term.do("export", "--format", "moodle", status=2)
+    assert "01_projections: 1 notebook is new, or changed" in term.do("export", "--format", "moodle", status=2)
 
 
 def test_a_gradebook_in_another_place(tmp_path):
@@ -89,7 +89,7 @@ def test_a_gradebook_in_another_place(tmp_path):
 
 def test_what_cannot_be_excluded_is_one_line(tmp_path):
     term = Term(tmp_path, 2, 1)
-    assert "no question is called 'no_such'; there are embed, " in term.do("exclude", "no_such", status=2)
+    assert "no question is called 'embet'; did you mean embed" in term.do("exclude", "embet", status=2)
     assert "is not out of the marks" in term.do("exclude", "embed", "--undo", status=2)
     assert "02_scaled_scores/softmax is out of the marks" in term.do("exclude", "2/softmax")
     assert "is out of the marks already" in term.do("exclude", "softmax", status=2)
