@@ -143,6 +143,15 @@ def test_system_exit_is_an_exception_like_any_other(sandbox):
     assert ask(sandbox, "def f(x):\n    return x\nraise KeyboardInterrupt").status == "answered"
 
 
+@pytest.mark.parametrize("slip", ["random.seed", "np.random.seed", "torch.set_default_dtype", "torch.set_grad_enabled"])
+def test_a_setting_that_is_assigned_to_and_not_called_costs_nothing(sandbox, slip):
+    source = f"import random\nimport numpy as np\nimport torch\n{slip} = 42\n{DOUBLE}"
+    cells = [CellSource("g", "answer", source, tested="g")]
+    with sandbox.session(cells) as session:
+        answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
+    assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
+
+
 def test_stand_ins_take_the_place_of_earlier_answers(sandbox):
     source = "def g(x):\n    return 0\ndef f(x):\n    return g(x) + 1"
     plain, helped = (answers(sandbox, source, "f", stand_ins=s)[0] for s in (None, {"g": lambda x: 10 * x}))
