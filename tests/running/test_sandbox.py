@@ -366,6 +366,14 @@ def test_a_cell_that_ends_the_process_costs_itself_alone(sandbox, source):
         assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
 
 
+def test_a_cell_that_keeps_all_memory_costs_itself_alone(sandbox):
+    source = "kept = []\nwhile True: kept.append(bytearray(2**18))"
+    with sandbox.session([CellSource("a", "extra", source), CellSource("g", "answer", DOUBLE)]) as session:
+        assert [cell.status for cell in session.cells] == ["died", "ran"]
+        answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
+    assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
+
+
 def test_a_notebook_that_always_dies_comes_to_an_end(sandbox):
     cells = [CellSource(f"extra-{number}", "extra", "import os; os._exit(0)") for number in range(12)]
     with sandbox.session([*cells, CellSource("g", "answer", DOUBLE)]) as session:
