@@ -661,6 +661,12 @@ def test_without_bubblewrap_it_refuses(monkeypatch):
     room.preflight.cache_clear()
 
 
+def test_a_machine_that_is_too_busy_is_called_so(monkeypatch):
+    monkeypatch.setattr(room, "START_SECONDS", 0.001)
+    with pytest.raises(NoSandbox, match="too busy; run it again later"), open_sandbox(LIMITS):
+        pass
+
+
 def test_bubblewrap_that_does_not_start_is_a_line_with_a_remedy(monkeypatch, tmp_path):
     broken = tmp_path / "bwrap"
     broken.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2\nexit 1\n")
