@@ -377,6 +377,14 @@ def attempts(*names: str, number: int = 1) -> dict[str, bytes]:
     return {name: notebook(f"{number}: {name}") for name in names}
 
 
+def test_canvas_puts_its_number_before_the_first_dot(course, capsys):
+    names = (f"ada_1_7_v1.{UNIT}.final.ipynb", f"ada_1_8_v1-1.{UNIT}.final.ipynb", f"ada_1_9_v1-2.{UNIT}.final.ipynb")
+    files = attempts(*names)
+    status, _, lines = collect(course, capsys, pack(course, **files))
+    assert (status, lines) == (0, [f"autograder: ada-1: 3 notebooks; took the last, {names[2]}"])
+    assert handed_in(course) == {"ada-1": files[names[2]]}
+
+
 @pytest.mark.parametrize("stem", [UNIT, "homework", "My Work"])
 def test_a_damaged_last_attempt_is_named_and_not_preferred(course, capsys, stem):
     names = (f"ada_1_7_{stem}.ipynb", f"ada_1_8_{stem}-1.ipynb", f"ada_LATE_1_9_{stem}-2.ipynb")
