@@ -368,8 +368,9 @@ def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
     course = CourseDirectory(config=config)
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for sender in senders:
-            name = sender.name if is_plain_text(sender.name) else ""  # nbgrader's pages show it as it is
-            if name != sender.name:
+            called = sender.name.replace('"', "”")  # as in: James "Jim" Anderson
+            name = called if is_plain_text(called) else ""  # nbgrader's pages show it as it is
+            if name != called:
                 result.problems.append(f"{sender.id}: the name in the roster holds markup; not entered as a name")
             first, _, last = name.rpartition(" ")
             number = sender.number if sender.lasting else ""
