@@ -1030,6 +1030,15 @@ def test_a_number_is_one_however_it_is_written(tmp_path, number):
     assert roster.by_number("4711") is not None and roster.by_number("712") is roster.by_number("0") is None
 
 
+def test_of_two_columns_that_hold_a_units_name_the_exact_one_is_filled(tmp_path):
+    head = f"Student,ID,SIS Login ID,Section,{UNIT} resit (4712)"
+    found, row = [Student("ada", marks={UNIT: 1})], '\n"Byron, Ada",1,ada,A,,\n'
+    made = table("canvas", found, [UNIT], roster_of(tmp_path, f"{head},{UNIT} (4711){row}"))
+    assert made.rows[0][-1] == f"{UNIT} (4711)"
+    with pytest.raises(NotUsable, match="leave one of them in the file"):
+        table("canvas", found, [UNIT], roster_of(tmp_path, f"{head},{UNIT} retake (4711){row}"))
+
+
 def test_semicolons_and_two_of_one_name(tmp_path):
     roster = roster_of(tmp_path, "Vorname;First name;Last name\n;Ada;Byron\n;Ada;Byron\n;Ben;Low\n")
     found = [Student("ada-byron", marks={UNIT: 1}), Student("ben-low", marks={UNIT: 2})]
