@@ -6,6 +6,7 @@ Of what each student handed in the one notebook of the unit is taken, and none t
 from __future__ import annotations
 
 import os
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,8 @@ from .lms_files import (
 
 #: Notebooks of one student that are read to find the right one.
 NOTEBOOKS_CAP = 20
+#: Canvas puts the number of a file that is handed in again before the first dot of its name.
+FIRST_DOT = re.compile(r"^([^.]*)-([0-9]{1,6})(?=\.)")
 #: Processor time to find the right one: a notebook of the largest size takes a few seconds.
 SECONDS_FOR_ONE = 15.0
 
@@ -295,10 +298,14 @@ def _chosen(place: _Place, student: Sender, files: Sequence[File], result: Colle
 
 
 def _attempts(files: Sequence[File]) -> list[File]:
-    """Files of one name but for the number that Canvas appends when a file is handed in again; the last first."""
-    ends = [NOTEBOOK.search(file.own) for file in files]
-    names = {file.own[: end.start()].casefold() if end else "" for file, end in zip(files, ends, strict=True)}
-    numbers = [int(end[1] or end[2] or 0) if end else 0 for end in ends]
+    """Files of one name but for the number that Canvas adds when a file is handed in again; the last first."""
+    names, numbers = set(), []
+    for file in files:
+        end = NOTEBOOK.search(file.own)
+        name = file.own[: end.start()].casefold() if end else ""
+        inner = FIRST_DOT.search(name)
+        names.add(inner[1] + name[inner.end() :] if inner else name)
+        numbers.append(int((end and (end[1] or end[2])) or (inner and inner[2]) or 0))
     if len(names) > 1 or len(set(numbers)) < len(files):
         return []
     return [file for _, file in sorted(zip(numbers, files, strict=True), key=lambda pair: -pair[0])]
@@ -362,8 +369,9 @@ def _enter(config: Config, senders: list[Sender], result: Collected) -> None:
     course = CourseDirectory(config=config)
     with Gradebook(course.db_url, course.course_id) as gradebook:
         for sender in senders:
-            name = sender.name if is_plain_text(sender.name) else ""  # nbgrader's pages show it as it is
-            if name != sender.name:
+            called = sender.name.replace('"', "”")  # as in: James "Jim" Anderson
+            name = called if is_plain_text(called) else ""  # nbgrader's pages show it as it is
+            if name != called:
                 result.problems.append(f"{sender.id}: the name in the roster holds markup; not entered as a name")
             first, _, last = name.rpartition(" ")
             number = sender.number if sender.lasting else ""

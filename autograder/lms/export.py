@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -233,8 +234,13 @@ def _merged(students: Sequence[Student]) -> tuple[Marks, list[str]]:
 
 
 def _assignment(unit: str, roster: Roster | None) -> str:
-    """The roster's own column of a unit, such as "03_masking (4711)", where it has one."""
-    return next((column for column in roster.columns if unit in column), unit) if roster else unit
+    """The roster's own column of a unit, such as "03_masking (4711)", where it has one. Raises NotUsable."""
+    found = [column for column in roster.columns if unit in column] if roster else []
+    exact = [column for column in found if re.fullmatch(rf"{re.escape(unit)}(?: \([0-9]+\))?", column)]
+    if len(exact or found) > 1:
+        names = ", ".join(exact or found)
+        raise NotUsable(f"{roster.path}: which column is {unit}? ({names}); leave one of them in the file")
+    return next(iter(exact or found), unit)
 
 
 def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, roster: Roster) -> list[list[str]]:

@@ -71,10 +71,13 @@ class Person:
 
     @property
     def number(self) -> str:
-        """The system's own number, such as 4711; of "Participant 4711" and "Teilnehmer/in4711" too."""
+        """The system's own number, such as 4711; of "Participant 4711" and "Teilnehmer/in4711" too.
+
+        "4711.0" is what programs make of it that take the column for measurements.
+        """
         cell = self.first_of(NUMBER_COLUMNS)
-        found = re.search(r"[0-9]+$", cell)
-        return found[0] if found else cell
+        found = re.fullmatch(r"[^0-9]*([0-9]+)(?:\.0)?", cell)
+        return found[1] if found else cell
 
     @property
     def name(self) -> str:
@@ -145,8 +148,8 @@ def read_roster(path: Path) -> Roster:
         raise NotUsable(f"{path}: cannot be read ({error.strerror}); is the path right, and is it yours?") from None
     except UnicodeDecodeError:
         raise NotUsable(f"{path}: not a text file in UTF-8; export it again as CSV (UTF-8)") from None
-    head = text.partition("\n")[0]
-    delimiter = max(",;\t", key=head.count)
+    known = {name.casefold() for name in (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)}
+    delimiter = _delimiter(text.partition("\n")[0], known)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))[:ROWS_CAP]
     except csv.Error as error:
@@ -154,14 +157,23 @@ def read_roster(path: Path) -> Roster:
     columns = [column.strip() for column in rows[0]] if rows else []
     names = [column.casefold() for column in columns]
     titles = _by_structure(rows)
-    known = (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)
     if titles:
         names = [titles.get(place, name) for place, name in enumerate(names)]
-    elif not {name.casefold() for name in known} & set(names):
+    elif not known & set(names):
         wanted = ", ".join(("ID", "SIS Login ID", "Username", "Email address", "Full name"))
         raise NotUsable(f"{path}: no column of students in its first line, such as {wanted}")
     people = [Person(dict(zip(names, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
     return Roster(path, columns, [person for person in people if not _is_heading(person)], bool(titles))
+
+
+def _delimiter(head: str, known: set[str]) -> str:
+    """What separates the titles: that which shows most of the known ones, for commas stand in other titles too."""
+
+    def fits(delimiter: str) -> tuple[int, int]:
+        titles = next(csv.reader([head], delimiter=delimiter), [])
+        return len(known & {title.strip().casefold() for title in titles}), head.count(delimiter)
+
+    return max(",;\t", key=fits)
 
 
 def _by_structure(rows: list[list[str]]) -> dict[int, str]:
@@ -210,6 +222,8 @@ NUMBERS = re.compile(r"(?P<name>)(?P<late>LATE_)?(?P<number>[0-9]+)_(?P<upload>[
 ENTRIES_CAP = 50_000
 #: Ways of packing that zipfile unpacks by the piece. Others it unpacks at once, and a kilobyte may hold gigabytes.
 PACKED = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: The mark of an entry whose name is in UTF-8.
+UTF_8 = 0x800
 #: What stands before each name in the list at the end of a zip file.
 LISTED = b"PK\1\2"
 
@@ -330,12 +344,21 @@ def _entries(source: Path | io.BytesIO, name: str = "", packed: str | None = Non
     # Some programs write a backslash between the parts of a name; in a download it is a letter of a student's else.
     theirs = bool(name) or not any("/" in entry.filename for entry in entries)
     for entry in entries:
-        called = entry.filename.replace("\\", "/") if theirs else entry.filename
+        called = _name_of(entry)
+        called = called.replace("\\", "/") if theirs else called
         if not called.endswith("/") and _wanted(called):
             whole = f"{name}/{called}" if name else called
             year, month, day, hour, minute, second = entry.date_time
             time = f"{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}"
             yield File(whole, partial(_read_entry, archive, entry, whole), packed if packed is not None else time)
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """The name of an entry. Some programs, Apple's among them, write UTF-8 and don't say so."""
+    try:
+        return entry.filename if entry.flag_bits & UTF_8 else entry.filename.encode("cp437").decode()
+    except UnicodeError:
+        return entry.filename
 
 
 def _wanted(name: str) -> bool:

@@ -64,6 +64,15 @@ CELLS_CAP = 2_000
 CODE_CAP = 200_000
 #: Letters of a student's own prose that are carried over: answers in words, and what stands below a task.
 WORDS_CAP = 200_000
+#: How files of other kinds begin -> what they are, and what to hand in.
+OTHER_FILES = {
+    b"pk\3\4": "a zip archive; unpack it, and hand in the notebook that it holds",
+    b"%pdf": "a PDF; hand in the notebook itself",
+    b"<!doctype html": "a web page; download the notebook itself, and hand that in",
+    b"<html": "a web page; download the notebook itself, and hand that in",
+}
+ANOTHER = "hand in one that JupyterLab opens; the folder .ipynb_checkpoints may hold it"
+CONFLICT = re.compile(rb"^<<<<<<< ", re.MULTILINE)
 #: Lines with a magic, a shell command or a question: IPython reads a cell anew for each.
 MAGICS_CAP = 300
 
@@ -91,27 +100,40 @@ def read(path: Path, cap: int = FILE_CAP) -> list[Cell]:
 def read_bytes(data: bytes, name: str) -> list[Cell]:
     """The cells of a notebook file's content; `name` is the file's name for messages. Raises Unreadable."""
     parse_in_subprocess.begin()
-    remedy = "open it in JupyterLab, save it, and hand it in again"
     data = bounded(data, name)
     try:
         document = json.loads(decoded(data))
-    except UnicodeDecodeError:
-        raise Unreadable(f"{name}: not a text file in UTF-8; {remedy}") from None
     except (ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else "cut off or damaged"
-        raise Unreadable(f"{name}: not a notebook (its JSON is {reason}); {remedy}") from None
+        raise Unreadable(f"{name}: {_fault(data, error)}") from None
     if not isinstance(document, dict):
-        raise Unreadable(f"{name}: not a notebook (its JSON is no object); {remedy}")
+        raise Unreadable(f"{name}: not a notebook (its JSON is no object); {ANOTHER}")
     cells = document.get("cells")
     if cells is None and isinstance(document.get("worksheets"), list):
         cells = [c for sheet in document["worksheets"] if isinstance(sheet, dict) for c in _list(sheet.get("cells"))]
     if not isinstance(cells, list):
-        raise Unreadable(f"{name}: not a notebook (it has no cells); {remedy}")
+        raise Unreadable(f"{name}: not a notebook (it has no cells); {ANOTHER}")
     if len(cells) > CELLS_CAP:
         raise Unreadable(f"{name}: {len(cells)} cells are more than {CELLS_CAP}; remove those that are not yours")
     found = [cell for cell in map(_cell, cells) if cell is not None]
     bound_code([cell for cell in found if cell.kind == "code"], name)
     return found
+
+
+def _fault(data: bytes, error: ValueError | RecursionError) -> str:
+    """What a file is that holds no JSON, with the remedy. JupyterLab does not open it either."""
+    start = data[:1000].lstrip().lower()
+    kind = next((what for letters, what in OTHER_FILES.items() if start.startswith(letters)), "")
+    if kind:
+        return f"not a notebook but {kind}"
+    if isinstance(error, UnicodeDecodeError):
+        return "not a text file in UTF-8; save it as UTF-8 in a text editor, and hand it in again"
+    conflict = CONFLICT.search(data)
+    if conflict:
+        where = f"line {data.count(10, 0, conflict.start()) + 1} is git's mark of a conflict"
+        remedy = "keep one version of each such part, remove the lines with <<<<<<<, ======= and >>>>>>>"
+        return f"not a notebook ({where}); {remedy}, and hand it in again"
+    reason = "nested too deeply" if isinstance(error, RecursionError) else "cut off or damaged"
+    return f"not a notebook (its JSON is {reason}); {ANOTHER}"
 
 
 def bound_code(cells: Iterable[Cell], name: str) -> None:

@@ -98,6 +98,10 @@ class Sandbox:
             control.settimeout(START_SECONDS)
             try:
                 ready = control.recv(5)
+            except TimeoutError:
+                self.stop()
+                late = f"the sandbox did not start within {START_SECONDS:g} seconds: this machine is too busy"
+                raise NoSandbox(f"{late}; run it again later, and what is done is not done twice") from None
             except OSError:
                 ready = b""
             if ready != b"ready":

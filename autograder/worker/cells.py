@@ -24,6 +24,8 @@ from typing import Any
 from .calls import describe_error
 
 STUCK = 97  # exit status of a process whose cell would not stop
+FULL = 98  # of one whose cell keeps the memory that the answers need
+ROOM = 64 * 2**20
 DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 FUTURES = tuple(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
 
@@ -75,6 +77,8 @@ class Cells:
             return {"status": "timeout"}
         except BaseException as error:
             failures.append(describe_error(error))
+        if any(failure["type"] == "MemoryError" for failure in failures) and not _has_room():
+            os._exit(FULL)  # it is run once more, without this cell
         return {"status": "failed", "error": failures[0]} if failures else {"status": "ran"}
 
     def _execute(self, statement: ast.stmt, file: str) -> None:
@@ -92,6 +96,13 @@ class Cells:
             if isinstance(statement, DEFINITIONS):
                 with contextlib.suppress(BaseException):
                     self._execute(statement, file)
+
+
+def _has_room() -> bool:
+    try:
+        return bool(bytearray(ROOM))
+    except MemoryError:
+        return False
 
 
 #: So often somebody who swallows the exception gets another; then the process ends.

@@ -63,8 +63,10 @@ class NamespaceSnapshot:
         torch = sys.modules.get("torch")
         if torch is not None and self._torch:
             gradients, dtype = self._torch
-            torch.set_grad_enabled(gradients)
-            torch.set_default_dtype(dtype)
+            if torch.is_grad_enabled() != gradients:
+                torch.set_grad_enabled(gradients)
+            if torch.get_default_dtype() != dtype:
+                torch.set_default_dtype(dtype)
 
 
 def _is_usable(value: Any) -> bool:

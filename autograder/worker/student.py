@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import select
 import signal
 import socket
@@ -19,14 +18,13 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any
 
-import numpy as np
-
 from . import linux, process_limits
 from .call_monitor import Lookout
 from .calls import answer_of_host, describe_error, host_function, perform
 from .cells import Cells
 from .frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from .instructor_tests import OwnTests
+from .randomness import seed_numpy, seed_python
 from .rewritten import perform_rewritten
 from .snapshots import ModuleSnapshot, NamespaceSnapshot
 
@@ -227,8 +225,8 @@ def _end(child: int) -> None:
 def reseed() -> None:
     """Give this process random numbers of its own: a fork copies the state of every generator."""
     seed = int.from_bytes(os.urandom(4), "little")
-    random.seed(seed)
-    np.random.seed(seed)
+    seed_python(seed)  # by names of ours: a cell may say `random.seed = 42`
+    seed_numpy(seed)
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.default_generator.manual_seed(seed)  # there is no other device here

@@ -79,6 +79,6 @@ ATTACKS = (
     attack("a terabyte", "hands in a sparse file of a terabyte", sparse, says="larger than"),
     attack("50 MB", "hands in 50 MB of blanks", lambda p, c: p.write_bytes(c + b" " * 50 * 2**20), says="larger than"),
     attack("nothing", "hands in an empty file", lambda p, c: p.write_bytes(b""), says="cut off or damaged"),
-    attack("an archive", "hands in a compressed archive", lambda p, c: p.write_bytes(b"PK\3\4\xff" * 99), says="UTF-8"),
+    attack("an archive", "hands in an archive", lambda p, c: p.write_bytes(b"PK\3\4\xff" * 99), says="unpack it"),
     attack("more files", "adds modules, links, pipes and notebooks beside its own", with_others, solved=True),
 )

@@ -377,6 +377,14 @@ def attempts(*names: str, number: int = 1) -> dict[str, bytes]:
     return {name: notebook(f"{number}: {name}") for name in names}
 
 
+def test_canvas_puts_its_number_before_the_first_dot(course, capsys):
+    names = (f"ada_1_7_v1.{UNIT}.final.ipynb", f"ada_1_8_v1-1.{UNIT}.final.ipynb", f"ada_1_9_v1-2.{UNIT}.final.ipynb")
+    files = attempts(*names)
+    status, _, lines = collect(course, capsys, pack(course, **files))
+    assert (status, lines) == (0, [f"autograder: ada-1: 3 notebooks; took the last, {names[2]}"])
+    assert handed_in(course) == {"ada-1": files[names[2]]}
+
+
 @pytest.mark.parametrize("stem", [UNIT, "homework", "My Work"])
 def test_a_damaged_last_attempt_is_named_and_not_preferred(course, capsys, stem):
     names = (f"ada_1_7_{stem}.ipynb", f"ada_1_8_{stem}-1.ipynb", f"ada_LATE_1_9_{stem}-2.ipynb")
@@ -674,6 +682,23 @@ def test_joiners_are_letters_of_many_names(course, capsys):
     source = pack(course, **{f"علی\u200cرضا_1_assignsubmission_file_/{UNIT}.ipynb": ONE})
     assert collect(course, capsys, source)[::2] == (0, [])
     assert list(handed_in(course).values()) == [ONE]
+
+
+def test_a_nickname_in_quotation_marks_is_a_name(course, capsys):
+    (course / "roster.csv").write_text(CANVAS + '"Anderson, James ""Jim""",7,,jim,A\n', encoding="utf-8")
+    source = pack(course, **{f"andersonjames_7_9_{UNIT}.ipynb": ONE})
+    assert collect(course, capsys, source, "--roster", course / "roster.csv")[::2] == (0, [])
+    with Gradebook(f"sqlite:///{course / 'grading' / 'gradebook.db'}", "attention") as book:
+        (student,) = book.students
+        assert '"' not in f"{student.first_name} {student.last_name}" and student.last_name == "Anderson"
+
+
+def test_names_in_utf_8_that_are_not_marked_so_are_read(course, capsys):
+    """As Apple's Finder packs them."""
+    name = f"Jörg_7_assignsubmission_file_/{UNIT}.ipynb"
+    plain = packed({name.replace("ö", "XX"): ONE}).replace(b"JXXrg", "Jörg".encode())
+    (course / "x.zip").write_bytes(plain)
+    assert collect(course, capsys, course / "x.zip")[::2] == (0, []) and handed_in(course) == {"jörg": ONE}
 
 
 def test_mark_up_in_a_roster_reaches_no_page_of_nbgraders(course, capsys):
@@ -1000,6 +1025,34 @@ def test_a_name_that_is_chosen_gives_nobody_elses_marks(tmp_path):
     made = table("canvas", found, [UNIT], roster_of(tmp_path, CANVAS + "ada,2,s2,eve,A\n"))
     assert made.students == 1 and made.rows[-1][-1] == "3"
     assert made.problems[0].startswith("ada: named like ada, who has other work")
+
+
+@pytest.mark.parametrize("quote", ["", '"'])
+def test_commas_in_titles_separate_none(tmp_path, quote):
+    titles = f"Student;ID;SIS Login ID;Section;{quote}Lab 1, part a, b, c, d, late (3){quote};{UNIT} (4711)\n"
+    roster = roster_of(tmp_path, titles + "Byron, Ada;1;ada;A;;\n")
+    assert table("canvas", [Student("ada", marks={UNIT: 1})], [UNIT], roster).rows[-1] == [
+        "Byron, Ada",
+        "1",
+        "ada",
+        "A",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("number", ["4711", "4711.0", "Participant 4711", "Teilnehmer/in4711"])
+def test_a_number_is_one_however_it_is_written(tmp_path, number):
+    roster = roster_of(tmp_path, f'Student,ID\n"Byron, Ada","{number}"\n"Low, Ben","4,712"\n')
+    assert roster.by_number("4711") is not None and roster.by_number("712") is roster.by_number("0") is None
+
+
+def test_of_two_columns_that_hold_a_units_name_the_exact_one_is_filled(tmp_path):
+    head = f"Student,ID,SIS Login ID,Section,{UNIT} resit (4712)"
+    found, row = [Student("ada", marks={UNIT: 1})], '\n"Byron, Ada",1,ada,A,,\n'
+    made = table("canvas", found, [UNIT], roster_of(tmp_path, f"{head},{UNIT} (4711){row}"))
+    assert made.rows[0][-1] == f"{UNIT} (4711)"
+    with pytest.raises(NotUsable, match="leave one of them in the file"):
+        table("canvas", found, [UNIT], roster_of(tmp_path, f"{head},{UNIT} retake (4711){row}"))
 
 
 def test_semicolons_and_two_of_one_name(tmp_path):

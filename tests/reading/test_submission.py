@@ -131,12 +131,21 @@ def test_what_is_large_by_anything_else_is_not(tmp_path):
 
 
 WHOLE = json.dumps(document()).encode()
+WHOLE_LINES = json.dumps(document(), indent=1).encode()
 BAD = {
     "empty": (b"", "cut off"),
     "truncated": (WHOLE[: len(WHOLE) // 2], "cut off"),
     "binary": (bytes(range(256)) * 20, "not a text file"),
     "UTF-16, cut off": (json.dumps({"cells": []}).encode("utf-16")[:-1], "not a text file"),
-    "a zip archive": (b"PK\x03\x04" + b"\xfe" * 50, "not a text file"),
+    "Windows-1252": ("{“cells”: []}".encode("cp1252"), "not a text file in UTF-8; save it as UTF-8 in a text editor"),
+    "a zip archive": (b"PK\x03\x04" + b"\xfe" * 50, "not a notebook but a zip archive; unpack it"),
+    "a PDF": (b"%PDF-1.7\n\xfe", "not a notebook but a PDF"),
+    "a web page": (b"\n\n<!DOCTYPE html>\n<html>", "not a notebook but a web page; download the notebook itself"),
+    "git's conflict": (
+        WHOLE_LINES.replace(b"\n", b"\n<<<<<<< HEAD\n", 1),
+        "(line 2 is git's mark of a conflict); keep",
+    ),
+    "what follows its end": (b'{"cells": []}\n ]\n}', "the folder .ipynb_checkpoints may hold it"),
     "a script": (b"def f(x):\n    return x\n", "cut off"),
     "a list": (b"[1, 2]", "no object"),
     "no cells": (b'{"nbformat": 4}', "no cells"),

@@ -143,6 +143,15 @@ def test_system_exit_is_an_exception_like_any_other(sandbox):
     assert ask(sandbox, "def f(x):\n    return x\nraise KeyboardInterrupt").status == "answered"
 
 
+@pytest.mark.parametrize("slip", ["random.seed", "np.random.seed", "torch.set_default_dtype", "torch.set_grad_enabled"])
+def test_a_setting_that_is_assigned_to_and_not_called_costs_nothing(sandbox, slip):
+    source = f"import random\nimport numpy as np\nimport torch\n{slip} = 42\n{DOUBLE}"
+    cells = [CellSource("g", "answer", source, tested="g")]
+    with sandbox.session(cells) as session:
+        answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
+    assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
+
+
 def test_stand_ins_take_the_place_of_earlier_answers(sandbox):
     source = "def g(x):\n    return 0\ndef f(x):\n    return g(x) + 1"
     plain, helped = (answers(sandbox, source, "f", stand_ins=s)[0] for s in (None, {"g": lambda x: 10 * x}))
@@ -355,6 +364,14 @@ def test_a_cell_that_ends_the_process_costs_itself_alone(sandbox, source):
         assert session.cells[0].status in ("died", "failed", "ran")
         assert session.cells[1].status == "ran"
         assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
+
+
+def test_a_cell_that_keeps_all_memory_costs_itself_alone(sandbox):
+    source = "kept = []\nwhile True: kept.append(bytearray(2**18))"
+    with sandbox.session([CellSource("a", "extra", source), CellSource("g", "answer", DOUBLE)]) as session:
+        assert [cell.status for cell in session.cells] == ["died", "ran"]
+        answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
+    assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
 
 
 def test_a_notebook_that_always_dies_comes_to_an_end(sandbox):
@@ -642,6 +659,12 @@ def test_without_bubblewrap_it_refuses(monkeypatch):
         pass
     monkeypatch.undo()
     room.preflight.cache_clear()
+
+
+def test_a_machine_that_is_too_busy_is_called_so(monkeypatch):
+    monkeypatch.setattr(room, "START_SECONDS", 0.001)
+    with pytest.raises(NoSandbox, match="too busy; run it again later"), open_sandbox(LIMITS):
+        pass
 
 
 def test_bubblewrap_that_does_not_start_is_a_line_with_a_remedy(monkeypatch, tmp_path):
