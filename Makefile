@@ -66,7 +66,7 @@ notebooks:  ## format and execute solutions/ in place, and make notebooks/ from 
 	@$(SETUP) --extras grading,test --run tools/execute.py $(ARGS)
 	@$(BIN)python tools/claims.py
 	@$(BIN)python -m autograder release
-	@$(BIN)python tools/badges.py
+	@$(BIN)python tools/update_readme.py
 
 site:  ## the course as a static site in site/
 	@$(SETUP) --extras grading,test --run tools/website.py $(ARGS)

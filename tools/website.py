@@ -19,7 +19,7 @@ import attention_figures
 from attention_figures import look
 from autograder.exercises import unit_names
 from textbook import SiteFailed
-from textbook.front import front_of
+from textbook.home_page import front_of
 from textbook.live import copy_code
 from textbook.packages import Setter, copy_packages, install_packages, set_formulas
 from textbook.prose import fill_in

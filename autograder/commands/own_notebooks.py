@@ -25,7 +25,7 @@ from ..reading.course import Course
 from ..reading.submission import Cell, bounded, read_bytes, read_file
 from ..reading.transplant import transplant
 from ..running.limits import Limits
-from ..running.portable import open_for_own_work
+from ..running.plain_process import open_for_own_work
 from ..text import decoded, printable
 
 #: Tags of the code cells that come with the course; without one, and without nbgrader's marks, a cell is the student's.

@@ -44,7 +44,7 @@ class Pair:
 
 
 @dataclass
-class Found:
+class Copies:
     """What was found: pairs, the most alike first. unread: answers that cannot be compared. students: how many."""
 
     pairs: list[Pair] = field(default_factory=list)
@@ -62,12 +62,12 @@ class Found:
                 yield unit, sorted(names)
 
 
-def find_copies(root: Path, units: Iterable[str], before: Path | None = None) -> Found:
+def find_copies(root: Path, units: Iterable[str], before: Path | None = None) -> Copies:
     """Compare all notebooks of each unit, and each with the published solution and those of another class.
 
     before: the course folder of that class. Only what `autograder grade` has recorded is read.
     """
-    result, names = Found(), set()
+    result, names = Copies(), set()
     for unit in units or Course(root).units():
         ours = dict(_notebooks(root, unit))
         names |= set(ours)
@@ -90,7 +90,7 @@ def _notebooks(root: Path, unit: str) -> Iterator[tuple[str, Path]]:
         yield path.parts[-3], path
 
 
-def _answers(path: Path, name: str, unit: str, result: Found) -> dict[str, tuple[str, Form]]:
+def _answers(path: Path, name: str, unit: str, result: Copies) -> dict[str, tuple[str, Form]]:
     """Exercise -> its source and form, of an autograded notebook or a solution: both are files of ours."""
     found = {}
     for cell in nbformat.read(path, as_version=4).cells:

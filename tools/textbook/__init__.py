@@ -1,4 +1,4 @@
-"""The rooms of the site: cells to HTML (`prose`, `cells`, `predictions`, `live`), units and front page, packages."""
+"""The rooms of the site: cells to HTML (`prose`, `cells`, `predictions`, `live`), units and home page, packages."""
 
 
 class SiteFailed(Exception):

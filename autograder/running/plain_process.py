@@ -54,8 +54,10 @@ class PortableSandbox:
         token, folder = secrets.token_hex(16), str(WORKER.parent)
         wanted = {name: value for name, value in ENVIRONMENT.items() if "THREAD" in name or "TORCH" in name}
         with socket.create_server(("127.0.0.1", 0)) as server, tempfile.TemporaryFile() as words:
-            call = f"portable.main({server.getsockname()[1]}, {token!r}, {sorted(libraries)})"
-            code = f"import sys; sys.path.insert(0, {folder!r}); from worker import portable; del sys.path[0]; {call}"
+            call = f"plain_process.main({server.getsockname()[1]}, {token!r}, {sorted(libraries)})"
+            code = (
+                f"import sys; sys.path.insert(0, {folder!r}); from worker import plain_process; del sys.path[0]; {call}"
+            )
             process = subprocess.Popen(
                 [sys.executable, "-I", "-c", code],
                 env={**os.environ, **wanted, "MPLBACKEND": "Agg"},

@@ -17,7 +17,7 @@ from autograder.exercises import unit_names
 from autograder.exercises.kit import Case
 from autograder.running.dialogue import Request
 from autograder.running.limits import Limits
-from autograder.running.portable import PortableSandbox
+from autograder.running.plain_process import PortableSandbox
 from autograder.worker.cells import CellTimeout, alarms_by_a_thread
 
 ROOT = Path(__file__).parents[2]

@@ -1,4 +1,4 @@
-"""The front page: a figure with the question that it answers, two short stories, and the map of the course."""
+"""The home page: a figure with the question that it answers, two short stories, and the map of the course."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STORIES = {"phase": ("08_induction_heads", "training-figure"), "translator": ("0
 
 @dataclass(frozen=True)
 class Front:
-    """What the front page takes out of the units. figures: `opening`, and one for each story. live: names."""
+    """What the home page takes out of the units. figures: `opening`, and one for each story. live: names."""
 
     figures: dict[str, str]
     live: list[str]
@@ -29,7 +29,7 @@ def front_of(units: Sequence[Unit]) -> Front:
 
     def figure(unit: str, cell: str) -> str:
         if unit not in by_name or cell not in by_name[unit].figures:
-            raise SiteFailed(f"the front page asks for the figure of the cell {cell} of {unit}, which is not there")
+            raise SiteFailed(f"the home page asks for the figure of the cell {cell} of {unit}, which is not there")
         return by_name[unit].figures[cell]
 
     figures = {name: figure(*place) for name, place in {"opening": OPENING, **STORIES}.items()}
