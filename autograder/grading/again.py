@@ -20,7 +20,7 @@ EDGE = 3
 
 
 @dataclass(frozen=True)
-class Again:
+class Rejudged:
     """The verdict as it is reached now, and its first failing input: the label, and what is shown of it by name."""
 
     verdict: Verdict
@@ -28,7 +28,7 @@ class Again:
     shown: tuple[tuple[str, str], ...] = ()
 
 
-def judge_again(job: Job, function: str) -> Again:
+def judge_again(job: Job, function: str) -> Rejudged:
     """Judge one exercise of one submission again. Raises Unreadable where the notebook cannot be read."""
     submission, assignment = opened(job), read_job_assignment(job)
     challenge = challenge_of(job.seed)
@@ -36,7 +36,7 @@ def judge_again(job: Job, function: str) -> Again:
         verdicts = grade_submission(submission, assignment, challenge, sandbox)
         verdict = next(each for each in verdicts if each.function == function)
         if verdict.verdict in ("right", "missing", "forbidden"):
-            return Again(verdict)
+            return Rejudged(verdict)
         posed = challenge.posed(function, job.unit)
         stand_ins = {name: challenge.posed(name).exercise.reference for name in verdict.borrowed}
         exercise = posed.exercise
@@ -47,7 +47,7 @@ def judge_again(job: Job, function: str) -> Again:
     problems = problems_of(posed, calls)
     index = next((index for index, problem in enumerate(problems) if problem is not None), None)
     if index is None:
-        return Again(verdict)
+        return Rejudged(verdict)
     call = calls[index] if index < len(calls) else None
     shown = [*_inputs(posed.cases[index])]
     if call is not None:
@@ -56,7 +56,7 @@ def judge_again(job: Job, function: str) -> Again:
     outcome = posed.expected[index]
     shown.append(("expected", outcome.failure or printed(outcome.value)))
     shown.append(("what differs", problems[index].text))
-    return Again(verdict, posed.cases[index].label, tuple(shown))
+    return Rejudged(verdict, posed.cases[index].label, tuple(shown))
 
 
 def _inputs(case: Case) -> list[tuple[str, str]]:
