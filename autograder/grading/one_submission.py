@@ -17,6 +17,7 @@ from ..judging.judge import without_answer
 from ..judging.posed import Posed
 from ..reading.assignment import Assignment
 from ..reading.syntax import Uses, bound_names, definitions, statements
+from ..reading.transplant import GONE
 from ..running.dialogue import Request
 from ..running.sandbox import Sandbox
 from ..running.session import Session
@@ -79,6 +80,7 @@ def _beginning(source: str) -> str:
     return next(line.strip() for line in source.splitlines() if line.strip())[:60]
 
 
+LEFT = "its cell is as it was handed out"
 #: Verdicts that a student's own wrong or missing earlier function may have caused.
 NOT_RIGHT = ("wrong", "crashed", "timeout", "missing")
 
@@ -129,7 +131,9 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
     """The verdict on what is missing, or did not even define its function; None where it can be asked."""
     name = posed.exercise.name
     if name not in submission.answers:
-        return without_answer(posed, "missing", f"{name} is not written yet: its cell is as it was handed out.")
+        gone = submission.notes.get(name, "").endswith(GONE)
+        left = f"Define {name} in one cell of your own." if gone else f"{name} is not written yet: {LEFT}."
+        return without_answer(posed, "missing", left)
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
         return None

@@ -235,8 +235,8 @@ def _merged(students: Sequence[Student]) -> tuple[Marks, list[str]]:
 
 def _assignment(unit: str, roster: Roster | None) -> str:
     """The roster's own column of a unit, such as "03_masking (4711)", where it has one. Raises NotUsable."""
-    found = [column for column in roster.columns if unit in column] if roster else []
-    exact = [column for column in found if re.fullmatch(rf"{re.escape(unit)}(?: \([0-9]+\))?", column)]
+    found = [column for column in roster.columns if unit.casefold() in column.casefold()] if roster else []
+    exact = [column for column in found if re.fullmatch(rf"{re.escape(unit)}(?: \([0-9]+\))?", column, re.IGNORECASE)]
     if len(exact or found) > 1:
         names = ", ".join(exact or found)
         raise NotUsable(f"{roster.path}: which column is {unit}? ({names}); leave one of them in the file")
@@ -257,7 +257,8 @@ def _worksheet(people: Sequence[Marked], units: Sequence[str], points: Marks, ro
         row = [person.cell(column) for column in roster.columns]
         if unit in marks:
             try:
-                most = float(person.cell("Maximum grade").replace(",", "."))
+                cell = person.cell("Maximum grade")  # in the last place a comma is a point, before it nothing
+                most = float(re.sub(r"[.,](?=.*[.,])", "", cell).replace(",", "."))
             except ValueError:
                 most = points[unit]
             grade = f"{marks[unit] * most / points[unit] if points[unit] else 0:.2f}"

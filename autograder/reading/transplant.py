@@ -20,6 +20,7 @@ from .syntax import bound_names, definitions, escapes, statements
 #: Letters of a line from which on it is broken at a blank: a block is shown as it stands.
 WIDTH = 110
 SHORTEST = "```"
+GONE = "is missing from the notebook."
 TICKS = re.compile("`+")
 
 
@@ -158,7 +159,7 @@ def _choose(result: Transplanted, function: str, sources: list[str], stub: str, 
         written = ["\n\n".join(written)]
     whole = [source for source in written if _gives(source, function)] if len(written) > 1 else []
     if not sources:
-        result.notes[function] = f"The answer cell of {function} is missing from the notebook."
+        result.notes[function] = f"The answer cell of {function} {GONE}"
     elif len(whole) > 1 or (len(written) > 1 and not whole):
         result.notes[function] = f"There are {len(sources)} answer cells for {function}; the last one counts."
     if written:
@@ -169,7 +170,7 @@ def _read_words(result: Transplanted, answer: str, sources: list[str], stub: str
     """An answer in Markdown, all of it; one that was left as it came stays as it is, to the letter."""
     written = [source for source in dict.fromkeys(sources) if source.strip() not in ("", stub.strip())]
     if not sources:
-        result.notes[answer] = f"The answer cell of {answer} is missing from the notebook."
+        result.notes[answer] = f"The answer cell of {answer} {GONE}"
     if written:
         result.words[answer] = "\n\n".join(written)
 

@@ -109,6 +109,7 @@ def bring_torch() -> None:
         torch.set_num_threads(1)
         torch.set_num_threads = keep_one_thread
         torch.compile = leave_as_it_is
+        torch.set_default_device = stay_on_the_cpu
         for room in call_monitor_torch.ROOMS:
             call_monitor_torch.all_in(room)  # else each exercise would look for itself
 
@@ -123,6 +124,10 @@ def keep_one_thread(int_: int, /) -> None:
     Here they would wait for each other, busily, beside all other submissions; and OpenMP hangs in a child of a process
     that has used them. (Its own limit, OMP_THREAD_LIMIT, makes torch.linalg.solve wait for a thread for ever.)
     """
+
+
+def stay_on_the_cpu(device: Any) -> None:
+    """In the place of torch.set_default_device, which takes "cuda" anywhere, so that making a tensor fails later."""
 
 
 def leave_as_it_is(model: Any = None, **options: Any) -> Any:

@@ -300,6 +300,16 @@ def test_a_name_that_an_own_cell_was_to_define_is_explained(graded):
     assert "Write `import math` into the cell of softmax." in verdict.message
 
 
+def test_a_cell_that_is_gone_is_not_called_untouched(sandbox, challenge, right):
+    cells = [Cell(name, None, source) for name, source in right.items() if name != "softmax"]
+    submission = transplant(cells, Course(ROOT).release(UNIT), UNIT, "a.ipynb")
+    found = {
+        verdict.function: verdict for verdict in grade_submission(submission, assignment(UNIT), challenge, sandbox)
+    }
+    words = "The answer cell of softmax is missing from the notebook. Define softmax in one cell of your own."
+    assert found["softmax"].verdict == "missing" and found["softmax"].message == words
+
+
 def test_a_misnamed_function_is_told_its_name(graded, right):
     verdict = graded(softmax=right["softmax"].replace("def softmax", "def soft_max"))["softmax"]
     assert verdict.verdict == "missing" and "Its cell defines soft_max: name it softmax." in verdict.message

@@ -1040,6 +1040,22 @@ def test_commas_in_titles_separate_none(tmp_path, quote):
     ]
 
 
+@pytest.mark.parametrize("most", ["1000.00", "1000,00", "1,000.00", "1.000,00"])
+def test_a_maximum_is_read_however_a_country_writes_it(tmp_path, most):
+    text = WORKSHEET + f'Participant 7,Ada Byron,ada,,,"{most}",Yes,-,-,\n'
+    made = table("moodle", [Student("ada", marks={UNIT: FULL / 2})], [UNIT], roster_of(tmp_path, text))
+    assert made.rows[1][4] == "500.00"
+
+
+def test_a_units_column_is_known_whatever_its_capitals(tmp_path):
+    roster = roster_of(tmp_path, f'Student,ID,{UNIT.upper()} (4711)\n"Byron, Ada",1,\n')
+    assert (
+        table("canvas", [Student("byron-ada-1", number="1", marks={UNIT: 1})], [UNIT], roster)
+        .rows[0][-1]
+        .endswith("(4711)")
+    )
+
+
 @pytest.mark.parametrize("number", ["4711", "4711.0", "Participant 4711", "Teilnehmer/in4711"])
 def test_a_number_is_one_however_it_is_written(tmp_path, number):
     roster = roster_of(tmp_path, f'Student,ID\n"Byron, Ada","{number}"\n"Low, Ben","4,712"\n')

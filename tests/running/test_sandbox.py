@@ -196,6 +196,14 @@ def f(x):
         assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
 
 
+@pytest.mark.parametrize("device", ["cuda", "meta"])
+def test_a_default_device_that_is_not_here_costs_nothing(sandbox, device):
+    source = (
+        f"import torch\ntorch.set_default_device({device!r})\ndef f(x):\n    return x * (2 * torch.ones(3)).numpy()"
+    )
+    assert np.array_equal(value(sandbox, source), 2 * X)
+
+
 def test_torch_compile_leaves_a_function_as_it_is_and_imports_no_compiler(sandbox):
     source = """
 import sys, torch
