@@ -29,6 +29,7 @@ BY_UNIT = (
     "test_visible_tests.py",
     "test_raising_answers.py",
     "test_many_draws.py",
+    "test_habits.py",
 )
 #: Files whose tests are long and share nothing.
 ONE_BY_ONE = ("test_notebooks.py", "test_class_runs.py")

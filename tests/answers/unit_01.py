@@ -3,12 +3,6 @@ to test the judge with."""
 
 import numpy as np
 import math
-import torch
-
-
-def embed__right_fancy_rows(tokens, E):
-    """Index the rows of the transposed table."""
-    return E.T[tokens]
 
 
 def embed__right_helper_matvec(tokens, E):
@@ -40,11 +34,6 @@ def embed__wrong_zero_is_padding(tokens, E):
     return E.T[tokens] * (np.asarray(tokens) != 0)[:, None]
 
 
-def embed__wrong_squeezed(tokens, E):
-    """Squeezes the result, so that one token loses its row axis."""
-    return np.squeeze(E.T[tokens])
-
-
 def embed__wrong_one_hot_square(tokens, E):
     """Builds the one-hot with d_model entries instead of vocab."""
     one_hot = np.zeros((len(tokens), E.shape[0]))
@@ -55,26 +44,6 @@ def embed__wrong_one_hot_square(tokens, E):
 def embed__wrong_vocab_from_tokens(tokens, E):
     """Takes the vocabulary size from the largest token in the sentence."""
     return np.eye(np.max(tokens) + 1)[tokens] @ E.T
-
-
-def embed__wrong_changes_tokens(tokens, E):
-    """Right values, but the tokens are set to zero on the way."""
-    out = E.T[tokens]
-    tokens[...] = 0
-    return out
-
-
-def embed__wrong_cached_table(tokens, E, _cache={}):  # noqa: B006
-    """Keeps the first table of each shape and uses it for ever."""
-    table = _cache.setdefault(E.shape, E.T.copy())
-    return table[tokens]
-
-
-def embed__wrong_shared_buffer(tokens, E, _buffer={}):  # noqa: B006
-    """Writes every result of one shape into the same array, so earlier results change."""
-    out = _buffer.setdefault((len(tokens), E.shape[0]), np.zeros((len(tokens), E.shape[0])))
-    out[...] = E.T[tokens]
-    return out
 
 
 def soft_lookup__right_streaming(query, keys, values):
@@ -131,22 +100,6 @@ def soft_lookup__wrong_clipped(query, keys, values):
     return (w / w.sum()) @ values
 
 
-def soft_lookup__wrong_scales_keys_in_place(query, keys, values):
-    """Multiplies the keys by the query in place."""
-    keys *= query
-    s = keys.sum(axis=1)
-    w = np.exp(s - s.max())
-    return (w / w.sum()) @ values
-
-
-def soft_lookup__wrong_weighs_values_in_place(query, keys, values):
-    """Multiplies the values by the weights in place."""
-    s = keys @ query
-    w = np.exp(s - s.max())
-    values *= (w / w.sum())[:, None]
-    return values.sum(axis=0)
-
-
 def soft_lookup__wrong_running_maximum_kept(query, keys, values, _state={"top": -np.inf}):  # noqa: B006
     """Keeps the largest score of all calls as the shift: 0 / 0 after one call with large scores."""
     s = keys @ query
@@ -169,12 +122,6 @@ def soft_lookup__wrong_hard_coded_three(query, keys, values):
     w = np.exp(s - s.max())
     w = w / w.sum()
     return sum(w[i] * values[i] for i in range(3))
-
-
-def project_qkv__right_np_split(X, W_Q, W_K, W_V):
-    """hstack and np.split at the offsets; the list is turned into a tuple."""
-    ends = np.cumsum([W_Q.shape[1], W_K.shape[1]])
-    return tuple(np.split(X @ np.hstack((W_Q, W_K, W_V)), ends, axis=1))
 
 
 def project_qkv__right_einsum_printing(X, W_Q, W_K, W_V):
@@ -212,34 +159,11 @@ def project_qkv__wrong_query_scaled(X, W_Q, W_K, W_V):
     return X @ W_Q / np.sqrt(W_Q.shape[1]), X @ W_K, X @ W_V
 
 
-def project_qkv__wrong_scales_weights_in_place(X, W_Q, W_K, W_V):
-    """Right results, but W_Q is left divided by sqrt(d_k)."""
-    Q, K, V = X @ W_Q, X @ W_K, X @ W_V
-    W_Q /= np.sqrt(W_Q.shape[1] + 1)
-    return Q, K, V
-
-
-def project_qkv__wrong_squeezed(X, W_Q, W_K, W_V):
-    """Squeezes: one token, or a width of one, loses its axis."""
-    return tuple(np.squeeze(X @ W) for W in (W_Q, W_K, W_V))
-
-
 def project_qkv__wrong_cached_weights(X, W_Q, W_K, W_V, _cache={}):  # noqa: B006
     """Keeps the first weights of each shape."""
     key = (W_Q.shape, W_K.shape, W_V.shape)
     A, B, C = _cache.setdefault(key, (W_Q.copy(), W_K.copy(), W_V.copy()))
     return X @ A, X @ B, X @ C
-
-
-def project_qkv__wrong_shared_buffers(X, W_Q, W_K, W_V, _buffer={}):  # noqa: B006
-    """Results of one shape live in the same arrays, so earlier results change."""
-    out = []
-    for name, W in (("q", W_Q), ("k", W_K), ("v", W_V)):
-        shape = (X.shape[0], W.shape[1])
-        o = _buffer.setdefault((name, shape), np.zeros(shape))
-        o[...] = X @ W
-        out.append(o)
-    return tuple(out)
 
 
 def project_token__right_loops(x, W_Q, W_K, W_V):
@@ -258,12 +182,6 @@ def project_token__right_stacked(x, W_Q, W_K, W_V):
     a = W_Q.shape[0]
     b = a + W_K.shape[0]
     return y[:a], y[a:b], y[b:]
-
-
-def project_token__right_column_matrix(x, W_Q, W_K, W_V):
-    """x as a (d_model, 1) matrix; the column is taken out again."""
-    X = x[:, np.newaxis]
-    return (W_Q @ X)[:, 0], (W_K @ X)[:, 0], (W_V @ X).reshape(-1)
 
 
 def project_token__right_map_inner(x, W_Q, W_K, W_V):
@@ -296,30 +214,9 @@ def project_token__wrong_loop_to_d_head(x, W_Q, W_K, W_V):
     return q, k, v
 
 
-def project_token__wrong_squeezed(x, W_Q, W_K, W_V):
-    """Squeezes columns: a head of width one becomes a number."""
-    X = x[:, None]
-    return np.squeeze(W_Q @ X), np.squeeze(W_K @ X), np.squeeze(W_V @ X)
-
-
-def project_token__wrong_sorts_x_in_place(x, W_Q, W_K, W_V):
-    """Right results, but x is left sorted."""
-    out = W_Q @ x, W_K @ x, W_V @ x
-    x.sort()
-    return out
-
-
 def project_token__wrong_hard_coded_width(x, W_Q, W_K, W_V):
     """Uses the first four features only."""
     return W_Q[:, :4] @ x[:4], W_K[:, :4] @ x[:4], W_V[:, :4] @ x[:4]
-
-
-def project_token__wrong_cached(x, W_Q, W_K, W_V, _seen={}):  # noqa: B006
-    """Remembers the answer by shapes."""
-    key = (x.shape, W_Q.shape, W_K.shape, W_V.shape)
-    if key not in _seen:
-        _seen[key] = (W_Q @ x, W_K @ x, W_V @ x)
-    return _seen[key]
 
 
 def project_token__wrong_accumulates(x, W_Q, W_K, W_V, _sum={}):  # noqa: B006
@@ -327,12 +224,6 @@ def project_token__wrong_accumulates(x, W_Q, W_K, W_V, _sum={}):  # noqa: B006
     _sum[len(x)] = _sum.get(len(x), 0) + x
     x = _sum[len(x)]
     return W_Q @ x, W_K @ x, W_V @ x
-
-
-def low_rank_value__right_einsum(X, W_V_down, W_V_up):
-    """One einsum over three arrays, with a print."""
-    print("rank at most", W_V_down.shape[1])
-    return np.einsum("nd,dh,hm->nm", X, W_V_down, W_V_up)
 
 
 def low_rank_value__right_rank_one_sum(X, W_V_down, W_V_up):
@@ -351,22 +242,9 @@ def low_rank_value__right_columns(X, W_V_down, W_V_up):
     return (W_V_up.T @ (W_V_down.T @ X.T)).T
 
 
-def low_rank_value__right_cheaper_order(X, W_V_down, W_V_up):
-    """Chooses the order by the number of tokens; casts to float64."""
-    X = X.astype(np.float64)
-    if len(X) > X.shape[1]:
-        return np.tensordot(X, np.dot(W_V_down, W_V_up), axes=(1, 0))
-    return np.dot(np.dot(X, W_V_down), W_V_up)
-
-
 def low_rank_value__wrong_scaled(X, W_V_down, W_V_up):
     """Divides by sqrt(d_head)."""
     return X @ W_V_down @ W_V_up / np.sqrt(W_V_down.shape[1])
-
-
-def low_rank_value__wrong_squeezed(X, W_V_down, W_V_up):
-    """Squeezes: one token loses its row axis."""
-    return (X @ W_V_down @ W_V_up).squeeze()
 
 
 def low_rank_value__wrong_writes_into_X(X, W_V_down, W_V_up):
@@ -375,29 +253,11 @@ def low_rank_value__wrong_writes_into_X(X, W_V_down, W_V_up):
     return X
 
 
-def low_rank_value__wrong_up_doubled_in_place(X, W_V_down, W_V_up):
-    """Right result, but W_V_up is scaled in place and not restored."""
-    W_V_up *= 2.0
-    return 0.5 * (X @ W_V_down @ W_V_up)
-
-
 def low_rank_value__wrong_cached_map(X, W_V_down, W_V_up, _maps={}):  # noqa: B006
     """Keeps the first full map for each d_model."""
     if X.shape[1] not in _maps:
         _maps[X.shape[1]] = W_V_down @ W_V_up
     return X @ _maps[X.shape[1]]
-
-
-def low_rank_value__wrong_shared_buffer(X, W_V_down, W_V_up, _out={}):  # noqa: B006
-    """The same output array for each shape: earlier results change."""
-    out = _out.setdefault(X.shape, np.zeros(X.shape))
-    out[...] = X @ W_V_down @ W_V_up
-    return out
-
-
-def attention_parameters__right_product(d_model, d_head, n_heads, n_layers):
-    """Four matrices per head."""
-    return 4 * d_model * d_head * n_heads * n_layers
 
 
 def attention_parameters__right_loops(d_model, d_head, n_heads, n_layers):
@@ -421,14 +281,6 @@ def attention_parameters__right_zero_d_of_64_bits(d_model, d_head, n_heads, n_la
     """A 0-d array of int64: enough below 2**63."""
     per_layer = np.array([d_model * d_head] * 4, dtype=np.int64) * n_heads
     return np.asarray(per_layer.sum() * n_layers)
-
-
-def attention_parameters__right_math_prod(d_model, d_head, n_heads, n_layers):
-    """math.prod over the shapes of one head's matrices."""
-    import math
-
-    shapes = [(d_model, d_head)] * 3 + [(d_head, d_model)]
-    return n_layers * n_heads * sum(math.prod(shape) for shape in shapes)
 
 
 def attention_parameters__wrong_one_layer(d_model, d_head, n_heads, n_layers):
@@ -520,11 +372,6 @@ def pointing_weights__wrong_rounded(X, target):
     return _weights_for(X, 300 * keys[target]).round(1), _weights_for(X, keys).round(1)
 
 
-def linear_memory__right_pinv(keys, values):
-    """By the pseudo-inverse of the keys."""
-    return np.linalg.pinv(keys, rcond=1e-5) @ values
-
-
 def linear_memory__wrong_descent_of_too_few_steps(keys, values):
     """Small steps downhill from a memory of zeros, which never leave the space of the keys."""
     keys, values = keys.astype(float), values.astype(float)
@@ -539,14 +386,6 @@ def linear_memory__right_feature_of_values_by_feature(keys, values):
     """One column of values at a time, in float64."""
     columns = [np.linalg.lstsq(keys.astype(float), column, rcond=1e-7)[0] for column in values.T.astype(float)]
     return np.stack(columns, axis=1)
-
-
-def linear_memory__right_passes(keys, values):
-    """Each pair corrected in turn, over and over, in steps that grow smaller where there are too many pairs."""
-    keys, values = keys.astype(float), values.astype(float)
-    left, strengths, right = np.linalg.svd(keys, full_matrices=False)
-    inverse = np.array([1 / s if s > 1e-5 * max(strengths) else 0.0 for s in strengths])
-    return np.einsum("rd,r,nr,nv->dv", right, inverse, left, values)
 
 
 def linear_memory__wrong_default_cut(keys, values):
@@ -591,7 +430,6 @@ def linear_memory__wrong_last_of_equal_keys(keys, values):
     return np.linalg.pinv(np.array(list(table))) @ np.array(list(table.values()))
 
 
-# ---------------------------------------------------------------- unit 1: pointing_weights
 def _circle(n):
     angle = 2 * np.pi * np.arange(n) / n
     return np.stack([np.cos(angle), np.sin(angle)], axis=1)
@@ -638,6 +476,3 @@ def linear_memory__right_gram_eigh(keys, values):
     keep = w > cut * max(w[-1], 0.0)
     inverse = (E[:, keep] / w[keep]) @ E[:, keep].T
     return K.T @ (inverse @ V) if K.shape[0] <= K.shape[1] else inverse @ (K.T @ V)
-
-
-# ---------------------------------------------------------------- unit 4: diagnose

@@ -1,32 +1,13 @@
 """Right and wrong answers to unit 03_masking, written from the contracts of the functions alone, to test the judge with."""  # noqa: E501
 
 import collections
-import itertools
-import warnings
 import numpy as np
-import math
-import torch
-
-
-def causal_mask__right_loops(n):
-    """Two Python loops, cell by cell."""
-    mask = np.zeros((n, n), dtype=bool)
-    for i in range(n):
-        for j in range(n):
-            mask[i, j] = j <= i
-    return mask
 
 
 def causal_mask__right_not_triu(n):
     """The complement of the strictly upper triangle, with a print."""
     print("building a mask of size", n)
     return ~np.triu(np.ones((n, n), dtype=bool), k=1)
-
-
-def causal_mask__right_flat_divmod(n):
-    """Row and column from one flat index."""
-    flat = np.arange(n * n)
-    return (flat % max(n, 1) <= flat // max(n, 1)).reshape(n, n)
 
 
 def causal_mask__right_windows(n):
@@ -50,29 +31,11 @@ def causal_mask__wrong_window_of_two(n):
     return (difference >= 0) & (difference < 2)
 
 
-def causal_mask__wrong_squeezed(n):
-    """Squeezes: for n = 1 the result is 0-d."""
-    return np.squeeze(np.tri(n, dtype=bool))
-
-
-def padding_mask__right_loops(lengths, m):
-    """A Python loop with slices."""
-    mask = np.zeros((len(lengths), m), dtype=bool)
-    for b, length in enumerate(lengths):
-        mask[b, : int(length)] = True
-    return mask
-
-
 def padding_mask__right_not_padding(lengths, m):
     """The complement of the padding, with a print."""
     padding = np.arange(m)[None, :] >= np.asarray(lengths).reshape(-1, 1)
     print(int(padding.sum()), "padded keys")
     return np.logical_not(padding)
-
-
-def padding_mask__right_counts_from_one(lengths, m):
-    """Counts the keys from 1 to m."""
-    return np.arange(1, m + 1) <= np.asarray(lengths)[:, np.newaxis]
 
 
 def padding_mask__right_rows_joined(lengths, m):
@@ -104,16 +67,6 @@ def padding_mask__wrong_never_full(lengths, m):
     return np.arange(m) < np.minimum(lengths, m - 1)[:, None]
 
 
-def padding_mask__wrong_changes_lengths(lengths, m):
-    """Counts the caller's lengths down to zero in place."""
-    mask = np.zeros((len(lengths), m), dtype=bool)
-    for b in range(len(lengths)):
-        while lengths[b] > 0:
-            lengths[b] -= 1
-            mask[b, lengths[b]] = True
-    return mask
-
-
 def padding_mask__wrong_stops_at_empty(lengths, m):
     """Leaves the loop at the first empty sequence."""
     mask = np.zeros((len(lengths), m), dtype=bool)
@@ -122,15 +75,6 @@ def padding_mask__wrong_stops_at_empty(lengths, m):
             break
         mask[b, :length] = True
     return mask
-
-
-def masked_softmax__right_where(scores, mask):
-    """-inf, the maximum made finite, a safe denominator."""
-    z = np.where(mask, scores, -np.inf)
-    top = z.max(axis=-1, keepdims=True)
-    e = np.exp(z - np.where(np.isfinite(top), top, 0.0))
-    total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total == 0, 1.0, total)
 
 
 def masked_softmax__right_apply_along_axis(scores, mask):
@@ -197,15 +141,6 @@ def masked_softmax__wrong_global_maximum(scores, mask):
     return e / np.where(total == 0, 1.0, total)
 
 
-def masked_softmax__wrong_in_place(scores, mask):
-    """Writes the fill into the caller's scores."""
-    keep = np.broadcast_to(mask, scores.shape)
-    scores[~keep] = -1e30
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True)) * keep
-    total = e.sum(axis=-1, keepdims=True)
-    return e / np.where(total == 0, 1.0, total)
-
-
 def masked_softmax__wrong_no_broadcast(scores, mask):
     """Indexes with the mask: fails when the mask has to broadcast."""
     z = np.full(scores.shape, -1e30)
@@ -230,19 +165,6 @@ def masked_softmax__wrong_clipped(scores, mask):
     e = np.exp(np.clip(scores, -50.0, 50.0)) * mask
     total = e.sum(axis=-1, keepdims=True)
     return e / np.where(total == 0, 1.0, total)
-
-
-def masked_attention__right_flat_batch(Q, K, V, mask):
-    """All leading axes flattened to one, a loop over it, and back."""
-    lead, n, m = Q.shape[:-2], Q.shape[-2], K.shape[-2]
-    keep = np.broadcast_to(mask, (*lead, n, m)).reshape(-1, n, m)
-    weights = []
-    for q, k, allowed in zip(Q.reshape(-1, n, Q.shape[-1]), K.reshape(-1, m, K.shape[-1]), keep, strict=True):
-        z = np.where(allowed, np.inner(q, k) / np.sqrt(len(q[0])), -1e30).astype(np.float64)
-        p = np.exp(z - z.max(axis=1, keepdims=True)) * allowed
-        weights.append(p / (p.sum(axis=1, keepdims=True) + (~allowed.any(axis=1, keepdims=True))))
-    weights = np.array(weights).reshape(*lead, n, m)
-    return weights @ V, weights
 
 
 def masked_attention__right_fourth_roots(Q, K, V, mask):
@@ -278,15 +200,6 @@ def masked_attention__wrong_uniform_when_empty(Q, K, V, mask):
     return weights @ V, weights
 
 
-def masked_attention__wrong_in_place(Q, K, V, mask):
-    """Scales the caller's queries in place."""
-    Q /= np.asarray(np.sqrt(Q.shape[-1]), dtype=Q.dtype)
-    z = np.where(mask, Q @ np.swapaxes(K, -1, -2), -1e30)
-    e = np.exp(z - z.max(axis=-1, keepdims=True)) * mask
-    weights = e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)
-    return weights @ V, weights
-
-
 def masked_attention__wrong_unstable(Q, K, V, mask):
     """Exponentials without subtracting the maximum."""
     e = np.exp(Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])) * mask
@@ -302,14 +215,6 @@ def masked_attention__wrong_first_batch_mask(Q, K, V, mask):
     e = np.exp(z - z.max(axis=-1, keepdims=True)) * mask
     weights = e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)
     return weights @ V, weights
-
-
-def masked_attention__wrong_squeezed(Q, K, V, mask):
-    """Squeezes axes of size 1 out of both results."""
-    z = np.where(mask, Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1]), -1e30)
-    e = np.exp(z - z.max(axis=-1, keepdims=True)) * mask
-    weights = e / np.maximum(e.sum(axis=-1, keepdims=True), 1e-300)
-    return np.squeeze(weights @ V), np.squeeze(weights)
 
 
 def masked_attention__wrong_values_mixed_over_batch(Q, K, V, mask):
@@ -346,20 +251,17 @@ def leaks_future__right_every_cut(attend, Q, K, V):
     return False
 
 
-def leaks_future__right_influence_matrix(attend, Q, K, V):
-    """Measures the (n, n) matrix of influence, the first column left out, and looks above its diagonal."""
-    Q, K, V = (np.array(x, dtype=float) for x in (Q, K, V))
-    n = len(Q)
-    base = np.array(attend(Q.copy(), K.copy(), V.copy()))
-    influence = np.zeros((n, n))
-    for j in range(1, n):
-        k, v = K.copy(), V.copy()
-        k[j] -= 2.5 * np.cos(np.arange(K.shape[1]) + j)
-        v[j] += 1.5 * np.cos(0.5 * np.arange(V.shape[1]))
-        now = np.array(attend(Q.copy(), k, v))
-        size = np.maximum(np.abs(now).max(axis=1), np.abs(base).max(axis=1))
-        influence[:, j] = np.abs(now - base).max(axis=1) / np.where(size == 0, 1.0, size)
-    return bool((np.triu(influence, k=1) > 1e-6).any())
+def leaks_future__right_worst_row(attend, Q, K, V):
+    """Compares what moves the most with the size of its row; a 0-d array."""
+    before = attend(Q, K, V)
+    size, worst = np.abs(before).max(axis=1) + 1e-300, 0.0
+    for i in range(1, len(Q)):
+        noise, keys, values = np.random.default_rng(i), K.copy(), V.copy()
+        keys[i:] = noise.uniform(-2, 2, keys[i:].shape)
+        values[i:] = noise.uniform(-2, 2, values[i:].shape)
+        moved = np.abs(attend(Q, keys, values) - before).max(axis=1)
+        worst = max(worst, (moved / size)[:i].max())
+    return np.array(worst > 1e-6)
 
 
 def leaks_future__right_two_futures(attend, Q, K, V):
@@ -409,17 +311,6 @@ def leaks_future__wrong_loose(attend, Q, K, V):
     return False
 
 
-def leaks_future__wrong_in_place(attend, Q, K, V):
-    """Writes the changes into the caller's keys and values."""
-    base = np.array(attend(Q, K, V))
-    for i in range(len(Q) - 2, -1, -1):
-        K[i + 1 :] = -K[i + 1 :] + 0.5
-        V[i + 1 :] = -2 * V[i + 1 :] + np.abs(V).max()
-        if np.abs(attend(Q, K, V)[i] - base[i]).max() > 1e-6 * np.abs(base[i]).max():
-            return True
-    return False
-
-
 def leaks_future__wrong_remembers_base(attend, Q, K, V):
     """Keeps the first base output it ever saw of a shape: later calls compare with another attention."""
     seen = leaks_future__wrong_remembers_base.__dict__
@@ -431,11 +322,6 @@ def leaks_future__wrong_remembers_base(attend, Q, K, V):
         if np.abs(attend(Q, k, v)[i] - base[i]).max() > 1e-6 * np.abs(base[i]).max():
             return True
     return False
-
-
-def next_token_pairs__right_slices(tokens):
-    """Two views, shifted by one."""
-    return tokens[:, :-1], tokens[:, 1:]
 
 
 def next_token_pairs__right_windows(tokens):
@@ -463,18 +349,6 @@ def next_token_pairs__wrong_last_target_column(tokens):
     return tokens[:, :-1], tokens[:, -1:]
 
 
-def next_token_pairs__wrong_in_place(tokens):
-    """Shifts the caller's tokens in place to get the targets."""
-    inputs = tokens[:, :-1].copy()
-    tokens[:, :-1] = tokens[:, 1:]
-    return inputs, tokens[:, :-1]
-
-
-def next_token_pairs__wrong_squeezed(tokens):
-    """Squeezes: loses the batch axis for B = 1 and the time axis for n = 2."""
-    return np.squeeze(tokens[:, :-1]), np.squeeze(tokens[:, 1:])
-
-
 def next_token_pairs__wrong_byte(tokens):
     """Stores the tokens as uint8: ids above 255 wrap."""
     return tokens[:, :-1].astype(np.uint8), tokens[:, 1:].astype(np.uint8)
@@ -493,12 +367,6 @@ def _same(ids):
 def _numbers(ids):
     """The number of each token within its document."""
     return np.tril(_same(ids)).sum(axis=2) - 1
-
-
-def packed_causal_mask__right_pairs(document_ids):
-    """All pairs at once; a token's number is how many of its own it sees, less itself."""
-    mask = np.tril(document_ids[:, :, None] == document_ids[:, None, :])
-    return mask, mask.sum(axis=-1) - 1
 
 
 def packed_causal_mask__right_one_hot(document_ids):
@@ -576,6 +444,3 @@ def packed_causal_mask__wrong_zero_is_padding(document_ids):
     real = document_ids != 0
     mask = np.tri(n, dtype=bool) & (document_ids[:, :, None] == document_ids[:, None, :]) & real[:, :, None]
     return mask, np.maximum(mask.sum(-1) - 1, 0)
-
-
-# ---------------------------------------------------------------- unit 4: diagnose

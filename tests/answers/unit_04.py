@@ -32,25 +32,6 @@ def _attend(Q, K, V, mask=None):
     return _softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), mask) @ V
 
 
-def split_heads__right_view_transpose(X, n_heads):
-    """The plain one: reshape, then swap tokens and heads."""
-    B, n, d = X.shape
-    if d % n_heads != 0:
-        raise ValueError(f"cannot split X.shape[-1]={d} into n_heads={n_heads}")
-    return X.reshape(B, n, n_heads, d // n_heads).transpose(1, 2)
-
-
-def split_heads__right_slices_stack(X, n_heads):
-    """A loop over heads, stacked on axis 1."""
-    d_head, rest = divmod(X.shape[-1], n_heads)
-    if rest > 0:
-        raise ValueError(f"{X.shape[-1]} columns, {n_heads} heads: {rest} columns are left over")
-    heads = []
-    for i in range(n_heads):
-        heads.append(X[:, :, i * d_head : (i + 1) * d_head])
-    return torch.stack(heads, dim=1)
-
-
 def split_heads__right_chunk_cat_print(X, n_heads):
     """Chunks with a new axis, concatenated; prints and warns on the way."""
     if X.shape[-1] / n_heads != X.shape[-1] // n_heads:
@@ -58,22 +39,6 @@ def split_heads__right_chunk_cat_print(X, n_heads):
     print("split", tuple(X.shape), "into", n_heads)
     warnings.warn("splitting", stacklevel=2)
     return torch.cat([c.unsqueeze(1) for c in X.split(X.shape[-1] // n_heads, dim=-1)], dim=1)
-
-
-def split_heads__wrong_view_without_transpose(X, n_heads):
-    """Reshapes straight to (B, h, n, d_head): mixes tokens and heads."""
-    B, n, d = X.shape
-    if d % n_heads:
-        raise ValueError(f"{d} and {n_heads}")
-    return X.reshape(B, n_heads, n, d // n_heads)
-
-
-def split_heads__wrong_n_heads_is_d_head(X, n_heads):
-    """Takes n_heads for the width of one head."""
-    B, n, d = X.shape
-    if d % n_heads:
-        raise ValueError(f"{d} and {n_heads}")
-    return X.reshape(B, n, d // n_heads, n_heads).transpose(1, 2)
 
 
 def split_heads__wrong_no_check(X, n_heads):
@@ -90,11 +55,6 @@ def split_heads__wrong_checks_tokens(X, n_heads):
     return X.reshape(B, n, n_heads, d // n_heads).transpose(1, 2)
 
 
-def split_heads__wrong_detach(X, n_heads):
-    """Cuts the gradient with detach."""
-    return _split(X.detach(), n_heads)
-
-
 def split_heads__wrong_new_tensor(X, n_heads):
     """Goes through a list of numbers: the gradient is lost."""
     d = X.shape[-1]
@@ -103,36 +63,6 @@ def split_heads__wrong_new_tensor(X, n_heads):
     k = d // n_heads
     rows = [[[t[i * k : (i + 1) * k] for t in b] for i in range(n_heads)] for b in X.tolist()]
     return torch.tensor(rows, dtype=X.dtype)
-
-
-def split_heads__wrong_squeeze(X, n_heads):
-    """squeeze() in the end drops every axis of length 1."""
-    return _split(X, n_heads).squeeze()
-
-
-def split_heads__wrong_in_place(X, n_heads):
-    """Scales the input by 1 / sqrt(d_head) in place before the split."""
-    B, n, d = X.shape
-    if d % n_heads:
-        raise ValueError(f"{d} and {n_heads}")
-    with torch.no_grad():
-        X /= math.sqrt(d // n_heads)
-    return X.reshape(B, n, n_heads, d // n_heads).transpose(1, 2)
-
-
-def merge_heads__right_transpose_reshape(X):
-    """The plain one."""
-    B, h, n, d_head = X.shape
-    return X.transpose(1, 2).reshape(B, n, h * d_head)
-
-
-def merge_heads__right_loop_buffer(X):
-    """Writes each head into its columns of a fresh tensor."""
-    B, h, n, d_head = X.shape
-    out = torch.zeros(B, n, h * d_head, dtype=X.dtype, device=X.device)
-    for i in range(h):
-        out[:, :, i * d_head : (i + 1) * d_head] = X[:, i]
-    return out
 
 
 def merge_heads__right_hstack_per_sequence(X):
@@ -148,57 +78,9 @@ def merge_heads__right_recursion(X):
     return torch.cat((merge_heads__right_recursion(X[:, :-1]), X[:, -1]), dim=-1)
 
 
-def merge_heads__wrong_reshape_only(X):
-    """No transpose before the reshape: mixes tokens and heads."""
-    B, h, n, d_head = X.shape
-    return X.reshape(B, n, h * d_head)
-
-
-def merge_heads__wrong_transpose_last(X):
-    """Swaps the axes 1 and 3 instead of 1 and 2."""
-    B, h, n, d_head = X.shape
-    return X.transpose(1, 3).reshape(B, n, h * d_head)
-
-
-def merge_heads__wrong_detach(X):
-    """No gradient comes back."""
-    return _merge(X.detach())
-
-
 def merge_heads__wrong_data(X):
     """Uses X.data, which autograd does not follow."""
     return torch.cat([head.data for head in X.unbind(1)], dim=-1)
-
-
-def merge_heads__wrong_float64(X):
-    """Always returns float64."""
-    return _merge(X).double()
-
-
-def merge_heads__wrong_squeeze(X):
-    """squeeze() in the end: wrong for B = 1 or n = 1."""
-    return _merge(X).squeeze()
-
-
-def merge_heads__wrong_in_place(X):
-    """Sorts the last head away: zeroes the input after copying it."""
-    out = _merge(X).clone()
-    with torch.no_grad():
-        X.zero_()
-    return out
-
-
-def bmm_attention__right_exp_by_hand(Q, K, V, mask=None):
-    """exp(scores - max) by hand, masked entries multiplied away, sums of zero replaced by one."""
-    S = torch.bmm(Q * Q.shape[-1] ** -0.5, K.mT)
-    keep = torch.ones_like(S, dtype=torch.bool) if mask is None else mask.broadcast_to(S.shape)
-    S = S.masked_fill(~keep, float("-inf"))
-    top = S.amax(dim=-1, keepdim=True)
-    top = torch.where(torch.isinf(top), torch.zeros_like(top), top)
-    E = torch.exp(S - top)
-    total = E.sum(dim=-1, keepdim=True)
-    total = torch.where(total == 0, torch.ones_like(total), total)
-    return torch.bmm(E, V) / total
 
 
 def bmm_attention__right_log_space(Q, K, V, mask=None):
@@ -223,38 +105,6 @@ def bmm_attention__right_spare_key(Q, K, V, mask=None):
     return torch.softmax(torch.cat([scores, spare], dim=-1), dim=-1)[..., :-1] @ V
 
 
-def bmm_attention__wrong_empty_rows_nan(Q, K, V, mask=None):
-    """A row that may attend to nothing gives NaN."""
-    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        S = S.masked_fill(~mask, -math.inf)
-    return torch.bmm(torch.softmax(S, dim=-1), V)
-
-
-def bmm_attention__wrong_mended_output(Q, K, V, mask=None):
-    """-inf, and the NaN of an empty row replaced in the output alone: it is back in the gradient of V."""
-    S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
-    if mask is not None:
-        S = S.masked_fill(~mask, -math.inf)
-    return torch.bmm(S.softmax(-1), V).nan_to_num(0.0)
-
-
-def bmm_attention__wrong_mask_after_softmax(Q, K, V, mask=None):
-    """Zeroes masked weights after the softmax, without normalising again."""
-    A = torch.softmax(torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1]), dim=-1)
-    if mask is not None:
-        A = A * mask
-    return torch.bmm(A, V)
-
-
-def bmm_attention__wrong_unstable_exp(Q, K, V, mask=None):
-    """exp without subtracting the maximum: overflows at scores of 1e4."""
-    E = torch.exp(torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1]))
-    if mask is not None:
-        E = E * mask
-    return torch.bmm(E / E.sum(-1, keepdim=True).clamp_min(1e-30), V)
-
-
 def bmm_attention__wrong_max_includes_masked(Q, K, V, mask=None):
     """Subtracts the maximum over masked keys too: a huge masked score pushes the rest to 0/0 or to zero."""
     S = torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1])
@@ -268,38 +118,6 @@ def bmm_attention__wrong_detached_weights(Q, K, V, mask=None):
     """The weights are detached: no gradient to Q and K."""
     A = _softmax(torch.bmm(Q, K.mT) / math.sqrt(Q.shape[-1]), mask).detach()
     return torch.bmm(A, V)
-
-
-def bmm_attention__wrong_double(Q, K, V, mask=None):
-    """Computes in float64 and leaves it so."""
-    S = torch.bmm(Q.double(), K.double().mT) / math.sqrt(Q.shape[-1])
-    return torch.bmm(_softmax(S, mask), V.double())
-
-
-def bmm_attention__wrong_in_place_q(Q, K, V, mask=None):
-    """Divides Q by sqrt(d_k) in place."""
-    with torch.no_grad():
-        Q /= math.sqrt(Q.shape[-1])
-    return torch.bmm(_softmax(torch.bmm(Q, K.mT), mask), V)
-
-
-def multi_head_attention__right_plain(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """Split, attend, merge, project."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    return _merge(_attend(Q, K, V, mask)) @ W_O + b_O
-
-
-def multi_head_attention__right_loop_heads(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """A loop over the heads, adding what each writes back."""
-    k = W_Q.shape[1] // n_heads
-    B, n, _ = X.shape
-    full = None if mask is None else mask.expand(B, n_heads, n, n)
-    out = torch.zeros_like(X) + b_O
-    for i in range(n_heads):
-        cols = slice(i * k, (i + 1) * k)
-        m = None if full is None else full[:, i]
-        out = out + _attend(X @ W_Q[:, cols], X @ W_K[:, cols], X @ W_V[:, cols], m) @ W_O[cols]
-    return out
 
 
 def multi_head_attention__right_fused_projection(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
@@ -319,30 +137,10 @@ def multi_head_attention__right_lowest_number(X, W_Q, W_K, W_V, W_O, b_O, n_head
     return _merge(S.softmax(-1) @ V) @ W_O + b_O
 
 
-def multi_head_attention__wrong_sqrt_d_model(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """Divides by sqrt(d_model) instead of sqrt(d_head)."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    return _merge(_softmax(Q @ K.mT / math.sqrt(X.shape[-1]), mask) @ V) @ W_O + b_O
-
-
 def multi_head_attention__wrong_sqrt_all_heads(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
     """Divides by sqrt(h*d_head)."""
     Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
     return _merge(_softmax(Q @ K.mT / math.sqrt(W_Q.shape[1]), mask) @ V) @ W_O + b_O
-
-
-def multi_head_attention__wrong_mask_inverted(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """True means "may not attend", as in nn.MultiheadAttention."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    return _merge(_attend(Q, K, V, None if mask is None else ~mask)) @ W_O + b_O
-
-
-def multi_head_attention__wrong_first_heads_mask(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """Uses the first head's mask for every head."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    if mask is not None:
-        mask = mask.expand(X.shape[0], n_heads, X.shape[1], X.shape[1])[:, :1]
-    return _merge(_attend(Q, K, V, mask)) @ W_O + b_O
 
 
 def multi_head_attention__wrong_first_sequences_mask(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
@@ -351,15 +149,6 @@ def multi_head_attention__wrong_first_sequences_mask(X, W_Q, W_K, W_V, W_O, b_O,
     if mask is not None:
         mask = mask.expand(X.shape[0], n_heads, X.shape[1], X.shape[1])[:1]
     return _merge(_attend(Q, K, V, mask)) @ W_O + b_O
-
-
-def multi_head_attention__wrong_unstable(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
-    """exp without the maximum."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
-    if mask is not None:
-        E = E * mask
-    return _merge(E / E.sum(-1, keepdim=True).clamp_min(1e-30) @ V) @ W_O + b_O
 
 
 def multi_head_attention__wrong_detach(X, W_Q, W_K, W_V, W_O, b_O, n_heads, mask=None):
@@ -397,23 +186,6 @@ def head_contributions__right_added_minus_infinity(X, W_Q, W_K, W_V, W_O, n_head
     return S.softmax(dim=-1) @ V @ W_O.reshape(n_heads, -1, W_O.shape[1])
 
 
-def head_contributions__right_layers_of_one_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """A whole layer for each head, with its columns and rows alone."""
-    n, shares = X.shape[1], []
-    for r in range(n_heads):
-        own = slice(r * len(W_O) // n_heads, (r + 1) * len(W_O) // n_heads)
-        see = None if mask is None else mask.expand(len(X), n_heads, n, n)[:, r : r + 1]
-        columns = [W[:, own] for W in (W_Q, W_K, W_V)]
-        shares.append(multi_head_attention__right_plain(X, *columns, W_O[own], 0, 1, see))
-    return torch.stack(shares, dim=1)
-
-
-def head_contributions__wrong_w_o_interleaved(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Head i takes the rows i, i + h, ... of W_O."""
-    Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
-    return _attend(Q, K, V, mask) @ W_O.reshape(-1, n_heads, W_O.shape[1]).transpose(0, 1)
-
-
 def head_contributions__wrong_sqrt_d_model(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
     """Divides the scores by sqrt(d_model)."""
     Q, K, V = (_split(X @ W, n_heads) for W in (W_Q, W_K, W_V))
@@ -427,22 +199,12 @@ def head_contributions__wrong_no_scale(X, W_Q, W_K, W_V, W_O, n_heads, mask=None
     return _softmax(Q @ K.mT, mask) @ V @ W_O.reshape(n_heads, -1, W_O.shape[1])
 
 
-def head_contributions__wrong_mask_ignored(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Forgets the mask."""
-    return head_contributions__right_plain(X, W_Q, W_K, W_V, W_O, n_heads)
-
-
 def head_contributions__wrong_mask_per_head_lost(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
     """A key is masked for all heads as soon as it is for one."""
     if mask is not None:
         B, n, _ = X.shape
         mask = mask.expand(B, n_heads, n, n).all(dim=1, keepdim=True)
     return head_contributions__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, mask)
-
-
-def head_contributions__wrong_detach(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Detaches the result ("only for looking at it")."""
-    return head_contributions__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, mask).detach()
 
 
 def head_contributions__wrong_default_dtype(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
@@ -467,49 +229,9 @@ def from_torch_weights__right_identity_trick(in_proj_weight, out_proj_weight):
     return q, k, v, torch.nn.functional.linear(eye, out_proj_weight)
 
 
-def from_torch_weights__right_reshape_mt_tuple(in_proj_weight, out_proj_weight):
-    """(3, d, d), transposed in a batch; tuple() of the parts."""
-    d = in_proj_weight.shape[1]
-    print("d_model", d)
-    return (*in_proj_weight.reshape(3, d, d).mT.unbind(0), out_proj_weight.clone().mT)
-
-
-def from_torch_weights__right_einsum(in_proj_weight, out_proj_weight):
-    """Einsum as a transpose."""
-    parts = [torch.einsum("ij->ji", W) for W in (*in_proj_weight.chunk(3), out_proj_weight)]
-    return tuple(parts)
-
-
-def from_torch_weights__wrong_interleaved_rows(in_proj_weight, out_proj_weight):
-    """Every third row: takes the rows as q, k, v, q, k, v, ..."""
-    return in_proj_weight[0::3].T, in_proj_weight[1::3].T, in_proj_weight[2::3].T, out_proj_weight.T
-
-
-def from_torch_weights__wrong_detach(in_proj_weight, out_proj_weight):
-    """Detached copies."""
-    q, k, v = in_proj_weight.detach().chunk(3)
-    return q.T.clone(), k.T.clone(), v.T.clone(), out_proj_weight.detach().T.clone()
-
-
-def from_torch_weights__wrong_parameters(in_proj_weight, out_proj_weight):
-    """New nn.Parameters: they train, but the gradient does not reach the inputs."""
-    return tuple(torch.nn.Parameter(W.T) for W in (*in_proj_weight.chunk(3), out_proj_weight))
-
-
-def from_torch_weights__wrong_float64(in_proj_weight, out_proj_weight):
-    """Always float64."""
-    return tuple(W.T.double() for W in (*in_proj_weight.chunk(3), out_proj_weight))
-
-
 def from_torch_weights__wrong_float32(in_proj_weight, out_proj_weight):
     """Always float32."""
     return tuple(W.T.float() for W in (*in_proj_weight.chunk(3), out_proj_weight))
-
-
-def from_torch_weights__wrong_in_place(in_proj_weight, out_proj_weight):
-    """Transposes the output weight itself (t_)."""
-    q, k, v = in_proj_weight.chunk(3)
-    return q.T, k.T, v.T, out_proj_weight.data.copy_(out_proj_weight.data.T.clone())
 
 
 def _drawn(B, n, d_model, h, d_head, size=1.0, low=0.0):
@@ -609,41 +331,9 @@ def diagnose__right_batch_of_experiments(attend):
     return str(names[far.argmin()])
 
 
-def diagnose__wrong_nearest_of_ten(attend):
-    """One call of sizes that are all different, scores of order 1."""
-    return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True)
-
-
-def diagnose__wrong_nan_is_no_distance(attend):
-    """A good experiment; differences that are NaN are never the least."""
-    call = (*_drawn(2, 10, 7, 3, 2, low=160.0), 3, True)
-    found, name, least = attend(*call), "right", math.inf
-    for other, out in _lineup(*call).items():
-        far = (out - found).norm().item()
-        if far < least:
-            name, least = other, far
-    return name
-
-
 def diagnose__wrong_sixteen_four_four(attend):
     """The sizes of a textbook, d_model = 16, four heads of four."""
     return _first_match(attend, *_drawn(2, 5, 16, 4, 4), 4, True)
-
-
-def diagnose__wrong_no_mask(attend):
-    """Asks without the causal mask only."""
-    return _first_match(attend, *_drawn(2, 5, 7, 3, 2), 3, False)
-
-
-def diagnose__wrong_single_token(attend):
-    """A single token."""
-    return _first_match(attend, *_drawn(2, 1, 7, 3, 2), 3, True)
-
-
-def diagnose__wrong_same_weights(attend):
-    """One matrix serves for queries, keys and values."""
-    X, W_Q, *_, W_O = _drawn(2, 5, 7, 3, 2)
-    return _first_match(attend, X, W_Q, W_Q, W_Q, W_O, 3, True)
 
 
 def diagnose__wrong_heads_of_one(attend):
@@ -656,7 +346,6 @@ def diagnose__wrong_never_acquits(attend):
     return _nearest(attend, *_drawn(2, 5, 7, 3, 2), 3, True, without=("right",))
 
 
-# ---------------------------------------------------------------- unit 4: diagnose
 _BUGS = (
     "right",
     "not_scaled",

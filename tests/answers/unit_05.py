@@ -50,21 +50,6 @@ def _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None, repeat=_repeat, 
     return _merge(attend(Q, repeat(K, n_rep), repeat(V, n_rep), mask)) @ W_O
 
 
-def repeat_kv__right_interleave(K, n_rep):
-    """The plain one: repeat_interleave on the head axis."""
-    return torch.repeat_interleave(K, n_rep, dim=1)
-
-
-def repeat_kv__right_loop_cat(K, n_rep):
-    """Two loops, concatenated; prints."""
-    parts = []
-    for j in range(K.shape[1]):
-        for _ in range(n_rep):
-            parts.append(K[:, j : j + 1])
-    print("heads:", len(parts))
-    return torch.cat(parts, dim=1)
-
-
 def repeat_kv__right_kron(K, n_rep):
     """Kronecker product with ones on the head axis."""
     return torch.kron(K.contiguous(), torch.ones(1, n_rep, 1, 1, dtype=K.dtype, device=K.device))
@@ -77,46 +62,12 @@ def repeat_kv__right_one_head_after_another(K, n_rep):
     return torch.cat([repeat_kv__right_one_head_after_another(part, n_rep) for part in (K[:, :1], K[:, 1:])], dim=1)
 
 
-def repeat_kv__wrong_repeat_tiles(K, n_rep):
-    """repeat on the head axis: heads 0, 1, 0, 1 and not 0, 0, 1, 1."""
-    return K.repeat(1, n_rep, 1, 1)
-
-
 def repeat_kv__wrong_two_only(K, n_rep):
     """Always two copies."""
     return torch.stack([K, K], dim=2).flatten(1, 2)
 
 
-def repeat_kv__wrong_detach(K, n_rep):
-    """Cuts the gradient."""
-    return K.detach().repeat_interleave(n_rep, dim=1)
-
-
-def repeat_kv__wrong_tensor_copy(K, n_rep):
-    """torch.tensor of a NumPy repeat: no gradient."""
-    return torch.tensor(np.repeat(K.detach().numpy(), n_rep, axis=1))
-
-
-def repeat_kv__wrong_float64(K, n_rep):
-    """Multiplies with ones in float64."""
-    return (K[:, :, None] * torch.ones(n_rep, 1, 1, dtype=torch.float64)).flatten(1, 2)
-
-
 _CACHE_05: dict = {}
-
-
-def repeat_kv__wrong_cached_by_shape(K, n_rep):
-    """Keeps the answer of the first call of a shape."""
-    key = (tuple(K.shape), n_rep)
-    if key not in _CACHE_05:
-        _CACHE_05[key] = K.repeat_interleave(n_rep, dim=1)
-    return _CACHE_05[key]
-
-
-def repeat_kv__wrong_resize_in_place(K, n_rep):
-    """Scales K in place on the way and does not undo it."""
-    K.data.mul_(1 / n_rep)
-    return K.repeat_interleave(n_rep, dim=1) * n_rep
 
 
 def grouped_query_attention__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
@@ -148,72 +99,10 @@ def grouped_query_attention__right_batch_loop(X, W_Q, W_K, W_V, W_O, n_heads, n_
     return torch.stack(rows).to(X.dtype)
 
 
-def grouped_query_attention__right_stable_exp(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """Own softmax: subtract the largest allowed score, exp, divide by the sum (1 for empty rows)."""
-    _check(n_heads, n_kv_heads)
-    Q, K, V = _split(X @ W_Q, n_heads), _split(X @ W_K, n_kv_heads), _split(X @ W_V, n_kv_heads)
-    K, V = _repeat(K, n_heads // n_kv_heads), _repeat(V, n_heads // n_kv_heads)
-    S = (Q / math.sqrt(Q.shape[-1])) @ K.mT
-    keep = torch.ones_like(S, dtype=torch.bool) if mask is None else mask.expand_as(S)
-    top = S.masked_fill(~keep, torch.finfo(S.dtype).min).amax(dim=-1, keepdim=True)
-    E = torch.exp((S - top).masked_fill(~keep, 0.0)) * keep
-    total = E.sum(dim=-1, keepdim=True)
-    return _merge(E / torch.where(total == 0, torch.ones_like(total), total) @ V) @ W_O
-
-
 def grouped_query_attention__wrong_assertion(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
     """assert: an AssertionError and no ValueError."""
     assert n_heads % n_kv_heads == 0, "g must divide h"
     return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
-
-
-def grouped_query_attention__wrong_refuses_mqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """A ValueError for g = 1 too."""
-    if n_heads % n_kv_heads or n_kv_heads < 2:
-        raise ValueError("need at least two groups")
-    return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
-
-
-def grouped_query_attention__wrong_sqrt_group(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """Divides by sqrt(h*d_head / g): wrong d_head unless g = h."""
-
-    def attend(Q, K, V, m):
-        return _softmax(Q @ K.mT / math.sqrt(W_Q.shape[1] / n_kv_heads), m) @ V
-
-    return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask, attend=attend)
-
-
-def grouped_query_attention__wrong_mask_inverted(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """The mask the wrong way round."""
-    return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, None if mask is None else ~mask)
-
-
-def grouped_query_attention__wrong_mask_by_group(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """Every query head of a group takes the mask of the group's first head."""
-    if mask is not None:
-        B, n, _ = X.shape
-        r = n_heads // n_kv_heads
-        mask = mask.expand(B, n_heads, n, n)[:, ::r].repeat_interleave(r, dim=1)
-    return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask)
-
-
-def grouped_query_attention__wrong_unstable(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """exp without subtracting the maximum."""
-
-    def attend(Q, K, V, m):
-        E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
-        E = E if m is None else E * m
-        return E / E.sum(-1, keepdim=True).clamp_min(1e-30) @ V
-
-    return _gqa(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask, attend=attend)
-
-
-def grouped_query_attention__wrong_library(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
-    """torch's scaled_dot_product_attention does the exercise (and enable_gqa the rest)."""
-    _check(n_heads, n_kv_heads)
-    Q, K, V = _split(X @ W_Q, n_heads), _split(X @ W_K, n_kv_heads), _split(X @ W_V, n_kv_heads)
-    out = torch.nn.functional.scaled_dot_product_attention(Q, K, V, attn_mask=mask, enable_gqa=True)
-    return _merge(out) @ W_O
 
 
 def grouped_query_attention__wrong_detached_keys(X, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads, mask=None):
@@ -227,17 +116,6 @@ def multi_query_attention__right_broadcast(X, W_Q, W_K, W_V, W_O, n_heads, mask=
     K, V = (X @ W_K).unsqueeze(1), (X @ W_V).unsqueeze(1)
     A = _softmax(Q @ K.transpose(-2, -1) / math.sqrt(Q.shape[-1]), mask)
     return _merge(A @ V) @ W_O
-
-
-def multi_query_attention__right_head_loop(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """A loop over query heads that all use the same K and V; the results are stacked."""
-    B, n, _ = X.shape
-    K, V = X @ W_K, X @ W_V
-    results = []
-    for i, q in enumerate((X @ W_Q).chunk(n_heads, dim=-1)):
-        results.append(_attend(q, K, V, None if mask is None else mask.expand(B, n_heads, n, n)[:, i]))
-    print("heads", len(results))
-    return _merge(torch.stack(results, dim=1)) @ W_O
 
 
 def _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, attend=_attend):
@@ -256,47 +134,12 @@ def multi_query_attention__wrong_expand_reshape(X, W_Q, W_K, W_V, W_O, n_heads, 
     return _merge(out.view(B, n_heads, n, -1)) @ W_O
 
 
-def multi_query_attention__wrong_calls_grouped(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Calls the grouped attention, which repeats."""
-    return grouped_query_attention__right_plain(X, W_Q, W_K, W_V, W_O, n_heads, 1, mask)
-
-
-def multi_query_attention__wrong_sqrt_all_heads(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """Divides by sqrt(h*d_head)."""
-    scale = math.sqrt(W_Q.shape[1])
-    return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask, lambda Q, K, V, m: _softmax(Q @ K.mT / scale, m) @ V)
-
-
-def multi_query_attention__wrong_mask_inverted(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """The mask the wrong way round."""
-    return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, None if mask is None else mask.logical_not())
-
-
-def multi_query_attention__wrong_mask_first_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """One mask for all heads ("keys are shared, so is the mask"): that of head 0."""
-    if mask is not None:
-        B, n, _ = X.shape
-        mask = mask.expand(B, n_heads, n, n)[:, :1]
-    return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask)
-
-
 def multi_query_attention__right_lowest_number(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
     """The lowest number for forbidden scores."""
 
     def attend(Q, K, V, m):
         S = Q @ K.mT / math.sqrt(Q.shape[-1])
         return (S if m is None else S.masked_fill(~m, torch.finfo(S.dtype).min)).softmax(-1) @ V
-
-    return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask, attend)
-
-
-def multi_query_attention__wrong_unstable(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
-    """exp without subtracting the maximum."""
-
-    def attend(Q, K, V, m):
-        E = (Q @ K.mT / math.sqrt(Q.shape[-1])).exp()
-        E = E if m is None else E * m
-        return E @ V / (E.sum(-1, keepdim=True) + 1e-12)
 
     return _mqa(X, W_Q, W_K, W_V, W_O, n_heads, mask, attend)
 
@@ -313,57 +156,14 @@ def multi_query_attention__wrong_detached(X, W_Q, W_K, W_V, W_O, n_heads, mask=N
     return _merge(_attend(Q, K, V, mask)) @ W_O
 
 
-def kv_cache_bytes__right_product(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """One product."""
-    return 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
-
-
 def kv_cache_bytes__right_math_prod(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
     """math.prod of the parts."""
     return math.prod((batch, n_layers, 2, n_kv_heads, n_tokens, d_head, bytes_per_value))
 
 
-def kv_cache_bytes__right_layer_loop(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """Adds keys and values layer by layer; prints."""
-    total = 0
-    for _ in range(n_layers):
-        keys = batch * n_kv_heads * n_tokens * d_head
-        values = batch * n_kv_heads * n_tokens * d_head
-        total += (keys + values) * bytes_per_value
-    print(f"{total / 2**20:.1f} MiB")
-    return total
-
-
 def kv_cache_bytes__right_numpy_int64(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
     """np.int64: enough below 2**63."""
     return np.prod(np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int64))
-
-
-def kv_cache_bytes__right_shift(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """The factor 2 as a shift."""
-    per_token = (n_layers * n_kv_heads * d_head * bytes_per_value) << 1
-    return per_token * (batch * n_tokens)
-
-
-def kv_cache_bytes__wrong_two_is_the_bytes(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """Takes the 2 for the bytes: bytes_per_value is ignored."""
-    return 2 * 2 * n_layers * n_kv_heads * d_head * n_tokens * batch
-
-
-def kv_cache_bytes__wrong_weights(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """The weights W_K, W_V instead of the cache."""
-    return 2 * n_layers * (n_kv_heads * d_head) ** 2 * bytes_per_value
-
-
-def kv_cache_bytes__wrong_int32(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=2):
-    """32 bits: overflows from 2 GiB on."""
-    parts = np.array([2, n_layers, n_kv_heads, d_head, n_tokens, batch, bytes_per_value], dtype=np.int32)
-    return np.prod(parts, dtype=np.int32)
-
-
-def kv_cache_bytes__wrong_default_bytes(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=4):
-    """Default of 4 bytes."""
-    return 2 * n_layers * n_kv_heads * d_head * n_tokens * batch * bytes_per_value
 
 
 def kv_cache_bytes__wrong_defaults_swapped(n_layers, n_kv_heads, d_head, n_tokens, bytes_per_value=2, batch=2):
@@ -380,18 +180,6 @@ def _read(x, K, V, W_Q, W_O, n_heads, attend=_attend):
     """The new token asks the cache."""
     r = n_heads // K.shape[1]
     return _merge(attend(_split(x @ W_Q, n_heads), _repeat(K, r), _repeat(V, r))) @ W_O
-
-
-def decode_step__right_head_loop(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """One query head after the other."""
-    K, V = (torch.cat([c, _new(x, W, n_kv_heads)], dim=2) for c, W in zip(cache, (W_K, W_V), strict=True))
-    d = W_Q.shape[1] // n_heads
-    out = 0
-    for i in range(n_heads):
-        j = i * n_kv_heads // n_heads
-        q = x @ W_Q[:, i * d : (i + 1) * d]
-        out = out + _attend(q, K[:, j], V[:, j]) @ W_O[i * d : (i + 1) * d]
-    return out, (K, V)
 
 
 def decode_step__right_online_softmax(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
@@ -429,21 +217,6 @@ def _grow(x, cache, W_K, W_V, g):
     return torch.cat([cache[0], _new(x, W_K, g)], 2), torch.cat([cache[1], _new(x, W_V, g)], 2)
 
 
-def decode_step__wrong_repeated_cache(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """Returns the repeated heads: the cache has h heads."""
-    K, V = _grow(x, cache, W_K, W_V, n_kv_heads)
-    r = n_heads // n_kv_heads
-    return _read(x, K, V, W_Q, W_O, n_heads), (_repeat(K, r), _repeat(V, r))
-
-
-def decode_step__wrong_tiled(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """Query head i uses head i % g."""
-    K, V = _grow(x, cache, W_K, W_V, n_kv_heads)
-    r = n_heads // n_kv_heads
-    out = _attend(_split(x @ W_Q, n_heads), K.repeat(1, r, 1, 1), V.repeat(1, r, 1, 1))
-    return _merge(out) @ W_O, (K, V)
-
-
 def decode_step__wrong_empty_cache(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
     """Looks at the last cached token (for the shape) and fails for t = 0."""
     last = cache[0][:, :, -1]
@@ -455,12 +228,6 @@ def decode_step__wrong_empty_cache(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_h
 def decode_step__wrong_window(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
     """Keeps the last three tokens only."""
     K, V = (T[:, :, -3:] for T in _grow(x, cache, W_K, W_V, n_kv_heads))
-    return _read(x, K, V, W_Q, W_O, n_heads), (K, V)
-
-
-def decode_step__wrong_detached_cache(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """Stores detached keys and values: no gradient from the cache, and none to W_K, W_V."""
-    K, V = (T.detach() for T in _grow(x, cache, W_K, W_V, n_kv_heads))
     return _read(x, K, V, W_Q, W_O, n_heads), (K, V)
 
 
@@ -499,18 +266,6 @@ def pool_kv_heads__right_reshape_mean(W, n_heads, n_kv_heads):
     return W.reshape(W.shape[0], n_kv_heads, n_heads // n_kv_heads, d_head).mean(dim=2).reshape(W.shape[0], -1)
 
 
-def pool_kv_heads__right_loop_cat(W, n_heads, n_kv_heads):
-    """A loop over the groups, one over their heads."""
-    d, r = W.shape[1] // n_heads, n_heads // n_kv_heads
-    groups = []
-    for j in range(n_kv_heads):
-        total = torch.zeros_like(W[:, :d])
-        for i in range(j * r, (j + 1) * r):
-            total = total + W[:, i * d : (i + 1) * d]
-        groups.append(total / r)
-    return torch.cat(groups, dim=1)
-
-
 def pool_kv_heads__right_strided_sum(W, n_heads, n_kv_heads):
     """Sum of the r-th heads of all groups, in float64; warns."""
     warnings.warn("pooling", stacklevel=2)
@@ -525,35 +280,9 @@ def pool_kv_heads__right_avg_pool(W, n_heads, n_kv_heads):
     return torch.nn.functional.avg_pool1d(heads, n_heads // n_kv_heads).mT.flatten(1)
 
 
-def pool_kv_heads__wrong_interleaved_groups(W, n_heads, n_kv_heads):
-    """Averages the heads i, i + g, ...: groups of every g-th head."""
-    return W.reshape(W.shape[0], n_heads // n_kv_heads, n_kv_heads, -1).mean(dim=1).reshape(W.shape[0], -1)
-
-
-def pool_kv_heads__wrong_divided_by_g(W, n_heads, n_kv_heads):
-    """Divides the sum by the number of groups."""
-    return W.reshape(W.shape[0], n_kv_heads, n_heads // n_kv_heads, -1).sum(2).flatten(1) / n_kv_heads
-
-
 def pool_kv_heads__wrong_not_flattened(W, n_heads, n_kv_heads):
     """(d_model, g, d_head)."""
     return W.reshape(W.shape[0], n_kv_heads, n_heads // n_kv_heads, -1).mean(2)
-
-
-def pool_kv_heads__wrong_pairs_only(W, n_heads, n_kv_heads):
-    """Averages the first two heads of a group only (halves W, right for r = 2)."""
-    P = W.reshape(W.shape[0], n_kv_heads, n_heads // n_kv_heads, -1)
-    return ((P[:, :, 0] + P[:, :, -1]) / 2).flatten(1)
-
-
-def pool_kv_heads__wrong_in_place(W, n_heads, n_kv_heads):
-    """Collects the sums in W itself."""
-    P = W.data.view(W.shape[0], n_kv_heads, n_heads // n_kv_heads, -1)
-    first = P[:, :, 0]
-    for s in range(1, P.shape[2]):
-        first += P[:, :, s]
-    first /= P.shape[2]
-    return first.reshape(W.shape[0], -1)
 
 
 def pool_kv_heads__wrong_parameter(W, n_heads, n_kv_heads):
@@ -608,14 +337,6 @@ def extend_cache__wrong_square_mask(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n
     return _in_queues(X_new, K, V, W_Q, W_O, n_heads, n_kv_heads, mask), (K, V)
 
 
-def extend_cache__wrong_copies(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """repeat_interleave: right numbers, one copy for each head."""
-    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
-    r = n_heads // n_kv_heads
-    mask = _lower_right(X_new.shape[1], K.shape[2])
-    return _merge(_attend(_split(X_new @ W_Q, n_heads), _repeat(K, r), _repeat(V, r), mask)) @ W_O, (K, V)
-
-
 def extend_cache__wrong_copies_by_expand(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
     """expand and reshape: the reshape copies."""
     K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
@@ -625,16 +346,6 @@ def extend_cache__wrong_copies_by_expand(X_new, cache, W_Q, W_K, W_V, W_O, n_hea
     ]
     mask = _lower_right(X_new.shape[1], K.shape[2])
     return _merge(_attend(_split(X_new @ W_Q, n_heads), *wide, mask)) @ W_O, (K, V)
-
-
-def extend_cache__wrong_mask_for_queue_rows(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """The rows of the mask are repeated one by one, while the queue repeats the tokens as a whole."""
-    K, V = _longer(X_new, cache, W_K, W_V, n_kv_heads)
-    B, n_new, _ = X_new.shape
-    r = n_heads // n_kv_heads
-    Q = _split(X_new @ W_Q, n_heads).reshape(B, n_kv_heads, r * n_new, -1)
-    mask = _lower_right(n_new, K.shape[2]).repeat_interleave(r, dim=0)
-    return _merge(_attend(Q, K, V, mask).reshape(B, n_heads, n_new, -1)) @ W_O, (K, V)
 
 
 def extend_cache__wrong_writes_into_cache(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
@@ -654,29 +365,6 @@ def extend_cache__wrong_detached(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv
         X_new, tuple(one.detach() for one in cache), W_Q, W_K, W_V, W_O, n_heads, n_kv_heads
     )
     return out, kept
-
-
-# ---------------------------------------------------------------- unit 4: diagnose
-
-
-def extend_cache__right_head_loop_summed(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
-    """A loop over heads that adds each head's part through its rows of W_O; an additive 0/-inf bias as mask."""
-    t, r = cache[0].size(2), X_new.size(1)
-    d = W_Q.size(1) // n_heads
-    keys, values, out = [], [], torch.zeros_like(X_new)
-    bias = torch.full((r, t + r), float("-inf"), dtype=X_new.dtype, device=X_new.device).triu(t + 1)
-    for a in range(n_heads):
-        group = a // (n_heads // n_kv_heads)
-        if group == len(keys):
-            c = slice(group * d, (group + 1) * d)
-            keys.append(torch.cat([cache[0][:, group], X_new @ W_K[:, c]], 1))
-            values.append(torch.cat([cache[1][:, group], X_new @ W_V[:, c]], 1))
-        q = X_new @ W_Q[:, a * d : (a + 1) * d]
-        weights = torch.softmax(
-            torch.baddbmm(bias.expand(len(q), r, t + r), q, keys[group].transpose(1, 2), alpha=d**-0.5), -1
-        )
-        out = out + (weights @ values[group]) @ W_O[a * d : (a + 1) * d]
-    return out, (torch.stack(keys, 1), torch.stack(values, 1))
 
 
 def extend_cache__right_buffers_as_views(X_new, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):

@@ -1,6 +1,5 @@
 """Right and wrong answers to unit 06_cross_attention, written from the contracts of the functions alone, to test the judge with."""
 
-import itertools
 import math
 import warnings
 import numpy as np
@@ -67,38 +66,12 @@ def cross_attention__right_einsum(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask
     return torch.einsum("bhnm,bhmd,hdo->bno", A, V, W_O.unflatten(0, (n_heads, -1))), A
 
 
-def cross_attention__right_stable_exp(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Own softmax with the largest score subtracted; empty rows are divided by 1."""
-    Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
-    S = Q @ K.mT / math.sqrt(K.shape[-1])
-    keep = torch.ones_like(S, dtype=torch.bool) if source_mask is None else _source(source_mask).expand_as(S)
-    top = torch.where(keep, S, torch.full_like(S, torch.finfo(S.dtype).min)).amax(-1, keepdim=True)
-    E = torch.where(keep, torch.exp(torch.where(keep, S - top, torch.zeros_like(S))), torch.zeros_like(S))
-    total = E.sum(-1, keepdim=True)
-    A = E / total.masked_fill(total == 0, 1.0)
-    return _merge(A @ V) @ W_O, A
-
-
 def cross_attention__right_folded_qk(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
     """The QK and OV circuits: scores X (W_Q W_K^T) Y^T, values Y (W_V W_O), per head."""
     q, k, v = (W.unflatten(1, (n_heads, -1)).transpose(0, 1) for W in (W_Q, W_K, W_V))
     QK, OV = q @ k.mT / math.sqrt(q.shape[-1]), v @ W_O.unflatten(0, (n_heads, -1))
     A = _softmax(X[:, None] @ QK @ Y[:, None].mT, _source(source_mask))
     return (A @ (Y[:, None] @ OV)).sum(dim=1), A
-
-
-def cross_attention__right_heads_by_recursion(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """The first head, and then the rest; the softmax by way of its logarithm."""
-    if n_heads > 1:
-        c = W_Q.shape[1] // n_heads
-        call = cross_attention__right_heads_by_recursion
-        one, A = call(X, Y, W_Q[:, :c], W_K[:, :c], W_V[:, :c], W_O[:c], 1, source_mask)
-        rest, more = call(X, Y, W_Q[:, c:], W_K[:, c:], W_V[:, c:], W_O[c:], n_heads - 1, source_mask)
-        return one + rest, torch.cat([A, more], 1)
-    hide = torch.zeros(1, 1, 1).bool() if source_mask is None else ~source_mask.unsqueeze(1)
-    S = (X @ W_Q) @ (Y @ W_K).mT * W_Q.shape[1] ** -0.5
-    A = S.masked_fill(hide, -math.inf).log_softmax(-1).exp().masked_fill(hide, 0)
-    return A @ (Y @ W_V) @ W_O, A[:, None]
 
 
 def cross_attention__wrong_source_detached(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
@@ -116,27 +89,6 @@ def cross_attention__wrong_mask_first_sequence(X, Y, W_Q, W_K, W_V, W_O, n_heads
     return _cross(X, Y, W_Q, W_K, W_V, W_O, n_heads, None if source_mask is None else source_mask[0])
 
 
-def cross_attention__wrong_empty_source_nan(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """NaN where the whole source is masked."""
-
-    def weights(Q, K, mask):
-        S = Q @ K.mT / math.sqrt(Q.shape[-1])
-        return torch.softmax(S if mask is None else S.masked_fill(~mask, -math.inf), dim=-1)
-
-    return _cross(X, Y, W_Q, W_K, W_V, W_O, n_heads, _source(source_mask), weights)
-
-
-def cross_attention__wrong_unstable(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """exp without subtracting the maximum."""
-
-    def weights(Q, K, mask):
-        E = torch.exp(Q @ K.mT / math.sqrt(Q.shape[-1]))
-        E = E if mask is None else E * mask
-        return E / E.sum(dim=-1, keepdim=True).clamp_min(1e-30)
-
-    return _cross(X, Y, W_Q, W_K, W_V, W_O, n_heads, _source(source_mask), weights)
-
-
 def cross_attention__wrong_library(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
     """The output comes from scaled_dot_product_attention."""
     Q, K, V = _split(X @ W_Q, n_heads), _split(Y @ W_K, n_heads), _split(Y @ W_V, n_heads)
@@ -148,13 +100,6 @@ def cross_attention__wrong_weights_float64(X, Y, W_Q, W_K, W_V, W_O, n_heads, so
     """The weights come back in float64."""
     out, A = _cross(X, Y, W_Q, W_K, W_V, W_O, n_heads, _source(source_mask))
     return out, A.double()
-
-
-def cross_attention__wrong_source_zeroed_in_place(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):
-    """Writes zeros into the masked rows of Y itself."""
-    if source_mask is not None:
-        Y.data[~source_mask] = 0
-    return _cross(X, Y, W_Q, W_K, W_V, W_O, n_heads, _source(source_mask))
 
 
 def _causal(X):
@@ -184,17 +129,6 @@ def decoder_layer__right_plain(X, Y, params, n_heads, source_mask=None):
         X, Y, p["cross_W_Q"], p["cross_W_K"], p["cross_W_V"], p["cross_W_O"], n_heads, source_mask
     )
     return X + out
-
-
-def decoder_layer__right_additive_mask(X, Y, params, n_heads, source_mask=None):
-    """-inf added over the diagonal, scores by einsum."""
-    n = X.shape[1]
-    W_Q, W_K, W_V, W_O = _parts(params, "self")
-    Q, K, V = ((X @ W).unflatten(-1, (n_heads, -1)) for W in (W_Q, W_K, W_V))
-    S = torch.einsum("bnhd,bmhd->bhnm", Q, K) / math.sqrt(Q.shape[-1])
-    S = S + torch.full((n, n), -math.inf, dtype=S.dtype).triu(1)
-    H = X + torch.einsum("bhnm,bmhd->bnhd", S.softmax(-1), V).flatten(2) @ W_O
-    return cross_attention__right_einsum(H, Y, *_parts(params, "cross"), n_heads, source_mask)[0] + H
 
 
 def decoder_layer__right_past_as_source(X, Y, params, n_heads, source_mask=None):
@@ -239,16 +173,6 @@ def decoder_layer__wrong_no_scale_self(X, Y, params, n_heads, source_mask=None):
 def decoder_layer__wrong_no_scale_cross(X, Y, params, n_heads, source_mask=None):
     """The cross-attention is not scaled."""
     return _layer(X, Y, params, n_heads, source_mask, cross_weights=lambda Q, K, m: _softmax(Q @ K.mT, m))
-
-
-def decoder_layer__wrong_empty_source_nan(X, Y, params, n_heads, source_mask=None):
-    """NaN where the whole source is masked."""
-
-    def weights(Q, K, m):
-        S = Q @ K.mT / math.sqrt(Q.shape[-1])
-        return (S if m is None else S.masked_fill(~m, -math.inf)).softmax(-1)
-
-    return _layer(X, Y, params, n_heads, source_mask, cross_weights=weights)
 
 
 def decoder_layer__wrong_weak_mask(X, Y, params, n_heads, source_mask=None):
@@ -323,19 +247,6 @@ def _sizes():
     yield 2, 1, 1, 4, 3, 2, "holes"
 
 
-def catches_wrong_decoder__right_beside_my_own(layer):
-    """Several random inputs of every kind, compared with my own layer."""
-    for seed, sizes in enumerate(_sizes()):
-        inputs = _layer_inputs(seed, *sizes)
-        try:
-            found = layer(*inputs)
-        except ValueError:
-            return True
-        if _differs(found, decoder_layer__right_plain(*inputs)):
-            return True
-    return False
-
-
 def catches_wrong_decoder__right_numpy_loops(layer):
     """Head by head and token by token in NumPy."""
 
@@ -386,11 +297,6 @@ def catches_wrong_decoder__right_in_one_go(layer):
     return False
 
 
-def catches_wrong_decoder__wrong_always(layer):
-    """Accuses every layer."""
-    return True
-
-
 def _beside(layer, all_sizes, tolerance=1e-6, **how):
     """The layer beside mine on these sizes."""
     for seed, sizes in enumerate(all_sizes):
@@ -408,11 +314,6 @@ def catches_wrong_decoder__wrong_square(layer):
     return _beside(layer, [(B, n, n, *rest) for B, n, _, *rest in _sizes()])
 
 
-def catches_wrong_decoder__wrong_three_tokens(layer):
-    """No target longer than three tokens."""
-    return _beside(layer, [(B, min(n, 3), *rest) for B, n, *rest in _sizes()])
-
-
 def catches_wrong_decoder__wrong_same_width(layer):
     """Both attentions have heads of one width."""
     return _beside(layer, [(B, n, m, h, d, d, mask) for B, n, m, h, d, _, mask in _sizes()])
@@ -426,32 +327,6 @@ def catches_wrong_decoder__wrong_no_single_token(layer):
 def catches_wrong_decoder__wrong_loose(layer):
     """Accepts differences of a tenth."""
     return _beside(layer, _sizes(), 0.1)
-
-
-def catches_wrong_decoder__wrong_error_escapes(layer):
-    """What a layer raises is not caught."""
-    for seed, sizes in enumerate(_sizes()):
-        inputs = _layer_inputs(seed, *sizes)
-        if _differs(layer(*inputs), decoder_layer__right_plain(*inputs)):
-            return True
-    return False
-
-
-def catches_wrong_decoder__wrong_nan_slips_through(layer):
-    """NaN is not larger than the tolerance."""
-    for seed, sizes in enumerate(_sizes()):
-        inputs = _layer_inputs(seed, *sizes)
-        try:
-            if (layer(*inputs) - decoder_layer__right_plain(*inputs)).abs().max() > 1e-6:
-                return True
-        except ValueError:
-            return True
-    return False
-
-
-def alignment__right_mean_argmax(weights):
-    """Mean over heads, argmax over the source."""
-    return weights.mean(dim=1).argmax(dim=-1)
 
 
 def alignment__right_stable_sort_int32(weights):
@@ -472,53 +347,14 @@ def alignment__right_running_best(weights):
     return best
 
 
-def alignment__wrong_first_head(weights):
-    """The first head only."""
-    return weights[:, 0].argmax(dim=-1)
-
-
-def alignment__wrong_max_over_heads(weights):
-    """The largest weight of any head instead of the mean."""
-    return weights.amax(dim=1).argmax(dim=-1)
-
-
 def alignment__wrong_mean_over_targets(weights):
     """Averages over the targets: (B, h)."""
     return weights.mean(dim=2).argmax(dim=-1)
 
 
-def alignment__wrong_squeezed(weights):
-    """squeeze(): loses the batch or the token axis where it is 1."""
-    return weights.mean(dim=1).argmax(dim=-1).squeeze()
-
-
-def alignment__wrong_product(weights):
-    """The product of the heads (geometric mean)."""
-    return weights.prod(dim=1).argmax(dim=-1)
-
-
 def alignment__wrong_median(weights):
     """The median of the heads."""
     return weights.median(dim=1).values.argmax(dim=-1)
-
-
-def alignment__wrong_in_place_mean(weights):
-    """Collects the heads in weights[:, 0] itself."""
-    total = weights.data[:, 0]
-    for i in range(1, weights.shape[1]):
-        total += weights.data[:, i]
-    return total.argmax(dim=-1)
-
-
-def greedy_decode__right_while(next_logits, start, end, max_len):
-    """The plain one."""
-    tokens = [start]
-    while len(tokens) < max_len:
-        best = int(torch.argmax(torch.as_tensor(next_logits(tokens))))
-        tokens.append(best)
-        if best == end:
-            break
-    return tokens
 
 
 def greedy_decode__right_python_max(next_logits, start, end, max_len):
@@ -554,11 +390,6 @@ def _decode(next_logits, start, end, max_len, pick=None, ask=None):
     return tokens
 
 
-def greedy_decode__wrong_one_short(next_logits, start, end, max_len):
-    """One token short of max_len."""
-    return _decode(next_logits, start, end, max(max_len - 1, 1))
-
-
 def greedy_decode__wrong_at_least_one_generated(next_logits, start, end, max_len):
     """Checks the length after appending: two tokens for max_len = 1."""
     tokens = [start]
@@ -566,20 +397,6 @@ def greedy_decode__wrong_at_least_one_generated(next_logits, start, end, max_len
         tokens.append(int(torch.as_tensor(next_logits(tokens)).argmax()))
         if tokens[-1] == end or len(tokens) >= max_len:
             return tokens
-
-
-def greedy_decode__wrong_start_is_end(next_logits, start, end, max_len):
-    """Stops at once where start == end."""
-    tokens = [start]
-    while tokens[-1] != end and len(tokens) < max_len:
-        tokens.append(int(torch.as_tensor(next_logits(tokens)).argmax()))
-    return tokens
-
-
-def greedy_decode__wrong_last_is_end(next_logits, start, end, max_len):
-    """Puts end in the last place when the length runs out."""
-    tokens = _decode(next_logits, start, end, max_len)
-    return [*tokens[:-1], end] if len(tokens) == max_len > 1 else tokens
 
 
 def greedy_decode__wrong_start_suppressed(next_logits, start, end, max_len):
@@ -603,16 +420,6 @@ def greedy_decode__wrong_no_repeats(next_logits, start, end, max_len):
     return tokens
 
 
-def greedy_decode__wrong_without_start(next_logits, start, end, max_len):
-    """Leaves start out of the result."""
-    return _decode(next_logits, start, end, max_len)[1:]
-
-
-def greedy_decode__wrong_start_not_counted(next_logits, start, end, max_len):
-    """max_len generated tokens besides start."""
-    return _decode(next_logits, start, end, max_len + 1)
-
-
 def greedy_decode__wrong_never_stops(next_logits, start, end, max_len):
     """Goes on after end."""
     return _decode(next_logits, start, None, max_len)
@@ -623,26 +430,11 @@ def greedy_decode__wrong_stops_at_start(next_logits, start, end, max_len):
     return _decode(next_logits, end, start, max_len)
 
 
-def greedy_decode__wrong_argmin(next_logits, start, end, max_len):
-    """The least likely token."""
-    return _decode(next_logits, start, end, max_len, torch.argmin)
-
-
 def greedy_decode__wrong_largest_magnitude(next_logits, start, end, max_len):
     """The largest absolute value."""
     return _decode(next_logits, start, end, max_len, lambda v: v.abs().argmax())
 
 
-def greedy_decode__wrong_second_best(next_logits, start, end, max_len):
-    """The second best."""
-    return _decode(next_logits, start, end, max_len, lambda v: v.argsort(descending=True)[min(1, len(v) - 1)])
-
-
 def greedy_decode__wrong_sampling(next_logits, start, end, max_len):
     """Samples from the softmax."""
     return _decode(next_logits, start, end, max_len, lambda v: torch.multinomial(v.double().softmax(0), 1))
-
-
-def greedy_decode__wrong_last_token_only(next_logits, start, end, max_len):
-    """Hands over the last token alone."""
-    return _decode(next_logits, start, end, max_len, ask=lambda t: t[-1:])

@@ -7,12 +7,6 @@ import torch
 import torch.nn.functional as F
 
 
-def repeated_sequences__right_repeat(batch, period, repeats, vocab_size, generator):
-    """The plain one: draw a block per row, repeat it along the row."""
-    block = torch.randint(0, vocab_size, (batch, period), generator=generator)
-    return block.repeat(1, repeats)
-
-
 def repeated_sequences__right_index(batch, period, repeats, vocab_size, generator):
     """Indexes the block with i modulo period; prints."""
     block = torch.randint(high=vocab_size, size=(batch, period), generator=generator, dtype=torch.int64)
@@ -20,36 +14,11 @@ def repeated_sequences__right_index(batch, period, repeats, vocab_size, generato
     return block[:, torch.arange(period * repeats) % period]
 
 
-def repeated_sequences__right_expand(batch, period, repeats, vocab_size, generator):
-    """A new axis, expand, flatten."""
-    block = torch.randint(0, vocab_size, (batch, period), generator=generator)
-    return block.unsqueeze(1).expand(batch, repeats, period).flatten(1)
-
-
-def repeated_sequences__right_fill(batch, period, repeats, vocab_size, generator):
-    """Writes the block into a fresh tensor, repeat by repeat."""
-    out = torch.empty(batch, period * repeats, dtype=torch.long)
-    block = torch.randint(0, vocab_size, torch.Size([batch, period]), generator=generator)
-    for r in range(repeats):
-        out[:, r * period : (r + 1) * period] = block
-    return out
-
-
-def repeated_sequences__wrong_interleave(batch, period, repeats, vocab_size, generator):
-    """repeat_interleave: every token is repeated, not the block."""
-    return torch.randint(0, vocab_size, (batch, period), generator=generator).repeat_interleave(repeats, dim=1)
-
-
 def repeated_sequences__wrong_generator_not_advanced(batch, period, repeats, vocab_size, generator):
     """Draws from a copy of the generator: the next call gives the same block."""
     copy = torch.Generator()
     copy.set_state(generator.get_state())
     return torch.randint(0, vocab_size, (batch, period), generator=copy).repeat(1, repeats)
-
-
-def repeated_sequences__wrong_drawn_transposed(batch, period, repeats, vocab_size, generator):
-    """Draws (period, batch) and transposes: other blocks from the same generator."""
-    return torch.randint(0, vocab_size, (period, batch), generator=generator).T.repeat(1, repeats)
 
 
 def repeated_sequences__wrong_twice(batch, period, repeats, vocab_size, generator):
@@ -72,15 +41,6 @@ def previous_token_score__right_loop(weights):
     return total if n == 1 else total / (n - 1)
 
 
-def previous_token_score__right_gather(weights):
-    """gather along the keys; a warning."""
-    warnings.warn("gather", stacklevel=2)
-    n = weights.shape[-1]
-    where = (torch.arange(n) - 1).clamp(min=0).view(n, 1).expand(*weights.shape[:-1], 1)
-    found = weights.gather(-1, where).squeeze(-1)[..., 1:]
-    return found.sum(-1) * (0.0 if n == 1 else 1 / (n - 1))
-
-
 def previous_token_score__right_recursion(weights):
     """Unpacks the leading axes one by one, down to single patterns."""
     if weights.ndim > 2:
@@ -94,58 +54,10 @@ def _diag(weights, offset):
     return torch.diagonal(weights, offset=offset, dim1=-2, dim2=-1)
 
 
-def _zero_if(condition, weights, score):
-    """Zeros of the right shape, or the score."""
-    return weights.new_zeros(weights.shape[:-2]) if condition else score()
-
-
-def previous_token_score__wrong_sum(weights):
-    """The sum instead of the mean."""
-    return _diag(weights, -1).sum(-1)
-
-
-def previous_token_score__wrong_nan_for_one(weights):
-    """NaN for n = 1."""
-    return _diag(weights, -1).mean(-1)
-
-
-def previous_token_score__wrong_first_axes(weights):
-    """torch.diagonal without dim1, dim2: the first two axes."""
-    d = torch.diagonal(weights, offset=-1)
-    return d.mean(-1) if d.shape[-1] else d.sum(-1)
-
-
-def previous_token_score__wrong_in_place(weights):
-    """Sets the upper triangle of the input to zero."""
-    with torch.no_grad():
-        weights.tril_(-1)
-    return _diag(weights, -1).sum(-1) / max(weights.shape[-1] - 1, 1)
-
-
-def previous_token_score__wrong_detach(weights):
-    """No gradient."""
-    return _diag(weights.detach(), -1).sum(-1) / max(weights.shape[-1] - 1, 1)
-
-
-def previous_token_score__wrong_float64(weights):
-    """Always float64."""
-    return _diag(weights, -1).double().sum(-1) / max(weights.shape[-1] - 1, 1)
-
-
 def previous_token_score__wrong_four_axes(weights):
     """Unpacks (B, h, n, n): other shapes fail."""
     _, _, n, _ = weights.shape
     return _diag(weights, -1).sum(-1) / max(n - 1, 1)
-
-
-def prefix_matching_score__right_loop(weights, period):
-    """A loop over the positions; prints."""
-    n = weights.shape[-1]
-    total, count = torch.zeros_like(weights[..., 0, 0]), 0
-    for i in range(period, n):
-        total, count = total + weights[..., i, i - period + 1], count + 1
-    print(count, "positions")
-    return total / count if count else total
 
 
 def prefix_matching_score__right_mask(weights, period):
@@ -163,12 +75,6 @@ def prefix_matching_score__right_gather(weights, period):
         return torch.zeros(weights.shape[:-2], dtype=weights.dtype, device=weights.device)
     where = torch.arange(1, n - period + 1).view(-1, 1).expand(*weights.shape[:-2], -1, 1)
     return weights[..., period:, :].gather(-1, where).mean(dim=(-2, -1))
-
-
-def _prefix(weights, period):
-    """The score, right."""
-    n = weights.shape[-1]
-    return _zero_if(n <= period, weights, lambda: _diag(weights, 1 - period)[..., 1:].mean(-1))
 
 
 def _mean_at(weights, start, back, stop=None):
@@ -195,57 +101,10 @@ def prefix_matching_score__wrong_nan(weights, period):
     return _diag(weights, 1 - period)[..., 1:].mean(-1)
 
 
-def prefix_matching_score__wrong_transposed(weights, period):
-    """Rows and columns swapped."""
-    return _prefix(weights.mT, period)
-
-
-def prefix_matching_score__wrong_all_earlier_copies(weights, period):
-    """Adds the attention to the same place in all earlier periods."""
-    n = weights.shape[-1]
-    total = weights.new_zeros(weights.shape[:-2])
-    for i in range(period, n):
-        total = total + weights[..., i, [j for j in range(i + 1) if (i + 1 - j) % period == 0]].sum(-1)
-    return total / max(n - period, 1)
-
-
-def prefix_matching_score__wrong_in_place(weights, period):
-    """Zeroes the first rows of the input before."""
-    with torch.no_grad():
-        weights[..., :period, :] = 0
-    return _prefix(weights, period)
-
-
-def prefix_matching_score__wrong_detach(weights, period):
-    """No gradient."""
-    return _prefix(weights, period).detach()
-
-
-def prefix_matching_score__wrong_float64(weights, period):
-    """Always float64."""
-    return _prefix(weights, period).double()
-
-
-def ov_circuit__right_plain(W_E, W_V, W_O, W_U):
-    """The plain one."""
-    return W_E @ W_V @ W_O @ W_U
-
-
 def ov_circuit__right_two_halves(W_E, W_V, W_O, W_U):
     """(W_E W_V)(W_O W_U); prints."""
     print("rank at most", W_V.shape[1])
     return torch.matmul(W_E @ W_V, W_O @ W_U)
-
-
-def ov_circuit__right_multi_dot(W_E, W_V, W_O, W_U):
-    """torch.linalg.multi_dot."""
-    return torch.linalg.multi_dot([W_E, W_V, W_O, W_U])
-
-
-def ov_circuit__right_rows(W_E, W_V, W_O, W_U):
-    """One token at a time; a warning."""
-    warnings.warn("slow", stacklevel=2)
-    return torch.stack([row @ W_V @ W_O @ W_U for row in W_E])
 
 
 def ov_circuit__right_float64_outer(W_E, W_V, W_O, W_U):
@@ -254,36 +113,9 @@ def ov_circuit__right_float64_outer(W_E, W_V, W_O, W_U):
     return sum(torch.outer(left[:, k], right[k]) for k in range(left.shape[1])).to(W_E.dtype)
 
 
-def ov_circuit__wrong_transposed(W_E, W_V, W_O, W_U):
-    """Rows and columns swapped."""
-    return (W_E @ W_V @ W_O @ W_U).T
-
-
-def ov_circuit__wrong_scaled(W_E, W_V, W_O, W_U):
-    """Divides by sqrt(d_v)."""
-    return W_E @ W_V @ W_O @ W_U / math.sqrt(W_V.shape[1])
-
-
 def ov_circuit__wrong_rounded(W_E, W_V, W_O, W_U):
     """Rounds to two decimals."""
     return torch.round(W_E @ W_V @ W_O @ W_U, decimals=2)
-
-
-def ov_circuit__wrong_float64(W_E, W_V, W_O, W_U):
-    """Always float64."""
-    return (W_E @ W_V @ W_O @ W_U).double()
-
-
-def ov_circuit__wrong_detach(W_E, W_V, W_O, W_U):
-    """No gradient to the head's weights."""
-    return W_E @ (W_V @ W_O).detach() @ W_U
-
-
-def ov_circuit__wrong_in_place(W_E, W_V, W_O, W_U):
-    """Centres W_E itself before."""
-    with torch.no_grad():
-        W_E -= W_E.mean(0)
-    return W_E @ W_V @ W_O @ W_U
 
 
 def copying_score__right_mask_diagonal(ov):
@@ -301,61 +133,9 @@ def copying_score__right_python_loops(ov):
     return good / len(rows)
 
 
-def copying_score__right_sorted_differences(ov):
-    """Own logit minus each other one: all differences off the diagonal positive."""
-    difference = torch.sign(ov.diag()[:, None] - ov)
-    return ((difference > 0).sum(dim=1) == ov.shape[1] - 1).float().mean()
-
-
-def copying_score__right_rows_without_own(ov):
-    """Cuts the own column out of each row."""
-    n = ov.size(0)
-    wins = [bool((ov[i, i] > torch.cat([ov[i, :i], ov[i, i + 1 :]])).all()) for i in range(n)]
-    return torch.tensor(wins).to(ov.dtype).mean()
-
-
-def _share(good):
-    """Share of True."""
-    return good.to(torch.float64).mean()
-
-
 def copying_score__right_one_hot_trace(ov):
     """A one-hot row for each largest entry; the trace counts."""
     return torch.nn.functional.one_hot(ov.argmax(-1), len(ov)).trace() / len(ov)
-
-
-def copying_score__wrong_columns(ov):
-    """Largest in the column instead of the row."""
-    others = ov.masked_fill(torch.eye(len(ov), dtype=torch.bool), -math.inf).amax(dim=0)
-    return _share(ov.diagonal() > others)
-
-
-def copying_score__wrong_diagonal_zeroed(ov):
-    """Zero instead of -inf on the diagonal: an own logit below zero never counts."""
-    others = ov.masked_fill(torch.eye(len(ov), dtype=torch.bool), 0.0).amax(dim=-1)
-    return _share(ov.diagonal() > others)
-
-
-def copying_score__wrong_probability_half(ov):
-    """Own probability above one half."""
-    return _share(torch.softmax(ov, -1).diagonal() > 0.5)
-
-
-def copying_score__wrong_absolute(ov):
-    """Compares absolute values."""
-    return copying_score__right_mask_diagonal(ov.abs())
-
-
-def copying_score__wrong_top_two(ov):
-    """Own token among the two largest."""
-    return _share((ov > ov.diagonal()[:, None]).sum(-1) < 2)
-
-
-def copying_score__wrong_in_place(ov):
-    """Overwrites the diagonal of the input."""
-    own = ov.diagonal().clone()
-    ov.data.fill_diagonal_(-math.inf)
-    return _share(own > ov.amax(-1))
 
 
 def copying_score__wrong_rounded(ov):
@@ -371,14 +151,6 @@ def copying_score__wrong_always_zero(ov):
 def copying_score__wrong_always_one(ov):
     """All tokens copy, whatever the circuit."""
     return torch.ones((), dtype=ov.dtype)
-
-
-def composition_score__right_plain(W_QK, W_OV):
-    """The plain one."""
-    below = torch.linalg.matrix_norm(W_QK) * torch.linalg.matrix_norm(W_OV)
-    if below == 0:
-        return torch.zeros((), dtype=W_QK.dtype)
-    return torch.linalg.matrix_norm(W_QK @ W_OV.T) / below
 
 
 def composition_score__right_squares(W_QK, W_OV):
@@ -397,68 +169,11 @@ def composition_score__right_flat_hypot(W_QK, W_OV):
     return norms[0] / norms[1] / norms[2] if norms[1] > 0 and norms[2] > 0 else torch.tensor(0, dtype=W_QK.dtype)
 
 
-def _fro(M):
-    """The Frobenius norm."""
-    return torch.linalg.matrix_norm(M)
-
-
-def _ratio(top, W_QK, W_OV):
-    """top over the product of the norms, 0 if that is 0."""
-    below = _fro(W_QK) * _fro(W_OV)
-    return top / below if below > 0 else torch.zeros((), dtype=W_QK.dtype)
-
-
-def composition_score__wrong_no_transpose(W_QK, W_OV):
-    """W_QK W_OV without the transpose."""
-    return _ratio(_fro(W_QK @ W_OV), W_QK, W_OV)
-
-
-def composition_score__wrong_q_composition(W_QK, W_OV):
-    """Q-composition: W_OV W_QK."""
-    return _ratio(_fro(W_OV @ W_QK), W_QK, W_OV)
-
-
-def composition_score__wrong_nan_at_zero(W_QK, W_OV):
-    """NaN for a zero matrix."""
-    return _fro(W_QK @ W_OV.T) / (_fro(W_QK) * _fro(W_OV))
-
-
-def composition_score__wrong_eps(W_QK, W_OV):
-    """Adds 1 to the denominator against zero."""
-    return _fro(W_QK @ W_OV.T) / (_fro(W_QK) * _fro(W_OV) + 1)
-
-
-def composition_score__wrong_trace(W_QK, W_OV):
-    """The trace of the product: a cosine."""
-    return _ratio((W_QK @ W_OV.T).trace(), W_QK, W_OV)
-
-
-def composition_score__wrong_in_place(W_QK, W_OV):
-    """Norms the inputs themselves."""
-    for M in (W_QK, W_OV):
-        M.data /= _fro(M.data).clamp(min=1e-30)
-    return _fro(W_QK @ W_OV.T)
-
-
 def ablate_head__right_clone(head_outputs, head):
     """The plain one: a copy with a zero head."""
     out = head_outputs.clone()
     out[:, head] = 0
     return out
-
-
-def ablate_head__right_mask_product(head_outputs, head):
-    """Times a mask of ones with one zero."""
-    keep = torch.ones(head_outputs.shape[1], dtype=head_outputs.dtype)
-    keep[head] = 0
-    return head_outputs * keep.view(1, -1, 1, 1)
-
-
-def ablate_head__right_where(head_outputs, head):
-    """torch.where on the head's number; prints."""
-    number = torch.arange(head_outputs.shape[1])[:, None, None]
-    print("ablating", head)
-    return torch.where(number == head, torch.zeros_like(head_outputs), head_outputs)
 
 
 def ablate_head__right_einsum(head_outputs, head):
@@ -468,50 +183,11 @@ def ablate_head__right_einsum(head_outputs, head):
     return torch.einsum("bgnd,gh->nbhd", head_outputs, D).movedim(0, 2)
 
 
-def ablate_head__wrong_in_place(head_outputs, head):
-    """Zeroes the head in the input itself."""
-    with torch.no_grad():
-        head_outputs[:, head] = 0
-    return head_outputs
-
-
-def ablate_head__wrong_from_head_on(head_outputs, head):
-    """Zeroes that head and all after it."""
-    out = head_outputs.clone()
-    out[:, head:] = 0
-    return out
-
-
 def ablate_head__wrong_up_to_head(head_outputs, head):
     """Zeroes all heads up to it."""
     out = head_outputs.clone()
     out[:, : head + 1] = 0
     return out
-
-
-def ablate_head__wrong_zero_is_falsy(head_outputs, head):
-    """`if head`: head 0 is never ablated."""
-    out = head_outputs.clone()
-    if head:
-        out[:, head] = 0
-    return out
-
-
-def ablate_head__wrong_detach(head_outputs, head):
-    """No gradient."""
-    out = head_outputs.detach().clone()
-    out[:, head] = 0
-    return out
-
-
-def ablate_head__wrong_float64(head_outputs, head):
-    """Always float64."""
-    return ablate_head__right_clone(head_outputs, head).double()
-
-
-def ablate_head__wrong_squeeze(head_outputs, head):
-    """squeeze() drops axes of length 1."""
-    return ablate_head__right_clone(head_outputs, head).squeeze()
 
 
 def ablate_head__wrong_rescaled_without_guard(head_outputs, head):
@@ -521,11 +197,6 @@ def ablate_head__wrong_rescaled_without_guard(head_outputs, head):
     return kept * (h / (h - 1))
 
 
-def in_context_learning_score__right_plain(losses, early, late):
-    """The plain one."""
-    return losses[:, late].mean() - losses[:, early].mean()
-
-
 def in_context_learning_score__right_loop(losses, early, late):
     """A loop over the sequences; a warning."""
     warnings.warn("loop", stacklevel=2)
@@ -533,12 +204,6 @@ def in_context_learning_score__right_loop(losses, early, late):
     for row in losses:
         total = total + row[late] - row[early]
     return total / len(losses)
-
-
-def in_context_learning_score__right_unbind(losses, early, late):
-    """Columns by unbind, sums over B."""
-    columns = losses.unbind(dim=1)
-    return (columns[late].sum() - columns[early].sum()) / losses.shape[0]
 
 
 def in_context_learning_score__right_contrast(losses, early, late):
@@ -559,25 +224,9 @@ def in_context_learning_score__wrong_absolute(losses, early, late):
     return _icl(losses, early, late).abs()
 
 
-def in_context_learning_score__wrong_from_late_on(losses, early, late):
-    """The mean from position late on minus the mean before early."""
-    return losses[:, late:].mean() - losses[:, : early + 1].mean()
-
-
 def in_context_learning_score__wrong_clamped(losses, early, late):
     """At most zero: a positive score is cut off."""
     return _icl(losses, early, late).clamp(max=0)
-
-
-def in_context_learning_score__wrong_sorted(losses, early, late):
-    """Swaps the positions when late < early."""
-    return _icl(losses, min(early, late), max(early, late))
-
-
-def in_context_learning_score__wrong_in_place(losses, early, late):
-    """Subtracts the early loss from the input."""
-    losses.data.sub_(losses.data[:, early : early + 1].clone())
-    return losses[:, late].mean()
 
 
 def in_context_learning_score__wrong_ranges(losses, early, late):
@@ -652,31 +301,6 @@ def build_induction_circuit__right_codes_and_circle(vocab_size, n_ctx):
     return {"W_E": W_E, "W_pos": W_pos, "W_U": W_U, "blocks": [first, second]}
 
 
-def build_induction_circuit__right_full_width_tables(vocab_size, n_ctx):
-    """Whole score tables: W_K is the identity (d_head = d_model), W_Q holds what each query column wants of each key
-    column, also a table of distances between positions; W_V is the identity too."""
-    v, n = vocab_size, n_ctx
-    d = 3 * v + n
-    tok, pos, cop, out = (torch.arange(a, b) for a, b in ((0, v), (v, v + n), (v + n, 2 * v + n), (2 * v + n, d)))
-    eye = torch.eye(d)
-    root = d**0.5
-    Q_1, Q_2, O_1, O_2 = (torch.zeros(d, d) for _ in range(4))
-    i = torch.arange(n)
-    Q_1[v : v + n, v : v + n] = torch.where(i[:, None] - i[None, :] == 1, 400 * root, 0.0)
-    O_1[tok, cop] = 1.0
-    distance = (i[:, None] - i[None, :]).clamp(min=0).float()
-    Q_2[v : v + n, v : v + n] = -11 * root * distance
-    Q_2[tok, cop] = root * (11 * (n + 2) + 25)
-    O_2[tok, out] = 1.0
-    W_U = torch.zeros(d, v)
-    W_U[out, torch.arange(v)] = 5.0
-    blocks = [
-        {"W_Q": Q_1, "W_K": eye.clone(), "W_V": eye.clone(), "W_O": O_1},
-        {"W_Q": Q_2, "W_K": eye.clone(), "W_V": eye.clone(), "W_O": O_2},
-    ]
-    return {"W_E": eye[tok].clone(), "W_pos": eye[pos].clone(), "W_U": W_U, "blocks": blocks}
-
-
 def build_induction_circuit__wrong_step_too_small(vocab_size, n_ctx):
     """A preference of 0.5 per position: too soft between neighbouring copies (and at the first position)."""
     return _circuit(vocab_size, n_ctx, step=0.5)
@@ -687,18 +311,6 @@ def build_induction_circuit__wrong_half_context(vocab_size, n_ctx):
     weights = _circuit(vocab_size, n_ctx)
     weights["W_pos"][n_ctx // 2 :] = weights["W_pos"][max(n_ctx // 2 - 1, 0)].clone()
     return weights
-
-
-def build_induction_circuit__wrong_few_positions(vocab_size, n_ctx):
-    """Eight position codes, used again and again."""
-    weights = _circuit(vocab_size, n_ctx)
-    weights["W_pos"] = weights["W_pos"][torch.arange(n_ctx) % 8].clone()
-    return weights
-
-
-def build_induction_circuit__wrong_match_for_short_contexts(vocab_size, n_ctx):
-    """A match worth 30, whatever the context: with 12 per position a match three or more back is not found."""
-    return _circuit(vocab_size, n_ctx, step=12.0, match=30.0)
 
 
 def _random_weights(vocab_size, n_ctx, std):
@@ -746,20 +358,6 @@ def _above_chance(pattern, places):
     return (score - chance) / (1 - chance)
 
 
-def find_heads__right_loops(patterns, tokens):
-    """Plain loops over layers, heads and positions."""
-    lists = []
-    for places in _places(tokens):
-        found = []
-        for layer in range(patterns.shape[0]):
-            for head in range(patterns.shape[1]):
-                share = _above_chance(patterns[layer, head], places)
-                if share is not None and share > 0.5:
-                    found.append((layer, head))
-        lists.append(found)
-    return lists[0], lists[1]
-
-
 def find_heads__right_sorted_from_a_set(patterns, tokens):
     """Collects a set and sorts it; the threshold is put on the raw score, half way from chance to 1."""
     before, followed = _places(tokens)
@@ -796,56 +394,6 @@ def find_heads__right_gather_by_one_hot(patterns, tokens):
     return tuple(result)
 
 
-def _search(patterns, tokens, score=None, passes=None, places=_places):
-    """For the wrong ones: another score, another test, other places."""
-    lists = []
-    for wanted in places(tokens):
-        found = []
-        for layer in range(patterns.shape[0]):
-            for head in range(patterns.shape[1]):
-                share = (score or _above_chance)(patterns[layer, head], wanted)
-                if share is not None and (passes or (lambda s: s > 0.5))(share):
-                    found.append((layer, head))
-        lists.append(found)
-    return lists[0], lists[1]
-
-
-def _raw(pattern, places):
-    rows = [i for i in range(len(places)) if places[i].any()]
-    return sum(float(pattern[i][places[i]].sum()) for i in rows) / len(rows) if rows else None
-
-
-def find_heads__wrong_raw_score(patterns, tokens):
-    """The score itself is compared with 0.5."""
-    return _search(patterns, tokens, score=_raw)
-
-
-def find_heads__wrong_difference_from_chance(patterns, tokens):
-    """Chance is subtracted and nothing else."""
-
-    def score(pattern, places):
-        n = len(places)
-        even = torch.ones(n, n).tril() / torch.arange(1, n + 1)[:, None]
-        raw = _raw(pattern, places)
-        return None if raw is None else raw - _raw(even, places)
-
-    return _search(patterns, tokens, score=score)
-
-
-def find_heads__wrong_chance_one_over_n(patterns, tokens):
-    """Even attention over all n columns, as if nothing were masked."""
-
-    def score(pattern, places):
-        n = len(places)
-        raw = _raw(pattern, places)
-        if raw is None:
-            return None
-        chance = _raw(torch.full((n, n), 1 / n), places)
-        return (raw - chance) / (1 - chance)
-
-    return _search(patterns, tokens, score=score)
-
-
 def find_heads__wrong_best_of_each_kind(patterns, tokens):
     """Names the one best head of each kind if it passes."""
     lists = []
@@ -858,20 +406,6 @@ def find_heads__wrong_best_of_each_kind(patterns, tokens):
         best = max(scores, key=lambda pair: scores[pair] or 0.0)
         lists.append([best] if (scores[best] or 0) > 0.5 else [])
     return lists[0], lists[1]
-
-
-def find_heads__wrong_max_over_matches(patterns, tokens):
-    """The strongest match counts, not their sum."""
-
-    def score(pattern, places):
-        rows = [i for i in range(len(places)) if places[i].any()]
-        if not rows:
-            return None
-        top = sum(float(pattern[i][places[i]].max()) for i in rows) / len(rows)
-        chance = sum(1 / (i + 1) for i in rows) / len(rows)
-        return (top - chance) / (1 - chance)
-
-    return _search(patterns, tokens, score=score)
 
 
 def _attend(query, key, block):
@@ -887,23 +421,6 @@ def _streams(tokens, weights):
     return start, A, start + A @ (start @ block["W_V"] @ block["W_O"])
 
 
-def ablate_path__right_position_by_position(tokens, weights, into):
-    """The second layer position by position."""
-    start, A, full = _streams(tokens, weights)
-    block = weights["blocks"][1]
-    q = (start if into == "query" else full) @ block["W_Q"]
-    k = (start if into == "key" else full) @ block["W_K"]
-    v = (start if into == "value" else full) @ block["W_V"]
-    n, rows, outs = tokens.shape[1], [], []
-    for i in range(n):
-        scores = (k[:, : i + 1] @ q[:, i, :, None]).squeeze(-1) / q.shape[-1] ** 0.5
-        row = scores.softmax(-1)
-        outs.append((row[:, None] @ v[:, : i + 1]).squeeze(1))
-        rows.append(torch.nn.functional.pad(row, (0, n - i - 1)))
-    stream = full + torch.stack(outs, 1) @ block["W_O"]
-    return stream @ weights["W_U"], [A, torch.stack(rows, 1)]
-
-
 def _second(tokens, weights, q=None, k=None, v=None, base=None):
     """For the wrong ones: streams by hand."""
     start, A, full = _streams(tokens, weights)
@@ -914,39 +431,11 @@ def _second(tokens, weights, q=None, k=None, v=None, base=None):
     return (base + B @ v @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
 
 
-def ablate_path__wrong_stream_too(tokens, weights, into):
-    """The second layer's output is added to the embedding."""
-    return _second(tokens, weights, **{into[0]: "start"}, base="start")
-
-
-def ablate_path__wrong_keys_and_queries_swapped(tokens, weights, into):
-    """Query and key the wrong way round."""
-    other = {"query": "k", "key": "q", "value": "v"}[into]
-    return _second(tokens, weights, **{other: "start"})
-
-
 def ablate_path__wrong_values_never(tokens, weights, into):
     """The value branch does nothing."""
     return _second(tokens, weights, **({} if into == "value" else {into[0]: "start"}))
 
 
-def ablate_path__wrong_first_layers_width(tokens, weights, into):
-    """Divides by the first layer's d_head in both layers."""
-    start, A, full = _streams(tokens, weights)
-    first, block = weights["blocks"]
-    scale = math.sqrt(block["W_Q"].shape[1] / first["W_Q"].shape[1])
-    reads = {"query": full, "key": full, "value": full} | {into: start}
-    B = _attend(reads["query"] * scale, reads["key"], block)
-    return (full + B @ reads["value"] @ block["W_V"] @ block["W_O"]) @ weights["W_U"], [A, B]
-
-
-def ablate_path__wrong_old_patterns(tokens, weights, into):
-    """The patterns of the whole model come back."""
-    logits, _ = _second(tokens, weights, **{into[0]: "start"})
-    return logits, _second(tokens, weights)[1]
-
-
-# ---------------------------------------------------------------- ablate_path
 def _causal_softmax(scores):
     n = scores.shape[-1]
     return torch.softmax(scores.masked_fill(~torch.ones(n, n, dtype=torch.bool).tril(), float("-inf")), -1)

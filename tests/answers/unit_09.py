@@ -4,16 +4,10 @@ import heapq
 import itertools
 import math
 import statistics
-import time
 import warnings
 from fractions import Fraction
 import numpy as np
 import torch
-
-
-def _attend(Q, K, V):
-    """Scaled attention over the last two axes, not masked."""
-    return torch.softmax(Q @ K.mT / math.sqrt(Q.shape[-1]), dim=-1) @ V
 
 
 def _row(q, K, V):
@@ -52,37 +46,6 @@ def _online(Q, K, V, block_size):
     return out / total
 
 
-def loop_attention__right_nested_stacks(Q, K, V):
-    """Nested lists of rows, stacked from the inside out; its own softmax with the maximum taken off."""
-    batch = []
-    for Q_b, K_b, V_b in zip(Q, K, V, strict=True):
-        heads = []
-        for q_h, k_h, v_h in zip(Q_b, K_b, V_b, strict=True):
-            rows = []
-            for q in q_h:
-                s = (k_h * (q * q.shape[0] ** -0.5)).sum(dim=1)
-                e = (s - s.max()).exp()
-                rows.append((e / e.sum()).unsqueeze(0) @ v_h)
-            heads.append(torch.cat(rows))
-        batch.append(torch.stack(heads))
-    return torch.stack(batch)
-
-
-def loop_attention__right_four_loops(Q, K, V):
-    """A fourth loop over the keys: dot products and the weighted sum by hand."""
-    B, h, n, d = Q.shape
-    print("loops:", B * h * n * n)
-    out = []
-    for b, j, i in itertools.product(range(B), range(h), range(n)):
-        s = torch.stack([torch.dot(Q[b, j, i] / math.sqrt(d), K[b, j, k]) for k in range(n)])
-        w = torch.exp(s - torch.logsumexp(s, dim=0))
-        row = torch.zeros_like(V[b, j, i])
-        for k in range(n):
-            row = row + w[k] * V[b, j, k]
-        out.append(row)
-    return torch.stack(out).view(B, h, n, d)
-
-
 def loop_attention__right_einsum_rows(Q, K, V):
     """Loops with an einsum per query, in float64, cast back; warns that it is slow."""
     warnings.warn("three Python loops: slow", stacklevel=2)
@@ -100,21 +63,11 @@ def loop_attention__wrong_scale_sqrt_n(Q, K, V):
     return _loops(Q, K, V, lambda q, k, v: torch.softmax(k @ q / math.sqrt(k.shape[0]), dim=0) @ v)
 
 
-def loop_attention__wrong_clamped_exp(Q, K, V):
-    """Clamps the scores to ±50 against overflow: large scores become equal."""
-    return _loops(Q, K, V, lambda q, k, v: torch.softmax((k @ q / math.sqrt(q.shape[0])).clamp(-50, 50), 0) @ v)
-
-
 def loop_attention__wrong_reshape_mixed(Q, K, V):
     """Collects head by head in the order (h, B, n), then reshapes to (B, h, n, d)."""
     B, h, n, _ = Q.shape
     rows = [_row(Q[b, j, i], K[b, j], V[b, j]) for j in range(h) for b in range(B) for i in range(n)]
     return torch.stack(rows).reshape(V.shape)
-
-
-def loop_attention__wrong_float64(Q, K, V):
-    """Computes in float64 and stays there."""
-    return _loops(Q.double(), K.double(), V.double(), _row)
 
 
 def loop_attention__wrong_items(Q, K, V):
@@ -126,24 +79,6 @@ def loop_attention__wrong_items(Q, K, V):
         return sum(x / sum(e) * y for x, y in zip(e, v, strict=True))
 
     return _loops(Q, K, V, row)
-
-
-def loop_attention__wrong_no_grad(Q, K, V):
-    """Everything under no_grad: "it is only a benchmark"."""
-    with torch.no_grad():
-        return _loops(Q, K, V, _row)
-
-
-def loop_attention__wrong_in_place_scale(Q, K, V):
-    """Scales the queries in place, in the caller's tensor."""
-    with torch.no_grad():
-        Q.div_(math.sqrt(Q.shape[-1]))
-    return _loops(Q, K, V, lambda q, k, v: torch.softmax(k @ q, dim=0) @ v)
-
-
-def loop_attention__wrong_squeeze(Q, K, V):
-    """squeeze() in the end drops every axis of length 1."""
-    return _loops(Q, K, V, _row).squeeze()
 
 
 def loop_attention__wrong_library_call(Q, K, V):
@@ -169,18 +104,6 @@ def batched_attention__right_logsumexp(Q, K, V, causal=False):
     if causal:
         S = S.masked_fill(torch.ones_like(S, dtype=torch.bool).triu(1), -math.inf)
     return torch.exp(S - S.logsumexp(dim=-1, keepdim=True)) @ V
-
-
-def batched_attention__right_float64_by_hand(Q, K, V, causal=False):
-    """exp and sum by hand in float64, masked weights multiplied by zero, cast back; prints."""
-    S = Q.double() @ K.double().mT / math.sqrt(Q.shape[-1])
-    keep = torch.ones(S.shape[-2:], dtype=torch.bool, device=S.device)
-    if causal:
-        keep = keep.tril()
-    S = S.masked_fill(~keep, -torch.inf)
-    E = torch.exp(S - S.max(dim=-1, keepdim=True).values) * keep
-    print("weights", tuple(E.shape))
-    return ((E @ V.double()) / E.sum(dim=-1, keepdim=True)).to(V.dtype)
 
 
 def _masked(S, causal):
@@ -241,12 +164,6 @@ def batched_attention__wrong_float64_mask(Q, K, V, causal=False):
     return (_scores(Q, K) + mask).softmax(-1) @ V.double()
 
 
-def batched_attention__wrong_in_place_scale(Q, K, V, causal=False):
-    """Scales the caller's queries in place."""
-    Q.data.mul_(Q.shape[-1] ** -0.5)
-    return _masked(Q @ K.mT, causal).softmax(-1) @ V
-
-
 def batched_attention__wrong_library_call(Q, K, V, causal=False):
     """scaled_dot_product_attention does the exercise."""
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V, is_causal=causal)
@@ -274,12 +191,6 @@ def tiled_attention__right_padded_block(Q, K, V, block_size):
     return out / total
 
 
-def _tiles(Q, K, V, block_size):
-    """(scores, values) of one block of keys after the other: right."""
-    for start in range(0, K.shape[2], block_size):
-        yield Q @ K[:, :, start : start + block_size].mT / math.sqrt(Q.shape[-1]), V[:, :, start : start + block_size]
-
-
 def _start(Q, V):
     """Running maximum, sum and output before the first block: right."""
     return Q.new_full((*Q.shape[:3], 1), -math.inf), Q.new_zeros(*Q.shape[:3], 1), torch.zeros_like(V)
@@ -296,11 +207,6 @@ def tiled_attention__right_column_of_ones(Q, K, V, block_size):
     return mixed[..., :-1] / mixed[..., -1:]
 
 
-def tiled_attention__wrong_not_tiled(Q, K, V, block_size):
-    """Ignores block_size: the whole score matrix."""
-    return _attend(Q, K, V)
-
-
 def tiled_attention__wrong_broadcast_product(Q, K, V, block_size):
     """Dot products as a broadcast product (n, block, d): n*n entries and more once block_size * d >= n."""
     top, total, out = _start(Q, V)
@@ -312,66 +218,9 @@ def tiled_attention__wrong_broadcast_product(Q, K, V, block_size):
     return out / total
 
 
-def tiled_attention__wrong_last_block_maximum(Q, K, V, block_size):
-    """The new maximum is the block's, even where the old one is larger: the correction can overflow."""
-    top, total, out = _start(Q, V)
-    for S, v in _tiles(Q, K, V, block_size):
-        new = S.amax(-1, keepdim=True)
-        P, shrink = torch.exp(S - new), torch.exp(top - new)
-        top, total, out = new, total * shrink + P.sum(-1, keepdim=True), out * shrink + P @ v
-    return out / total
-
-
-def tiled_attention__wrong_maximum_from_zero(Q, K, V, block_size):
-    """The running maximum starts at 0: very negative scores all vanish, 0 / 0."""
-    _, total, out = _start(Q, V)
-    top = torch.zeros_like(total)
-    for S, v in _tiles(Q, K, V, block_size):
-        new = torch.maximum(top, S.amax(-1, keepdim=True))
-        P, shrink = torch.exp(S - new), torch.exp(top - new)
-        top, total, out = new, total * shrink + P.sum(-1, keepdim=True), out * shrink + P @ v
-    return out / total
-
-
-def tiled_attention__wrong_float64(Q, K, V, block_size):
-    """Accumulates in float64 and does not cast back."""
-    return _online(Q.double(), K.double(), V.double(), block_size)
-
-
-def tiled_attention__wrong_no_grad(Q, K, V, block_size):
-    """The loop runs under no_grad to save memory."""
-    with torch.no_grad():
-        return _online(Q, K, V, block_size)
-
-
-def tiled_attention__wrong_in_place(Q, K, V, block_size):
-    """Scales the caller's queries in place."""
-    Q.data /= math.sqrt(Q.shape[-1])
-    return _online(Q * math.sqrt(Q.shape[-1]), K, V, block_size)
-
-
 def tiled_attention__wrong_library_call(Q, K, V, block_size):
     """scaled_dot_product_attention, which may well be tiled inside."""
     return torch.nn.functional.scaled_dot_product_attention(Q, K, V)
-
-
-def attention_flops__right_formula(batch, n_heads, n, d_head):
-    """The plain one: 4 B h n² d."""
-    return 4 * batch * n_heads * n**2 * d_head
-
-
-def attention_flops__right_prod(batch, n_heads, n, d_head):
-    """math.prod."""
-    return math.prod((2, 2, batch, n_heads, n, n, d_head))
-
-
-def attention_flops__right_loop_over_heads(batch, n_heads, n, d_head):
-    """Adds head by head."""
-    total = 0
-    for _ in range(n_heads):
-        total += batch * n * n * d_head * 2  # Q Kᵀ
-        total += batch * n * n * d_head * 2  # A V
-    return total
 
 
 def attention_flops__right_numpy_int64(batch, n_heads, n, d_head):
@@ -379,25 +228,9 @@ def attention_flops__right_numpy_int64(batch, n_heads, n, d_head):
     return np.prod([4, batch, n_heads, n, n, d_head], dtype=np.int64)
 
 
-def attention_flops__right_shift(batch, n_heads, n, d_head):
-    """Shifts instead of the factor 4; warns."""
-    warnings.warn("softmax left out", stacklevel=2)
-    return (int(batch) * int(n_heads) * int(d_head) * pow(int(n), 2)) << 2
-
-
 def attention_flops__right_zero_dim_tensor_of_64_bits(batch, n_heads, n, d_head):
     """A 0-d int64 tensor: enough below 2**63."""
     return torch.tensor(4, dtype=torch.int64) * batch * n_heads * n * n * d_head
-
-
-def attention_flops__wrong_multiply_add_is_one(batch, n_heads, n, d_head):
-    """Counts a multiply and an add as one."""
-    return 2 * batch * n_heads * n * n * d_head
-
-
-def attention_flops__wrong_batch_forgotten(batch, n_heads, n, d_head):
-    """Forgets the batch."""
-    return 4 * n_heads * n * n * d_head
 
 
 def attention_flops__wrong_int32(batch, n_heads, n, d_head):
@@ -406,44 +239,14 @@ def attention_flops__wrong_int32(batch, n_heads, n, d_head):
         return np.prod(np.array([4, batch, n_heads, n, n, d_head], dtype=np.int32), dtype=np.int32)
 
 
-def score_matrix_bytes__right_formula(batch, n_heads, n, bytes_per_value=2):
-    """The plain one."""
-    return batch * n_heads * n * n * bytes_per_value
-
-
-def score_matrix_bytes__right_power(batch, n_heads, n, bytes_per_value=2):
-    """n ** 2, with a name for every step; prints the GiB."""
-    values = batch * n_heads * n**2
-    print(f"{values * bytes_per_value / 2**30:.2f} GiB")
-    return values * bytes_per_value
-
-
-def score_matrix_bytes__right_prod(batch, n_heads, n, bytes_per_value=2):
-    """math.prod over the shape."""
-    shape = (batch, n_heads, n, n)
-    return math.prod(shape) * bytes_per_value
-
-
 def score_matrix_bytes__right_int64(batch, n_heads, n, bytes_per_value=2):
     """A NumPy int64 from the first product on: enough below 2**63."""
     return np.int64(batch) * n_heads * n * n * bytes_per_value
 
 
-def score_matrix_bytes__right_sum_of_rows(batch, n_heads, n, bytes_per_value=2):
-    """Row after row; warns."""
-    warnings.warn("quadratic", stacklevel=2)
-    row = n * bytes_per_value
-    return sum(row * n for _ in range(n_heads)) * batch
-
-
 def score_matrix_bytes__wrong_default_four(batch, n_heads, n, bytes_per_value=4):
     """The default is 4 (float32)."""
     return batch * n_heads * n * n * bytes_per_value
-
-
-def score_matrix_bytes__wrong_hard_coded_two(batch, n_heads, n, bytes_per_value=2):
-    """Always two bytes."""
-    return batch * n_heads * n * n * 2
 
 
 def score_matrix_bytes__wrong_int32(batch, n_heads, n, bytes_per_value=2):
@@ -455,16 +258,6 @@ def score_matrix_bytes__wrong_int32(batch, n_heads, n, bytes_per_value=2):
 def score_matrix_bytes__wrong_no_default(batch, n_heads, n, bytes_per_value):
     """No default for bytes_per_value."""
     return batch * n_heads * n * n * bytes_per_value
-
-
-def roofline_seconds__right_intensity(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Through the attainable flops at this arithmetic intensity; both zeros apart."""
-    if bytes_moved == 0:
-        return flops / peak_flops
-    if flops == 0:
-        return bytes_moved / peak_bandwidth
-    attainable = min(peak_flops, flops / bytes_moved * peak_bandwidth)
-    return flops / attainable
 
 
 def roofline_seconds__right_fraction(flops, bytes_moved, peak_flops, peak_bandwidth):
@@ -481,35 +274,9 @@ def roofline_seconds__right_half_sum(flops, bytes_moved, peak_flops, peak_bandwi
     return a if b <= 0 else b + max(0.0, a - b)
 
 
-def roofline_seconds__wrong_sum(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Adds the two times: no overlap."""
-    return flops / peak_flops + bytes_moved / peak_bandwidth
-
-
-def roofline_seconds__wrong_compute_only(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Leaves the memory out."""
-    return flops / peak_flops
-
-
 def roofline_seconds__wrong_intensity_zero_bytes(flops, bytes_moved, peak_flops, peak_bandwidth):
     """Through the intensity flops / bytes: ZeroDivisionError for no bytes."""
     return flops / min(peak_flops, flops / bytes_moved * peak_bandwidth)
-
-
-def roofline_seconds__wrong_intensity_zero_flops(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """Through the intensity: 0 seconds as soon as there are no flops."""
-    if flops == 0:
-        return 0.0
-    if bytes_moved == 0:
-        return flops / peak_flops
-    return flops / min(peak_flops, flops / bytes_moved * peak_bandwidth)
-
-
-def roofline_seconds__wrong_bytes_zero_is_zero(flops, bytes_moved, peak_flops, peak_bandwidth):
-    """0 as soon as either is zero."""
-    if not flops or not bytes_moved:
-        return 0.0
-    return max(flops / peak_flops, bytes_moved / peak_bandwidth)
 
 
 def roofline_seconds__wrong_compares_work(flops, bytes_moved, peak_flops, peak_bandwidth):
@@ -534,21 +301,6 @@ def _seconds(run, synchronize, clock):
     run()
     synchronize()
     return clock() - start
-
-
-def median_time__right_plain(run, synchronize, clock, warmup, repeats):
-    """The plain one, with statistics.median."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        synchronize()
-        start = clock()
-        run()
-        synchronize()
-        end = clock()
-        times.append(end - start)
-    return statistics.median(times)
 
 
 def median_time__right_recursive_heap(run, synchronize, clock, warmup, repeats):
@@ -579,69 +331,6 @@ def median_time__right_more_readings(run, synchronize, clock, warmup, repeats):
     return (low + high) / 2
 
 
-def median_time__wrong_synchronize_after_only(run, synchronize, clock, warmup, repeats):
-    """Synchronises before the end, not before the start: the first repeat pays for the warm-up's queue."""
-    for _ in range(warmup):
-        run()
-    times = []
-    for _ in range(repeats):
-        start = clock()
-        run()
-        synchronize()
-        times.append(clock() - start)
-    return statistics.median(times)
-
-
-def median_time__wrong_mean(run, synchronize, clock, warmup, repeats):
-    """The mean of the repeats."""
-    for _ in range(warmup):
-        run()
-    return statistics.fmean([_seconds(run, synchronize, clock) for _ in range(repeats)])
-
-
-def median_time__wrong_upper_median(run, synchronize, clock, warmup, repeats):
-    """sorted(times)[repeats // 2]: the upper of the middle two."""
-    for _ in range(warmup):
-        run()
-    return sorted(_seconds(run, synchronize, clock) for _ in range(repeats))[repeats // 2]
-
-
-def median_time__wrong_warmup_out_of_repeats(run, synchronize, clock, warmup, repeats):
-    """Takes the warm-up runs out of the repeats (all of them if nothing would be left)."""
-    times = [_seconds(run, synchronize, clock) for _ in range(repeats)]
-    return statistics.median(times[warmup:] or times)
-
-
-def median_time__wrong_warmup_before_each(run, synchronize, clock, warmup, repeats):
-    """Warms up again before each repeat: warmup * repeats runs too many."""
-    times = []
-    for _ in range(repeats):
-        for _ in range(warmup):
-            run()
-        times.append(_seconds(run, synchronize, clock))
-    return statistics.median(times)
-
-
-def median_time__wrong_clock_started_before_warmup(run, synchronize, clock, warmup, repeats):
-    """The first reading stands before the warm-up, whose runs then count into the first repeat."""
-    synchronize()
-    readings = [clock()]
-    for _ in range(warmup):
-        run()
-    for _ in range(repeats):
-        run()
-        synchronize()
-        readings.append(clock())
-    return float(np.median(np.diff(readings)))
-
-
-def flash_bytes__right_formula(n, d, block_q, bytes_per_value=2, causal=False):
-    """Blocks by ceiling division; causal by the ends of all blocks."""
-    blocks = -(-n // block_q)
-    rows = sum(min((i + 1) * block_q, n) for i in range(blocks)) if causal else blocks * n
-    return 2 * d * bytes_per_value * (n + rows)
-
-
 def flash_bytes__right_numpy_int(n, d, block_q, bytes_per_value=2, causal=False):
     """An array of the blocks' ends; a NumPy integer comes back."""
     ends = np.minimum(np.arange(block_q, n + block_q, block_q, dtype=np.int64), n)
@@ -657,54 +346,10 @@ def flash_bytes__right_fraction_and_ceil(n, d, block_q, bytes_per_value=2, causa
     return sum((2 * n, *(2 * keys for keys in last))) * d * bytes_per_value
 
 
-def flash_bytes__wrong_keys_once(n, d, block_q, bytes_per_value=2, causal=False):
-    """The bound: everything once."""
-    return 4 * n * d * bytes_per_value
-
-
-def flash_bytes__wrong_floor_division(n, d, block_q, bytes_per_value=2, causal=False):
-    """n // block_q blocks: the short one is lost."""
-    blocks = n // block_q
-    rows = sum((i + 1) * block_q for i in range(blocks)) if causal else blocks * n
-    return 2 * d * bytes_per_value * (n + rows)
-
-
-def flash_bytes__wrong_no_causal(n, d, block_q, bytes_per_value=2, causal=False):
-    """causal is ignored."""
-    return 2 * d * bytes_per_value * (n + n * -(-n // block_q))
-
-
-def flash_bytes__wrong_past_the_end(n, d, block_q, bytes_per_value=2, causal=False):
-    """The last block reads up to where it would end if it were whole."""
-    blocks = -(-n // block_q)
-    rows = sum((i + 1) * block_q for i in range(blocks)) if causal else blocks * n
-    return 2 * d * bytes_per_value * (n + rows)
-
-
 def flash_bytes__wrong_numbers(n, d, block_q, bytes_per_value=2, causal=False):
     """Numbers, not bytes."""
     ends = [min(start + block_q, n) if causal else n for start in range(0, n, block_q)]
     return 2 * n * d + 2 * d * sum(ends)
-
-
-def tiled_causal_attention__right_keys_outside(Q, K, V, block_size):
-    """Blocks of keys outside; the state of all queries stands in lists, block by block."""
-    qs, ks, vs = (X.split(block_size, dim=2) for X in (Q * Q.shape[-1] ** -0.5, K, V))
-    tops, totals, mixes = [None] * len(qs), [0.0] * len(qs), [0.0] * len(qs)
-    for j, (k, v) in enumerate(zip(ks, vs, strict=True)):
-        for i in range(j, len(qs)):
-            S = torch.einsum("bhid,bhjd->bhij", qs[i], k)
-            if i == j:
-                size = k.shape[2]
-                S = S + torch.full((size, size), -math.inf, dtype=S.dtype).triu(1)
-            new = S.max(-1, keepdim=True).values
-            if tops[i] is not None:
-                new = torch.maximum(new, tops[i])
-                shrink = (tops[i] - new).exp()
-                totals[i], mixes[i] = totals[i] * shrink, mixes[i] * shrink
-            P = (S - new).exp()
-            totals[i], mixes[i], tops[i] = totals[i] + P.sum(-1, keepdim=True), mixes[i] + P @ v, new
-    return torch.cat([mix / total for mix, total in zip(mixes, totals, strict=True)], dim=2)
 
 
 def tiled_causal_attention__right_merged_by_logsumexp(Q, K, V, block_size):
@@ -778,25 +423,9 @@ def _causal_tiles(Q, K, V, block_size, mask=None, seen=None, fill=-math.inf, fre
     return torch.cat(rows, 2)
 
 
-def tiled_causal_attention__wrong_triangle_in_every_tile(Q, K, V, block_size):
-    """The same triangle in every tile."""
-    return _causal_tiles(Q, K, V, block_size, mask=lambda i, j: j - j.min() <= i - i.min())
-
-
 def tiled_causal_attention__wrong_filled_with_minus_hundred(Q, K, V, block_size):
     """Forbidden scores are -100, which large scores undercut."""
     return _causal_tiles(Q, K, V, block_size, fill=-100.0)
-
-
-def tiled_causal_attention__wrong_all_tiles_met(Q, K, V, block_size):
-    """Right values, but every tile is multiplied."""
-    return _causal_tiles(Q, K, V, block_size, seen=lambda first, start: True)
-
-
-def tiled_causal_attention__wrong_materialised(Q, K, V, block_size):
-    """All scores at once."""
-    S = Q @ K.mT / math.sqrt(Q.shape[-1])
-    return torch.softmax(S.masked_fill(torch.ones_like(S, dtype=torch.bool).triu(1), -math.inf), -1) @ V
 
 
 def tiled_causal_attention__wrong_stripes(Q, K, V, block_size):
@@ -813,17 +442,6 @@ def tiled_causal_attention__wrong_stripes(Q, K, V, block_size):
     return mix / total
 
 
-def tiled_causal_attention__wrong_rows_of_tiles(Q, K, V, block_size):
-    """A block of queries against all keys that it may see, at once."""
-    rows = []
-    for first in range(0, Q.shape[2], block_size):
-        end = min(first + block_size, Q.shape[2])
-        S = Q[:, :, first:end] @ K[:, :, :end].mT / math.sqrt(Q.shape[-1])
-        S = S.masked_fill(torch.arange(end) > torch.arange(first, end)[:, None], -math.inf)
-        rows.append(S.softmax(-1) @ V[:, :, :end])
-    return torch.cat(rows, 2)
-
-
 def tiled_causal_attention__wrong_query_by_query(Q, K, V, block_size):
     """Each query alone against blocks of keys."""
     rows = [_online(Q[:, :, i : i + 1], K[:, :, : i + 1], V[:, :, : i + 1], block_size) for i in range(Q.shape[2])]
@@ -835,29 +453,6 @@ def tiled_causal_attention__wrong_blocks_must_fit(Q, K, V, block_size):
     B, h, n, d = Q.shape
     Q.reshape(B, h, n // block_size, block_size, d)
     return _causal_tiles(Q, K, V, block_size)
-
-
-def flash_backward__right_statistics_of_its_own(Q, K, V, out, logsumexp, d_out, block_size):
-    """Makes both row statistics again in two passes of its own; einsum throughout."""
-    scale = Q.shape[-1] ** -0.5
-    blocks = [slice(start, start + block_size) for start in range(0, K.shape[2], block_size)]
-
-    def scores(J):
-        return torch.einsum("bhid,bhjd->bhij", Q, K[:, :, J]).mul(scale)
-
-    log = None
-    for J in blocks:
-        part = scores(J).logsumexp(-1, keepdim=True)
-        log = part if log is None else torch.logaddexp(log, part)
-    D = sum((torch.exp(scores(J) - log) * (d_out @ V[:, :, J].mT)).sum(-1, keepdim=True) for J in blocks)
-    dQ, dK, dV = (torch.empty_like(X).fill_(0) for X in (Q, K, V))
-    for J in blocks:
-        P = torch.exp(scores(J) - log)
-        dS = P * (torch.einsum("bhid,bhjd->bhij", d_out, V[:, :, J]) - D)
-        dQ += torch.einsum("bhij,bhjd->bhid", dS, K[:, :, J]) * scale
-        dK[:, :, J] = torch.einsum("bhij,bhid->bhjd", dS, Q) * scale
-        dV[:, :, J] = torch.einsum("bhij,bhid->bhjd", P, d_out)
-    return dQ, dK, dV
 
 
 def _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=None, slope=None, scales=(None, None), blocks=None):
@@ -877,29 +472,6 @@ def _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=None, slope=None, sc
         dK[:, :, J] = dS.mT @ Q * for_k
         dV[:, :, J] = P.mT @ d_out
     return dQ, dK, dV
-
-
-def flash_backward__wrong_diagonal(Q, K, V, out, logsumexp, d_out, block_size):
-    """p (1 - p), as of a sigmoid."""
-    return _back(Q, K, V, out, logsumexp, d_out, block_size, slope=lambda P, dP, D: P * (1 - P) * dP)
-
-
-def flash_backward__wrong_softmax_of_block(Q, K, V, out, logsumexp, d_out, block_size):
-    """A softmax of each block."""
-    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.softmax(S, -1))
-
-
-def flash_backward__wrong_divides_late(Q, K, V, out, logsumexp, d_out, block_size):
-    """exp(S) / exp(logsumexp): inf / inf."""
-    return _back(Q, K, V, out, logsumexp, d_out, block_size, weigh=lambda S, log: torch.exp(S) / torch.exp(log))
-
-
-def flash_backward__wrong_whole_blocks_only(Q, K, V, out, logsumexp, d_out, block_size):
-    """The short block is dropped."""
-    n = K.shape[2]
-    return _back(
-        Q, K, V, out, logsumexp, d_out, block_size, blocks=lambda starts: [s for s in starts if s + block_size <= n]
-    )
 
 
 def flash_backward__wrong_materialised(Q, K, V, out, logsumexp, d_out, block_size):
@@ -994,11 +566,6 @@ def merge_partials__right_logsumexp_of_a_stack(out_1, lse_1, out_2, lse_2):
     return torch.einsum("pbhn,pbhnd->bhnd", weights, torch.stack((out_1, out_2))), lse
 
 
-def merge_partials__wrong_half_each(out_1, lse_1, out_2, lse_2):
-    """Both sets count alike."""
-    return (out_1 + out_2) / 2, torch.logaddexp(lse_1, lse_2)
-
-
 def merge_partials__wrong_exponentials_as_they_are(out_1, lse_1, out_2, lse_2):
     """The sums themselves, with their overflow."""
     one, two = lse_1.exp(), lse_2.exp()
@@ -1023,16 +590,3 @@ def merge_partials__wrong_log_of_the_mean(out_1, lse_1, out_2, lse_2):
     """The mean of the two sums in place of their sum: the log is too small by ln 2."""
     out, lse = merge_partials__right_logsumexp_of_a_stack(out_1, lse_1, out_2, lse_2)
     return out, lse - math.log(2)
-
-
-def merge_partials__wrong_softmax_along_the_queries(out_1, lse_1, out_2, lse_2):
-    """The weights of each set sum to 1 over the queries, not over the sets."""
-    one, two = torch.softmax(lse_1, -1), torch.softmax(lse_2, -1)
-    out = torch.nan_to_num(one)[..., None] * out_1 + torch.nan_to_num(two)[..., None] * out_2
-    return out, torch.logaddexp(lse_1, lse_2)
-
-
-def merge_partials__wrong_logs_as_weights(out_1, lse_1, out_2, lse_2):
-    """The logs are taken for the sums."""
-    total = lse_1 + lse_2
-    return lse_1[..., None] / total[..., None] * out_1 + lse_2[..., None] / total[..., None] * out_2, total

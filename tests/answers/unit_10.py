@@ -58,22 +58,9 @@ def rotate__right_exponentials(x, positions, base=10000.0):
     return torch.cat([out[..., 0], out[..., 1]], dim=-1)
 
 
-def rotate__right_complex_exponent(x, positions, base=10000.0):
-    """view_as_complex on the halves, laid side by side."""
-    pairs = torch.stack(x.double().chunk(2, dim=-1), dim=-1).contiguous()
-    z = torch.view_as_complex(pairs) * torch.exp(1j * _angles(positions, x.shape[-1], base))
-    return torch.cat([z.real, z.imag], dim=-1).to(x.dtype)
-
-
 def rotate__wrong_from_first_position(x, positions, base=10000.0):
     """Counts on from the first position."""
     return _rope(x, positions[0] + torch.arange(x.shape[-2]), base)
-
-
-def rotate__wrong_exponent_i_over_d(x, positions, base=10000.0):
-    """base**(-i/d)."""
-    d = x.shape[-1]
-    return _turn(x, torch.outer(positions.double(), base ** (-torch.arange(d // 2).double() / d)))
 
 
 def rotate__wrong_default_base(x, positions, base=10000.0):
@@ -81,77 +68,10 @@ def rotate__wrong_default_base(x, positions, base=10000.0):
     return _rope(x, positions)
 
 
-def rotate__wrong_sinusoidal(x, positions, base=10000.0):
-    """Adds the sinusoids of 2017."""
-    angles = _angles(positions, x.shape[-1], base)
-    return x + torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)
-
-
-def rotate__wrong_positions_cast(x, positions, base=10000.0):
-    """Positions cut to whole numbers."""
-    return _rope(x, positions.long(), base)
-
-
-def rotate__wrong_in_place(x, positions, base=10000.0):
-    """Writes into x."""
-    with torch.no_grad():
-        x.copy_(_rope(x, positions, base))
-    return x
-
-
-def sliding_window_mask__right_triangles(n_new, n_total, window):
-    """tril and triu with offsets."""
-    mask = torch.ones(n_new, n_total, dtype=torch.bool).tril(n_total - n_new)
-    return mask.triu(n_total - n_new - window + 1)
-
-
-def sliding_window_mask__right_distance(n_new, n_total, window):
-    """The distance of positions, compared twice."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return (distance >= 0) & (distance < window)
-
-
-def sliding_window_mask__right_slices(n_new, n_total, window):
-    """A slice of each row is set to True."""
-    mask = torch.zeros((n_new, n_total)).bool()
-    for r in range(n_new):
-        i = n_total - n_new + r
-        mask[r, max(0, i - window + 1) : i + 1] = True
-    return mask
-
-
 def sliding_window_mask__right_last_rows(n_new, n_total, window):
     """The whole square, of which the last rows are taken."""
     whole = torch.ones(n_total, n_total).tril() - torch.ones(n_total, n_total).tril(-window)
     return (whole > 0)[n_total - n_new :]
-
-
-def sliding_window_mask__wrong_looks_ahead(n_new, n_total, window):
-    """abs()."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return distance.abs() < window
-
-
-def sliding_window_mask__wrong_future_free(n_new, n_total, window):
-    """Only the lower bound."""
-    return torch.ones(n_new, n_total, dtype=torch.bool).triu(n_total - n_new - window + 1)
-
-
-def sliding_window_mask__wrong_causal_only(n_new, n_total, window):
-    """Forgets the window."""
-    return torch.ones(n_new, n_total, dtype=torch.bool).tril(n_total - n_new)
-
-
-def sliding_window_mask__wrong_true_is_hidden(n_new, n_total, window):
-    """True where a key is hidden, as nn.MultiheadAttention has it."""
-    distance = torch.arange(n_total - n_new, n_total).unsqueeze(1) - torch.arange(n_total)
-    return (distance < 0) | (distance >= window)
-
-
-def sliding_window_mask__wrong_chunks(n_new, n_total, window):
-    """Blocks of the window's length."""
-    i, j = torch.arange(n_total - n_new, n_total).unsqueeze(1), torch.arange(n_total)
-    return (i // window == j // window) & (j <= i)
 
 
 def _scores(Q, K, mask):
@@ -166,22 +86,6 @@ def sink_attention__right_concatenated(Q, K, V, sink, mask=None):
     return torch.softmax(torch.cat([S, column], dim=-1), dim=-1)[..., :-1] @ V
 
 
-def sink_attention__right_by_hand(Q, K, V, sink, mask=None):
-    """The maximum of scores and sink is taken off; sums by hand."""
-    S = _scores(Q, K, mask)
-    a = sink[:, None, None]
-    top = torch.maximum(S.amax(-1, keepdim=True), a)
-    E = torch.exp(S - top)
-    return (E @ V) / (torch.exp(a - top) + E.sum(-1, keepdim=True))
-
-
-def sink_attention__right_logsumexp(Q, K, V, sink, mask=None):
-    """logaddexp of the sink and of the row's logsumexp."""
-    S = _scores(Q, K, mask)
-    total = torch.logaddexp(torch.logsumexp(S, dim=-1), sink[:, None].expand(S.shape[:-1]))
-    return torch.exp(S - total[..., None]) @ V
-
-
 def sink_attention__right_gate(Q, K, V, sink, mask=None):
     """A plain softmax, times a sigmoid of how far the row's logsumexp lies above the sink."""
     S = Q @ K.mT / math.sqrt(Q.shape[-1])
@@ -191,57 +95,9 @@ def sink_attention__right_gate(Q, K, V, sink, mask=None):
     return share * (torch.softmax(S, dim=-1) @ V)
 
 
-def sink_attention__wrong_left_out(Q, K, V, sink, mask=None):
-    """Plain attention."""
-    return torch.softmax(_scores(Q, K, mask), dim=-1).nan_to_num() @ V
-
-
 def sink_attention__wrong_divided(Q, K, V, sink, mask=None):
     """The sink is scaled like the scores."""
     return sink_attention__right_concatenated(Q, K, V, sink / math.sqrt(Q.shape[-1]), mask)
-
-
-def sink_attention__wrong_renormalised(Q, K, V, sink, mask=None):
-    """Weights made to sum to 1 again."""
-    S = _scores(Q, K, mask)
-    column = sink.view(1, -1, 1, 1).expand(S.shape[0], -1, S.shape[2], 1)
-    weights = torch.softmax(torch.cat([S, column], dim=-1), dim=-1)[..., :-1]
-    return weights / weights.sum(-1, keepdim=True).clamp_min(1e-9) @ V
-
-
-def sink_attention__wrong_one_for_all(Q, K, V, sink, mask=None):
-    """The mean of all sinks."""
-    return sink_attention__right_concatenated(Q, K, V, sink.mean().expand_as(sink), mask)
-
-
-def sink_attention__wrong_overflows(Q, K, V, sink, mask=None):
-    """No maximum taken off."""
-    E = torch.exp(_scores(Q, K, mask))
-    return (E @ V) / (torch.exp(sink)[:, None, None] + E.sum(-1, keepdim=True))
-
-
-def sink_attention__wrong_mask_dropped(Q, K, V, sink, mask=None):
-    """The mask is not used."""
-    return sink_attention__right_concatenated(Q, K, V, sink)
-
-
-def sink_attention__wrong_weights_not_scores_masked(Q, K, V, sink, mask=None):
-    """Weights are set to zero behind the softmax."""
-    S = _scores(Q, K, None)
-    column = sink.view(1, -1, 1, 1).expand(S.shape[0], -1, S.shape[2], 1)
-    weights = torch.softmax(torch.cat([S, column], dim=-1), dim=-1)[..., :-1]
-    return (weights if mask is None else weights * mask) @ V
-
-
-def rms_norm__right_rsqrt(x, gamma, eps=1e-6):
-    """rsqrt of the mean of the squares."""
-    return gamma * x * torch.rsqrt((x * x).mean(dim=-1, keepdim=True) + eps)
-
-
-def rms_norm__right_norm(x, gamma, eps=1e-6):
-    """By the length of each row."""
-    square = torch.linalg.vector_norm(x, dim=-1, keepdim=True) ** 2 / x.shape[-1]
-    return x / torch.sqrt(square + eps) * gamma
 
 
 def rms_norm__right_einsum(x, gamma, eps=1e-6):
@@ -262,25 +118,9 @@ def rms_norm__wrong_eps_outside(x, gamma, eps=1e-6):
     return gamma * x / (x.square().mean(-1, keepdim=True).sqrt() + eps)
 
 
-def rms_norm__wrong_length(x, gamma, eps=1e-6):
-    """L2 normalisation."""
-    return gamma * x / torch.sqrt(x.square().sum(-1, keepdim=True) + eps)
-
-
-def rms_norm__wrong_no_eps(x, gamma, eps=1e-6):
-    """eps is forgotten."""
-    return gamma * x / x.square().mean(-1, keepdim=True).sqrt()
-
-
 def rms_norm__wrong_fixed_eps(x, gamma, eps=1e-6):
     """1e-6 in the formula."""
     return _rms(x, gamma)
-
-
-def swiglu__right_sigmoid(x, W_gate, W_up, W_down):
-    """silu by its sigmoid."""
-    g = x @ W_gate
-    return (g * torch.sigmoid(g) * (x @ W_up)) @ W_down
 
 
 def swiglu__right_one_product(x, W_gate, W_up, W_down):
@@ -293,35 +133,6 @@ def swiglu__right_tanh(x, W_gate, W_up, W_down):
     """sigmoid(z) = (1 + tanh(z/2)) / 2; up first."""
     up, gate = x @ W_up, x @ W_gate
     return torch.matmul(up * gate * (1 + torch.tanh(gate / 2)) / 2, W_down)
-
-
-def swiglu__right_einsum(x, W_gate, W_up, W_down):
-    """einsum all the way; a module for silu."""
-    opened = torch.nn.SiLU()(torch.einsum("...i,ij->...j", x, W_gate))
-    return torch.einsum("...j,...j,jk->...k", opened, torch.einsum("...i,ij->...j", x, W_up), W_down)
-
-
-def swiglu__wrong_swapped(x, W_gate, W_up, W_down):
-    """silu on up."""
-    return _gated(x, W_up, W_gate, W_down)
-
-
-def swiglu__wrong_geglu(x, W_gate, W_up, W_down):
-    """GELU."""
-    return (F.gelu(x @ W_gate) * (x @ W_up)) @ W_down
-
-
-def swiglu__wrong_reglu(x, W_gate, W_up, W_down):
-    """ReLU."""
-    return (F.relu(x @ W_gate) * (x @ W_up)) @ W_down
-
-
-def swiglu__wrong_in_place(x, W_gate, W_up, W_down):
-    """Scales the gate's weights in place."""
-    out = _gated(x, W_gate, W_up, W_down)
-    with torch.no_grad():
-        W_gate.mul_(1.01)
-    return out
 
 
 def _attention(z, p, h, g, positions, window, norm=_rms, turn=_rope, mask=None, share=None, prepare=None):
@@ -368,50 +179,6 @@ def modern_block__right_grouped_axes(x, params, n_heads, n_kv_heads, positions, 
     return y + swiglu__right_one_product(_rms(y, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
 
 
-def modern_block__right_row_by_row(x, params, n_heads, n_kv_heads, positions, window=None):
-    """Each row on its own, with the slice of keys that it may see."""
-    B, n, _ = x.shape
-    r = n_heads // n_kv_heads
-    z = _rms(x, params["gamma_1"])
-    Q, K, V = (
-        _split(z @ params[f"W_{role}"], heads)
-        for role, heads in zip("QKV", (n_heads, n_kv_heads, n_kv_heads), strict=True)
-    )
-    Q, K = _rope(_rms(Q, params["gamma_q"]), positions), _rope(_rms(K, params["gamma_k"]), positions)
-    K, V = (T.repeat_interleave(r, 1) for T in (K, V))
-    rows = []
-    for i in range(n):
-        seen = slice(0 if window is None else max(0, i - window + 1), i + 1)
-        S = Q[:, :, i : i + 1] @ K[:, :, seen].mT / math.sqrt(Q.shape[-1])
-        rows.append((torch.softmax(S, -1) @ V[:, :, seen]).reshape(B, -1))
-    y = x + torch.stack(rows, 1) @ params["W_O"]
-    return y + _gated(_rms(y, params["gamma_2"]), params["W_gate"], params["W_up"], params["W_down"])
-
-
-def modern_block__wrong_values_turned(x, params, n_heads, n_kv_heads, positions, window=None):
-    """V is rotated as well."""
-
-    def prepare(Q, K, V):
-        Q, K = _rms(Q, params["gamma_q"]), _rms(K, params["gamma_k"])
-        return tuple(_rope(T, positions) for T in (Q, K, V))
-
-    return _two_steps(
-        x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, prepare=prepare)
-    )
-
-
-def modern_block__wrong_positions_in_mask(x, params, n_heads, n_kv_heads, positions, window=None):
-    """The mask compares positions."""
-    mask = positions[:, None] - positions
-    return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, window, mask=mask))
-
-
-def modern_block__wrong_index(x, params, n_heads, n_kv_heads, positions, window=None):
-    """arange for the rotation."""
-    index = torch.arange(x.shape[1])
-    return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, index, window))
-
-
 def modern_block__wrong_window_unused(x, params, n_heads, n_kv_heads, positions, window=None):
     """No window."""
     return _two_steps(x, params, lambda z: _attention(z, params, n_heads, n_kv_heads, positions, None))
@@ -441,17 +208,6 @@ def _absorbed(x, C, params, h, scale=None, seen=slice(None)):
     return _merge(weights @ L @ W_UV) @ params["W_O"]
 
 
-def latent_step__right_einsum(x, cache, params, n_heads):
-    """einsum, two factors at a time."""
-    C = torch.cat([cache, torch.einsum("bim,ml->bil", x, params["W_DKV"])], dim=1)
-    W_UK, W_UV, W_O = _parts(params, n_heads)
-    q = (x[:, 0] @ params["W_Q"]).view(len(x), n_heads, -1)
-    scores = torch.einsum("bhl,btl->bht", torch.einsum("bhd,hld->bhl", q, W_UK), C) / q.shape[-1] ** 0.5
-    mean = torch.einsum("bht,btl->bhl", scores.softmax(-1), C)
-    heads = torch.einsum("bhl,hlv->bhv", mean, W_UV)
-    return torch.einsum("bhv,hvm->bm", heads, W_O)[:, None], C
-
-
 def latent_step__right_weights_merged(x, cache, params, n_heads):
     """W_Q W_UK and W_UV W_O are multiplied beforehand, head by head."""
     C = torch.cat((cache, x @ params["W_DKV"]), 1)
@@ -462,52 +218,10 @@ def latent_step__right_weights_merged(x, cache, params, n_heads):
     return (torch.softmax(scores, -1) @ C[:, None] @ back).sum(1), C
 
 
-def latent_step__right_loop_over_heads(x, cache, params, n_heads):
-    """A loop over the heads, each with its columns; logsumexp for the softmax."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    d, d_v = params["W_Q"].shape[1] // n_heads, params["W_UV"].shape[1] // n_heads
-    out = 0
-    for i in range(n_heads):
-        own, own_v = slice(i * d, (i + 1) * d), slice(i * d_v, (i + 1) * d_v)
-        q = x @ params["W_Q"][:, own] @ params["W_UK"][:, own].T
-        s = torch.einsum("bil,btl->bit", q, C) / d**0.5
-        w = torch.exp(s - torch.logsumexp(s, -1, keepdim=True))
-        out = out + w @ C @ params["W_UV"][:, own_v] @ params["W_O"][own_v]
-    return out, C
-
-
-def latent_step__wrong_explicit(x, cache, params, n_heads):
-    """Keys and values are made: right numbers."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    Q, K, V = (_split(T, n_heads) for T in (x @ params["W_Q"], C @ params["W_UK"], C @ params["W_UV"]))
-    return _merge(torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1) @ V) @ params["W_O"], C
-
-
 def latent_step__wrong_root_of_latent(x, cache, params, n_heads):
     """Divides by the root of the absorbed query's width."""
     C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
     return _absorbed(x, C, params, n_heads, scale=C.shape[-1] ** -0.5), C
-
-
-def latent_step__wrong_unscaled(x, cache, params, n_heads):
-    """No scale."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    return _absorbed(x, C, params, n_heads, scale=1.0), C
-
-
-def latent_step__wrong_old_cache_read(x, cache, params, n_heads):
-    """Attends before the cache is extended."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    return _absorbed(x, C, params, n_heads, seen=slice(C.shape[1] - 1)), C
-
-
-def latent_step__wrong_heads_interleaved(x, cache, params, n_heads):
-    """Columns of the up-projections in turn."""
-    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
-    mixed = dict(params)
-    for name in ("W_UK", "W_UV"):
-        mixed[name] = params[name].unflatten(1, (-1, n_heads)).transpose(1, 2).flatten(1)
-    return _absorbed(x, C, mixed, n_heads), C
 
 
 def _fold(Q, K, V, decay, state, step):
@@ -544,17 +258,6 @@ def linear_attention__right_parallel(Q, K, V, decay=None, state=None):
     return out + faded * (Q @ state), S + faded[..., -1:, :] * state
 
 
-def linear_attention__right_chunks(Q, K, V, decay=None, state=None):
-    """Chunks of four, each in parallel, the state between them."""
-    S, out = state, []
-    for start in range(0, K.shape[2], 4):
-        part = slice(start, start + 4)
-        a = None if decay is None else decay[:, :, part]
-        o, S = linear_attention__right_parallel(Q[:, :, part], K[:, :, part], V[:, :, part], a, S)
-        out.append(o)
-    return torch.cat(out, dim=2), S
-
-
 def linear_attention__right_recursion(Q, K, V, decay=None, state=None):
     """The text in two halves, by recursion."""
     n = K.shape[2]
@@ -567,45 +270,6 @@ def linear_attention__right_recursion(Q, K, V, decay=None, state=None):
         o, state = linear_attention__right_recursion(*(T[:, :, part] for T in (Q, K, V)), a, state)
         out.append(o)
     return torch.cat(out, 2), state
-
-
-def linear_attention__wrong_reads_first(Q, K, V, decay=None, state=None):
-    """Reads, then writes."""
-    return _fold(Q, K, V, decay, state, lambda S, q, k, v, a: (q @ S, a * S + k.mT @ v))
-
-
-def linear_attention__wrong_all_tokens(Q, K, V, decay=None, state=None):
-    """Every query reads the last state."""
-    S = linear_attention__right_loop(Q, K, V, decay, state)[1]
-    return Q @ S, S
-
-
-def linear_attention__wrong_no_decay(Q, K, V, decay=None, state=None):
-    """The decay is not used."""
-    return linear_attention__right_loop(Q, K, V, None, state)
-
-
-def linear_attention__wrong_moving_average(Q, K, V, decay=None, state=None):
-    """a S + (1 - a) kv."""
-    if decay is None:
-        return linear_attention__right_loop(Q, K, V, None, state)
-
-    def step(S, q, k, v, a):
-        S = a * S + (1 - a) * k.mT @ v
-        return q @ S, S
-
-    return _fold(Q, K, V, decay, state, step)
-
-
-def linear_attention__wrong_from_zero(Q, K, V, decay=None, state=None):
-    """The state is not used."""
-    return linear_attention__right_loop(Q, K, V, decay)
-
-
-def linear_attention__wrong_state_unfaded(Q, K, V, decay=None, state=None):
-    """The state handed in is added without fading."""
-    out, S = linear_attention__right_loop(Q, K, V, decay)
-    return (out, S) if state is None else (out + Q @ state, S + state)
 
 
 def linear_attention__wrong_writes_into_state(Q, K, V, decay=None, state=None):
@@ -649,16 +313,6 @@ def delta_rule__right_inverse(Q, K, V, beta, state=None):
     return out.to(dtype), S.to(dtype)
 
 
-def delta_rule__right_chunks(Q, K, V, beta, state=None):
-    """Chunks of sixteen tokens, the state between them."""
-    S, out = state, []
-    for start in range(0, K.shape[2], 16):
-        part = slice(start, start + 16)
-        o, S = delta_rule__right_triangular(*(T[:, :, part] for T in (Q, K, V, beta)), S)
-        out.append(o)
-    return torch.cat(out, dim=2), S
-
-
 def delta_rule__right_unscaled_rows(Q, K, V, beta, state=None):
     """The system divided by beta, with beta = 0 left out of it by a floor; solve on flattened batches."""
     B, h, n, _ = K.shape
@@ -668,45 +322,6 @@ def delta_rule__right_unscaled_rows(Q, K, V, beta, state=None):
     U = torch.linalg.solve(left.flatten(0, 1), right.flatten(0, 1)).view(B, h, n, -1)
     seen = torch.ones(n, n, dtype=torch.bool).tril()
     return Q @ S + torch.where(seen, Q @ K.mT, 0.0) @ U, S + torch.einsum("bhnk,bhnv->bhkv", K, U)
-
-
-def _delta_loop(Q, K, V, beta, state, change):
-    S, out = _zero(K, V, state), []
-    for t in range(K.shape[2]):
-        q, k, v, b = Q[:, :, t, None], K[:, :, t, None], V[:, :, t, None], beta[:, :, t, None, None]
-        S = change(S, k, v, b)
-        out.append(q @ S)
-    return torch.cat(out, dim=2), S
-
-
-def delta_rule__wrong_loop(Q, K, V, beta, state=None):
-    """Token by token: right numbers."""
-    return _delta_loop(Q, K, V, beta, state, lambda S, k, v, b: S + b * k.mT @ (v - k @ S))
-
-
-def delta_rule__wrong_first_state_for_all(Q, K, V, beta, state=None):
-    """Corrections against the first state alone."""
-    S = _zero(K, V, state)
-    U = beta[..., None] * (V - K @ S)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_beta_on_columns(Q, K, V, beta, state=None):
-    """beta broadcasts along the rows."""
-    S = _zero(K, V, state)
-    left = torch.eye(K.shape[2], dtype=K.dtype) + (beta[..., None, :] * (K @ K.mT)).tril(-1)
-    U = torch.linalg.solve_triangular(left, beta[..., None] * (V - K @ S), upper=False)
-    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
-
-
-def delta_rule__wrong_beta_ignored(Q, K, V, beta, state=None):
-    """A rate of 1."""
-    return delta_rule__right_triangular(Q, K, V, torch.ones_like(beta), state)
-
-
-def delta_rule__wrong_state_ignored(Q, K, V, beta, state=None):
-    """Starts from zeros."""
-    return delta_rule__right_triangular(Q, K, V, beta)
 
 
 def select_keys__right_topk(q_index, k_index, k):
@@ -719,15 +334,6 @@ def select_keys__right_topk(q_index, k_index, k):
     return chosen & seen
 
 
-def select_keys__right_ranks(q_index, k_index, k):
-    """A key is read if fewer than k of the keys in sight score higher."""
-    n, m = q_index.shape[1], k_index.shape[1]
-    seen = torch.arange(m) <= torch.arange(m - n, m)[:, None]
-    scores = torch.einsum("bnd,bmd->bnm", q_index, k_index)
-    higher = (scores[..., None, :] > scores[..., :, None]) & seen[:, None, :]
-    return (higher.sum(-1) < k) & seen
-
-
 def select_keys__right_two_sorts(q_index, k_index, k):
     """Ranks by sorting twice, hidden keys last."""
     n, m = q_index.shape[1], k_index.shape[1]
@@ -735,18 +341,6 @@ def select_keys__right_two_sorts(q_index, k_index, k):
     scores = torch.baddbmm(torch.zeros(1, dtype=q_index.dtype), q_index, k_index.transpose(1, 2))
     ranks = scores.masked_fill(later, -math.inf).argsort(-1, descending=True).argsort(-1)
     return (ranks < k).logical_and(~later)
-
-
-def select_keys__right_loop(q_index, k_index, k):
-    """Query by query, with Python's sort."""
-    B, n, m = len(q_index), q_index.shape[1], k_index.shape[1]
-    read = torch.zeros(B, n, m, dtype=torch.bool)
-    for b in range(B):
-        for r in range(n):
-            scores = [float(q_index[b, r] @ k_index[b, j]) for j in range(m - n + r + 1)]
-            for j in sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[:k]:
-                read[b, r, j] = True
-    return read
 
 
 def select_keys__right_threshold(q_index, k_index, k):
@@ -758,30 +352,6 @@ def select_keys__right_threshold(q_index, k_index, k):
     return (scores >= least) & scores.isfinite()
 
 
-def select_keys__wrong_always_k(q_index, k_index, k):
-    """Where fewer than k are in sight, topk fills up with later ones."""
-    n, m = q_index.shape[1], k_index.shape[1]
-    scores = (q_index @ k_index.mT).masked_fill(torch.ones(n, m).triu(m - n + 1).bool(), -math.inf)
-    best = scores.topk(min(k, m), dim=-1).indices
-    return torch.zeros_like(scores).scatter(-1, best, 1.0).bool()
-
-
-def select_keys__wrong_first_rows(q_index, k_index, k):
-    """Row r may see 0 ... r, as if there were nothing before the queries."""
-    n, m = q_index.shape[1], k_index.shape[1]
-    seen = torch.ones(n, m, dtype=torch.bool).tril()
-    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
-    return torch.zeros_like(scores).scatter(-1, scores.topk(min(k, m), -1).indices, 1.0).bool() & seen
-
-
-def select_keys__wrong_chosen_first(q_index, k_index, k):
-    """The best k of all keys; later ones are crossed out afterwards."""
-    n, m = q_index.shape[1], k_index.shape[1]
-    best = (q_index @ k_index.mT).topk(min(k, m), dim=-1).indices
-    read = torch.zeros(len(q_index), n, m, dtype=torch.bool).scatter(-1, best, True)
-    return read & (torch.arange(m) <= torch.arange(m - n, m)[:, None])
-
-
 def select_keys__wrong_k_unbounded(q_index, k_index, k):
     """topk with a k that may exceed the number of keys."""
     n, m = q_index.shape[1], k_index.shape[1]
@@ -790,12 +360,11 @@ def select_keys__wrong_k_unbounded(q_index, k_index, k):
     return torch.zeros_like(scores).scatter(-1, scores.topk(k, -1).indices, 1.0).bool() & seen
 
 
-def select_keys__wrong_zero_for_hidden(q_index, k_index, k):
-    """Scores of later keys are multiplied by 0."""
+def select_keys__wrong_indices(q_index, k_index, k):
+    """Which columns, and not a table of booleans."""
     n, m = q_index.shape[1], k_index.shape[1]
-    seen = torch.ones(n, m, dtype=q_index.dtype).tril(m - n)
-    best = (q_index @ k_index.mT * seen).topk(min(k, m), -1).indices
-    return torch.zeros(len(q_index), n, m).scatter(-1, best, 1.0).bool() & seen.bool()
+    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
+    return (q_index @ k_index.mT).masked_fill(~seen, -math.inf).topk(min(k, m), -1).indices
 
 
 def select_keys__wrong_past_only(q_index, k_index, k):
@@ -806,26 +375,9 @@ def select_keys__wrong_past_only(q_index, k_index, k):
     return torch.zeros_like(scores).scatter(-1, scores.topk(min(k, m), -1).indices, 1.0).bool() & seen
 
 
-def select_keys__wrong_normed(q_index, k_index, k):
-    """By the cosine."""
-    return select_keys__right_topk(q_index, F.normalize(k_index, dim=-1), k)
-
-
-def select_keys__wrong_smallest(q_index, k_index, k):
-    """The lowest scores, by an ascending sort."""
-    return select_keys__right_topk(-q_index, k_index, k)
-
-
-def select_keys__wrong_indices(q_index, k_index, k):
-    """Which columns, and not a table of booleans."""
+def select_keys__wrong_always_k(q_index, k_index, k):
+    """Where fewer than k are in sight, topk fills up with later ones."""
     n, m = q_index.shape[1], k_index.shape[1]
-    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
-    return (q_index @ k_index.mT).masked_fill(~seen, -math.inf).topk(min(k, m), -1).indices
-
-
-def select_keys__wrong_across_queries(q_index, k_index, k):
-    """topk over the axis of the queries."""
-    n, m = q_index.shape[1], k_index.shape[1]
-    seen = torch.ones(n, m, dtype=torch.bool).tril(m - n)
-    scores = (q_index @ k_index.mT).masked_fill(~seen, -math.inf)
-    return torch.zeros_like(scores).scatter(1, scores.topk(min(k, n), 1).indices, 1.0).bool() & seen
+    scores = (q_index @ k_index.mT).masked_fill(torch.ones(n, m).triu(m - n + 1).bool(), -math.inf)
+    best = scores.topk(min(k, m), dim=-1).indices
+    return torch.zeros_like(scores).scatter(-1, best, 1.0).bool()

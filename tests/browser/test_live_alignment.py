@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from live_page import Figure
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Locator, Page
 
 SOURCE, TARGET = ["red", "mole", "digs"], ["akai", "mogura", "horu", "<end>"]
 LOGITS = np.random.default_rng(6).normal(size=(2, 4, 3), scale=3)  # of two translators
@@ -102,13 +102,9 @@ def test_it_is_written_word_by_word(page: Page, tmp_path: Path):
     assert "mogura asks" in writes.told
 
 
-def test_a_finger_hides_a_word(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        both = Figure.opened(context.new_page(), tmp_path, "alignment", DATA)
-        both.place.get_by_role("button", name="mole", exact=True).tap()
-        expect(both, 0, 3, hidden=1)
-        written(both, 0).tap()
-        expect(both, 0, 0, hidden=1)
-    finally:
-        context.close()
+def test_a_finger_hides_a_word(phone: Page, tmp_path: Path):
+    both = Figure.opened(phone, tmp_path, "alignment", DATA)
+    both.place.get_by_role("button", name="mole", exact=True).tap()
+    expect(both, 0, 3, hidden=1)
+    written(both, 0).tap()
+    expect(both, 0, 0, hidden=1)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from live_page import Figure
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Locator, Page
 
 SIGNS = "abcdef"
 TEXT = [0, 3, 1, 5, 0, 3, 1]
@@ -165,14 +165,10 @@ def test_of_many_heads_one_at_a_time_is_out(page: Page, tmp_path: Path):
     assert shaded == [share > 0 for share in heads.numbers["looks"][2] + [0]]
 
 
-def test_a_finger_takes_a_head_out_and_chooses(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        data = made(TWO, (0, 20, 40), together=True)
-        training = Figure.opened(context.new_page(), tmp_path, "circuits", data)
-        training.place.get_by_text("take it out").first.tap()
-        token(training, 1).tap()
-        assert training.numbers["chosen"] == 1
-        expect(training, TWO, 40, (0,))
-    finally:
-        context.close()
+def test_a_finger_takes_a_head_out_and_chooses(phone: Page, tmp_path: Path):
+    data = made(TWO, (0, 20, 40), together=True)
+    training = Figure.opened(phone, tmp_path, "circuits", data)
+    training.place.get_by_text("take it out").first.tap()
+    token(training, 1).tap()
+    assert training.numbers["chosen"] == 1
+    expect(training, TWO, 40, (0,))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 D = 8
 
@@ -58,13 +58,3 @@ def test_positions_before_the_first_cannot_be_had(dials: Figure):
 def test_the_keyboard_moves_a_slider(dials: Figure):
     dials.place.get_by_role("slider", name="the query's position").press("ArrowRight")
     assert dials.numbers["score"] == pytest.approx(score(8, 5))
-
-
-def test_a_finger_taps_a_base(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        dials = Figure.opened(context.new_page(), tmp_path, "dials", {"d": D, "query": 7, "key": 5})
-        dials.place.get_by_role("radio", name="100", exact=True).tap()
-        assert dials.numbers["score"] == pytest.approx(score(7, 5, base=100))
-    finally:
-        context.close()

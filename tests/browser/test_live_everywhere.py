@@ -86,17 +86,12 @@ def test_on_the_site_they_answer_to_mouse_and_keyboard(reader: Page, site: Path,
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_on_the_site_they_answer_to_a_finger(browser: Browser, site: Path, unit: str):  # noqa: F811
-    context = browser.new_context(viewport={"width": 360, "height": 780}, has_touch=True, is_mobile=True)
-    try:
-        page = context.new_page()
-        page.emulate_media(reduced_motion="reduce")
-        page.goto(f"{site.as_uri()}/{unit}.html")
-        page.evaluate(UNFOLD)
-        for figure in page.locator("figure.live").all():
-            assert "finger" in answers(figure, finger=True), figure.get_attribute("data-live")
-    finally:
-        context.close()
+def test_on_the_site_they_answer_to_a_finger(phone: Page, site: Path, unit: str):  # noqa: F811
+    phone.emulate_media(reduced_motion="reduce")
+    phone.goto(f"{site.as_uri()}/{unit}.html")
+    phone.evaluate(UNFOLD)
+    for figure in phone.locator("figure.live").all():
+        assert "finger" in answers(figure, finger=True), figure.get_attribute("data-live")
 
 
 @pytest.fixture(scope="module")

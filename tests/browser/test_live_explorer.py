@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 from scipy.special import softmax
 
 WORDS = ["the", "mole", "dug", "the", "hole"]
@@ -80,16 +80,12 @@ def test_a_number_is_dragged_with_the_mouse(explorer: Figure):
     assert np.allclose(explorer.numbers["outputs"], weights(Q @ K.T / np.sqrt(2)) @ changed)
 
 
-def test_a_finger_chooses_a_query(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        explorer = Figure.opened(context.new_page(), tmp_path, "explorer", DATA)
-        explorer.place.get_by_role("button", name="hole", exact=True).tap()
-        assert explorer.numbers["chosen"] == 4
-        explorer.place.get_by_text("causal mask").tap()
-        assert explorer.numbers["weights"][0] == [1, 0, 0, 0, 0]
-    finally:
-        context.close()
+def test_a_finger_chooses_a_query(phone: Page, tmp_path: Path):
+    explorer = Figure.opened(phone, tmp_path, "explorer", DATA)
+    explorer.place.get_by_role("button", name="hole", exact=True).tap()
+    assert explorer.numbers["chosen"] == 4
+    explorer.place.get_by_text("causal mask").tap()
+    assert explorer.numbers["weights"][0] == [1, 0, 0, 0, 0]
 
 
 def test_numbers_glide_and_end_at_the_right_one(page: Page, tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from autograder.exercises.u05_mqa_gqa import EXERCISES
 
@@ -82,16 +82,12 @@ def test_the_keyboard_and_the_mouse_choose_a_head(heads: Figure):
     assert heads.numbers["chosen"] != 5
 
 
-def test_a_finger_points_at_a_head(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        heads = Figure.opened(context.new_page(), tmp_path, "heads", DATA)
-        heads.place.locator("svg.wiring").tap(position={"x": 5, "y": 10})
-        assert heads.numbers["chosen"] == 0
-        heads.place.get_by_role("radio", name="latent", exact=True).tap()
-        assert heads.numbers["kind"] == "latent" and heads.numbers["sharers"] == []
-    finally:
-        context.close()
+def test_a_finger_points_at_a_head(phone: Page, tmp_path: Path):
+    heads = Figure.opened(phone, tmp_path, "heads", DATA)
+    heads.place.locator("svg.wiring").tap(position={"x": 5, "y": 10})
+    assert heads.numbers["chosen"] == 0
+    heads.place.get_by_role("radio", name="latent", exact=True).tap()
+    assert heads.numbers["kind"] == "latent" and heads.numbers["sharers"] == []
 
 
 def test_keys_and_values_glide_together(page: Page, tmp_path: Path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 from scipy.special import softmax
 
 KEYS = {
@@ -92,13 +92,3 @@ def test_a_query_that_asks_nothing_hears_all_alike(page: Page, tmp_path: Path):
     lookup = Figure.opened(page, tmp_path, "lookup", DATA | {"query": [0, 0]})
     agrees(lookup, ["the", "pink", "elephant", "car"], [0, 0])
     assert lookup.place.get_by_text("All words are heard alike.").is_visible()
-
-
-def test_a_finger_swaps_a_word(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        lookup = Figure.opened(context.new_page(), tmp_path, "lookup", DATA)
-        lookup.place.get_by_role("radio", name="pool").tap()
-        agrees(lookup, ["the", "pink", "elephant", "pool"], [3, 3])
-    finally:
-        context.close()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 RNG = np.random.default_rng(4)
 Q, K = RNG.normal(size=(5, 2)).round(1), RNG.normal(size=(5, 2)).round(1)
@@ -159,13 +159,9 @@ def test_the_keyboard_goes_from_cell_to_cell(figure: Figure):
     assert figure.place.locator(".cells button[tabindex='0']").count() == 1
 
 
-def test_a_finger_closes_a_cell(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        figure = Figure.opened(context.new_page(), tmp_path, "mask", DATA)
-        cell(figure, 0, 4).tap()
-        expected = ALL.copy()
-        expected[0, 4] = False
-        agrees(figure, expected)
-    finally:
-        context.close()
+def test_a_finger_closes_a_cell(phone: Page, tmp_path: Path):
+    figure = Figure.opened(phone, tmp_path, "mask", DATA)
+    cell(figure, 0, 4).tap()
+    expected = ALL.copy()
+    expected[0, 4] = False
+    agrees(figure, expected)

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from live_page import Figure
-from playwright.sync_api import Browser, Locator, Page
+from playwright.sync_api import Locator, Page
 
 from heads_record import RECORD, patterns, scores
 
@@ -134,14 +134,10 @@ def test_the_whole_pattern_chooses_a_token(figure: Figure):
     assert figure.numbers["token"] == 0 and "can read nothing but itself" in figure.place.inner_text()
 
 
-def test_a_finger_chooses_heads_and_tokens(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        figure = Figure.opened(context.new_page(), tmp_path, "model_heads", RECORD)
-        cell(figure, 7, 1).tap()
-        assert figure.numbers["chosen"] == [7, 1]
-        token(figure, 3).tap()
-        assert figure.numbers["token"] == 3
-        assert figure.page.evaluate("document.documentElement.scrollWidth") <= 360
-    finally:
-        context.close()
+def test_a_finger_chooses_heads_and_tokens(phone: Page, tmp_path: Path):
+    figure = Figure.opened(phone, tmp_path, "model_heads", RECORD)
+    cell(figure, 7, 1).tap()
+    assert figure.numbers["chosen"] == [7, 1]
+    token(figure, 3).tap()
+    assert figure.numbers["token"] == 3
+    assert figure.page.evaluate("document.documentElement.scrollWidth") <= 360

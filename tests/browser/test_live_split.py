@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 DATA = {"n": 3, "h": 2, "d_head": 4}
 
@@ -62,13 +62,3 @@ def test_the_keyboard_and_the_mouse_choose_a_head(split: Figure):
     assert split.numbers["chosen"] == 0
     mine = split.place.locator("td.mine").all_inner_texts()
     assert [int(x) for x in mine[:12]] == [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19]
-
-
-def test_a_finger_cuts_wrongly(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        split = Figure.opened(context.new_page(), tmp_path, "split", DATA)
-        split.place.get_by_role("radio", name="reshape alone (a mistake)").first.tap()
-        assert shown(split) == expected(3, 2, 4, cut=False, glue=True)
-    finally:
-        context.close()

@@ -10,7 +10,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from live_page import Figure
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Page
 
 from autograder.exercises.u09_gpu_speed import EXERCISES
 
@@ -121,14 +121,3 @@ def test_what_the_readers_function_gives_is_compared(page: Page, tmp_path: Path)
     tiles.switch("causal mask")
     to_the_end(tiles)
     assert "your function" not in tiles.told
-
-
-def test_a_finger_steps(browser: Browser, tmp_path: Path):
-    context = browser.new_context(viewport={"width": 360, "height": 800}, has_touch=True, is_mobile=True)
-    try:
-        tiles = Figure.opened(context.new_page(), tmp_path, "tiles", DATA)
-        tiles.place.get_by_role("button", name="step").tap()
-        tiles.place.get_by_text("causal mask").tap()
-        assert tiles.numbers["done"] == 0, "another loop begins anew"
-    finally:
-        context.close()

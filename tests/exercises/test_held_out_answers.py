@@ -57,8 +57,10 @@ def test_a_wrong_answer_is_rejected(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_exercise_has_answers(name):
+    """Here, or among the unseen ones: those are written for many exercises at a time, and a newer one has none yet."""
     for kind, least in (("right", 1), ("wrong", 3)):
-        count, place = len(answers_of(name, kind)), f"tests/answers/unit_{find_exercise(name).unit[:2]}.py"
+        place, unseen = f"tests/answers/unit_{find_exercise(name).unit[:2]}.py", figure.answers([name])
+        count = len(answers_of(name, kind)) + sum(f"__{kind}_" in answer for answer, _ in unseen)
         assert count >= least, f"{place} has {count} functions {name}__{kind}_…; write {least} from the docstring alone"
 
 

@@ -1,4 +1,4 @@
-"""Unit 8: references against a second route, right answers of unusual form, and circuits of other constructions."""
+"""Unit 8: references against a second route, and circuits of other constructions."""
 
 from __future__ import annotations
 
@@ -219,10 +219,8 @@ def posed_circuit():
 NAMED = {
     "copying_score__wrong_always_zero": "constant",
     "copying_score__wrong_always_one": "constant",
-    "copying_score__wrong_probability_half": "above-one-half",
     "ablate_head__wrong_rescaled_without_guard": "rest-scaled",
     "in_context_learning_score__wrong_ranges": "from-late-minus-before-early",
-    "in_context_learning_score__wrong_sorted": "positions-sorted",
     "build_induction_circuit__wrong_large_random": "no-circuit",
     "build_induction_circuit__wrong_zeros": "no-circuit",
     "build_induction_circuit__wrong_half_context": "first-layer-at-some-positions",
@@ -237,94 +235,3 @@ def test_answers_as_students_give_them_are_named_for_what_they_do(answer):
     for seed in range(6):
         verdict = judge_function(wrong, name, seed)
         assert verdict.mistake == NAMED[answer], f"seed {seed}: {verdict.message}"
-
-
-# ---------------------------------------------------------------------------------------------------------------------
-# Right answers of unusual form
-
-
-def repeated_by_index(batch, period, repeats, vocab_size, generator):
-    block = torch.randint(0, vocab_size, (batch, period), generator=generator)
-    return block[:, torch.arange(period * repeats) % period]
-
-
-def repeated_by_tile(batch, period, repeats, vocab_size, generator):
-    return torch.randint(vocab_size, size=(batch, period), generator=generator).tile(repeats)
-
-
-def previous_by_diagonal(weights):
-    if weights.shape[-1] == 1:
-        return torch.zeros(weights.shape[:-2], dtype=weights.dtype)
-    return weights.diagonal(offset=-1, dim1=-2, dim2=-1).mean(-1)
-
-
-def previous_by_mask(weights):
-    n = weights.shape[-1]
-    mask = torch.ones(n, n).tril(-1) - torch.ones(n, n).tril(-2)
-    return (weights * mask.to(weights.dtype)).sum((-1, -2)) / max(n - 1, 1)
-
-
-def prefix_by_diagonal(weights, period):
-    n = weights.shape[-1]
-    if n <= period:
-        return weights.new_zeros(weights.shape[:-2])
-    band = torch.diagonal(weights, -(period - 1), -2, -1)
-    return band[..., 1:].mean(-1)
-
-
-def prefix_by_gather(weights, period):
-    n = weights.shape[-1]
-    rows = torch.arange(n)
-    index = (rows - (period - 1)).clamp(min=0).reshape(-1, 1).expand(*weights.shape[:-1], 1)
-    picked = weights.gather(-1, index).squeeze(-1) * (rows >= period)
-    return picked.sum(-1) / max(n - period, 1)
-
-
-def copying_by_count(ov):
-    own = ov.diagonal()
-    return sum(int((row >= own[i]).sum()) == 1 for i, row in enumerate(ov)) / len(ov)
-
-
-def composition_by_trace(W_QK, W_OV):
-    top = torch.trace(W_QK @ W_OV.T @ W_OV @ W_QK.T)
-    below = torch.trace(W_QK.T @ W_QK) * torch.trace(W_OV.T @ W_OV)
-    return 0.0 if below == 0 else torch.sqrt(top / below)
-
-
-def ablated_by_index_fill(head_outputs, head):
-    return head_outputs.index_fill(1, torch.tensor([head]), 0)
-
-
-def ablated_by_stack(head_outputs, head):
-    parts = list(head_outputs.unbind(1))
-    parts[head] = torch.zeros_like(parts[head])
-    return torch.stack(parts, 1)
-
-
-@pytest.mark.parametrize(
-    ("name", "answer"),
-    [
-        ("repeated_sequences", repeated_by_index),
-        ("repeated_sequences", repeated_by_tile),
-        ("previous_token_score", previous_by_diagonal),
-        ("previous_token_score", previous_by_mask),
-        ("prefix_matching_score", prefix_by_diagonal),
-        ("prefix_matching_score", prefix_by_gather),
-        ("ov_circuit", lambda W_E, W_V, W_O, W_U: (W_E @ W_V) @ (W_O @ W_U)),
-        ("ov_circuit", lambda W_E, W_V, W_O, W_U: torch.linalg.multi_dot([W_E, W_V, W_O, W_U])),
-        ("copying_score", copying_by_count),
-        ("copying_score", lambda ov: ((ov < ov.diagonal()[:, None]).sum(-1) == len(ov) - 1).float().mean().item()),
-        ("composition_score", composition_by_trace),
-        ("ablate_head", ablated_by_index_fill),
-        ("ablate_head", ablated_by_stack),
-        (
-            "in_context_learning_score",
-            lambda losses, early, late: (losses.mean(0)[late] - losses.mean(0)[early]).item(),
-        ),
-        ("in_context_learning_score", lambda losses, early, late: losses[:, [early, late]].diff(dim=1).mean()),
-    ],
-)
-def test_right_answers_of_unusual_form(name, answer):
-    for seed in range(5):
-        found = judge_function(answer, name, seed)
-        assert found.verdict == "right", found.message
