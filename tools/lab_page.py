@@ -62,14 +62,14 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(240):
+    for _ in range(720):
         assert process.poll() is None, "JupyterLab ended at once; server.log says why"
         try:
             urllib.request.urlopen(address, timeout=2).close()
             return
         except OSError:
             time.sleep(0.25)
-    raise AssertionError("JupyterLab did not start within a minute")
+    raise AssertionError("JupyterLab did not start within three minutes")
 
 
 class Lab:
