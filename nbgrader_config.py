@@ -45,7 +45,7 @@ c.GenerateAssignment.preprocessors = [
     "autograder.handout.release_steps.HidePredictions",
     "autograder.handout.release_steps.PictureAsText",
     "autograder.handout.release_steps.GoOn",
-    "nbgrader.preprocessors.ClearOutput",
+    "autograder.handout.release_steps.KeepOpening",
     "nbgrader.preprocessors.CheckCellMetadata",
     "nbgrader.preprocessors.ComputeChecksums",
     "autograder.handout.release_steps.MigrateCells",

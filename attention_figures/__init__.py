@@ -34,8 +34,13 @@ def live(name: str, data: Mapping[str, Any], still: str, caption: str) -> str:
     data: what the figure's file asks for; arrays and tensors may stand in it. still: the picture as an `img` element
     with its alternative text. Raises ValueError for an unknown name and for numbers that are not finite.
     """
+    return with_code(name, figure(name, data, still, caption))
+
+
+def with_code(name: str, shown: str) -> str:
+    """The HTML of a figure with the style and the scripts that it needs."""
     scripts = "\n".join(script(part) for part in ("kit", name))
-    return f"<style>{style()}</style>{figure(name, data, still, caption)}<script>{scripts}\nlive.start()</script>"
+    return f"<style>{style()}</style>{shown}<script>{scripts}\nlive.start()</script>"
 
 
 def figure(name: str, data: Mapping[str, Any], still: str, caption: str) -> str:
@@ -80,4 +85,4 @@ def style() -> str:
     return by_system + by_lab.split("\n", 1)[1] + (FOLDER / "kit.css").read_text(encoding="utf-8")
 
 
-__all__ = ["figure", "live", "names", "script", "style"]
+__all__ = ["figure", "live", "names", "script", "style", "with_code"]

@@ -1,7 +1,7 @@
 """What was measured beforehand, for the figures of whoever has no GPU or no model.
 
 A tool makes each file: `tools/gpu_record.py`, `tools/model_heads.py`, `tools/model_record.py`,
-`tools/ablation_record.py`.
+`tools/ablation_record.py`, `tools/opening_record.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ FILE = Path(__file__).with_name("gpu_record.json")
 HEADS = Path(__file__).with_name("model_heads.json")
 MODEL = Path(__file__).with_name("model_record.json")
 ABLATION = Path(__file__).with_name("ablation_record.json")
+OPENINGS = Path(__file__).with_name("opening_record.json")
 
 
 def gpu_record() -> dict[str, Any]:
@@ -34,3 +35,8 @@ def model_record() -> dict[str, Any]:
 def ablation_record() -> dict[str, Any]:
     """What unit 7's language model learns without one of its parts, `made` with versions and date, and all `runs`."""
     return json.loads(ABLATION.read_text(encoding="utf-8")) if ABLATION.is_file() else {}
+
+
+def opening_record(unit: str) -> dict[str, Any]:
+    """The data of the live figure that opens a unit and shows what the unit trains."""
+    return json.loads(OPENINGS.read_text(encoding="utf-8"))[unit]

@@ -39,7 +39,10 @@ def server(folder: Path) -> Iterator[str]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     token = secrets.token_hex(8)
-    own = {name: str(folder / name.lower()) for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")}
+    own = {
+        name: str(folder / name.lower())
+        for name in ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "IPYTHONDIR")
+    }
     own |= {f"JUPYTERLAB_{name}_DIR": str(folder / name.lower()) for name in ("SETTINGS", "WORKSPACES")}
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     line = [sys.executable, str(ROOT / "tools" / "lab.py"), f"--ServerApp.root_dir={folder / 'notebooks'}"]
@@ -59,14 +62,14 @@ def server(folder: Path) -> Iterator[str]:
 
 
 def _wait(address: str, process: subprocess.Popen[bytes]) -> None:
-    for _ in range(240):
+    for _ in range(720):
         assert process.poll() is None, "JupyterLab ended at once; server.log says why"
         try:
             urllib.request.urlopen(address, timeout=2).close()
             return
         except OSError:
             time.sleep(0.25)
-    raise AssertionError("JupyterLab did not start within a minute")
+    raise AssertionError("JupyterLab did not start within three minutes")
 
 
 class Lab:

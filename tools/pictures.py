@@ -21,7 +21,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from attention_figures import live
 from chromium import find_chromium, options
-from lab_page import PANEL, Lab, server
+from lab_page import Lab, server
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "docs" / "pictures"
@@ -43,8 +43,9 @@ def draw_notebook(browser: Browser) -> None:
         lab.open(f"{UNIT}/{UNIT}.ipynb")
         for name in ("imports", "sentence", "unmasked-weights", "fig-causal"):
             lab.run(name)
-        lab.page.locator(f"{PANEL} figure.live .pick").nth(2).click()
-        lab.page.locator(f"{PANEL} figure.live .stage").evaluate("stage => stage.scrollIntoView({block: 'end'})")
+        figure = lab.go_to("fig-causal").locator("figure.live")
+        figure.locator(".pick").nth(2).click()
+        figure.locator(".stage").evaluate("stage => stage.scrollIntoView({block: 'end'})")
         lab.page.wait_for_timeout(800)
         save(lab.page.screenshot(), "notebook.png")
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: In notebooks/: what was brought there last, file -> digest, and copies of it.
+#: In notebooks/: what was brought there last, file -> digest, and copies of it. In a clone `autograder release` writes it.
 NOTED, PRISTINE = ".handed_out.json", ".handed_out"
 Notebook = dict[str, Any]
 
@@ -166,15 +166,23 @@ def fill(root: Path) -> list[str]:
     return said
 
 
+def untouched(notebooks: Path) -> list[Path]:
+    """The notebooks that are, byte for byte, what was handed out last."""
+    noted = _noted(notebooks / NOTED)
+    there = {notebooks / name: digest for name, digest in noted.items() if (notebooks / name).is_file()}
+    return [path for path, digest in there.items() if _digest(path.read_bytes()) == digest]
+
+
 def pull(root: Path) -> list[str]:
     """Bring a clone to its newest version by git, with what was written in notebooks/. Raises CannotUpdate."""
     changed = _git(root, "diff", "--name-only", "-z", "HEAD").split("\0")[:-1]
-    others = [name for name in changed if not (name.startswith("notebooks/") and name.endswith(".ipynb"))]
+    others = [name for name in changed if not name.startswith("notebooks/")]
     if others:
         remedy = "`git stash` puts changes aside, and `git stash pop` brings them back afterwards"
         raise CannotUpdate(f"{others[0]} has changed since the course was cloned; {remedy}")
-    bases = {name: _git(root, "show", f"HEAD:{name}").encode() for name in changed}
-    written = {name: (root / name).read_bytes() for name in changed if (root / name).is_file()}
+    begun = [name for name in changed if name.endswith(".ipynb") and (root / name).is_file()]
+    bases = {name: _git(root, "show", f"HEAD:{name}").encode() for name in begun}
+    written = {name: (root / name).read_bytes() for name in begun}
     before = _git(root, "rev-parse", "HEAD")
     try:
         if changed:

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import nbformat
 from nbformat import NotebookNode
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+
+from attention_figures.opening import opening_figure, still
 
 from ..data import EXERCISE as JUDGED
 from ..data import Expected, Question
@@ -147,12 +149,37 @@ START_PAGE = "00_start_here.ipynb"
 WELCOME = """\
 # Attention, unit by unit
 
-{units}: why attention is built as it is, worked out one small function at a time.
+What does *it* mean here? Change *big* to *small*, and see which word *it* attends to now.
+"""
+
+FIGURE = """\
+# Draws the figure below. The dots open it.
+from IPython.display import HTML, display
+
+try:
+    from attention_figures.opening import opening_figure
+
+    display(HTML(opening_figure()))
+except ImportError:  # the page has been copied out of the course
+    print("This figure needs the course's files: open the page with make lab.")"""
+
+BEGIN = """\
+Where does a word get its weights from? {units} lead from here to a language model that people use, run by functions of
+your own. You write them one small function at a time.
+
+## [Begin with unit {number}: {title}]({first})
+
 You need Python, some linear algebra, and for unit 2 variances and partial derivatives. Units 1 to 3 use NumPy alone;
 from unit 4 on it is PyTorch, on the CPU.
 
-Begin with [unit {number}]({first}){others}: the map says which ones it builds on.
+## How far you are
 
+The cell below says what is done and what is next, by your saved notebooks. Where the course's judge is installed it
+judges them on fresh inputs, as `autograder check` does in a terminal; else it goes by the tests that passed when you
+last ran them. Nothing leaves your machine.
+"""
+
+PLACES = """\
 ## The map
 
 {table}
@@ -198,15 +225,10 @@ put your guess in place of the dots and run it. It earns no points, and whoever 
 - A cell hangs: the square in the toolbar stops it. Names are missing: menu *Run*, *Run All Above Selected Cell*.
 - Something is odd after much editing: menu *Kernel*, *Restart Kernel and Run up to Selected Cell*.
 - You want a unit as it came: rename yours, and take the notebook anew from where you got the course.
-
-## How far you are
-
-The cell below says what is done and what is next, by your saved notebooks. Where the course's judge is installed it
-judges them on fresh inputs, as `autograder check` does in a terminal; else it goes by the tests that passed when you
-last ran them. Nothing leaves your machine.
 """
 
 CHECK = """\
+# How far you are: run this cell. The dots open it.
 import importlib.util
 import json
 import re
@@ -231,29 +253,31 @@ else:
         core = [passed for name, passed in tests.items() if name not in hard]
         more = [passed for name, passed in tests.items() if name in hard]
         told = f", challenges {sum(more)} of {len(more)}" if more else ""
-        print(f"{path.stem:24} core {sum(core)} of {len(core)} tests passed when last run{told}")
+        unit = f"unit {int(path.stem[:2])}" if path.stem[:2].isdigit() else path.stem
+        print(f"{sum(core)} of {len(core)} in {unit}{told}")
     todo.sort(key=lambda entry: entry[0] in hard)
     print("Next:", f"{todo[0][0]} in {todo[0][1]}" if todo else "nothing. You have come to the end of the course.")"""
 
 
 def start_page(units: Sequence[UnitOfMap]) -> str:
     """The text of the notebook file."""
-    first = f"{units[0].name}/{units[0].name}.ipynb"
-    whole = [unit.name for unit in units] == unit_names()
-    drawing = BUILDS_ON.format(drawing=DRAWING) if whole else ""
-    several = len(units) > 1
-    welcome = WELCOME.format(
-        units=f"{len(units)} units, each a notebook" if several else "One unit, a notebook",
-        number=units[0].number,
-        first=first,
-        others=", or go to the unit that you want" if several else "",
-        table=table(units),
-        drawing=drawing,
+    first, whole = units[0], [unit.name for unit in units] == unit_names()
+    folded = {"jupyter": {"source_hidden": True}}
+    begin = BEGIN.format(
+        units=f"{len(units)} units" if len(units) > 1 else "The course's units",
+        number=first.number,
+        title=first.title.partition(": ")[0],
+        first=f"{first.name}/{first.name}.ipynb",
     )
+    places = PLACES.format(table=table(units), drawing=BUILDS_ON.format(drawing=DRAWING) if whole else "")
+    output = new_output("display_data", {"text/html": opening_figure(), "image/svg+xml": still()})
     cells = [
-        new_markdown_cell(welcome, id="map"),
+        new_markdown_cell(WELCOME, id="welcome"),
+        new_code_cell(FIGURE, id="opening", metadata=folded, outputs=[output]),
+        new_markdown_cell(begin, id="begin"),
+        new_code_cell(CHECK, id="how_far", metadata=folded),
+        new_markdown_cell(places, id="map"),
         new_markdown_cell(WORK, id="how_to_work"),
-        new_code_cell(CHECK, id="how_far"),
     ]
     kernel = {"display_name": "Python 3 (ipykernel)", "language": "python", "name": "python3"}
     page = new_notebook(cells=cells, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import logging
 import re
 import shutil
@@ -22,6 +24,8 @@ from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 from .insert_helpers import put_helpers
 from .kept_work import keep_work
 
+#: In notebooks/: file -> digest as it was released. `make lab` trusts a notebook that is still the same.
+NOTED = ".handed_out.json"
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
 
@@ -122,6 +126,8 @@ def release(root: Path, units: Sequence[str] = (), say: Callable[[str], object] 
                 shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
     if not units and write_start_page(root):
         changed.append(START_PAGE)
+    note = root / "notebooks" / NOTED
+    note.write_text(json.dumps(_noted(root) | _digests(root, units), indent=1, sort_keys=True) + "\n", encoding="utf-8")
     return changed
 
 
@@ -134,7 +140,21 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
             found += differences(root, unit, Path(aside))
     if not units and is_stale(root):
         found.append(f"notebooks/{START_PAGE}")
+    if not units and not found and _noted(root) != _digests(root):
+        found.append(f"notebooks/{NOTED}")
     return found
+
+
+def _noted(root: Path) -> dict[str, str]:
+    with contextlib.suppress(OSError, ValueError):
+        return json.loads((root / "notebooks" / NOTED).read_text(encoding="utf-8"))
+    return {}
+
+
+def _digests(root: Path, units: Sequence[str] = ()) -> dict[str, str]:
+    """File in notebooks/ -> digest, of some units, or of all and the start page."""
+    names = [f"{unit}/{unit}.ipynb" for unit in units or _all(root)] + ([] if units else [START_PAGE])
+    return {name: hashlib.sha256((root / "notebooks" / name).read_bytes()).hexdigest() for name in names}
 
 
 def _all(root: Path) -> list[str]:

@@ -15,8 +15,10 @@ from nbconvert.exporters import NotebookExporter
 from nbformat import NotebookNode
 from nbgrader.api import Gradebook
 from nbgrader.converters.base import NbGraderException
-from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
+from nbgrader.preprocessors import ClearOutput, NbGraderPreprocessor, SaveCells
 from traitlets.config import Config
+
+from attention_figures import with_code
 
 from ..data import Expected
 from ..gradebook.migration import migrate, prepare
@@ -48,8 +50,10 @@ class StampRelease(NbGraderPreprocessor):
 #: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
 WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
 
-#: The tag of a cell whose figure a release shows as a picture.
+#: The tag of a cell whose figure a release shows before anything has run: a live one as it is, another as a picture.
 PICTURE = "picture"
+#: The name of a live figure in what a cell displays.
+LIVE = re.compile(r'<figure class="live" data-live="(\w+)">')
 #: What a notebook's `show` displays: words, picture, the data of a live figure, caption.
 FIGURE = re.compile(
     r'<img alt="([^"]*)" src="data:image/png;base64,([^"]+)"[^>]*>'
@@ -115,18 +119,36 @@ class GoOn(NbGraderPreprocessor):
 
 
 class PictureAsText(NbGraderPreprocessor):
-    """Has the figure that opens a unit stand in its text, so that it is there before anything has been run."""
+    """Has a still figure at the opening of a unit stand in its text, so that it is there before anything has run."""
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         nb.cells = [_as_text(cell) if PICTURE in cell.metadata.get("tags", []) else cell for cell in nb.cells]
         return nb, resources
 
 
+class KeepOpening(ClearOutput):
+    """Clears all outputs but the live figure that opens a unit, which answers before anything has been run."""
+
+    def preprocess_cell(self, cell: NotebookNode, resources: dict, cell_index: int) -> tuple[NotebookNode, dict]:
+        shown, tags = _html(cell), cell.metadata.get("tags", [])
+        cell, resources = super().preprocess_cell(cell, resources, cell_index)
+        if PICTURE in tags and cell.cell_type == "code" and (found := LIVE.search(shown)):
+            alt, png, _ = FIGURE.search(shown).groups()
+            data = {"image/png": png, "text/html": with_code(found[1], shown)}  # where no HTML is shown, the picture is
+            told = {"image/png": {"alt": html.unescape(alt)}}
+            cell.outputs = [nbformat.v4.new_output("display_data", data, metadata=told)]
+        return cell, resources
+
+
+def _html(cell: NotebookNode) -> str:
+    return "".join(output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+
+
 def _as_text(cell: NotebookNode) -> NotebookNode:
-    """A drawing cell as its figure, with the words for those who cannot see it and the caption."""
-    shown = "".join(output.get("data", {}).get("text/html", "") for output in cell.get("outputs", []))
+    """A drawing cell as its figure, with the words for those who cannot see it and the caption; a live one stays."""
+    shown = _html(cell)
     found = FIGURE.search(shown)
-    if found is None:
+    if found is None or LIVE.search(shown):
         return cell
     alt, png, caption = found.groups()
     words = html.unescape(alt).replace("[", "(").replace("]", ")")

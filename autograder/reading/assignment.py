@@ -92,6 +92,8 @@ def read_assignment(
     for cell in release.cells:
         if cell.pop("attachments", None):  # what opens a unit is not kept with everybody's answers
             cell.source = PICTURE.sub("", cell.source)
+        if cell.get("outputs"):
+            cell.outputs = []
     found = []
     for question in questions_of(name, release):
         out = question.name in excluded

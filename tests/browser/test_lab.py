@@ -48,6 +48,7 @@ def test_the_map_opens_first_leads_to_the_units_and_says_how_far_one_is(lab: Lab
     assert START in lab.page.url
     table = lab.page.locator(f"{PANEL} table").first
     assert table.locator("tbody tr").count() == len(unit_names()) + 1
+    lab.page.locator(f"{PANEL} h2 a", has_text="Begin with unit 1").wait_for()
     told = lab.run("how_far")
     assert all(name in told for name in unit_names()) and "core 0/" in told and "Next: " in told
     lab.go_to("map")
@@ -153,7 +154,7 @@ def test_a_live_figure_answers_in_both_themes(lab: Lab):
     lab.open("03_masking/03_masking.ipynb")
     for name in ("imports", "sentence", "unmasked-weights", "fig-causal"):
         lab.run(name)
-    figure = lab.page.locator(f"{PANEL} figure.live")
+    figure = lab.go_to("fig-causal").locator("figure.live")
     expect(figure).to_have_attribute("data-is", "live")
     figure.get_by_role("button", name="hole", exact=True).click()
     figure.get_by_label("causal mask").uncheck()
@@ -180,7 +181,7 @@ def test_keys_on_a_live_figure_are_the_figures(lab: Lab):
     for name in ("imports", "sentence", "unmasked-weights", "fig-causal"):
         lab.run(name)
     before = [(cell["id"], cell.get("execution_count")) for cell in lab.cells()]
-    figure = lab.page.locator(f"{PANEL} figure.live")
+    figure = lab.go_to("fig-causal").locator("figure.live")
     expect(figure).to_have_attribute("data-is", "live")
     controls = figure.locator("button, input, [tabindex='0']")
     assert controls.count() > 5

@@ -13,6 +13,7 @@ from test_site import AXE, reader  # noqa: F401 (a fixture)
 
 from attention_figures import script, style
 from attention_figures.look import css
+from autograder.handout.course_map import START_PAGE
 from textbook.packages import MODULES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,9 +21,9 @@ FIGURE = re.compile(r'<figure class="live" data-live="(\w+)">.*?</figure>', re.D
 
 
 def figures() -> dict[str, tuple[str, str]]:
-    """unit/cell -> (name, HTML) of each live figure that the solutions show."""
+    """unit/cell -> (name, HTML) of each live figure that the start page and the solutions show."""
     found = {}
-    for path in sorted((ROOT / "solutions").glob("*/*.ipynb")):
+    for path in (ROOT / "notebooks" / START_PAGE, *sorted((ROOT / "solutions").glob("*/*.ipynb"))):
         for cell in nbformat.read(path, as_version=4).cells:
             for item in cell.get("outputs", []):
                 for figure in FIGURE.finditer(item.get("data", {}).get("text/html", "")):

@@ -14,6 +14,7 @@ import nbformat
 import pytest
 
 from asked import points_of
+from attention_figures.opening import opening_figure
 from autograder import __version__
 from autograder.cli import main
 from autograder.commands.own_notebooks import own_notebooks
@@ -388,21 +389,31 @@ def test_without_the_judge_the_page_goes_by_the_tests_that_passed_when_last_run(
     exec(CHECK.replace("    !", "    #").replace("    #", "    pass  #"), {})
     told = capsys.readouterr().out
     for unit in ("02_scaled_scores", "03_masking"):
-        assert re.search(rf"{unit} +core {CORE[unit]} of {CORE[unit]} ", told), told
+        assert f"{CORE[unit]} of {CORE[unit]} in unit {int(unit[:2])}" in told, told
     hard = len(HARD & set(exercises("03_masking")))
-    assert re.search(rf"03_masking .*, challenges {hard - 1} of {hard}", told), told
+    assert f"in unit 3, challenges {hard - 1} of {hard}" in told, told
     assert f"Next: leaks_future in {Path('03_masking') / '03_masking.ipynb'}" in told
 
 
 def test_the_page_of_one_unit_begins_with_that_unit():
-    (text,) = [cell.source for cell in _page(["04_multi_head"]).cells if cell.id == "map"]
-    assert "One unit, a notebook" in text and "1 units" not in text
-    assert "Begin with [unit 4](04_multi_head/04_multi_head.ipynb):" in text
-    (text,) = [cell.source for cell in _page(unit_names()).cells if cell.id == "map"]
+    (text,) = [cell.source for cell in _page(["04_multi_head"]).cells if cell.id == "begin"]
     assert (
-        f"{len(unit_names())} units, each a notebook" in text
-        and "[unit 1](01_projections/01_projections.ipynb), or go to" in text
+        "1 units" not in text and "[Begin with unit 4: Multi-head attention](04_multi_head/04_multi_head.ipynb)" in text
     )
+    (text,) = [cell.source for cell in _page(unit_names()).cells if cell.id == "begin"]
+    assert f"{len(unit_names())} units" in text and "[Begin with unit 1: Projections](01_projections/" in text
+
+
+def test_the_page_opens_with_a_live_figure_then_leads_to_the_first_unit_and_folds_its_code():
+    cells = _page(unit_names()).cells
+    assert [cell.id for cell in cells[:5]] == ["welcome", "opening", "begin", "how_far", "map"]
+    (output,) = cells[1].outputs
+    assert output.data["text/html"] == opening_figure() and output.data["image/svg+xml"].startswith("<svg ")
+    for cell in cells:
+        if cell.cell_type == "code":
+            assert cell.metadata.jupyter.source_hidden and cell.source.startswith("# ")
+            assert cell.id == "opening" or not cell.outputs
+    assert cells[2].source.count("](") == 1, "one link: to the first unit"
 
 
 def _page(units: list[str]):

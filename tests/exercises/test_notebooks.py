@@ -27,6 +27,8 @@ ROOT = Path(__file__).parents[2]
 #: A docstring says shapes, meaning and one surprise, and that of a challenge the goal as well; a line of code is as wide
 #: as JupyterLab shows it; and a visible test has two screens, so that who opens it reads it.
 DOCSTRING_WORDS, CHALLENGE_WORDS, LINE, TEST_LINES = 80, 130, 88, 80
+#: Before the first figure, which answers before anything has been run.
+OPENING_WORDS = 150
 UNITS = unit_names()
 MAP = course_map(Path(__file__).parents[2])
 CHALLENGES = {place.function for unit in MAP for place in unit.challenges}
@@ -205,7 +207,9 @@ def test_a_release_gives_nothing_away(unit):
     notebook = read("notebooks", unit)
     for cell in notebook.cells:
         if cell.cell_type == "code":
-            assert not cell.outputs and cell.execution_count is None, f"{cell.id}: holds an output"
+            opens = "picture" in cell.metadata.get("tags", [])
+            assert opens or not cell.outputs, f"{cell.id}: holds an output"
+            assert cell.execution_count is None, f"{cell.id}: counts as executed"
     for name, index in answer_cells(notebook).items():
         assert "raise NotImplementedError" in notebook.cells[index].source, name
     assert [path.name for path in (ROOT / "notebooks" / unit).iterdir() if path.suffix == ".py"] == []
@@ -259,15 +263,33 @@ def test_a_contract_is_short_and_nothing_scrolls_sideways(unit):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_unit_opens_with_a_picture_that_is_there_before_anything_has_run(unit):
+def test_a_unit_opens_with_a_live_figure_and_its_release_has_no_other_output(unit):
     cells = read("notebooks", unit).cells
-    opening = [index for index, cell in enumerate(cells) if "picture" in cell.metadata.get("tags", [])]
-    assert len(opening) == 1 and opening[0] < 4, f"{unit}: one of its first four cells has the tag `picture`"
+    shown = [index for index, cell in enumerate(cells) if cell.get("outputs")]
+    assert len(shown) == 1 and shown[0] < 4, f"{unit}: one of its first four cells shows a live figure, tag `picture`"
+    opening = cells[shown[0]]
+    assert "picture" in opening.metadata.tags and opening.metadata.jupyter.source_hidden
+    words = sum(len(cell.source.split()) for cell in cells[: shown[0]] if cell.cell_type == "markdown")
+    assert words <= OPENING_WORDS, (
+        f"{unit}: {words} words come before its first figure, at most {OPENING_WORDS} are read"
+    )
     assert cells[0].cell_type == "markdown" and "?" in cells[0].source, f"{unit}: its first cell asks no question"
-    picture = cells[opening[0]]
-    words = LINK.match(picture.source)
-    assert picture.cell_type == "markdown" and words and len(words[2]) >= 20, f"{unit}: its picture lacks words"
-    assert base64.b64decode(picture.attachments["picture.png"]["image/png"]).startswith(b"\x89PNG"), unit
+    assert "**Try it" in cells[0].source, f"{unit}: its first cell does not say what to try in the figure"
+    (output,) = opening.outputs
+    html, alt = output.data["text/html"], output.metadata["image/png"]["alt"]
+    assert 'class="live"' in html and "live.start()" in html and len(alt) >= 20
+    assert base64.b64decode(output.data["image/png"]).startswith(b"\x89PNG")
+    size = path_of("notebooks", unit).stat().st_size
+    assert size < 1e6, f"{unit}: its release takes {size / 1e6:.1f} MB; show less at its opening"
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_still_picture_at_the_opening_has_words(unit):
+    for cell in read("notebooks", unit).cells:
+        if cell.cell_type == "markdown" and "picture" in cell.metadata.get("tags", []):
+            words = LINK.match(cell.source)
+            assert words and len(words[2]) >= 20, f"{unit}, {cell.id}: its picture lacks words"
+            assert base64.b64decode(cell.attachments["picture.png"]["image/png"]).startswith(b"\x89PNG"), unit
 
 
 @pytest.mark.parametrize("unit", UNITS)
