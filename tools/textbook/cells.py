@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from nbformat import NotebookNode
 
 from autograder.reading.predictions import Asked, asked_in, is_prediction
-from folding import FIGURE, GIVEN, IMPORTS, SLIDER
+from folding import DEMO, FIGURE, GIVEN, IMPORTS, SLIDER
 
 from .predictions import Revealed, evidence, numbers_in, question, revealed_in, without_guesses
 from .prose import Page, code_block, folded, markdown, output
@@ -22,6 +22,7 @@ SUMMARIES = {
     FIGURE: "The code of this figure",
     SLIDER: "The code of a slider; it moves in JupyterLab",
     GIVEN: "Given, for what follows",
+    DEMO: "The code of this measurement",
 }
 #: The class of folded code that nobody needs on paper: imports, and the drawing of figures.
 SCREEN_ONLY = "fold screen"
