@@ -1,4 +1,4 @@
-"""Folds in JupyterLab what a reader need not read to go on: tests, the drawing of figures, imports.
+"""Folds in JupyterLab what a reader need not read to go on: tests, measurements, the drawing of figures, imports.
 
 .venv/bin/python tools/folding.py [UNIT ...]
 
@@ -20,8 +20,11 @@ IMPORTS = "# What this unit imports, and how it shows a figure."
 FIGURE = "# Draws the figure below."
 SLIDER = "# Gives a slider: run this cell. The dots open it."
 GIVEN = "# Given, for what follows: run this cell. The dots open it."
-#: So many lines do not stand in the way: of a drawing, and of what is given for the tests.
-SHORT, MEDIUM = 12, 40
+DEMO = "# Computes the output below: run this cell. The dots open it."
+#: So many lines do not stand in the way: of an example, and of what is given for the answers.
+SHORT, MEDIUM = 10, 12
+#: As in "TEN_SEEDS = False  # True: train twenty models": a reader is to change it.
+SWITCH = re.compile(r"[A-Z_]+ = (True|False)  # ")
 
 
 def first_line(cell: NotebookNode) -> str | None:
@@ -33,27 +36,30 @@ def first_line(cell: NotebookNode) -> str | None:
         return f"# The test of {marks['grade_id'].removeprefix('test_')}: run this cell. The dots open it."
     if re.match(r"(# [^\n]*\n)?(import|from) ", cell.source) and "import show" in cell.source:
         return IMPORTS
-    lines = len(cell.source.splitlines())
-    if "given" in cell.metadata.get("tags", []):
-        return GIVEN if lines > MEDIUM else None
+    lines, tags = len(cell.source.splitlines()), cell.metadata.get("tags", [])
+    long, checks = lines > SHORT, re.search(r"^ *assert ", cell.source, re.MULTILINE)
+    if "given" in tags:
+        return GIVEN if lines > MEDIUM or "attention_figures.helpers" in cell.source else None
     if re.search(r"^ *(import|from) ipywidgets", cell.source, re.MULTILINE):
         return SLIDER
     shown = any("<figure" in output.get("data", {}).get("text/html", "") for output in cell.outputs)
-    return FIGURE if shown and lines > SHORT else None
+    if not (long or checks) or "predict" in tags or SWITCH.match(cell.source):
+        return None
+    return FIGURE if shown else DEMO if cell.outputs else GIVEN
 
 
 def fold(notebook: NotebookNode) -> None:
     """Fold the cells of a notebook that are to be folded, and no others."""
     for cell in notebook.cells:
+        said, _, rest = cell.source.partition("\n")
+        if cell.cell_type == "code" and said in (IMPORTS, FIGURE, SLIDER, GIVEN, DEMO):
+            cell.source = rest
         line = first_line(cell)
         hidden = cell.metadata.get("jupyter", {})
         hidden.pop("source_hidden", None)
         if line is not None:
             hidden["source_hidden"] = True
-            said = cell.source.partition("\n")[0]
-            if said != line:
-                if said in (IMPORTS, FIGURE, SLIDER, GIVEN):
-                    cell.source = cell.source.removeprefix(f"{said}\n")
+            if cell.source.partition("\n")[0] != line:
                 cell.source = f"{line}\n{cell.source}"
         if hidden:
             cell.metadata["jupyter"] = hidden

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-#: In notebooks/: what was brought there last, file -> digest, and copies of it. In a clone `autograder release` writes it.
+#: In notebooks/: file -> digest of what was brought there last (in a clone by `autograder release`), and copies of it.
 NOTED, PRISTINE = ".handed_out.json", ".handed_out"
 Notebook = dict[str, Any]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
+import nbformat
 from nbformat import NotebookNode
 
 import attention_figures
@@ -17,6 +18,14 @@ FOLDER = attention_figures.FOLDER / "helpers"
 LINE = re.compile(r"^from attention_figures\.helpers\.(\w+) import (\([^)]*\)|[^(\n]*)$\n*", re.MULTILINE)
 #: What must not be left: a lone notebook finds no such package.
 LEFT = re.compile(r"attention_figures(\.| import )helpers")
+#: As in "**Exercise 3.1 · `causal_mask`**".
+ANNOUNCED = re.compile(r"\*\*Exercise ([\d.]+) · `(\w+)`\*\*")
+#: What a release runs once its figures can be shown, and what its last cell says.
+FOLLOW = """half_solved = globals().get("half_solved") or HalfSolved({{
+{numbers}
+}})
+show = half_solved.credited(show)"""
+SUM_UP_CELL, SUM_UP = "sum-up", "half_solved.sum_up()  # what has passed, and what is left"
 
 
 def put_helpers(unit: str, solution: NotebookNode) -> None:
@@ -27,6 +36,17 @@ def put_helpers(unit: str, solution: NotebookNode) -> None:
                 cell.source = with_helpers(cell.source)
             except ValueError as error:
                 raise BadAssignment(f"solutions/{unit}/{unit}.ipynb: cell {cell.get('id', '')!r}: {error}") from None
+
+
+def follow_progress(notebook: NotebookNode) -> None:
+    """Have a unit say in one line what is not written yet, and its last cell what has passed."""
+    prose = "\n".join(cell.source for cell in notebook.cells if cell.cell_type == "markdown")
+    numbers = [f'    "{name}": "{number}",' for number, name in ANNOUNCED.findall(prose)]
+    showing = (cell for cell in notebook.cells if cell.cell_type == "code" and "\ndef show(" in cell.source)
+    if numbers and (opening := next(showing, None)):
+        follow = FOLLOW.format(numbers="\n".join(numbers))
+        opening.source += f"\n\n\n{_code('half_solved', 'HalfSolved')}\n\n\n{follow}"
+        notebook.cells.append(nbformat.v4.new_code_cell(SUM_UP, id=SUM_UP_CELL, metadata={"tags": ["demo"]}))
 
 
 def with_helpers(source: str) -> str:

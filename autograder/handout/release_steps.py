@@ -27,7 +27,7 @@ from ..reading.cell_roles import KEY, must_be_the_code_of, stamp_for
 from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
-from .insert_helpers import put_helpers
+from .insert_helpers import follow_progress, put_helpers
 from .kept_work import keep_work
 
 
@@ -77,6 +77,7 @@ class PutHelpers(NbGraderPreprocessor):
 
     def preprocess(self, nb: NotebookNode, resources: dict) -> tuple[NotebookNode, dict]:
         put_helpers(resources["nbgrader"]["assignment"], nb)
+        follow_progress(nb)
         return nb, resources
 
 

@@ -22,6 +22,7 @@ from autograder.handout.course_map import course_map
 from autograder.reading.predictions import asked_in, is_prediction
 from execute import INVENTED, LEFTOVERS
 from folding import fold
+from in_view import answer_lines, given_in_view
 
 ROOT = Path(__file__).parents[2]
 #: A docstring says shapes, meaning and one surprise, and that of a challenge the goal as well; a line of code is as wide
@@ -118,6 +119,12 @@ def test_what_a_reader_need_not_read_is_folded_and_says_what_it_is(unit):
         assert (cell.source, cell.metadata) == (wanted.source, wanted.metadata), (
             f"{cell.id}: run `make notebooks ARGS={unit}`"
         )
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_a_student_sees_at_most_twice_as_much_given_code_as_there_is_to_write(unit):
+    given, answers = given_in_view(read("notebooks", unit)), answer_lines(read("solutions", unit))
+    assert given <= 2 * answers, f"{unit}: {given} lines in view, {answers} in answers; shorten or fold examples"
 
 
 @pytest.mark.parametrize("unit", UNITS)

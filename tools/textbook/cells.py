@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 
 from nbformat import NotebookNode
 
+from autograder.handout.insert_helpers import SUM_UP_CELL
 from autograder.reading.predictions import Asked, asked_in, is_prediction
-from folding import FIGURE, GIVEN, IMPORTS, SLIDER
+from folding import DEMO, FIGURE, GIVEN, IMPORTS, SLIDER
 
 from .predictions import Revealed, evidence, numbers_in, question, revealed_in, without_guesses
 from .prose import Page, code_block, folded, markdown, output
@@ -22,6 +23,7 @@ SUMMARIES = {
     FIGURE: "The code of this figure",
     SLIDER: "The code of a slider; it moves in JupyterLab",
     GIVEN: "Given, for what follows",
+    DEMO: "The code of this measurement",
 }
 #: The class of folded code that nobody needs on paper: imports, and the drawing of figures.
 SCREEN_ONLY = "fold screen"
@@ -66,6 +68,8 @@ class Notebook:
         """One cell of the release."""
         page, executed = self.page, self.executed.get(cell.id)
         page.cell = cell.id
+        if cell.id == SUM_UP_CELL:  # a page runs no tests
+            return ""
         if cell.get("attachments") and executed is not None:  # the picture that opens a unit, as it was drawn
             return self.displayed(cell, executed.outputs)
         if cell.cell_type == "markdown":
