@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Collection, Iterable, Sequence
+from string import Formatter
 from typing import Any
 
 from .edit import RANGES, Edit, Parents, called, replaced
@@ -242,9 +243,10 @@ def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
         fields = {name: Piece(shown(each)) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
-        pieces = [str(each) for each in fields.values()]
-        is_brief = all(len(each) <= LONGEST for each in pieces)
-        words = AS_IF[edit.detail][0 if is_brief and not _names_any(pieces, hidden) else 1].format(**fields)
+        named, unnamed = AS_IF[edit.detail]
+        pieces = [str(fields[name]) for _, name, _, _ in Formatter().parse(named) if name]
+        is_said = all(len(each) <= LONGEST for each in pieces) and not _names_any(pieces, hidden)
+        words = (named if is_said else unnamed).format(**fields)
         return _unshown(edit) if _names_any([words], hidden) else words
     around = where or (_around(edit.old, parents) if edit.kind in ("number", "sign") else edit.old)
     pairs = [[shown(replaced(around, edit.old, edit.new)), shown(around)]]

@@ -117,7 +117,7 @@ def met_again(case, arrays):
     changes = [at for at, before in zip(met, [None, *met], strict=False) if at != before]
     if len(changes) == len(set(changes)):
         return None
-    return "the scores of a block of keys come up again after those of other blocks, where one pass is asked for"
+    return "the scores of a block of keys come up once more after those of other blocks, but one pass should do"
 
 
 def is_of_block(array, block):
