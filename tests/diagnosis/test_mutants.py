@@ -127,7 +127,7 @@ def test_a_function_that_is_handed_over_and_never_called_is_named():
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late].sum() - losses[:, early].sum(),
-            "has `score` multiplied with B",
+            "has `score` multiplied by B",
         ),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "uses `W_E`ᵀ instead of `W_U`"),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O, "leaves out the product with `W_U`"),

@@ -234,7 +234,7 @@ def _found(posed: Posed, mutants: Sequence[Mutant], worded: Callable[[Collection
     """The finding of these mutants. worded: its words without some names."""
     hidden = frozenset(name for mutant in mutants for name in mutant.names - _known(posed))
     text, named = worded(hidden), worded(())
-    said = frozenset(re.findall(r"\w+", named)) & hidden
+    said = frozenset(name for piece in re.findall(r"`[^`]*`", named) for name in re.findall(r"\w+", piece)) & hidden
     slug = "-and-".join(dict.fromkeys(mutant.slug for mutant in mutants))
     return Finding(slug, text, Certainty.ALIKE, named=named, names=said)
 
@@ -244,6 +244,7 @@ def _known(posed: Posed) -> set[str]:
     tree = tree_of(posed.exercise.plain)
     known = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
     known |= {name for case in posed.cases for name in case.sizes}
+    known |= {key for case in posed.cases for value in case.args if isinstance(value, dict) for key in value}
     return known | {leaf.name.removeprefix("the ") for leaf in posed.exercise.leaves}
 
 

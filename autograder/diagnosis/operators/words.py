@@ -45,7 +45,7 @@ AS_IF = {
     "range+0-1": ("ends the loop one round too early",) * 2,
     "range+0+1": ("makes one round of the loop too many",) * 2,
     "range+1+0": ("begins the loop one round too late",) * 2,
-    "reshape-only": ("splits the axes by a reshape alone, which moves none of them",) * 2,
+    "reshape-only": ("splits the axes only by a reshape, which moves none of them",) * 2,
     "merged-by-reshape": ("merges the axes by a reshape, without swapping two of them first",) * 2,
     "merged-interleaved": ("merges the heads column by column, not block after block",) * 2,
     "tiled": ("puts the copies in turn (0, 1, 0, 1, …), not side by side (0, 0, 1, 1, …)",) * 2,
@@ -53,7 +53,7 @@ AS_IF = {
     "default-flag": ("has {option} as the default of `{argument}`",) * 2,
     "default-number": ("has {option} as the default of `{argument}`",) * 2,
     "not-used": ("takes {value} for `{name}`, whatever is given",) * 2,
-    "name": ("uses `{other}` instead of `{name}`", "uses a wrong variable in one step"),
+    "name": ("uses `{other}` instead of `{name}`", "uses the wrong one of its intermediate values in one step"),
     "name-turned": ("uses `{other}`ᵀ instead of `{name}`", "uses a wrong matrix, transposed, in one step"),
     "key": ("uses `{key}` instead of `{now}`",) * 2,
     "size": ("uses {other} instead of {now:plain}", "uses {other} where another size belongs"),
@@ -98,6 +98,7 @@ UNSHOWN = {
     "one-step-too-many": "leaves out one side of an operation",
     "one-condition-too-many": "leaves out one of its conditions",
     "one-choice-too-many": "leaves out the choice between two values",
+    "choice-left-out": "leaves out a `max` or `min`",
     "or-for-and": "confuses `and` with `or`",
     "brackets": "puts brackets in another place",
     "comparison": "compares in another way",
@@ -194,6 +195,10 @@ IN_LINE = {
     "belongs-outside": "{statement} (line {line}) belongs outside of {loop}",
 }
 
+#: Details whose names are those of functions.
+OF_FUNCTIONS = ("call-left-out", "function", "axis", "without-keyword", "add-after-the-call", "call-twice")
+#: A text in a program.
+QUOTED = re.compile(r"(?<!\w)'[^']*'")
 _TURNED = re.compile(r"\.(?:T|mT)\b|\.(?:transpose|swapaxes)\((?:-1, -2|-2, -1)\)")
 
 
@@ -242,25 +247,38 @@ def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
     """What completes "… a solution that", of a change of the model solution. hidden: names that are not to be said."""
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
-        fields = {name: Piece(shown(each)) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
-        named, unnamed = AS_IF[edit.detail]
-        pieces = [str(fields[name]) for _, name, _, _ in Formatter().parse(named) if name]
-        is_said = all(len(each) <= LONGEST for each in pieces) and not _names_any(pieces, hidden)
-        words = (named if is_said else unnamed).format(**fields)
-        return _unshown(edit) if _names_any([words], hidden) else words
+        fields = {name: _piece(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
+        named, unnamed = _of_name(edit, hidden) or AS_IF[edit.detail]
+        said = [name for _, name, _, _ in Formatter().parse(named) if name]
+        said = [str(fields[name]) for name in said if edit.detail not in OF_FUNCTIONS or name not in ("name", "other")]
+        is_said = all(len(each) <= LONGEST for each in said) and not _names_any(said, hidden)
+        words = _unshown(edit) if named == unnamed and not is_said else (named if is_said else unnamed).format(**fields)
+        return words.replace("multiplied with", "multiplied by")
     around = where or (_around(edit.old, parents) if edit.kind in ("number", "sign") else edit.old)
-    pairs = [[shown(replaced(around, edit.old, edit.new)), shown(around)]]
+    new, old = shown(replaced(around, edit.old, edit.new)), shown(around)
+    if max(len(new), len(old)) <= LONGEST_PAIR and not _names_any((new, old), hidden):
+        gives_away = re.fullmatch(r"-?[\w.]+", old) is None
+        return f"wrongly uses `{new}`" if gives_away else f"uses `{new}` instead of `{old}`"
     if "option" in edit.fields:
-        pair = (edit.fields["option"], edit.fields.get("part", edit.fields.get("now")))
-        texts = [shown(each) if isinstance(each, ast.AST) else str(each) for each in pair]
-        pairs.append([f"[{text}]" for text in texts] if edit.kind == "index" else texts)
-    if edit.kind == "count":
-        pairs.append([shown(edit.fields[name]) for name in ("other", "argument")])
-    for new, old in pairs:
-        if max(len(new), len(old)) <= LONGEST_PAIR and not _names_any((new, old), hidden):
-            gives_away = re.fullmatch(r"-?[\w.]+", old) is None
-            return f"wrongly uses `{new}`" if gives_away else f"uses `{new}` instead of `{old}`"
+        new = edit.fields["option"]
+        text = shown(new) if isinstance(new, ast.AST) else str(new)
+        if not _names_any([text], hidden):
+            return f"wrongly uses the {'index' if edit.kind == 'index' else 'number'} `{text}` in one step"
     return _unshown(edit)
+
+
+def _piece(node: ast.AST) -> Piece:
+    """An entry of a dict by its key: W_Q for params['W_Q']."""
+    return Piece(re.sub(r"\b\w+\['(\w+)'\]", r"\1", shown(node)))
+
+
+def _of_name(edit: Edit, hidden: Collection[str]) -> tuple[str, str] | None:
+    """The sentences of a name that stands for another, where one of the two can be said."""
+    if edit.detail != "name" or (edit.fields["name"] in hidden) == (edit.fields["other"] in hidden):
+        return None
+    if edit.fields["name"] in hidden:
+        return ("uses `{other}` where a computed value belongs",) * 2
+    return ("uses another value instead of `{name}`",) * 2
 
 
 def _unshown(edit: Edit) -> str:
@@ -268,7 +286,8 @@ def _unshown(edit: Edit) -> str:
 
 
 def _names_any(texts: Iterable[str], names: Collection[str]) -> bool:
-    return any(name in names for text in texts for name in re.findall(r"\w+", text))
+    """Do these pieces of a program hold one of the names, outside of what they quote?"""
+    return any(name in names for text in texts for name in re.findall(r"\w+", QUOTED.sub("", text)))
 
 
 def _around(node: ast.AST, parents: Parents) -> ast.AST:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -173,10 +174,17 @@ def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
 
 
 def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
-    """The repairs, or the outer one of two that both say where something begins or ends: that is one fault."""
-    outer = sorted(repairs, key=lambda repair: -repair.first.old.holds)
-    alike = len(outer) == 2 and all(repair.kind in OF_ENDS for repair in outer)
-    return outer[:1] if alike and outer[0].first.old.holds >> outer[1].first.place & 1 else repairs
+    """The repairs, or one of two that say the same fault: of a place and a part of it."""
+    if len(repairs) < 2:
+        return repairs
+    outer, inner = sorted(repairs, key=lambda repair: -repair.first.old.holds)
+    if not outer.first.old.holds >> inner.first.place & 1:
+        return repairs
+    test = outer.first.fields.get("test")
+    of_test = isinstance(test, ast.AST) and test.holds >> inner.first.place & 1
+    if {outer.kind, inner.kind} <= OF_ENDS or (of_test and inner.kind in OF_ENDS):
+        return [outer]
+    return [inner] if inner.kind == "number" and outer.kind in ARTIFICIAL | {"no-factor"} else repairs
 
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
