@@ -207,7 +207,7 @@ class Answer:
 # -------------------------------------------------------------------------------------------------- what it is worth
 
 #: The criterion of good conduct, which every exercise has.
-CONDUCT = "conduct"
+CONDUCT = "no side effects"
 FIRST_SEEN = "First seen in the case"
 
 
@@ -227,17 +227,16 @@ class Finding:
     """What a diagnosis found.
 
     slug: the name of the mistake, None if it has none. text: the words for the student. certainty: how much it
-    explains. facts: sentences on what was observed, such as which cases fail if the ordinary ones pass. names: of
-    ALIKE, the names of the model solution that the words use. part: of ALIKE, the function of the course that is
-    changed, if it is not the exercise's own.
+    explains. facts: sentences on what was observed, such as which cases fail if the ordinary ones pass. named: the
+    words with names of the model solution in them. names: these names, which the student may not know.
     """
 
     slug: str | None
     text: str
     certainty: Certainty = Certainty.RELATION
     facts: str = ""
+    named: str = ""
     names: frozenset[str] = frozenset()
-    part: str = ""
 
     @property
     def is_weak(self) -> bool:
@@ -246,7 +245,7 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """All that is said to the student; what was observed comes first, unless it is known what to change."""
+        """All that the student reads; what was observed comes first, unless it is known what to change."""
         parts = (self.text, self.facts) if self.certainty == Certainty.REPAIR else (self.facts, self.text)
         return " ".join(filter(None, parts))
 

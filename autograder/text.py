@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 #: What a spreadsheet takes for the start of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -98,6 +98,23 @@ def is_plain_text(text: str) -> bool:
     """Whether a text holds no markup, and no letter that cannot be seen but the joiners of Persian and emoji."""
     seen = text.replace("\u200c", "").replace("\u200d", "")
     return not MARKUP.search(text) and printable(seen) == seen
+
+
+def listed(names: Sequence[str]) -> str:
+    """ "a, b and c"."""
+    *most, last = names
+    return f"{', '.join(most)} and {last}" if most else last
+
+
+def spoken(name: str) -> str:
+    """The name of a result as a sentence has it: the weights, or `dQ`."""
+    return name if " " in name else f"`{name}`"
+
+
+def verb(name: str, one: str, several: str, many: bool = False) -> str:
+    """The form of a verb after the name of a result. many: whether more than one is named."""
+    head = re.split(r" (?:of|per|that) ", name)[0]
+    return several if many or (head.endswith("s") and not head.endswith("ss")) else one
 
 
 def begun(words: str) -> str:

@@ -17,7 +17,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from ..data import Expected, Verdict
-from ..exercises import find_exercise, is_exercise, unit_names
+from ..exercises import find_exercise, is_exercise, title_of_mistake, unit_names
 from ..handout.course_map import Place, unit_of_map
 from ..reading.assignment import our_notebook
 from ..reading.course import Course
@@ -72,7 +72,7 @@ def _print_notebook(console: Console, item: Checked) -> None:
     by_name = {verdict.function: verdict for verdict in item.verdicts}
     for verdict in item.verdicts:
         sign, colour = SIGNS.get(verdict.verdict, ("!", "yellow"))
-        named = f" ({verdict.mistake})" if verdict.mistake else ""
+        named = f" ({title_of_mistake(verdict.mistake, verdict.function, item.unit)})" if verdict.mistake else ""
         within = _container(verdict, by_name)
         done = f": done within {within}" if within else ""
         line = f" {verdict.function}  {verdict.score:g}/{verdict.points:g}{named}{done}"

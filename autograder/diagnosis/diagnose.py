@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ..data import Answer, Call, Certainty, Criterion, Finding, Verdict
+from ..data import Answer, Call, Certainty, Finding, Verdict
 from ..judging.compare import Problem
 from ..judging.first_difference import first_where
-from ..judging.judge import Marked, compare, without_answer
+from ..judging.judge import Marked, compare, passed_in_words, without_answer
 from ..judging.naming import named_in_time
 from ..judging.posed import Posed
+from ..text import begun
 from .observed import never_called, observed
 from .recognise import recognise
 from .repair.own_program import OwnProgram
@@ -65,7 +66,7 @@ def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Ve
 
 def _worded(marked: Marked, finding: Finding, seen: str, raised: str) -> Verdict:
     verdict = marked.verdict
-    message = " ".join(filter(None, (raised, finding.message, seen, _passed(verdict.criteria))))
+    message = " ".join(filter(None, (raised, finding.message, seen, passed_in_words(verdict.criteria))))
     advice = finding.message or ("" if raised else seen)
     where = first_where(marked.posed, marked.calls, marked.problems) if seen else None
     return replace(verdict, mistake=finding.slug, message=message, advice=advice, raised=raised, where=where)
@@ -111,8 +112,9 @@ def _diagnose(
         finding = _beside(finding, conduct)
     labels = [case.label for case in posed.cases]
     if _raises_first(posed, problems):
-        return finding, say("seen/raised", case=labels[raised])
-    seen = [say("seen", case=labels[first], problem=problems[first].text)]
+        return finding, say("seen/case", case=labels[raised])
+    is_said = begun(problems[first].text) in finding.text
+    seen = [say("seen/case" if is_said else "seen", case=labels[first], problem=problems[first].text)]
     if raised is not None:
         seen.append(say("seen/also", case=labels[raised], problem=problems[raised].text))
     return finding, " ".join(seen)
@@ -143,8 +145,3 @@ def _beside(finding: Finding, seen: Finding) -> Finding:
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)
     return replace(finding, facts=facts)
-
-
-def _passed(criteria: tuple[Criterion, ...]) -> str:
-    each = (say("passed/one", criterion=one.name, passed=one.passed, total=one.total) for one in criteria)
-    return say("passed", criteria=", ".join(each))

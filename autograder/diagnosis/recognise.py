@@ -12,11 +12,12 @@ from ..data import Call, Certainty, Finding
 from ..exercises.kit.records import Case, Mistake
 from ..judging.compare import RTOL_FLOAT32, Problem, same, tolerance
 from ..judging.posed import Outcome, Posed
+from ..text import listed, spoken
 from ..worker.values import leaves
 from .evidence import Evidence
 from .mutants.explain import explain, explain_ordinary
 from .observed import is_hunt
-from .sentences import begin, named, say
+from .sentences import named, of_results, say
 from .symptoms import form, shapes, values
 from .symptoms.form import fails_elsewhere, names_given, some_cases_only, where_it_fails
 
@@ -45,19 +46,19 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
     if not any(found.values()):
         return None
     fine = [leaf.name for index, leaf in enumerate(parts) if index not in wrong]
-    told = [say("results/right", results=begin(fine))] if fine else []
+    told = [of_results("results/right", fine)] if fine else []
     for finding in dict.fromkeys(found.values()):
-        results = begin([parts[leaf].name for leaf in wrong if found[leaf] == finding])
-        told.append(_of_results(results, finding))
+        told.append(_of_results([parts[leaf].name for leaf in wrong if found[leaf] == finding], finding))
     return Finding("-and-".join(dict.fromkeys(each.slug for each in found.values() if each)), " ".join(told))
 
 
-def _of_results(results: str, finding: Finding | None) -> str:
+def _of_results(results: list[str], finding: Finding | None) -> str:
     if finding is None:
-        return say("results/wrong", results=results)
+        return of_results("results/wrong", results)
     if finding.slug == "transposed":  # it names the result itself
         return finding.text
-    return say("results/how", results=results, sentence=f"{finding.text[:1].lower()}{finding.text[1:]}")
+    sentence = f"{finding.text[:1].lower()}{finding.text[1:]}"
+    return say("results/how", results=listed(list(map(spoken, results))), sentence=sentence)
 
 
 def _first_of(relations: Sequence[Relation], evidence: Evidence) -> Finding | None:

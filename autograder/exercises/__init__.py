@@ -14,6 +14,7 @@ from pathlib import Path
 
 from ..data import UnknownUnit
 from .kit.records import Exercise
+from .kit.titles import title_of
 
 
 @cache
@@ -93,6 +94,12 @@ def find_exercise(function: str, unit: str = "") -> Exercise:
 def is_exercise(function: str, unit: str = "") -> bool:
     """Whether the course grades a function of this name; `unit` is where to look first."""
     return any(_declares(name, function) for name in sorted(unit_names(), key=lambda other: other != unit))
+
+
+def title_of_mistake(slug: str, function: str, unit: str = "") -> str:
+    """The title that people read of a mistake in the answer to a function."""
+    known = find_exercise(function, unit).mistakes if is_exercise(function, unit) else ()
+    return title_of(slug, function, any(mistake.slug == slug for mistake in known))
 
 
 @cache

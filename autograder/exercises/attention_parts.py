@@ -108,25 +108,33 @@ def attend(
 # ---------------------------------------------------------------------------------------------------------------------
 # Advice that fits wherever scores, masks and heads occur
 
-UNSCALED = "The scores are not divided by √d_head. Compare the size of your scores with those of unit 2."
-BY_D_MODEL = "The scores are divided by √d_model. Each head's dot products run over d_head entries only."
-INVERTED = "The mask is read the wrong way round: in this course True means “may attend”."
-AFTER = "The mask comes after the softmax, so that the rows no longer sum to 1. Forbid before you normalise."
-ADDED = "The mask is added to the scores as a number. A forbidden key must get no weight at all."
-NAN = "A query that may attend to nothing gives NaN. Its weights are to be all zeros: treat that row after the softmax."
-UNIFORM = "A query that may attend to nothing spreads its weight over all keys. Its weights are to be all zeros."
-OVER_QUERIES = "The softmax runs over the queries. Each query's weights over the keys are to sum to 1."
-OVER_HEADS = "The softmax runs over the heads. Each query's weights over the keys are to sum to 1."
+UNSCALED = "You don't divide the scores by √d_head. Compare the size of your scores with those of unit 2."
+BY_D_MODEL = "You divide the scores by √d_model. Each head's dot products run over only d_head entries."
+INVERTED = "You read the mask the wrong way round. In this course True means “may attend”."
+AFTER = "You apply the mask after the softmax, so the rows no longer sum to 1. Hide the keys before you normalise."
+ADDED = "You add the mask to the scores as a number. A hidden key must get no weight at all."
+NAN = (
+    "A query that may attend to nothing gives NaN in your function. Its weights should be all zeros, so treat that "
+    "row after the softmax."
+)
+UNIFORM = (
+    "A query that may attend to nothing spreads its weight over all keys in your function. Its weights should be all "
+    "zeros."
+)
+OVER_QUERIES = "Your softmax runs over the queries. Each query's weights over the keys should sum to 1."
+OVER_HEADS = "Your softmax runs over the heads. Each query's weights over the keys should sum to 1."
 INTERLEAVED = (
-    "The heads take every h-th column. A head owns a contiguous block: head i has i·d_head … (i+1)·d_head − 1."
+    "Your heads take every h-th column. A head owns a contiguous block, so head i has i·d_head … (i+1)·d_head − 1."
 )
-BY_SHARE = "The scores are divided by √(d_model / h). d_head need not be d_model / h: read it off the heads themselves."
-ALWAYS_CAUSAL = "Later tokens are left out even where no mask says so. What may be seen is the mask's business."
+BY_SHARE = (
+    "You divide the scores by √(d_model / h). d_head need not be d_model / h, so read it off the heads themselves."
+)
+ALWAYS_CAUSAL = "You hide later tokens even where no mask says so. The mask decides what may be seen."
 RESHAPED = (
-    "A reshape alone does not move an axis: here a head gets the features of other tokens. "
-    "Split the last axis first, then swap two axes."
+    "You only reshape, which moves no axis, so a head gets the features of other tokens. Split the last axis first, "
+    "then swap two axes."
 )
-MERGED_RESHAPED = "The heads are merged by a reshape alone, which mixes tokens and heads. Swap two axes first."
+MERGED_RESHAPED = "You merge the heads only by a reshape, which mixes tokens and heads. Swap two axes first."
 UNSTABLE = "Large scores give NaN. Subtract each row's own maximum before the exponential, or let torch.softmax do it."
 
 #: Ways to get a mask wrong that no small change of a plain program makes: rows with slips of `attend`.

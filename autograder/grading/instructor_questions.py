@@ -17,6 +17,7 @@ from ..reading.assignment import Assignment
 from ..reading.syntax import definitions
 from ..running.dialogue import read_failure
 from ..running.session import Session
+from ..text import listed
 from ..worker.values import BadValue
 
 WAITS = "Waits for your instructor."
@@ -91,8 +92,9 @@ def own_verdicts(
         if _is_answered(assignment, answers[question.cell], submission):
             asked.append(question)
         else:
-            words = f"{_listed(answers[question.cell])} is not written yet: its cell is as it was handed out."
-            notes = filter(None, map(submission.notes.get, answers[question.cell]))
+            names = answers[question.cell]
+            words = f"You have not written {listed(names) if names else 'the answer'} yet."
+            notes = filter(None, map(submission.notes.get, names))
             verdicts[question.name] = _verdict(assignment, question, "missing", " ".join([*notes, words]))
     shown = {q.cell: session.ask(TestRequest(q.cell, _visible(assignment, q))) for q in asked}
     for question in asked:
@@ -159,7 +161,7 @@ def _judged(assignment: Assignment, question: Question, shown: Answer, whole: An
         return _verdict(assignment, question, "crashed", f"With your instructor's test: {reason}")
     kind = call.failure.type_name
     if any(map(call.failure.is_stub, answers)):
-        return _verdict(assignment, question, "missing", "It is not written yet: it raises NotImplementedError.")
+        return _verdict(assignment, question, "missing", "You have not written it yet (NotImplementedError).")
     first = shown.calls[0] if shown.status == "answered" and shown.calls else None
     in_test = call.failure.cell == question.cell and kind != "NameError"  # it met with an answer of another kind
     name = "wrong" if kind == "AssertionError" or in_test else "crashed"
@@ -173,7 +175,7 @@ def _passed(assignment: Assignment, question: Question, value: float | None) -> 
     if value is None:
         return _verdict(assignment, question, "right", "Right: your instructor's tests pass.", 1.0)
     if not 0 <= value <= points:  # NaN neither
-        words = f"Your instructor's test gives no number of points from 0 to {points:g}; tell your instructor."
+        words = f"Your instructor's test gives no number of points from 0 to {points:g}. Tell your instructor."
         return _verdict(assignment, question, "crashed", words)
     if not points:
         return _verdict(assignment, question, "right", "Your instructor's test ends in a number.", 1.0)
@@ -200,11 +202,11 @@ def _with_cells(
             outcome = outcomes.get(name)
             failure = outcome.failure if outcome is not None else None
             if outcome is not None and outcome.status in ("timeout", "died"):
-                died = "ended the whole process" if outcome.status == "died" else "did not come to an end"
+                died = "ended the whole process" if outcome.status == "died" else "timed out"
                 kind = "crashed" if outcome.status == "died" else "timeout"
-                verdict = _changed(verdict, kind, f"The cell of {name} {died} when it was run.")
+                verdict = _changed(verdict, kind, f"The cell of {name} {died}.")
             elif failure is not None and failure.is_stub(name):
-                verdict = _changed(verdict, "missing", f"{name} is not written yet: it raises NotImplementedError.")
+                verdict = _changed(verdict, "missing", f"You have not written {name} yet (NotImplementedError).")
             elif failure is not None:
                 verdict = _changed(verdict, "crashed", f"The cell of {name} does not run: {failure.described(name)}.")
     return _changed(verdict, verdict.verdict, " ".join([*notes, verdict.message])) if notes else verdict
@@ -219,7 +221,7 @@ def _by_hand(assignment: Assignment, question: Question, submission: Transplante
     if name in submission.words or name in submission.answers or name in submission.below:
         return _verdict(assignment, question, "waiting", WAITS)
     note = submission.notes.get(name)
-    left = "Nothing is written yet: it is as it was handed out."
+    left = "You have not written anything here yet."
     return _verdict(assignment, question, "missing", f"{note} {left}" if note else left)
 
 
@@ -227,7 +229,3 @@ def _verdict(assignment: Assignment, question: Question, kind: str, message: str
     """A verdict as if the question were worth one point."""
     message = re.sub(r"\s+", " ", message)
     return Verdict(assignment.name, question.name, 1.0, share, kind, None, message, advice=message)
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]])) if names else "The answer"

@@ -21,6 +21,7 @@ from ..reading.transplant import GONE
 from ..running.dialogue import Request
 from ..running.sandbox import Sandbox
 from ..running.session import Session
+from ..text import listed
 from .instructor_questions import own_verdicts
 
 UNDEFINED = re.compile(r"NameError: name '(\w{1,80})' is not defined")
@@ -132,7 +133,7 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
     name = posed.exercise.name
     if name not in submission.answers:
         gone = submission.notes.get(name, "").endswith(GONE)
-        left = f"Define {name} in one cell of your own." if gone else f"{name} is not written yet: {LEFT}."
+        left = f"Define {name} in one cell of your own." if gone else f"You have not written {name} yet."
         return without_answer(posed, "missing", left)
     outcome = outcomes.get(name)
     if outcome is None or outcome.status in ("ran", "skipped"):
@@ -143,9 +144,9 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
         submission.notes[name] = f"{submission.notes.get(name, '')} {_beside(name, outcome)}".strip()
         return None
     if outcome.status == "timeout":
-        return without_answer(posed, "timeout", f"The cell of {name} did not come to an end when it was run.")
+        return without_answer(posed, "timeout", f"The cell of {name} timed out.")
     if outcome.status == "died":
-        return without_answer(posed, "crashed", f"The cell of {name} ended the whole process when it was run.")
+        return without_answer(posed, "crashed", f"The cell of {name} ended the whole process.")
     failure = outcome.failure
     if failure is None:
         return None
@@ -158,9 +159,9 @@ def _before_asking(posed: Posed, submission: Transplanted, outcomes: Mapping[str
 def _beside(name: str, outcome: CellOutcome) -> str:
     """What is said of a cell that defines its function, and holds something else that fails here."""
     if outcome.failure is None:
-        return "What stands below the function in its cell takes too long here, and does not count."
-    words = "What stands beside the function in its cell does not run here, and does not count"
-    return f"{words}: {outcome.failure.described(name)}."
+        return "The code below the function in its cell takes too long here. It does not count."
+    words = f"raises {outcome.failure.described(name)}"
+    return f"The code next to the function in its cell {words}. It does not count."
 
 
 def _forbidden(verdicts: Mapping[str, Verdict]) -> list[str]:
@@ -208,14 +209,10 @@ def _asked(
     called = [name for name in failed if name in requests[0].called]
     if not called:
         return again
-    words = f"Judged on its own, with the course's {_listed(called)} in place of yours. {again.message}"
+    words = f"The grader used the course's {listed(called)} instead of yours. {again.message}"
     return replace(again, message=words, borrowed=tuple(called))
 
 
 def _told(verdict: Verdict) -> tuple[float, str, str | None, str]:
     """What is to differ where an earlier function was to blame."""
     return verdict.score, verdict.verdict, verdict.mistake, verdict.raised
-
-
-def _listed(names: list[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..exercises.kit.records import OF_INPUTS, RTOL_FLOAT64, Case, Leaf
+from ..text import spoken, verb
 from ..worker.values import Foreign, Tensor, leaves, map_leaves
 
 #: Directions in which the inputs are moved, and how much further the second time.
@@ -96,7 +97,7 @@ WORDS = {"i": "int", "u": "int", "f": "float", "b": "bool", "c": "complex"}
 
 @dataclass(frozen=True)
 class Misfit:
-    """A result whose tuples are not those that were asked for, in words."""
+    """A result whose tuples are not the expected ones, in words."""
 
     text: str
 
@@ -142,7 +143,7 @@ def flat(returns: Leaf | tuple[Any, ...], value: Any) -> Any:
     if isinstance(returns, Leaf) or all(isinstance(item, Leaf) for item in returns) or value is None:
         return value
     parts = _parts(returns, value)
-    return Misfit(f"it returned {describe(value)} where {form_of(returns)} was asked for") if parts is None else parts
+    return Misfit(f"it returned {describe(value)} instead of {form_of(returns)}") if parts is None else parts
 
 
 def _parts(returns: Leaf | tuple[Any, ...] | list[Any], value: Any) -> tuple[Any, ...] | None:
@@ -198,9 +199,9 @@ def find_problem(
     if not many:
         return _leaf_problem(leaves[0], 0, value, expected, case, library)
     if not isinstance(value, tuple):
-        return Problem("tuple", f"it returned {describe(value)} where a tuple of {len(leaves)} was asked for")
+        return Problem("tuple", f"it returned {describe(value)} instead of a tuple of {len(leaves)}")
     if len(value) != len(leaves):
-        return Problem("tuple", f"it returned a tuple of {len(value)} where {len(leaves)} were asked for")
+        return Problem("tuple", f"it returned a tuple of {len(value)} instead of {len(leaves)}")
     for index, leaf in enumerate(leaves):
         problem = _leaf_problem(leaf, index, value[index], expected[index], case, library)
         if problem is not None:
@@ -209,9 +210,9 @@ def find_problem(
 
 
 def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case, library: str) -> Problem | None:
-    name = leaf.name
+    name, holds = spoken(leaf.name), verb(leaf.name, "holds", "hold")
     if value is None:
-        return Problem("none", f"{name} is None", index)
+        return Problem("none", f"{name} {verb(leaf.name, 'is', 'are')} None", index)
     if leaf.kind in ("int", "float", "bool"):
         return _scalar_problem(leaf, index, value, expected, case)
     if leaf.kind in ("int list", "text list"):
@@ -222,42 +223,42 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         return _text_problem(leaf, index, value, expected)
     if not isinstance(value, np.ndarray):
         asked = "a NumPy array" if library == "numpy" else "a torch tensor"
-        return Problem("type", f"{name} is {describe(value)} where {asked} was asked for", index)
+        return Problem("type", f"{_is(leaf, value)} instead of {asked}", index)
     expected = np.asarray(expected)
     if value.shape != expected.shape:
-        return Problem("shape", f"the shape of {name} is {value.shape} where {expected.shape} was asked for", index)
+        return Problem("shape", f"the shape of {name} is {value.shape} instead of {expected.shape}", index)
     wanted = leaf.kind.split()[0]
     if WORDS[value.dtype.kind] != wanted or (leaf.exactly and value.dtype != leaf.exactly):
-        text = f"{name} has dtype {value.dtype} where {leaf.exactly or wanted} was asked for"
+        text = f"{_has(leaf, value)} instead of {leaf.exactly or wanted}"
         return Problem("dtype", text, index)
     if wanted == "float" and library == "torch" and value.dtype != _common_dtype(case):
-        text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"
+        text = f"{_has(leaf, value)} instead of {_common_dtype(case)}, the dtype of the inputs"
         return Problem("precision", text, index)
     if wanted == "float" and value.dtype.itemsize < _common_dtype(case).itemsize:
-        return Problem("precision", f"{name} has dtype {value.dtype}, less precise than the inputs", index)
+        return Problem("precision", f"{_has(leaf, value)}, less precise than the inputs", index)
     if wanted == "float" and not np.isfinite(value[value != expected]).all():
-        return Problem("nan", f"{name} holds NaN or infinity", index)
+        return Problem("nan", f"{name} {holds} NaN or infinity", index)
     if not close(value, expected, tolerance(case)):
         return Problem("values", _where(name, value, expected, tolerance(case)), index)
     return None
 
 
 def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case) -> Problem | None:
-    name = leaf.name
+    name = spoken(leaf.name)
     if isinstance(value, np.ndarray):
         if value.shape != ():
-            text = f"the shape of {name} is {value.shape} where a single number was asked for"
+            text = f"the shape of {name} is {value.shape} instead of that of a single number"
             return Problem("shape", text, index)
         another = value.dtype.kind == "f" and value.dtype != _common_dtype(case)
         if leaf.exactly == OF_INPUTS and another and value:  # a 0 is the same number in every dtype
-            text = f"{name} has dtype {value.dtype} where that of the inputs, {_common_dtype(case)}, was asked for"
+            text = f"{_has(leaf, value)} instead of {_common_dtype(case)}, the dtype of the inputs"
             return Problem("precision", text, index)
         value = value[()].item()
     if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
-        return Problem("type", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+        return Problem("type", f"{_is(leaf, value)} instead of one {leaf.kind}", index)
     allowed = {"int": (int,), "float": (int, float), "bool": (bool,)}[leaf.kind]
     if not isinstance(value, allowed) or (leaf.kind != "bool" and isinstance(value, bool)):
-        return Problem("dtype", f"{name} is {describe(value)} where one {leaf.kind} was asked for", index)
+        return Problem("dtype", f"{_is(leaf, value)} instead of one {leaf.kind}", index)
     if leaf.kind == "float":
         if not math.isfinite(value):
             return Problem("nan", f"{name} is NaN or infinite", index)
@@ -268,43 +269,57 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
 
 
 def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Problem | None:
+    name, holds, have = spoken(leaf.name), verb(leaf.name, "holds", "hold"), verb(leaf.name, "has", "have")
     items, of, wrong = ("strings", str, ()) if leaf.kind == "text list" else ("ints", int, bool)
     if not isinstance(value, list):
-        return Problem("type", f"{leaf.name} is {describe(value)} where a list of {items} was asked for", index)
+        return Problem("type", f"{_is(leaf, value)} instead of a list of {items}", index)
     for item in value:
         if isinstance(item, wrong) or not isinstance(item, of):
-            return Problem("dtype", f"{leaf.name} holds {describe(item)} where Python {items} were asked for", index)
+            return Problem("dtype", f"{name} {holds} {describe(item)} instead of Python {items}", index)
     if len(value) != len(expected):
-        return Problem("shape", f"{leaf.name} has {len(value)} entries where {len(expected)} were asked for", index)
+        return Problem("shape", f"{name} {have} {_entries(value)} instead of {len(expected)}", index)
     others = items if leaf.kind == "text list" else "numbers"
-    return None if value == expected else Problem("values", f"{leaf.name} holds other {others} than expected", index)
+    return None if value == expected else Problem("values", f"{name} {holds} other {others} than expected", index)
 
 
 def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:
+    name, holds, have = spoken(leaf.name), verb(leaf.name, "holds", "hold"), verb(leaf.name, "has", "have")
     if not isinstance(value, list):
-        return Problem("type", f"{leaf.name} is {describe(value)} where a list of pairs was asked for", index)
+        return Problem("type", f"{_is(leaf, value)} instead of a list of pairs", index)
     found = []
     for item in value:
         if not isinstance(item, tuple) or len(item) != 2:
-            return Problem("type", f"{leaf.name} holds {describe(item)} where tuples of two ints were asked for", index)
+            return Problem("type", f"{name} {holds} {describe(item)} instead of tuples of two ints", index)
         numbers = [part.item() if isinstance(part, np.ndarray) and part.shape == () else part for part in item]
         if any(isinstance(part, bool) or not isinstance(part, int) for part in numbers):
-            return Problem("dtype", f"{leaf.name} holds a pair that is not of two ints", index)
+            return Problem("dtype", f"{name} {holds} a pair that is not of two ints", index)
         found.append(tuple(numbers))
     wanted = [tuple(item) for item in expected]
     if found == wanted:
         return None
     if sorted(found) == sorted(wanted):
-        return Problem("values", f"{leaf.name} holds the right pairs in another order than asked for", index)
+        return Problem("values", f"{name} {holds} the right pairs in the wrong order", index)
     if len(found) != len(wanted):
-        return Problem("shape", f"{leaf.name} has {len(found)} entries where {len(wanted)} were asked for", index)
-    return Problem("values", f"{leaf.name} holds other pairs than expected", index)
+        return Problem("shape", f"{name} {have} {_entries(found)} instead of {len(wanted)}", index)
+    return Problem("values", f"{name} {holds} other pairs than expected", index)
+
+
+def _entries(found: list[Any]) -> str:
+    return "1 entry" if len(found) == 1 else f"{len(found)} entries"
+
+
+def _is(leaf: Leaf, value: Any) -> str:
+    return f"{spoken(leaf.name)} {verb(leaf.name, 'is', 'are')} {describe(value)}"
+
+
+def _has(leaf: Leaf, value: np.ndarray) -> str:
+    return f"{spoken(leaf.name)} {verb(leaf.name, 'has', 'have')} dtype {value.dtype}"
 
 
 def _text_problem(leaf: Leaf, index: int, value: Any, expected: str) -> Problem | None:
     if not isinstance(value, str):
-        return Problem("type", f"{leaf.name} is {describe(value)} where a str was asked for", index)
-    return None if value == expected else Problem("values", f"{leaf.name} is another than expected", index)
+        return Problem("type", f"{_is(leaf, value)} instead of a str", index)
+    return None if value == expected else Problem("values", f"{spoken(leaf.name)} is another than expected", index)
 
 
 def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
@@ -392,5 +407,5 @@ def _common_dtype(case: Case) -> np.dtype:
 def _where(name: str, value: np.ndarray, expected: np.ndarray, rtol: float) -> str:
     off = differing(value.astype(np.float64), expected, rtol) if value.dtype.kind == "f" else value != expected
     first = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
-    place = f", first at index {first} (counted from 0)" if first else ""
-    return f"{int(off.sum())} of {off.size} entries of {name} differ{place}"
+    place = f", the first at index {first} (counted from 0)" if first else ""
+    return f"{int(off.sum())} of {off.size} entries of {name} are wrong{place}"

@@ -38,9 +38,12 @@ def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     if shared is None or (_hands_over(posed) and not posed.exercise.own_draws):
         return None
     generator = generator_of(posed)
-    due = f"`{generator}` is handed in for that" if generator else "a generator of its own is asked for"
-    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get: {due}."
-    return Finding("shared-generator-moved", text)
+    instead = f"Draw from `{generator}`, which you are given." if generator else "Make a generator of your own."
+    return Finding("shared-generator-moved", f"{_shares(shared)} {instead}")
+
+
+def _shares(generator: str) -> str:
+    return f"Your function draws from {generator} or seeds it, which changes what any other code draws next."
 
 
 def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -48,8 +51,7 @@ def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     shared = next((GLOBAL[name] for call in calls for name in call.randomness if name != "torch"), None)
     if shared is None or _hands_over(posed):
         return None
-    text = f"It draws from {shared}, or seeds it, and so changes what whoever draws next will get. Nothing is left to "
-    return Finding("shared-generator-moved", f"{text}chance here.")
+    return Finding("shared-generator-moved", f"{_shares(shared)} This exercise needs no random numbers.")
 
 
 def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -57,8 +59,8 @@ def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     for index, call in enumerate(calls):
         if call.drew and call.failure is None and not _is_drawn_from(posed, index):
             case, generator = posed.cases[index].label, generator_of(posed)
-            text = f"In the case “{case}” it draws from `{generator}`, where nothing is left "
-            return Finding("draws-needlessly", f"{text}to chance: whoever draws next gets other numbers.")
+            text = f"In the case “{case}” your function draws from `{generator}`, but the result needs no draw."
+            return Finding("draws-needlessly", f"{text} Other code that draws next then gets other numbers.")
     return None
 
 
@@ -68,7 +70,7 @@ def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     if not drawn or any(calls[index].drew is not False for index in drawn):
         return None
     name = generator_of(posed)
-    text = f"`{name}` stays where it was: is it a copy that is drawn from? Whoever draws next gets the same numbers."
+    text = f"`{name}` does not move on, so the next draw gets the same numbers. Do you draw from a copy of it?"
     return Finding("generator-not-moved", text)
 
 
@@ -77,7 +79,8 @@ def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     drawn = _drawn_rightly(posed, calls)
     if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
         return None
-    text = f"It draws more from `{generator_of(posed)}` than the result needs: whoever draws next gets other numbers."
+    text = f"Your function draws more from `{generator_of(posed)}` than the result needs."
+    text += " Other code that draws next then gets other numbers."
     return Finding("draws-more", text)
 
 
@@ -119,11 +122,11 @@ def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
     drawn = [] if _hands_over(posed) else [GLOBAL[name] for call in calls for name in call.randomness]
     generator = generator_of(posed)
     if drawn:
-        instead = f" `{generator}` is handed in for that." if generator else ""
-        return f"it draws from {' and '.join(drawn)}.{instead}"
+        instead = f" Draw from `{generator}`, which you are given." if generator else ""
+        return f"It draws from {' and '.join(drawn)}.{instead}"
     if generator and not any(call.drew for call in calls):
-        return f"it never draws from `{generator}`, which it is handed."
-    return "it keeps something from call to call, or draws random numbers that it is not handed."
+        return f"It never draws from `{generator}`, which you are given."
+    return "Does it keep something from call to call, or draw random numbers of its own?"
 
 
 def generator_of(posed: Posed) -> str:
@@ -145,16 +148,16 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
         inputs += [value for value in (*case.args, *case.kwargs.values()) if is_plain_container(value)]
         after = call.inputs_after
         if len(after) != len(inputs) or not all(map(_unchanged, inputs, after)):
-            text = "The function changes its input. Work on a copy, or write the result into a new array."
+            text = "Your function changes its input. Work on a copy, or write the result into a new array."
             return Finding("input-changed", text)
     for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
-            text = "Asked twice with the same inputs, it answers differently: "
+            text = "Called twice with the same inputs, your function answers differently. "
             return Finding("not-repeatable", text + why_not_repeatable(posed, calls))
         if call.later is None and case.once:
             continue
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
-            text = "A later call changes what an earlier one returned. Does it hand out the same array each time?"
+            text = "A later call changes what an earlier one returned. Do you return the same array each time?"
             return Finding("earlier-result-changed", text)
     return misdrawn(posed, calls)
 
@@ -212,15 +215,15 @@ def wrong_count(
     for index in wrong:
         count, due = len(asked[index]), len(calls_due(posed, index, name))
         if count != due and calls[index].failure is None:
-            text = f"`{name}` is called {_times(count)} in the case “{posed.cases[index].label}”; {due} "
-            text += "is due." if due == 1 else "are due."
+            text = f"In the case “{posed.cases[index].label}” your function calls `{name}` {_times(count)}"
+            text += f" instead of {due}."
             often = "too-often" if count > due else "too-seldom"
             return Finding(f"calls-{name}-{often}".replace("_", "-"), text)
     return None
 
 
 def _times(count: int) -> str:
-    return {0: "never", 1: "once", 2: "twice"}.get(count, f"{count} times")
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def calls_due(posed: Posed, index: int, name: str) -> list[tuple[Any, ...]]:

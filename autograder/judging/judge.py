@@ -6,6 +6,7 @@ never an expected number.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -49,15 +50,14 @@ def compare(posed: Posed, answer: Answer) -> Marked:
     """Compare every case with what was expected, and mark it."""
     exercise = posed.exercise
     if answer.status == "missing":
-        reason = answer.reason or f"There is no function {exercise.name} yet."
+        reason = answer.reason or f"Your notebook has no function {exercise.name} yet."
         return Marked(without_answer(posed, "missing", reason), posed, answer)
     if answer.status == "forbidden":
-        text = f"uses {answer.reason}. This exercise is to be done without it, as the notebook says."
-        forbidden = without_answer(posed, "forbidden", f"The answer to {exercise.name} {text}")
-        return Marked(forbidden, posed, answer)
+        text = f"Your answer to {exercise.name} uses {answer.reason}, which this exercise does not allow."
+        return Marked(without_answer(posed, "forbidden", text), posed, answer)
     calls = all_in_our_terms(posed, answer.calls)
     if calls and all(call.failure is not None and call.failure.is_stub(exercise.name) for call in calls):
-        text = f"{exercise.name} is not written yet: it raises NotImplementedError."
+        text = f"You have not written {exercise.name} yet (NotImplementedError)."
         return Marked(without_answer(posed, "missing", text), posed, answer)
 
     problems = problems_of(posed, calls)
@@ -67,7 +67,7 @@ def compare(posed: Posed, answer: Answer) -> Marked:
         conduct = miscounted(posed, answer, calls)
     criteria = _criteria(posed, problems, whole and conduct is None)
     if all(criterion.met for criterion in criteria) and answer.status == "answered":
-        message = f"Right: all {len(calls)} hidden cases pass."
+        message = f"Right: all {len(calls)} hidden tests pass."
         right = Verdict(exercise.unit, exercise.name, 1.0, 1.0, "right", None, message, criteria)
         return Marked(right, posed, answer)
     score = _score(posed, criteria)
@@ -109,6 +109,11 @@ def _criteria(posed: Posed, problems: list[Problem | None], well_conducted: bool
         ]
         counted.append(Criterion(name, sum(passed), len(passed)))
     return (*counted, Criterion(CONDUCT, int(well_conducted), 1))
+
+
+def passed_in_words(criteria: Sequence[Criterion]) -> str:
+    """How many cases of each criterion passed, in a sentence."""
+    return f"Passed: {', '.join(f'{each.name} {each.passed}/{each.total}' for each in criteria)}."
 
 
 def _score(posed: Posed, criteria: tuple[Criterion, ...]) -> float:

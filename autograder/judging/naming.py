@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..data import FIRST_SEEN, Verdict
 from ..running.grader_cpu_limit import Allowance, Overspent
 from .first_difference import first_where
-from .judge import Marked
+from .judge import Marked, passed_in_words
 
 #: Processor time for the mistake in one answer, that of its own process included.
 SECONDS = 5.0
@@ -32,6 +32,6 @@ def _unnamed(marked: Marked) -> Verdict:
     failing = ((case, problem) for case, problem in zip(marked.posed.cases, marked.problems, strict=False) if problem)
     seen = next((f"{FIRST_SEEN} “{case.label}”: {problem.text}." for case, problem in failing), "")
     advice = f"{STOPPED} {seen}".strip()
-    passed = ", ".join(f"{each.name} {each.passed}/{each.total}" for each in marked.verdict.criteria)
+    message = f"{advice} {passed_in_words(marked.verdict.criteria)}"
     where = first_where(marked.posed, marked.calls, marked.problems)
-    return replace(marked.verdict, message=f"{advice} Passed: {passed}.", advice=advice, where=where)
+    return replace(marked.verdict, message=message, advice=advice, where=where)

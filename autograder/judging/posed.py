@@ -183,10 +183,10 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
     call = calls[index]
     if case.raises is not None:
         if call.failure is None:
-            return Problem("not-raised", f"it raised nothing where {case.raises.type_name} was asked for")
+            return Problem("not-raised", f"it raised no {case.raises.type_name}")
         if call.failure.type_name != case.raises.type_name:
             found = call.failure.described(exercise.name)
-            return Problem("raised", f"it raised {found} where {case.raises.type_name} was asked for")
+            return Problem("raised", f"it raised {found} instead of a {case.raises.type_name}")
         numbers = len(re.findall(r"\d+", call.failure.message))
         if numbers > NUMBERS_CAP or not all(word in call.failure.message for word in case.raises.mentions):
             return Problem("not-raised", f"the message of its {case.raises.type_name} does not name what is wrong")
@@ -206,7 +206,7 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         text = exercise.made(case, [array for array in call.made if isinstance(array, np.ndarray)])
         problem = Problem("made", text) if text else None
     if problem is None and case.lines and call.lines >= case.lines:
-        problem = Problem("made", f"one line of it is run {call.lines} times, where there is to be no Python loop")
+        problem = Problem("made", f"one line runs {call.lines} times, and this exercise allows no Python loop")
     if problem is None and case.quiet and call.numerical_warnings:
         return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
     return problem

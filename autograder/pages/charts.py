@@ -225,7 +225,7 @@ MEANINGS = (
     ("a", "wrong", "wrong, by the most common mistake of the exercise (b, c …: the next ones)"),
     ("?", "wrong", "wrong, not recognised"),
     ("!", "wrong", "crashed"),
-    ("∞", "wrong", "no end"),
+    ("∞", "wrong", "timed out"),
     ("✗", "wrong", "forbidden"),
     ("·", "missing", "missing in a unit handed in; an empty cell: not handed in"),
     ("…", "waiting", "waits for a mark"),

@@ -10,7 +10,7 @@ from statistics import correlation, fmean, median
 from typing import Any
 
 from ..data import FIRST_SEEN, Graded, Verdict
-from ..exercises import find_exercise, is_exercise
+from ..exercises import find_exercise, is_exercise, title_of_mistake
 from ..reading.course import Course
 from ..reading.tamper_flags import odd_things
 from ..text import printable
@@ -107,6 +107,13 @@ class MistakeSummary:
     @property
     def count(self) -> int:
         return len(self.students)
+
+    @property
+    def title(self) -> str:
+        """What people read for its name."""
+        if self.name == NOT_RECOGNISED:
+            return self.name
+        return title_of_mistake(self.name, self.function, self.unit)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ WORDS = {
     "wrong": ("✗", "wrong"),
     "missing": ("·", "missing"),
     "crashed": ("!", "crashed"),
-    "timeout": ("∞", "no end"),
+    "timeout": ("∞", "timed out"),
     "forbidden": ("✗", "forbidden"),
     "waiting": ("…", "waits for your instructor"),
     "marked": ("✎", "marked by your instructor"),
@@ -133,7 +133,7 @@ def _marks(notebook: NotebookNode, verdicts: Mapping[str, Verdict]) -> Iterator[
         told = _told(cell)
         if not (told.get("grade") or told.get("task")):
             if EXCLUDED_TAG in cell.metadata.get("tags", ()):
-                place, words = told["grade_id"], "Taken out of the marks, for everybody."
+                place, words = told["grade_id"], "This question does not count for anybody."
                 name, message = place.removeprefix("test_"), verdicts[place].message if place in verdicts else ""
                 yield ShownMark(place, name, 0.0, 0.0, "excluded", words, message, False, "")
             continue
@@ -149,7 +149,7 @@ def _marks(notebook: NotebookNode, verdicts: Mapping[str, Verdict]) -> Iterator[
         if outcome == "right":
             advice = ""
         if by_hand and message:
-            message = f"Before that, judged: {message}"
+            message = f"The grader said: {message}"
         comment = next((each for each in (name, place) if each in commented), "")
         shown = "" if outcome == "right" or verdict is None else picture(verdict.where)
         yield ShownMark(place, name, score, points, outcome, advice, message, by_hand, comment, shown)
@@ -168,5 +168,5 @@ def _marked_by_hand(told: dict[str, Any], score: float, points: float, comment: 
     elif told.get("marked"):
         outcome, words = "marked", ""
     else:
-        outcome, words = "missing", "Nothing is written: it is as it was handed out."
+        outcome, words = "missing", "You have not written anything here yet."
     return ShownMark(told["grade_id"], told["grade_id"], score, points, outcome, words, words, False, comment)

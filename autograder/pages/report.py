@@ -16,6 +16,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from ..data import Graded, NotUsable, PointInTime, Verdict
+from ..exercises import title_of_mistake
 from ..text import csv_line, printable, spreadsheet_safe
 from . import charts, class_predictions
 from .class_predictions import Belief
@@ -52,7 +53,7 @@ def score_table(graded: Sequence[Graded], unit: str, numbered: bool = False) -> 
 
 
 def _caption(rows: Sequence[Graded]) -> str:
-    words = ["✓ full marks", "· missing", "! crashed", "∞ no end", "✗ forbidden"]
+    words = ["✓ full marks", "· missing", "! crashed", "∞ timed out", "✗ forbidden"]
     verdicts = [verdict for item in rows for verdict in item.verdicts]
     if any(verdict.verdict == "waiting" for verdict in verdicts):
         words.append("? waits for a person")
@@ -105,18 +106,27 @@ def print_report(graded: Sequence[Graded], console: Console | None = None, most:
             item = next(item for item in graded if item.unit == unit)
             names = [verdict.function for verdict in item.verdicts]
             console.print(", ".join(map(" ".join, zip(_numbers(item), names, strict=True))), highlight=False)
-    table = Table(title="Mistakes named", title_justify="left")
+    table = Table(title="Most common mistakes", title_justify="left")
     for column in ("unit", "function", "mistake"):
         table.add_column(column, overflow="fold")
     table.add_column("students", justify="right", no_wrap=True)
-    made = sorted(mistakes(graded), key=lambda entry: -entry["count"])
-    for entry in made[:most]:
-        number, students = entry["unit"].partition("_")[0], f"{entry['count']} of {entry['answers']}"
-        table.add_row(number, entry["function"], entry["mistake"], students)
+    made = _by_title(graded)
+    for (unit, function, title), (count, answers) in made[:most]:
+        table.add_row(unit.partition("_")[0], function, title, f"{count} of {answers}")
     if table.row_count:
         _print_whole(console, table)
     if most is not None and len(made) > most:
         console.print(f"and {len(made) - most} more: `autograder report` has all of them", highlight=False)
+
+
+def _by_title(graded: Sequence[Graded]) -> list[tuple[tuple[str, str, str], tuple[int, int]]]:
+    """((unit, function, title), (how many made it, of how many)), the most common first."""
+    found: dict[tuple[str, str, str], tuple[int, int]] = {}
+    for entry in mistakes(graded):
+        unit, function = entry["unit"], entry["function"]
+        key = unit, function, title_of_mistake(entry["mistake"], function, unit)
+        found[key] = (found.get(key, (0, 0))[0] + entry["count"], entry["answers"])
+    return sorted(found.items(), key=lambda entry: -entry[1][0])
 
 
 def _print_whole(console: Console, table: Table) -> None:
@@ -147,7 +157,7 @@ MEANINGS = {
     "right": "full marks",
     "missing": "missing",
     "crashed": "crashed",
-    "timeout": "no end",
+    "timeout": "timed out",
     "forbidden": "forbidden",
 }
 
@@ -185,7 +195,7 @@ def page(
         ("Forbidden calls", summary.forbidden, "Nobody used what an exercise forbids."),
         ("Cells deleted, doubled or changed", summary.cells, "All cells are as they were handed out."),
         ("Code that reaches for what is no part of an exercise", summary.code, "None."),
-        ("Crashed, or without an end", summary.stopped, "All answers ran to their end."),
+        ("Crashed or timed out", summary.stopped, "All answers ran to their end."),
         ("Files that could not be read", summary.unreadable, "All files could be read."),
     ]
     return template("report_page.html").render(
@@ -213,6 +223,7 @@ def page(
         signs=[(SIGNS[name], word) for name, word in MEANINGS.items()],
         links=_links(summary, folder, root),
         outcome=outcome,
+        title_of=title_of_mistake,
         mark=mark,
         words=with_code,
     )
@@ -260,7 +271,7 @@ def mistake_rows(summary: Summary) -> list[list[str]]:
         for exercise in unit.exercises:
             for entry in exercise.mistakes:
                 numbers = [str(entry.count), str(entry.answers)]
-                rows.append([unit.name, exercise.function, entry.name, *numbers, entry.advice])
+                rows.append([unit.name, exercise.function, entry.title, *numbers, entry.advice])
     return rows
 
 

@@ -189,7 +189,7 @@ class Session:
 
     def _ask(self, request: Request) -> Answer:
         if self._is_over(0.0 if request.for_marks else FOR_MARKS):
-            return Answer("timeout", f"{TOO_LONG}; this function was not asked any more.")
+            return Answer("timeout", f"{TOO_LONG}, so this function was not tested any more.")
         if self._channel is None:
             self._run_cells()
         if self._channel is None:
@@ -284,19 +284,19 @@ class Session:
         if finished == "absent":
             return Answer("missing", "The notebook defines no function of this name.")
         if finished == "endless":
-            asked = f"It asked the functions it was handed more than {QUESTIONS_CAP:,} times, as if without end."
+            asked = f"Your code called the functions it was given more than {QUESTIONS_CAP:,} times."
             return Answer("timeout", asked, answer.calls)
         if "time" in excess:
-            return Answer("timeout", f"{TOO_LONG}; this function was asked when it did.", answer.calls)
+            return Answer("timeout", f"{TOO_LONG}, and this function was being tested then.", answer.calls)
         seconds = self._limits.seconds_per_exercise
         if finished == "overspent":
             within = f"more than {seconds:g} seconds of the grader's own processor time"
-            return Answer("timeout", f"What it asks of the functions it was given takes {within}.", answer.calls)
+            return Answer("timeout", f"Your code's calls of the functions it was given take {within}.", answer.calls)
         spent = how == OUT_OF_CPU_TIME or used >= seconds
         if (spent or finished == "timeout" or how == "timeout") and "memory" not in excess:
             # else it waits for a process that was ended
             within = f"{seconds:g} seconds of processor time" if spent else f"{self._of_the_clock(seconds):g} seconds"
-            return Answer("timeout", f"It did not come to an end within {within}.", answer.calls)
+            return Answer("timeout", f"Your code did not finish within {within}.", answer.calls)
         return Answer("crashed", self._death(finished, how, excess), answer.calls)
 
     def _child_ended(self, deadline: float) -> str:
@@ -351,19 +351,19 @@ class Session:
         """One sentence for the student on why the exercise ended early."""
         kind, _, number = how.partition(" ")
         if "memory" in excess:
-            return f"It used more memory than the {self._limits.memory_bytes / 2**20:.0f} MiB that there are."
+            return f"Your code used more than the {self._limits.memory_bytes / 2**20:.0f} MiB of memory it has."
         if "processes" in excess or how == "no child":
-            return f"It started more than {self._limits.processes} processes."
+            return f"Your code started more than {self._limits.processes} processes."
         if finished == "flood":
-            return f"It returned more than {self._limits.reply_bytes / 2**20:.0f} MiB in all."
+            return f"Your code returned more than {self._limits.reply_bytes / 2**20:.0f} MiB in all."
         if finished == "garbled":
-            return "It wrote to the channel over which its results travel."
+            return "Your code wrote to the channel over which its results travel."
         if finished == "broken":
-            return "What it returned could not be read."
+            return "What your code returned could not be read."
         if kind == "signal":
             known = {signal.SIGSEGV: "crashed (segmentation fault)", signal.SIGABRT: "crashed (abort)"}
-            return f"Its process {known.get(int(number), f'was ended by signal {number}')}."
-        return f"Its process ended itself ({how})." if kind == "exit" else "Its process died."
+            return f"The process of your code {known.get(int(number), f'was ended by signal {number}')}."
+        return f"The process of your code ended itself ({how})." if kind == "exit" else "The process of your code died."
 
 
 @dataclass(frozen=True)

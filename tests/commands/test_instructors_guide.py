@@ -234,7 +234,7 @@ def test_a_semester_in_ten_commands(semester):
         assert {name.partition(UNIT)[0] for name in archive.namelist()} == names
 
     # 8: report
-    assert "Mistakes named" in semester.do("autograder report")
+    assert "Most common mistakes" in semester.do("autograder report")
     found = {row["student"]: row for row in table(course / "grading/report/scores.csv")}
     assert set(found) == set(marks) and found["ada"]["sum"] == f"{FULL:g}"
     assert "divided-by-d" in (course / "grading/report/mistakes.csv").read_text()

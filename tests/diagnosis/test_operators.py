@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 
 import pytest
 
 from autograder.diagnosis.operators.catalogue import edits_of
-from autograder.diagnosis.operators.edit import MODEL, STUDENT, Program, edited, numbered, together
+from autograder.diagnosis.operators.edit import MODEL, STUDENT, Program, called, edited, numbered, together
 from autograder.diagnosis.operators.words import as_if, in_line, name_of
 from autograder.exercises import exercises, unit_names
 
@@ -19,6 +20,19 @@ REFERENCES = [
     for unit in unit_names()
     for number, each in enumerate(exercises(unit).values())
 ]
+
+
+@pytest.mark.parametrize("exercise", REFERENCES)
+def test_a_change_is_worded_without_names_that_nobody_knows(exercise):
+    tree = numbered(ast.parse(textwrap.dedent(inspect.getsource(exercise.reference))).body[0])
+    program = Program(tree, MODEL, ("n", "d_k"), ("n_heads",), ("X",))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call)]
+    known = {called(node)[0] for node in calls} | {keyword.arg for node in calls for keyword in node.keywords}
+    hidden = set(program.names) - known
+    for edit in edits_of(program):
+        words = as_if(edit, program.parents, hidden)
+        shown = {name for piece in re.findall(r"`([^`]*)`", words) for name in re.findall(r"\w+", piece)}
+        assert not shown & hidden, words
 
 
 @pytest.mark.parametrize("exercise", REFERENCES)

@@ -31,12 +31,12 @@ def test_every_template_is_used_and_says_what_it_is_given():
     assert [key for key in keys if key not in code] == []
     for key, template in sentences.TEMPLATES.items():
         assert all(name is None or name.isidentifier() for _, name, _, _ in Formatter().parse(template)), key
-        assert template == template.strip() or key == "in-line", key
+        assert template == template.strip() or key == "at-line", key
 
 
 def test_a_finding_has_the_slug_before_the_slash():
     finding = sentences.named("off-by-factor/number", factor="2")
-    assert (finding.slug, finding.text) == ("off-by-factor", "The result is 2 times what it should be, in every case.")
+    assert (finding.slug, finding.text) == ("off-by-factor", "Your result is 2 times what it should be, in every case.")
 
 
 def wrong_answers(unit):
@@ -65,7 +65,7 @@ def test_no_decision_depends_on_a_sentence(unit, monkeypatch):
         before, message = decided(posed, answer)
         with monkeypatch.context() as changed:
             changed.setattr(sentences, "TEMPLATES", dict.fromkeys(sentences.TEMPLATES, "Nonsense."))
-            changed.setattr(words, "AS_IF", dict.fromkeys(words.AS_IF, "nonsense"))
+            changed.setattr(words, "AS_IF", dict.fromkeys(words.AS_IF, ("nonsense", "nonsense")))
             after, nonsense = decided(posed, answer)
         assert after == before, function.__name__
         assert nonsense != message and "Nonsense." in nonsense, function.__name__

@@ -61,11 +61,16 @@ def four_of_five(X):
 @pytest.mark.parametrize(
     ("name", "answer", "words", "unsaid"),
     [
-        ("embed", lambda tokens, E: E.T[tokens + E.shape[1]], "past the end of an axis of vocab", "Two arrays"),
-        ("feed_forward", three_axes, "expects an array with 3 axes, and it has", "Two arrays"),
+        ("embed", lambda tokens, E: E.T[tokens + E.shape[1]], "past the end of an axis of length vocab", "Two arrays"),
+        ("feed_forward", three_axes, "expects an array with 3 axes, but it has", "Two arrays"),
         ("merge_heads", three_names, "unpacks into 3 names", "Two arrays"),
         ("merge_heads", four_of_five, "B·h·n·d_head entries cannot take the shape (B, n, h, h)", "Two arrays"),
-        ("repeat_kv", lambda K, n_rep: K.expand(-1, K.shape[1] * n_rep, -1, -1), "of g·n_rep meets one of g", "index"),
+        (
+            "repeat_kv",
+            lambda K, n_rep: K.expand(-1, K.shape[1] * n_rep, -1, -1),
+            "An axis of length g·n_rep meets one of length g",
+            "index",
+        ),
     ],
     ids=["index", "axes", "names", "reshape", "expand"],
 )
@@ -100,26 +105,26 @@ def one_below_the_other(X):
 @pytest.mark.parametrize(
     ("name", "answer", "words", "unsaid"),
     [
-        ("head_contributions", lambda *a: heads_of(*a).sum(1), "It is summed over the heads (h).", "averaged"),
-        ("head_contributions", lambda *a: heads_of(*a).mean(1), "It is averaged over the heads (h).", "summed"),
+        ("head_contributions", lambda *a: heads_of(*a).sum(1), "You sum over the heads (h).", "average"),
+        ("head_contributions", lambda *a: heads_of(*a).mean(1), "You average over the heads (h).", "You sum"),
         (
             "head_contributions",
             lambda *a: heads_of(*a)[:, 0],
-            "Only the first entry of the heads (h) is there.",
+            "You return only the first entry of the heads (h).",
             "summed",
         ),
-        ("head_contributions", lambda *a: heads_of(*a).sum(1) ** 2, "The heads (h) got lost.", "summed"),
-        ("merge_heads", one_below_the_other, "joined with the axis n instead of the axis d_head", "summed"),
+        ("head_contributions", lambda *a: heads_of(*a).sum(1) ** 2, "You lose the heads (h).", "You sum"),
+        ("merge_heads", one_below_the_other, "with the axis n instead of the axis d_head", "summed"),
         ("merge_heads", lambda X: X.transpose(1, 2).flatten(2)[None], "an axis too many or too few", "summed"),
         ("attention", lambda Q, K, V: (softmax(Q @ K.T), softmax(Q @ K.T) @ K), "The shape of the output", "summed"),
         (
             "attention",
             lambda Q, K, V: (Q @ K.T, softmax(Q @ K.T / math.sqrt(Q.shape[1]))),
-            "That is the shape of `scores`",
+            "That is the shape of the weights.",
             "`Q`",
         ),
     ],
-    ids=["sum", "mean", "first", "lost", "merged", "length 1", "both", "a step"],
+    ids=["sum", "mean", "first", "lost", "merged", "length 1", "both", "another result"],
 )
 def test_a_wrong_shape_is_told_by_its_axes(name, answer, words, unsaid, seed):
     verdict = told(name, answer, seed)
@@ -133,9 +138,9 @@ def test_entries_that_are_read_in_another_order_are_told(seed):
         return K[:, :, :, None].expand(B, g, n, n_rep, d).reshape(B, g * n_rep, n, d)
 
     verdict = told("repeat_kv", answer, seed)
-    assert "read in the order (B, g, n, n_rep, d) instead of (B, g, n_rep, n, d)" in verdict.advice
+    assert "in the order (B, g, n, n_rep, d) instead of (B, g, n_rep, n, d)" in verdict.advice
     other = told("repeat_kv", lambda K, n_rep: K.repeat_interleave(n_rep, dim=1).flip(2), seed)
-    assert "read in the order" not in other.advice, other.message
+    assert "in the order (" not in other.advice, other.message
 
 
 # -------------------------------------------------------------------------------------------- where right, where wrong
@@ -171,7 +176,7 @@ def test_only_ordinary_cases_are_called_ordinary():
         return tokens
 
     verdict = told("sample", answer)
-    assert "Ordinary cases are right" not in verdict.message, verdict.message
+    assert "Ordinary cases pass" not in verdict.message, verdict.message
 
 
 def test_each_of_several_results_is_told_by_itself():
@@ -179,7 +184,7 @@ def test_each_of_several_results_is_told_by_itself():
         return X @ W_Q, 3 * (X @ W_K), np.abs(X @ W_V)
 
     verdict = told("project_qkv", answer)
-    assert all(words in verdict.advice for words in ("Q: right.", "K:", "V:")), verdict.message
+    assert all(words in verdict.advice for words in ("`Q` is right.", "`K`", "`V`")), verdict.message
 
 
 def test_a_result_keeps_the_small_letter_of_its_name():
@@ -191,7 +196,7 @@ def test_a_result_keeps_the_small_letter_of_its_name():
         returns=(Leaf("float array", "q"), Leaf("float array", "k")),
         reference=lambda x: (np.cumsum(x, axis=1), x),
     )
-    assert judged(answer, both).advice.startswith("q is transposed"), judged(answer, both).message
+    assert judged(answer, both).advice.startswith("Rows and columns are swapped in `q`."), judged(answer, both).message
 
 
 def attention_backward__by_steps(Q, K, V, d_output, step=3e-4):
@@ -216,7 +221,7 @@ def attention_backward__by_steps(Q, K, V, d_output, step=3e-4):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_digits_that_got_lost_are_no_shift_of_the_rows(seed):
     advice = told("attention_backward", attention_backward__by_steps, seed).advice
-    assert "one number added" not in advice, advice
+    assert "one number that is added" not in advice, advice
 
 
 # --------------------------------------------------------------------------------------------------------- two causes
@@ -264,9 +269,9 @@ def by_a_float(n_layers, n_kv_heads, d_head, n_tokens, batch=1, bytes_per_value=
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("find_heads", all_but_the_first, "you name one at most"),
-        ("greedy_decode", end_at_the_end, "all entries but the last one are right"),
-        ("greedy_decode", never_ended, "stops too early in some cases and too late in others"),
+        ("find_heads", all_but_the_first, "you name at most one"),
+        ("greedy_decode", end_at_the_end, "Only the last entry of the tokens is wrong"),
+        ("greedy_decode", never_ended, "you stop too early in some cases and too late in others"),
         ("kv_cache_bytes", by_a_float, "your code makes it a float"),
     ],
 )
@@ -285,7 +290,9 @@ def greedy_with_a_draw(next_logits, prompt, end, max_len, temperature, top_p, ge
 
 def test_a_draw_where_nothing_is_left_to_chance_is_told():
     verdict = told("sample", greedy_with_a_draw)
-    assert verdict.mistake == "draws-needlessly" and "it draws from `generator`" in verdict.advice, verdict.message
+    assert verdict.mistake == "draws-needlessly" and "your function draws from `generator`" in verdict.advice, (
+        verdict.message
+    )
 
 
 def window_kept(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
@@ -296,7 +303,7 @@ def window_kept(x, cache, W_Q, W_K, W_V, W_O, n_heads, n_kv_heads):
 
 
 def test_a_result_of_another_shape_is_not_called_right():
-    assert "cached keys and the cached values: right" not in told("decode_step", window_kept).advice
+    assert "the cached keys and the cached values are right" not in told("decode_step", window_kept).advice
 
 
 # -------------------------------------------------------------------------------------------- what other cases refute
@@ -318,7 +325,7 @@ def test_as_if_an_input_were_another_is_not_said_where_a_right_case_refutes_it()
     for answer in (adamw_step__corrects_early_alone, padding_mask__empty_where_full):
         for seed in SEEDS:
             advice = told(answer.__name__.partition("__")[0], answer, seed).advice
-            assert "as if step" not in advice and "sign of lengths" not in advice, advice
+            assert "takes `step`" not in advice and "sign of lengths" not in advice, advice
 
 
 def cross_attention__hidden_made_zero(X, Y, W_Q, W_K, W_V, W_O, n_heads, source_mask=None):

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import ast
+import re
+import tomllib
 from pathlib import Path
 
 import pytest
 
+from autograder import exercises as course
+from autograder.diagnosis.operators.words import AS_IF, slug_of
 from autograder.diagnosis.recognise import is_wrong
 from autograder.diagnosis.symptoms.form import MATERIALISES
-from autograder.exercises import exercises, find_exercise, unit_names
+from autograder.exercises import exercises, find_exercise, title_of_mistake, unit_names
 from autograder.grading.in_process import judge_function
 from autograder.judging.challenge import Challenge
 from autograder.running.dialogue import Request
 from conftest import exercise_names
 
 NAMES = exercise_names()
+TITLES = tomllib.loads((Path(course.__file__).parent / "titles.toml").read_text(encoding="utf-8"))
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -28,6 +33,37 @@ def test_every_exercise_knows_mistakes(name):
     for mistake in exercise.mistakes:
         length = len(mistake.advice)
         assert 20 <= length <= 400, f"{exercise.name}, {mistake.slug}: advice of {length} characters, not of 20 to 400"
+
+
+def every_mistake():
+    return [(name, mistake) for name in NAMES for mistake in find_exercise(name).mistakes]
+
+
+def test_each_mistake_has_a_title_that_a_person_can_read():
+    for name, mistake in every_mistake():
+        title = title_of_mistake(mistake.slug, name)
+        assert 3 <= len(title) <= 50 and title != mistake.slug, f"{name}, {mistake.slug}: {title!r}"
+        assert mistake.slug not in title or "-" not in mistake.slug, f"{name}, {mistake.slug}: {title!r}"
+    assert title_of_mistake("softmax-over-queries", "attention") == "Softmax over queries"
+    assert title_of_mistake("uses-down-twice", "low_rank_value") == "W_V_down used twice"
+
+
+def test_no_title_waits_for_a_mistake_that_there_is_not():
+    slugs = {key for name, mistake in every_mistake() for key in (mistake.slug, f"{name}/{mistake.slug}")}
+    assert [key for key in TITLES["known"] if key not in slugs] == []
+
+
+def test_what_else_is_found_has_a_title():
+    assert [slug for slug in map(slug_of, AS_IF) if not any(slug.startswith(key) for key in TITLES["found"])] == []
+    assert title_of_mistake("div-left-out-sqrt-d-k", "attention") == "A division missing"
+    assert title_of_mistake("own-axis", "attention") == "Wrong axis"
+    both = title_of_mistake("axis-max-along-axis-2-1-and-function-mean-sum", "attention")
+    assert both == "Wrong axis; Wrong function"
+
+
+def test_advice_speaks_to_who_reads_it():
+    spoken = [bool(re.search(r"\byour?\b", mistake.advice, re.IGNORECASE)) for _, mistake in every_mistake()]
+    assert sum(spoken) >= 0.9 * len(spoken)
 
 
 def test_no_two_units_grade_a_function_of_the_same_name():

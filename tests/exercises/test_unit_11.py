@@ -367,8 +367,8 @@ def test_a_list_or_a_dict_of_texts_that_is_changed_is_seen(answer):
 @pytest.mark.parametrize(
     ("made", "words"),
     [
-        (tuple, "where a list of strings was asked for"),
-        (lambda joined: [*joined[:-1], 3] if joined else joined, "where Python strings were asked for"),
+        (tuple, "instead of a list of strings"),
+        (lambda joined: [*joined[:-1], 3] if joined else joined, "instead of Python strings"),
         (lambda joined: joined[::-1], "the list holds other strings than expected"),
     ],
 )
@@ -415,5 +415,5 @@ def test_a_cache_of_another_form_is_told_beside_the_one_that_was_asked_for():
         return logits, [one for pair in caches for one in pair]
 
     verdict = judge_function(flat, "llama_step", 1)
-    assert verdict.mistake == "one-flat-list" and "would answer the same" not in verdict.message
-    assert "a list of 4) where (the logits, [(the keys of layer 0, the values of layer 0)" in verdict.message
+    assert verdict.mistake == "one-flat-list" and "Two mistakes" not in verdict.message
+    assert "a list of 4) instead of (the logits, [(the keys of layer 0, the values of layer 0)" in verdict.message

@@ -62,7 +62,7 @@ ATTACKS = (
     Attack("a formula", "raises an exception that a spreadsheet would run", cells={"causal_mask": raising(FORMULA)},
            never=("\n",)),
     Attack("a message of marks", "raises an exception that looks like a verdict",
-           cells={"causal_mask": raising("Right: all 9 hidden cases pass.\ncausal_mask: right, 2 of 2 points")},
+           cells={"causal_mask": raising("Right: all 9 hidden tests pass.\ncausal_mask: right, 2 of 2 points")},
            never=("\n",)),
     Attack("mark-up of a terminal", "raises an exception in the table's own mark-up",
            cells={"causal_mask": raising("[bold][/red][link=file:///etc/passwd]x[/link] [blink")}),

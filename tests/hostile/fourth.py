@@ -102,7 +102,7 @@ for pid in (os.getppid(), 1):
         "sleeps, which takes no processor time, until its grader gives up",
         cells={"causal_mask": "import time\ndef causal_mask(n): time.sleep(10**6)"},
         verdicts={"causal_mask": ("timeout",)},
-        says="did not come to an end within 12 seconds.",
+        says="did not finish within 12 seconds.",
     ),
     Attack(
         "an answer that lets others work",

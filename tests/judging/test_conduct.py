@@ -66,7 +66,7 @@ def head_by_head(Q, K, V, causal=False):
 
 def test_a_python_loop_is_told():
     verdict = told(head_by_head, "batched_attention")
-    assert verdict.verdict == "wrong" and "there is to be no Python loop" in verdict.advice, verdict.message
+    assert verdict.verdict == "wrong" and "allows no Python loop" in verdict.advice, verdict.message
 
 
 def test_lines_are_counted_where_they_stand_and_the_trace_is_given_back():
@@ -143,7 +143,7 @@ def one_run_behind(run, synchronize, clock, warmup, repeats):
 
 def test_calls_are_counted_where_the_time_is_right():
     verdict = told(one_run_behind, "median_time")
-    assert verdict.verdict == "wrong" and "`run` is called" in verdict.message, verdict.message
+    assert verdict.verdict == "wrong" and "calls `run`" in verdict.message, verdict.message
 
 
 # --------------------------------------------------------------------------------------- generators, and no padding

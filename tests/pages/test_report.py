@@ -20,7 +20,7 @@ from rich.console import Console
 from asked import points_of
 from autograder.cli import main
 from autograder.data import Graded, Verdict
-from autograder.exercises import find_exercise
+from autograder.exercises import find_exercise, title_of_mistake
 from autograder.gradebook.marks import class_now
 from autograder.grading.results_store import keep
 from autograder.pages.charts import chart
@@ -31,6 +31,7 @@ from autograder.reading.tamper_flags import _reached, odd_things
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking"
 FUNCTIONS = points_of(UNIT)
+TITLE = title_of_mistake("divided-by-d", "masked_attention")
 (ADVICE,) = (each.advice for each in find_exercise("masked_attention").mistakes if each.slug == "divided-by-d")
 EVIL = "<img src=x onerror=alert(1)>\x1b[31m\"&'</td></svg><script>alert(2)</script>"
 
@@ -82,7 +83,7 @@ def rows(path: Path) -> list[list[str]]:
 def test_the_terminal_shows_what_it_did_and_names_the_files(course, capsys):
     status, out, err = report(course, capsys)
     assert status == 0
-    assert "Mistakes named" in out and "index.html" in out
+    assert "Most common mistakes" in out and "index.html" in out
     assert "[red]dora" in out
     assert "\x1b" not in out + err and "\\x1b" in err
     assert sorted(path.name for path in (course / "grading/report").iterdir()) == [
@@ -142,7 +143,7 @@ def test_the_numbers(course):
 
 
 def test_the_most_common_mistakes_come_first_and_hold_no_students_words(course):
-    tail = "What fails: axes. First seen in the case “a”: it is not. Passed: values 6/6, conduct 0/1."
+    tail = "What fails: axes. First seen in the case “a”: it is not. Passed: values 6/6, no side effects 0/1."
     items = [
         Graded(f"s{n}", UNIT, [replace(v, mistake=f"mistake-{n // 2}", verdict="wrong", message=tail, advice=advice)])
         for n, advice in enumerate(["What fails: axes."] * 13)
@@ -224,7 +225,7 @@ def test_the_page_runs_nothing_and_asks_nothing_of_the_network(course, capsys):
 def test_the_page_says_what_there_is_to_say(course, capsys):
     page, reader = read(course, capsys)
     text = " ".join(" ".join(reader.text).split())
-    told = f"divided-by-d {ADVICE}"
+    told = f"{TITLE} {ADVICE}"
     who = "2 of 6 who =cmd|'x', ben"
     assert f"{who} {told}" in text and f"{who} a {told}" in text, "among the most common, and by exercise"
     assert text.index("5 of 5") < text.index("2 of 6 who"), "the most common first"
@@ -234,6 +235,18 @@ def test_the_page_says_what_there_is_to_say(course, capsys):
     assert "alert(2)" in text and "[red]dora" in text
     assert "prefers-color-scheme: dark" in page
     assert page.count("<title>Answers by exercise") == 0 and "Answers by exercise</title>" in page
+
+
+def test_no_slug_of_a_mistake_is_shown_to_people(course, capsys):
+    slug, other = "divided-by-d", "div-left-out-sqrt-d-k"
+    marks = {"masked_attention": ("wrong", 0.0, slug), "causal_mask": ("wrong", 0.0, other)}
+    keep(course, Graded("gil", UNIT, verdicts(**marks)))
+    page, _ = read(course, capsys)
+    _, printed, _ = report(course, capsys)
+    table = (course / "grading" / "report" / "mistakes.csv").read_text(encoding="utf-8")
+    for shown in (page, printed, table):
+        assert TITLE in shown and "A division missing" in shown
+        assert slug not in shown and other not in shown
 
 
 def test_the_chart_has_its_numbers_and_words_for_who_cannot_see_it(course):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,9 +13,8 @@ from ...data import Call, Certainty, Finding
 from ...judging.compare import FLOOR, RTOL_FLOAT32, Misfit, Problem, same, tolerance
 from ...judging.posed import Posed
 from ...worker.values import leaves
-from ..operators.edit import names_in
 from ..operators.mutant_functions import sizes_of_case
-from ..sentences import begin, say
+from ..sentences import of_results, say
 from .model_mutants import Mutant, single_mutants, tree_of
 
 Results = list[Any]
@@ -209,7 +208,7 @@ def explain(posed: Posed, calls: Sequence[Call], problems: Sequence[Problem | No
         whole, partly = asked.first(single_mutants(posed))
     if whole is None:
         return _of_parts(posed, asked.names, asked.fine, partly)
-    return _found(posed, [whole], whole.slug, say("as-if", change=whole.words))
+    return _found(posed, [whole], lambda hidden: say("as-if", change=whole.words(hidden)))
 
 
 def explain_ordinary(
@@ -219,6 +218,7 @@ def explain_ordinary(
     asked = asked_of(posed, calls, problems, core)
     if asked is None:
         return None
+    key, certainty = "known/ordinary-as-if", Certainty.RELATION
     with posed.quietly():
         whole, partly = asked.first(single_mutants(posed))
         if whole is None:
@@ -226,24 +226,26 @@ def explain_ordinary(
             return replace(parts, certainty=Certainty.RELATION) if parts else None
         everything = asked_of(posed, calls, problems)
         if everything is None or everything.explained(whole) == [True] * everything.count:
-            return _found(posed, [whole], whole.slug, say("as-if", change=whole.words))
-    return Finding(whole.slug, say("known/ordinary-as-if", change=whole.words))
+            key, certainty = "as-if", Certainty.ALIKE
+    return replace(_found(posed, [whole], lambda hidden: say(key, change=whole.words(hidden))), certainty=certainty)
 
 
-def _found(posed: Posed, mutants: Sequence[Mutant], slug: str, text: str) -> Finding:
-    words = {word for mutant in mutants for word in re.findall(r"\w+", mutant.words)}
-    part = next((mutant.changed for mutant in mutants if mutant.changed), "")
-    return Finding(slug, text, Certainty.ALIKE, names=frozenset(words & local_names(posed)), part=part)
+def _found(posed: Posed, mutants: Sequence[Mutant], worded: Callable[[Collection[str]], str]) -> Finding:
+    """The finding of these mutants. worded: its words without some names."""
+    hidden = frozenset(name for mutant in mutants for name in mutant.names - _known(posed))
+    text, named = worded(hidden), worded(())
+    said = frozenset(name for piece in re.findall(r"`[^`]*`", named) for name in re.findall(r"\w+", piece)) & hidden
+    slug = "-and-".join(dict.fromkeys(mutant.slug for mutant in mutants))
+    return Finding(slug, text, Certainty.ALIKE, named=named, names=said)
 
 
-def local_names(posed: Posed) -> set[str]:
-    """The names that the model solution gives to steps on its way; sizes, arguments and results have names for all."""
-    if posed.exercise.plain is None:
-        return set()
+def _known(posed: Posed) -> set[str]:
+    """The names that every student knows: arguments, sizes and results."""
     tree = tree_of(posed.exercise.plain)
     known = {argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)}
-    known |= {name for case in posed.cases for name in case.sizes} | {leaf.name for leaf in posed.exercise.leaves}
-    return set(names_in(tree)) - known
+    known |= {name for case in posed.cases for name in case.sizes}
+    known |= {key for case in posed.cases for value in case.args if isinstance(value, dict) for key in value}
+    return known | {leaf.name.removeprefix("the ") for leaf in posed.exercise.leaves}
 
 
 def _of_parts(
@@ -261,7 +263,13 @@ def _of_parts(
     if not explained:
         return None
     fine = [name for name, good in zip(names, right, strict=True) if good]
-    parts = [say("as-if/right", results=begin(fine))] if fine else []
-    parts += [say("as-if/result", result=begin([name]), change=mutant.words) for name, mutant in explained]
-    mutants = [mutant for _, mutant in explained]
-    return _found(posed, mutants, "-and-".join(dict.fromkeys(each.slug for each in mutants)), " ".join(parts))
+
+    def worded(hidden: Collection[str]) -> str:
+        parts = [of_results("results/right", fine)] if fine else []
+        changes: dict[str, list[str]] = {}
+        for name, mutant in explained:
+            changes.setdefault(mutant.words(hidden), []).append(name)
+        parts += [of_results("as-if/results", results, change=change) for change, results in changes.items()]
+        return " ".join(parts)
+
+    return _found(posed, [mutant for _, mutant in explained], worded)

@@ -7,12 +7,13 @@ import inspect
 import itertools
 import sys
 import textwrap
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from types import CodeType, FunctionType
 from typing import Any
 
+from ...text import listed
 from ..operators.catalogue import edits_of
 from ..operators.edit import FAR, MODEL, Edit, Program, edited, names_in, numbered, together
 from ..operators.mutant_functions import HELPERS, sizes_of_case
@@ -120,22 +121,27 @@ class Mutant:
         """Its name."""
         return "-and-".join(dict.fromkeys(name_of(edit) for edit in self.edits))
 
-    @property
-    def words(self) -> str:
-        """What completes "It answers as if …"."""
+    def words(self, hidden: Collection[str] = ()) -> str:
+        """What completes "… a solution that". hidden: names that are not to be said."""
         others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
         parents = _program(self.part, self.sizes).parents
-        words = [told_apart(edit, others, parents) for edit in self.edits]
-        return ", and ".join(f"in `{self.changed}` {each}" if self.path else each for each in dict.fromkeys(words))
+        words = dict.fromkeys(told_apart(edit, others, parents, hidden) for edit in self.edits)
+        return f"{f'in `{self.exercise}` ' if self.path and self.exercise else ''}{listed(list(words))}"
 
     @property
-    def changed(self) -> str:
-        """The function of the course that is changed, where the program only calls it; "" otherwise.
+    def exercise(self) -> str:
+        """The exercise whose model solution is changed; "" for another function of the course, which no student knows.
 
         Students call it by the exercise's name.
         """
-        name = self.part.__name__
-        return (self.part.__module__.rpartition(".")[2] if name == "plain" else name) if self.path else ""
+        return self.part.__module__.rpartition(".")[2] if self.part.__name__ == "plain" else ""
+
+    @property
+    def names(self) -> set[str]:
+        """The names in the changed function that the exercise's docstring need not have."""
+        tree = tree_of(self.part)
+        arguments = [argument.arg for argument in (*tree.args.args, *tree.args.kwonlyargs)] if self.exercise else []
+        return set(names_in(tree)).difference(arguments)
 
     @cached_property
     def function(self) -> Callable[..., Any]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from string import Formatter
 from typing import Any
 
 from .edit import RANGES, Edit, Parents, called, replaced
@@ -12,167 +13,192 @@ from .edit import RANGES, Edit, Parents, called, replaced
 #: Longer pieces of a program say less than the name of what is done with them.
 LONGEST, LONGEST_OWN, LONGEST_PAIR = 44, 60, 60
 
-#: By detail, what completes "It answers as if …". `{x:words}` is the piece x, or these words where it is long. Where
-#: nothing is written, or there is no place for it, both pieces are shown: "`a` were used instead of `b`".
+#: By detail, what completes "Your results match those of a solution that …". The first sentence shows pieces of the
+#: model solution; the second one shows none, and stands where a piece is long or has a name that no student knows.
 AS_IF = {
     # operations
-    "div-left-out": "the division by {gone:the second part} were left out",
-    "mult-left-out": "the factor {gone:of one side} were left out",
-    "add-left-out": "{gone:one part} were not added",
-    "sub-left-out": "{gone:the second part} were not subtracted",
-    "matmult-left-out": "the product with {gone:one side} were left out",
-    "bitand-left-out": "{gone:one part} did not matter",
-    "bitor-left-out": "{gone:one part} did not matter",
-    "mult-for-div": "it multiplied by {right:the second part} where it should divide",
-    "sub-for-add": "{right:the second part} were subtracted where it should be added",
-    "add-for-sub": "{right:the second part} were added where it should be subtracted",
-    "sides-of-sub": "{left:the first part} were subtracted from {right:the second part}, not the other way round",
-    "div-twice": "it divided by {side:the second part} twice",
-    "mult-twice": "the factor {side:of one side} were there twice",
-    "add-twice": "{side:one part} were added twice",
-    "divides-by-root": "it divided by the root of {right:the second part}",
-    "turned-before": "{side:one side} were transposed before the product",
-    "transposition-left-out": "{of:something} were not transposed",
-    "reshaped": "{of:something} were reshaped, not transposed",
+    "div-left-out": ("leaves out the division by {gone}", "leaves out a division"),
+    "mult-left-out": ("leaves out the factor {gone}", "leaves out a factor"),
+    "add-left-out": ("doesn't add {gone}", "leaves out an addition"),
+    "sub-left-out": ("doesn't subtract {gone}", "leaves out a subtraction"),
+    "matmult-left-out": ("leaves out the product with {gone}", "leaves out a matrix product"),
+    "bitand-left-out": ("ignores {gone}", "ignores one of two conditions"),
+    "bitor-left-out": ("ignores {gone}", "ignores one of two conditions"),
+    "mult-for-div": ("multiplies by {right} where it should divide", "multiplies where it should divide"),
+    "sub-for-add": ("subtracts {right} where it should add it", "subtracts where it should add"),
+    "add-for-sub": ("adds {right} where it should subtract it", "adds where it should subtract"),
+    "sides-of-sub": ("subtracts {left} from {right}, not the other way round", "subtracts the wrong way round"),
+    "div-twice": ("divides by {side} twice", "divides by the same number twice"),
+    "mult-twice": ("multiplies by {side} twice", "multiplies by the same factor twice"),
+    "add-twice": ("adds {side} twice", "adds the same part twice"),
+    "divides-by-root": ("divides by the root of {right}", "divides by the root of a number, not by the number"),
+    "turned-before": ("transposes {side} before the product", "transposes one side of a product"),
+    "transposition-left-out": ("doesn't transpose {of}", "leaves out a transposition"),
+    "reshaped": ("reshapes {of} instead of transposing it", "reshapes where it should transpose"),
     # calls
-    "call-left-out": "`{name}` of {inner:what it is applied to} were left out",
-    "function": "`{other}` were used instead of `{name}`",
-    "axis": "`{name}` ran {along}, not along {now}",
-    "without-keyword": "`{keyword}={value}` were left out of `{name}`",
-    "argument-order": "{one:one} and {other:another} had changed places",
-    "add-after-the-call": "`{name}` came first, and {right:the second part} was added only after it",
-    "range+0-1": "the loop ended one round too early",
-    "range+0+1": "the loop made one round too many",
-    "range+1+0": "the loop began one round too late",
-    "reshape-only": "only a reshape split the axes, which moves none of them",
-    "merged-by-reshape": "only a reshape merged the axes, without swapping two",
-    "merged-interleaved": "the heads were merged column by column, not block after block",
-    "tiled": "copies came in turn (0, 1, 0, 1, …), not side by side (0, 0, 1, 1, …)",
+    "call-left-out": ("leaves out `{name}` of {inner}", "leaves out `{name}`"),
+    "function": ("uses `{other}` instead of `{name}`", "uses `{other}` instead of `{name}`"),
+    "axis": ("runs `{name}` {along}",) * 2,
+    "without-keyword": ("leaves out `{keyword}={value}` in `{name}`", "leaves out `{keyword}` in `{name}`"),
+    "argument-order": ("swaps {one} and {other}", "swaps two arguments"),
+    "add-after-the-call": ("adds {right} only after `{name}`", "adds something only after `{name}`"),
+    "range+0-1": ("ends the loop one round too early",) * 2,
+    "range+0+1": ("makes one round of the loop too many",) * 2,
+    "range+1+0": ("begins the loop one round too late",) * 2,
+    "reshape-only": ("splits the axes only by a reshape, which moves none of them",) * 2,
+    "merged-by-reshape": ("merges the axes by a reshape, without swapping two of them first",) * 2,
+    "merged-interleaved": ("merges the heads column by column, not block after block",) * 2,
+    "tiled": ("puts the copies in turn (0, 1, 0, 1, …), not side by side (0, 0, 1, 1, …)",) * 2,
     # numbers, names, sizes
-    "default-flag": "the default of `{argument}` were {option}, not {now}",
-    "default-number": "`{argument}` were {option} where it is not given",
-    "not-used": "`{name}` were {value}, whatever is given",
-    "name": "{other} were used instead of {name}",
-    "name-turned": "{other}ᵀ were used instead of {name}",
-    "key": "`{key}` were used instead of `{now}`",
-    "size": "{other} were used instead of {now}",
-    "size-off-by-one": "{now} {sign} 1 were used instead of {now}",
-    "number-for-size": "{number} were used instead of {now}, whatever it is",
-    "number-for-infinity": "a number such as {number} stood for −∞",
-    "zero-for-infinity": "0 stood for −∞",
+    "default-flag": ("has {option} as the default of `{argument}`",) * 2,
+    "default-number": ("has {option} as the default of `{argument}`",) * 2,
+    "not-used": ("takes {value} for `{name}`, whatever is given",) * 2,
+    "name": ("uses `{other}` instead of `{name}`", "uses the wrong one of its intermediate values in one step"),
+    "name-turned": ("uses `{other}`ᵀ instead of `{name}`", "uses a wrong matrix, transposed, in one step"),
+    "key": ("uses `{key}` instead of `{now}`",) * 2,
+    "size": ("uses {other} instead of {now:plain}", "uses {other} where another size belongs"),
+    "size-off-by-one": ("uses {now:plain} {sign} 1 instead of {now:plain}", "uses a size that is off by 1"),
+    "number-for-size": ("uses {number} instead of {now:plain}, however large that is", "uses {number} for a size"),
+    "number-for-infinity": ("hides entries with a finite number such as {number} instead of −∞",) * 2,
+    "zero-for-infinity": ("gives hidden entries the score 0, which still has a weight",) * 2,
     # one step more on what a line works out
-    "call-twice": "`{name}` were taken twice for {what:it}",
-    "result-no-abs": "the signs of {what:it} were lost",
-    "result-no-sign": "{what:it} had the wrong sign",
-    "negatives-cut": "negative entries of {what:it} were cut to 0",
-    "result-not-doubled": "{what:it} were doubled",
-    "result-not-halved": "{what:it} were halved",
-    "result-by-size": "{what:it} were {verb} {size}",
+    "call-twice": ("takes `{name}` of {what} twice", "takes `{name}` twice"),
+    "result-no-abs": ("loses the signs of {what}", "loses the signs in one step"),
+    "result-no-sign": ("gives {what} the wrong sign", "has a wrong sign in one step"),
+    "negatives-cut": ("cuts negative entries of {what} to 0", "cuts negative entries to 0 in one step"),
+    "result-not-doubled": ("doubles {what}", "doubles the values of one step"),
+    "result-not-halved": ("halves {what}", "halves the values of one step"),
+    "result-by-size": ("has {what} {verb} {size}", "has the values of one step {verb} {size}"),
     # statements
-    "always": "{test:a condition} always held",
-    "never": "{test:a condition} never held",
-    "decided-by-sizes": "{test:a condition} were decided in another way",
-    "inverted": "{test:a condition} were taken the wrong way round",
-    "argument-ignored": "`{argument}` did not matter",
-    "argument-given": "`{argument}` were never None",
-    "line-left-out": "the step {statement:of one line} were left out",
-    "replaces": "{target:the result} were overwritten, not added to",
-    "step-later": "the step {step:in one line} came after {other:another}",
-    "step-earlier": "the step {step:in one line} came before {other:another}",
+    "always": ("acts as if {test} always held", "takes one branch in every case"),
+    "never": ("acts as if {test} never held", "never takes one of its branches"),
+    "decided-by-sizes": ("decides {test} in another way", "decides between two branches in another way"),
+    "inverted": ("takes {test} the wrong way round", "takes a condition the wrong way round"),
+    "argument-ignored": ("ignores `{argument}`",) * 2,
+    "argument-given": ("acts as if `{argument}` were never None",) * 2,
+    "line-left-out": ("leaves out the step {statement}", "leaves out a step"),
+    "replaces": ("overwrites {target} instead of adding to it", "overwrites a sum instead of adding to it"),
+    "step-later": ("does {step} after {other}", "does one of its steps too late"),
+    "step-earlier": ("does {step} before {other}", "does one of its steps too early"),
     # arguments
-    "argument-unit-length": "each row of `{argument}` were brought to length 1 first",
-    "argument-absolute": "the signs of `{argument}` were lost",
-    "argument-first-for-all": "the first of `{argument}` stood for all along its first axis",
-    "argument-cut": "`{argument}` had been cut to whole numbers",
-    "argument-one-more": "`{argument}` were larger by 1",
-    "argument-one-less": "`{argument}` were smaller by 1",
-    "argument-doubled": "`{argument}` were doubled",
-    "argument-one": "`{argument}` were 1",
-    "roles-exchanged": "`{one}` and `{other}` had changed places everywhere",
+    "argument-unit-length": ("first brings each row of `{argument}` to length 1",) * 2,
+    "argument-absolute": ("loses the signs of `{argument}`",) * 2,
+    "argument-first-for-all": ("uses the first entry of `{argument}` for all along its first axis",) * 2,
+    "argument-cut": ("first cuts `{argument}` to whole numbers",) * 2,
+    "argument-one-more": ("takes `{argument}` to be larger by 1",) * 2,
+    "argument-one-less": ("takes `{argument}` to be smaller by 1",) * 2,
+    "argument-doubled": ("takes `{argument}` to be twice as large",) * 2,
+    "argument-one": ("takes `{argument}` to be 1",) * 2,
+    "roles-exchanged": ("swaps `{one}` and `{other}` everywhere",) * 2,
 }
-#: By kind, what is shown where both pieces are too long for "`a` were used instead of `b`".
-TOO_LONG = {"comparison": "a comparison", "comparison-off-by-one": "a comparison", "number": "a number"}
+#: By detail or kind, the same where both pieces are long, or have a name that no student knows.
+UNSHOWN = {
+    "operation": "uses another operation in one step",
+    "sides": "swaps the two sides of an operation",
+    "one-step-too-many": "leaves out one side of an operation",
+    "one-condition-too-many": "leaves out one of its conditions",
+    "one-choice-too-many": "leaves out the choice between two values",
+    "choice-left-out": "leaves out a `max` or `min`",
+    "or-for-and": "confuses `and` with `or`",
+    "brackets": "puts brackets in another place",
+    "comparison": "compares in another way",
+    "edge": "is off by 1 in a comparison",
+    "comparison-off-by-one": "is off by 1 in a comparison",
+    "number": "uses another number in one step",
+    "sign": "loses a sign or a negation",
+    "index": "reads other entries of an array",
+    "index-order": "has two indices in the wrong order",
+    "count": "is off by 1 in how often it repeats something",
+    "step-too-late": "applies a function too late",
+}
+#: The same of all other kinds.
+ANYTHING = "does one step in another way"
 
-#: By detail or kind, what is at fault in a line of the student's own: it completes "In line 3, …". {here}: what stands
-#: there; {within}: the expression around it.
+#: By kind and detail, by detail or by kind, what is at fault in a line of the student's own. {here}: what stands there;
+#: {at}: the same with its line; {spot}: with the expression around it, too.
 IN_LINE = {
     # operations
-    "one-step-too-many": "{gone} in {here} doesn't belong there",
-    "operation": "the operation in {here} is wrong",
-    "sides": "the two sides of {here} are in the wrong order",
-    "turned-before": "{side} in {here} must be transposed",
-    "brackets": "the brackets in {here} are in the wrong place",
-    "parenthesis": "the parenthesis of `{name}` closes in the wrong place in {here}",
-    "power-first": "`**` in {here} reaches less far than you meant, because it comes before `*` and `/`",
-    "another-size": "{here} is the wrong size to divide in {whole}",
-    "out-as-zero": "{mask} in {here} sets what should be left out to 0, which still takes part as 0",
-    "sign": "the sign of {here} is wrong",
-    "negation": "the negation in {here} is wrong",
-    "turned": "the transposition in {here} is wrong",
+    "one-step-too-many": "{gone} doesn't belong in {at}",
+    "operation": "{at} uses the wrong operation",
+    "sides": "the two sides of {at} are in the wrong order",
+    "turned-before": "{side} in {at} lacks a transposition",
+    "brackets": "the brackets in {at} are in the wrong place",
+    "parenthesis": "the parenthesis of `{name}` closes in the wrong place in {at}",
+    "power-first": "in {at}, `**` binds more tightly than `*` and `/`, so it takes in less than you meant",
+    "another-size": "{whole} (line {line}) divides the wrong size",
+    "out-as-zero": "{mask} in {at} sets entries to 0 that should be left out, and a 0 still takes part",
+    "sign": "the sign of {at} is wrong",
+    "negation": "the negation in {at} is wrong",
+    "turned": "the transposition in {at} doesn't belong there",
     # conditions and comparisons
-    "or-for-and": "`and` and `or` in {here} are confused",
-    "falsy-for-none": "{here} takes a 0 for nothing",
-    "one-condition-too-many": "{gone} in {here} doesn't belong there",
-    "test": "the test {here} is wrong",
-    "comparison": "the comparison {here} is wrong",
-    "edge": "the edge of the comparison {here} is wrong",
-    "marks-too-few": "entries that do not meet {here} should be marked, too",
-    "marks-too-many": "entries that meet {here} should be like the rest",
-    "inverted": "the condition {test} is the wrong way round",
-    "always": "what follows the condition {test} should run whether it holds or not",
-    "never": "what follows the condition {test} should not run when it holds",
-    "argument-ignored": "what follows the condition {test} should run whether it holds or not",
-    "argument-given": "what follows the condition {test} should not run when it holds",
-    "decided-by-sizes": "the condition {test} compares sizes, and sizes may be equal by chance",
+    "or-for-and": "{at} confuses `and` with `or`",
+    "falsy-for-none": "{at} treats a 0 as if nothing were given",
+    "one-condition-too-many": "{gone} doesn't belong in {at}",
+    "test": "{at} tests the opposite of what it should",
+    "comparison": "the comparison {at} is wrong",
+    "comparison/edge": "the comparison {at} goes wrong where both sides are equal",
+    "comparison-off-by-one": "the comparison {at} is off by one",
+    "marks-too-few": "{at} should also mark the entries that don't meet it",
+    "marks-too-many": "{at} marks entries that should be treated like the rest",
+    "inverted": "the condition {test} (line {line}) is the wrong way round",
+    "always": "the branch after {test} (line {line}) should run whether that holds or not",
+    "never": "the branch after {test} (line {line}) should not run when that holds",
+    "argument-ignored": "the branch after {test} (line {line}) should run whether that holds or not",
+    "argument-given": "the branch after {test} (line {line}) should not run when that holds",
+    "decided-by-sizes": "the condition {test} (line {line}) compares sizes, which may be equal by chance",
     # calls
-    "one-choice": "the choice in {here} doesn't belong there",
-    "one-choice-too-many": "{gone} in {here} doesn't belong there",
-    "one-call-too-many": "the step `{name}` in {here} doesn't belong there",
-    "function": "`{name}` in {here} is the wrong function",
-    "axis": "the axis of `{name}` in {here} is wrong",
-    "keepdims": "`keepdims` in {here} decides whether the axis stays",
-    "keyword": "`{keyword}={value}` in {here} doesn't belong there",
-    "argument-order": "the arguments in {here} are in the wrong order",
-    "step-too-late": "`{name}` in {here} is applied to the wrong part",
-    "range": "{here} begins or ends in the wrong place",
-    "axes": "the axes in {here} are wrong",
+    "one-choice": "the choice in {at} doesn't belong there",
+    "one-choice-too-many": "{gone} doesn't belong in {at}",
+    "one-call-too-many": "`{name}` doesn't belong in {at}",
+    "function": "`{name}` is the wrong function in {at}",
+    "axis": "{at} takes `{name}` over the wrong axis",
+    "keepdims": "{at} should decide otherwise whether the axis stays (`keepdims`)",
+    "keyword": "`{keyword}={value}` doesn't belong in {at}",
+    "argument-order": "the arguments in {at} are in the wrong order",
+    "step-too-late": "`{name}` in {at} is applied to the wrong part",
+    "range": "{at} starts or ends in the wrong place",
+    "axes": "{at} names the wrong axes",
     # indices
-    "index-too-many": "the index in {here} doesn't belong there",
-    "index": "{which}the index of {here} is wrong",
-    "index-order": "the indices in {here} are in the wrong order",
-    "key": "`{now}` in {here} is the wrong entry",
+    "index-too-many": "{at} picks a part where the whole is needed",
+    "index": "{which} in {at} is wrong",
+    "index-order": "the indices in {at} are in the wrong order",
+    "key": "`{now}` in {at} is the wrong entry",
     # numbers, names, steps that are missing
-    "flag": "{here}{within} is wrong",
-    "keyword-flag": "`{argument}={now}` is wrong",
-    "number": "the number {here}{within} is wrong",
-    "name": "{here}{within} is the wrong name",
-    "not-turned": "{here}{within} lacks a step: a transposition",
-    "no-root": "{here}{within} lacks a step: a root",
-    "no-square": "{here}{within} lacks a step: a square",
-    "no-sign": "{here}{within} lacks a step: a sign",
-    "not-inverted": "{here}{within} lacks a step: a negation (`~`)",
-    "no-complement": "{here}{within} lacks a step: what is missing to 1 (1 − …)",
-    "not-doubled": "{here}{within} lacks a step: a factor of 2",
-    "not-halved": "{here}{within} lacks a step: a division by 2",
-    "no-abs": "{here}{within} lacks a step: its absolute value",
-    "one-less": "{here}{within} lacks a step: 1 less",
-    "one-more": "{here}{within} lacks a step: 1 more",
-    "no-factor": "{here}{within} lacks a factor: `{number}`",
-    "no-divisor": "{here}{within} lacks a divisor: `{number}`",
+    "flag": "{spot} is wrong",
+    "keyword-flag": "`{argument}={now}` (line {line}) is wrong",
+    "number": "the number {spot} is wrong",
+    "name": "{spot} is the wrong variable",
+    "not-turned": "{spot} lacks a transposition",
+    "no-root": "{spot} lacks a root",
+    "no-square": "{spot} lacks a square",
+    "no-sign": "{spot} has the wrong sign",
+    "not-inverted": "{spot} lacks a negation (`~`)",
+    "no-complement": "{spot} should be subtracted from 1",
+    "not-doubled": "{spot} lacks a factor of 2",
+    "not-halved": "{spot} lacks a division by 2",
+    "no-abs": "{spot} lacks its absolute value",
+    "one-less": "{spot} is too large by 1",
+    "one-more": "{spot} is too small by 1",
+    "no-factor": "{spot} lacks the factor `{number}`",
+    "no-divisor": "{spot} lacks the divisor `{number}`",
     # statements
-    "order-of-results": "{whole} has the results in the wrong order",
-    "returned": "{whole} returns something else than the result",
-    "not-kept-apart": "{here} in {whole} is written into later, or shares its memory with an array that is",
-    "replaces": "{here} adds where it should replace",
-    "adds": "{here} overwrites what was there before",
-    "unpack-order": "the names on the left of {whole} are in the wrong order",
-    "kept-between-calls": "a later call uses what an earlier call left in {place}",
-    "one-line-too-many": "{statement} doesn't belong there",
-    "block-too-many": "{statement} and the lines below it don't belong there",
-    "order-of-lines": "{step} is in the wrong place among the lines",
-    "belongs-outside": "{statement} belongs outside of {loop}",
+    "order-of-results": "{whole} (line {line}) has the results in the wrong order",
+    "returned": "{whole} (line {line}) returns the wrong value",
+    "not-kept-apart": "{at} shares its memory with an array that your code changes later, so it needs a copy",
+    "replaces": "{at} adds to the old value where it should replace it",
+    "adds": "{at} overwrites a value that should be kept",
+    "unpack-order": "the names on the left of {whole} (line {line}) are in the wrong order",
+    "kept-between-calls": "a later call uses what an earlier call left in {place} (line {line})",
+    "one-line-too-many": "{statement} (line {line}) doesn't belong there",
+    "block-too-many": "{statement} (line {line}) and the lines in its block don't belong there",
+    "order-of-lines": "{step} (line {line}) runs too early or too late",
+    "belongs-outside": "{statement} (line {line}) belongs outside of {loop}",
 }
 
+#: Details whose names are those of functions.
+OF_FUNCTIONS = ("call-left-out", "function", "axis", "without-keyword", "add-after-the-call", "call-twice")
+#: A text in a program.
+QUOTED = re.compile(r"(?<!\w)'[^']*'")
 _TURNED = re.compile(r"\.(?:T|mT)\b|\.(?:transpose|swapaxes)\((?:-1, -2|-2, -1)\)")
 
 
@@ -185,17 +211,11 @@ def shown(node: ast.AST) -> str:
     return re.sub(r"√\((\w+)\)", r"√\1", text).replace("\n", " ")
 
 
-class Brief:
-    """A piece of the model solution in backticks, or in other words where it is long: f"{piece:the first part}"."""
+class Piece(str):
+    """The text of a piece of the model solution: f"{piece}" has it in backticks, f"{piece:plain}" has not."""
 
-    def __init__(self, node: ast.AST) -> None:
-        self._node = node
-
-    def __format__(self, otherwise: str) -> str:
-        text = shown(self._node)
-        if not otherwise:
-            return text
-        return f"`{text}`" if len(text) <= LONGEST else otherwise
+    def __format__(self, form: str) -> str:
+        return f"{self!s}" if form == "plain" else f"`{self!s}`"
 
 
 def text_of(node: ast.AST) -> str:
@@ -223,25 +243,51 @@ def name_of(edit: Edit) -> str:
     return slug_of(edit.detail, *pieces)
 
 
-def as_if(edit: Edit, parents: Parents) -> str:
-    """What completes "It answers as if …", of a change of the model solution."""
+def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
+    """What completes "… a solution that", of a change of the model solution. hidden: names that are not to be said."""
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
-        fields = {name: Brief(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
-        return AS_IF[edit.detail].format(**fields)
+        fields = {name: _piece(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
+        named, unnamed = _of_name(edit, hidden) or AS_IF[edit.detail]
+        said = [name for _, name, _, _ in Formatter().parse(named) if name]
+        said = [str(fields[name]) for name in said if edit.detail not in OF_FUNCTIONS or name not in ("name", "other")]
+        is_said = all(len(each) <= LONGEST for each in said) and not _names_any(said, hidden)
+        words = _unshown(edit) if named == unnamed and not is_said else (named if is_said else unnamed).format(**fields)
+        return words.replace("multiplied with", "multiplied by")
     around = where or (_around(edit.old, parents) if edit.kind in ("number", "sign") else edit.old)
     new, old = shown(replaced(around, edit.old, edit.new)), shown(around)
-    if max(len(new), len(old)) <= LONGEST_PAIR:
-        return f"`{new}` were used instead of `{old}`"
+    if max(len(new), len(old)) <= LONGEST_PAIR and not _names_any((new, old), hidden):
+        gives_away = re.fullmatch(r"-?[\w.]+", old) is None
+        return f"wrongly uses `{new}`" if gives_away else f"uses `{new}` instead of `{old}`"
     if "option" in edit.fields:
-        brackets = "`[{}]`" if edit.kind == "index" else "{}"
-        pair = (edit.fields["option"], edit.fields.get("part", edit.fields.get("now")))
-        new, old = (brackets.format(shown(each) if isinstance(each, ast.AST) else each) for each in pair)
-        return f"{new} were used instead of {old}"
-    if edit.kind == "count":
-        argument, other = (shown(edit.fields[name]) for name in ("argument", "other"))
-        return f"`{other}` were used instead of `{argument}` in `{edit.fields['name']}`"
-    return f"{TOO_LONG.get(edit.kind, 'a step')} were different"
+        new = edit.fields["option"]
+        text = shown(new) if isinstance(new, ast.AST) else str(new)
+        if not _names_any([text], hidden):
+            return f"wrongly uses the {'index' if edit.kind == 'index' else 'number'} `{text}` in one step"
+    return _unshown(edit)
+
+
+def _piece(node: ast.AST) -> Piece:
+    """An entry of a dict by its key: W_Q for params['W_Q']."""
+    return Piece(re.sub(r"\b\w+\['(\w+)'\]", r"\1", shown(node)))
+
+
+def _of_name(edit: Edit, hidden: Collection[str]) -> tuple[str, str] | None:
+    """The sentences of a name that stands for another, where one of the two can be said."""
+    if edit.detail != "name" or (edit.fields["name"] in hidden) == (edit.fields["other"] in hidden):
+        return None
+    if edit.fields["name"] in hidden:
+        return ("uses `{other}` where a computed value belongs",) * 2
+    return ("uses another value instead of `{name}`",) * 2
+
+
+def _unshown(edit: Edit) -> str:
+    return next((UNSHOWN[key] for key in (edit.detail, edit.kind) if key in UNSHOWN), ANYTHING)
+
+
+def _names_any(texts: Iterable[str], names: Collection[str]) -> bool:
+    """Do these pieces of a program hold one of the names, outside of what they quote?"""
+    return any(name in names for text in texts for name in re.findall(r"\w+", QUOTED.sub("", text)))
 
 
 def _around(node: ast.AST, parents: Parents) -> ast.AST:
@@ -274,51 +320,45 @@ def _is_a_place(node: ast.AST, parents: Parents) -> bool:
     return isinstance(node, ast.BinOp) and (inside or counts)
 
 
-def told_apart(edit: Edit, others: Sequence[Edit], parents: Parents) -> str:
-    """The words of a change, and where it is if the same words fit another of these changes."""
-    words = as_if(edit, parents)
+def told_apart(edit: Edit, others: Sequence[Edit], parents: Parents, hidden: Collection[str] = ()) -> str:
+    """The words of a change, and where it is if the same words fit another of these changes and that can be said."""
+    words = as_if(edit, parents, hidden)
     alike = [one for one in others if one.detail == edit.detail and one.place != edit.place]
-    nodes = {one.place: one.old for one in (edit, *alike) if one is edit or as_if(one, parents) == words}
-    if len(nodes) == 1:
-        return words
-    same = sorted(nodes, key=lambda place: (getattr(nodes[place], "lineno", 0), getattr(nodes[place], "col_offset", 0)))
-    told = [_in_which_line(nodes[place], parents) for place in same]
-    index = same.index(edit.place)
-    return words + (told[index] if told.count(told[index]) == 1 else f" (place {index + 1} of {len(same)})")
+    places = [_in_which_line(one.old, parents, hidden) for one in alike if as_if(one, parents, hidden) == words]
+    own = _in_which_line(edit.old, parents, hidden)
+    return words + own if places and own not in places else words
 
 
-def _in_which_line(node: ast.AST, parents: Parents) -> str:
+def _in_which_line(node: ast.AST, parents: Parents, hidden: Collection[str]) -> str:
     while not isinstance(node, ast.stmt) and node in parents:
         node = parents[node]
     if isinstance(node, ast.Return):
         return " in what it returns"
-    if isinstance(node, ast.For):
-        return f" in `for {shown(node.target)} in {shown(node.iter)}`"
-    target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-    return f" where `{shown(target)}` is worked out" if isinstance(target, ast.Name) else ""
+    place = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+    if not isinstance(place, ast.Name) or place.id in hidden or isinstance(node, ast.For):
+        return ""
+    return f" where it works out `{place.id}`"
 
 
 def in_line(edits: Sequence[Edit], parents: Parents) -> str:
-    """What completes "In line 3, …", of a change of a student's program, made at one place or at several."""
+    """What is at fault in a student's program, of a change that is made at one place or at several."""
     first, *others = edits
     words = _in_line(first, parents)
     if not others:
         return words
-    beside = [
-        _in_line(one, parents) if one.line == first.line else f"in line {one.line}, {_in_line(one, parents)}"
-        for one in others
-    ]
-    return f"{words}; also, {', and '.join(beside)}"
+    *most, last = (_fields(one, parents)["spot"] for one in others)
+    return f"{words}; the same holds for {', '.join(most)}{' and ' if most else ''}{last}"
 
 
 def _in_line(edit: Edit, parents: Parents) -> str:
+    keys = (f"{edit.kind}/{edit.detail}", edit.detail, edit.kind)
+    return next(IN_LINE[key] for key in keys if key in IN_LINE).format(**_fields(edit, parents))
+
+
+def _fields(edit: Edit, parents: Parents) -> dict[str, Any]:
     parent = parents.get(edit.old)
-    inside = isinstance(parent, ast.expr)
-    fields: dict[str, Any] = {
-        name: text_of(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()
-    }
-    fields["here"] = text_of(edit.old)
-    fields["within"] = f" in {text_of(parent)}" if inside else ""
-    fields["which"] = f"{fields.get('part')} in " if fields.get("several") else ""
-    template = IN_LINE.get(edit.detail) or IN_LINE[edit.kind]
-    return template.format(**fields)
+    fields = {name: text_of(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
+    here, within = text_of(edit.old), f" in {text_of(parent)}" if isinstance(parent, ast.expr) else ""
+    which = f"the index {fields.get('part')}" if fields.get("several") else "the index"
+    at, spot = (f"{code} (line {edit.line})" for code in (here, here + within))
+    return {**fields, "here": here, "at": at, "spot": spot, "line": edit.line, "which": which}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,6 +14,7 @@ from ...data import Call, Certainty, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import Problem
 from ...judging.posed import Posed, all_right
+from ...text import begun
 from ...worker.values import leaves
 from ..observed import is_hunt
 from ..operators.catalogue import PLAIN, edits_of
@@ -48,6 +50,8 @@ BY_ACCIDENT = (
 )
 #: What is not named as a second change where a likelier one passes every case.
 SECOND_TO_NONE = ARTIFICIAL | {"not-turned", "no-factor", "no-sign", "unpack-order", "function"}
+#: Changes that say where something begins or ends.
+OF_ENDS = frozenset(("range", "comparison", "comparison-off-by-one", "number", "index", "one-step-too-many"))
 #: What takes something away: of another change there it is not known whether it does more than that.
 REMOVALS = ("one-step-too-many", "one-call-too-many", "index-too-many")
 #: What all changes may cost, in steps of the program, the likeliest changes first.
@@ -159,13 +163,28 @@ def _passes(own: OwnProgram, text: str, posed: Posed) -> bool:
 
 def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
     """What is said of a change that passes every case, or of two of them."""
-    parents = Program(own.tree, STUDENT).parents
-    first, *others = [{"line": repair.first.line, "change": in_line(repair.edits, parents)} for repair in repairs]
-    kind = repairs[0].kind
-    text = say("own/open" if kind in OPEN else "own", **first)
+    parents, kind = Program(own.tree, STUDENT).parents, repairs[0].kind
+    first, *others = (in_line(repair.edits, parents) for repair in _without_echo(repairs))
     if others:
-        text = say("own/either", **first, **{f"other_{name}": value for name, value in others[0].items()})
+        text = say("own/either", change=begun(first), other=others[0])
+    else:
+        is_open = kind in OPEN and len(repairs[0].edits) == 1
+        text = say("own/open" if is_open else "own", change=begun(first))
     return Finding(f"own-{kind}", text, Certainty.REPAIR)
+
+
+def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
+    """The repairs, or one of two that say the same fault: of a place and a part of it."""
+    if len(repairs) < 2:
+        return repairs
+    outer, inner = sorted(repairs, key=lambda repair: -repair.first.old.holds)
+    if not outer.first.old.holds >> inner.first.place & 1:
+        return repairs
+    test = outer.first.fields.get("test")
+    of_test = isinstance(test, ast.AST) and test.holds >> inner.first.place & 1
+    if {outer.kind, inner.kind} <= OF_ENDS or (of_test and inner.kind in OF_ENDS):
+        return [outer]
+    return [inner] if inner.kind == "number" and outer.kind in ARTIFICIAL | {"no-factor"} else repairs
 
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
@@ -180,6 +199,8 @@ def with_repair(
     """A finding with what the student's program adds to it. No mark changes."""
     if finding.slug == "measured-on-draws" and not own.draws:
         finding = Finding(None, "")
+    if finding.named and finding.names <= own.names:
+        finding = replace(finding, text=finding.named)
     kinds = {problem.kind for problem in problems if problem is not None}
     if finding.certainty == Certainty.KNOWN or finding.slug in NOT_AGAIN or kinds <= {"made", "warned"}:
         return finding
@@ -202,8 +223,6 @@ def _repaired(
     in_core = any(cases[index].criterion == core for index in ordinary)
     ordinary.sort(key=lambda i: (cases[i].criterion != core, _is_coarse(cases[i]), _size(cases[i]), i))
     alike = finding.certainty == Certainty.ALIKE
-    elsewhere = bool(finding.part) and bool({finding.part, f"_{finding.part}"} & own.names)
-    visible = finding.names <= own.names and not elsewhere
     chance = FAR_FETCHED if in_core else BY_ACCIDENT
     repairs = find_repairs(posed, posed.part([ordinary[0]]), own, chance)
     by_chance = bool(repairs) and repairs[0].kind in chance
@@ -211,10 +230,9 @@ def _repaired(
         return finding if alike else _with_origin(own, posed, ordinary[:LOOKED_AT], calls, problems, finding)
     found = finding_of(repairs, own)
     if alike:  # the same slip keeps its name, whatever code it is in
-        text = f"{finding.text} {found.text}" if visible else found.text
-        return replace(found, slug=finding.slug, text=text, facts=finding.facts)
+        return replace(found, slug=finding.slug, facts=finding.facts)
     if finding.certainty == Certainty.PLACE:
-        return replace(found, text=f"{found.text} {finding.text}".strip(), facts=finding.facts)
+        return replace(found, facts=f"{finding.facts} {finding.text}".strip())
     return replace(found, facts=finding.facts)
 
 

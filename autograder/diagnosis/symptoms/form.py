@@ -7,7 +7,7 @@ import numpy as np
 from ...data import Call, Certainty, Finding
 from ...exercises.kit.experiments import parted
 from ...judging.compare import Misfit, describe, find_problem, form_of
-from ...text import begun
+from ...text import begun, listed, spoken
 from ..evidence import Evidence
 from ..sentences import named, say
 
@@ -44,7 +44,7 @@ def swapped_results(evidence: Evidence) -> Finding | None:
 
 
 def _results(evidence: Evidence) -> str:
-    return ", ".join(leaf.name for leaf in evidence.posed.exercise.leaves)
+    return listed([spoken(leaf.name) for leaf in evidence.posed.exercise.leaves])
 
 
 def wrong_container(evidence: Evidence) -> Finding | None:
@@ -62,9 +62,9 @@ def wrong_container(evidence: Evidence) -> Finding | None:
 
 def wrong_dtype(evidence: Evidence) -> Finding | None:
     if evidence.all_of_kind("dtype"):
-        return named("wrong-dtype", problem=evidence.first()[2].text)
+        return named("wrong-dtype", problem=begun(evidence.first()[2].text))
     if evidence.all_of_kind("precision") and evidence.posed.exercise.library == "torch":
-        return named("dtype-changed", problem=evidence.first()[2].text)
+        return named("dtype-changed", problem=begun(evidence.first()[2].text))
     return named("dtype-lost") if evidence.all_of_kind("precision") else None
 
 
@@ -119,7 +119,7 @@ def of_lists(evidence: Evidence) -> Finding | None:
         if told is not None:
             key, fields = told
             certainty = Certainty.RELATION if key in RELATED else Certainty.SYMPTOM
-            return named(key, certainty, result=begun(leaves[leaf].name), **fields)
+            return named(key, certainty, result=spoken(leaves[leaf].name), **fields)
     return None
 
 
@@ -180,7 +180,7 @@ def fails_elsewhere(evidence: Evidence) -> bool:
 
 
 def where_it_fails(evidence: Evidence) -> str:
-    """ "Ordinary cases are right. What fails is “n = 1”.", where the core is right."""
+    """ "Ordinary cases pass, but the case “n = 1” fails.", where the core is right."""
     core = evidence.posed.exercise.core
     return say("fails" if core == "values" else "fails/criterion", criterion=core, cases=_labels(evidence, 3))
 
@@ -214,7 +214,8 @@ def _labels(evidence: Evidence, most: int) -> str:
         value = evidence.calls[index].value
         key = "case/answered" if isinstance(value, str) and value in names else "case"
         labels.append(say(key, case=evidence.posed.cases[index].label, answer=value))
-    return "; ".join(list(dict.fromkeys(labels))[:most])
+    labels = list(dict.fromkeys(labels))[:most]
+    return say("cases/one" if len(labels) == 1 else "cases/several", labels=listed(labels))
 
 
 def _end(name: str, call: Call) -> tuple[str, int | None] | None:

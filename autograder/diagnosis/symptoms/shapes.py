@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import itertools
 import re
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from types import FrameType
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,8 +13,7 @@ import numpy as np
 from ...data import Failure, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import close, tolerance
-from ...judging.posed import Posed
-from ...text import begun
+from ...text import spoken
 from ..evidence import Evidence
 from ..sentences import named, say
 
@@ -170,12 +167,13 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
     leaf = evidence.problems[failing[0]].leaf
     if evidence.posed.exercise.leaves[leaf].kind == "pair list":  # it has no shape to whoever wrote it
         return None
-    found = [_of_leaf(evidence, index, leaf) for index in failing if evidence.problems[index].leaf == leaf]
+    places = [index for index in failing if evidence.problems[index].leaf == leaf]
+    found = [_of_leaf(evidence, index, leaf) for index in places]
     if any(each.value.dtype.kind not in "biuf" for each in found):
         return None
     every = [*found, *_right_ones(evidence, leaf)]
     names = _names(found, every, due=False), _names(found, every, due=True)
-    shape = {"result": evidence.posed.exercise.leaves[leaf].name, **_there_and_due(found, *names)}
+    shape = {"result": spoken(evidence.posed.exercise.leaves[leaf].name), **_there_and_due(found, *names)}
     told = None
     if len(found) == len(failing):
         if all(map(_is_turned, found)):
@@ -183,7 +181,7 @@ def wrong_shape(evidence: Evidence) -> Finding | None:
         told = _merged_with_another(found, *names) or _lost_axis(found, names[1])
         if told is None and all(each.value.size == each.expected.size and _same_in_order(each) for each in found):
             return named("wrong-shape/numbers-right", **shape)
-    told = told or _like_another(evidence, found) or say("wrong-shape/look")
+    told = told or _like_another(evidence, places, leaf, found) or say("wrong-shape/look")
     return Finding("wrong-shape", f"{say('wrong-shape', **shape)} {told}")
 
 
@@ -254,7 +252,7 @@ def _lost_axis(found: Sequence[Misshapen], due: Sequence[str]) -> str | None:
                 return say(key, axis=_called(size))
     for axis, size in enumerate(due):
         if all(each.value.shape == _without(each.expected.shape, axis) for each in found):
-            return say("wrong-shape/lost", axis=begun(_called(size)))
+            return say("wrong-shape/lost", axis=_called(size))
     return None
 
 
@@ -271,7 +269,7 @@ def _merged_with_another(found: Sequence[Misshapen], now: Sequence[str], due: Se
         if len(common) == 1 and set(there) != set(wanted):
             joined = common.pop()
             other, right = (next(n for n in pair if n != joined) for pair in (there, wanted))
-            return say("wrong-shape/joined", axis=begun(_called(joined)), other=_called(other), due=_called(right))
+            return say("wrong-shape/joined", axis=_called(joined), other=_called(other), due=_called(right))
     return None
 
 
@@ -279,44 +277,24 @@ def _products(names: Sequence[str]) -> Iterator[list[str]]:
     return (name.split("·") for name in names if name.count("·") == 1)
 
 
-def _like_another(evidence: Evidence, found: Sequence[Misshapen]) -> str | None:
-    """The shape there is in every case that of an argument, or of a step on the way."""
+def _like_another(evidence: Evidence, places: Sequence[int], leaf: int, found: Sequence[Misshapen]) -> str | None:
+    """The shape there is in every case that of an argument, or that another result should have."""
     if len({each.value.shape for each in found}) < 2:
         return None
-    posed, names = evidence.posed, evidence.parameters()
-    shapes = [_shapes(names, each.case) | shapes_of_steps(posed, each.case) for each in found]
+    shapes = [_shapes(evidence, index, leaf) for index in places]
     for name in shapes[0]:
         if all(each.value.shape == known.get(name) for each, known in zip(found, shapes, strict=True)):
-            return say("wrong-shape/like", name=name)
+            return say("wrong-shape/like", name=spoken(name))
     return None
 
 
-def _shapes(names: Sequence[str], case: Case) -> dict[str, tuple[int, ...]]:
-    given = zip(names, case.args, strict=False)
-    return {name: value.shape for name, value in given if isinstance(value, np.ndarray) and value.ndim}
-
-
-def shapes_of_steps(posed: Posed, case: Case) -> dict[str, tuple[int, ...]]:
-    """The shapes of what the plain program works out on the way, by the names that it has there."""
-    program, found = posed.exercise.plain, {}
-    if program is None:
-        return {}
-
-    def look(frame: FrameType, event: str, _: object) -> None:
-        if event == "return" and frame.f_code is program.__code__:
-            steps = {name: value for name, value in frame.f_locals.items() if len(name) > 3}
-            found.update({name: tuple(value.shape) for name, value in steps.items() if hasattr(value, "shape")})
-
-    def watched(*args: object, **kwargs: object) -> object:
-        before = sys.getprofile()
-        sys.setprofile(look)
-        try:
-            return program(*args, **kwargs)
-        finally:
-            sys.setprofile(before)
-
-    posed.ask(watched, case)
-    return {name: shape for name, shape in found.items() if shape}
+def _shapes(evidence: Evidence, index: int, leaf: int) -> dict[str, tuple[int, ...]]:
+    """The shapes in one case of the arguments, and of the results but one."""
+    results = (right for _, right in evidence.results(index))
+    names = (part.name for part in evidence.posed.exercise.leaves)
+    others = [pair for place, pair in enumerate(zip(names, results, strict=False)) if place != leaf]
+    pairs = [*zip(evidence.parameters(), evidence.posed.cases[index].args, strict=False), *others]
+    return {name: value.shape for name, value in pairs if isinstance(value, np.ndarray) and value.ndim}
 
 
 _OUT_OF_BOUNDS = re.compile(r"index -?\d+ is out of bounds for (?:axis|dimension) \d+ with size (\d+)")
@@ -380,8 +358,7 @@ def _alike(raised: Raised) -> Raised:
 def _in_line(raised: Raised, key: str, **fields: object) -> Finding:
     """What goes wrong in the line of the failures, where there is one."""
     line = raised[0][1].line
-    finding = named(key, in_line=say("in-line", line=line) if line else "", **fields)
-    return replace(finding, text=begun(finding.text))
+    return named(key, at=say("at-line", line=line) if line else "", **fields)
 
 
 def _all_say(raised: Raised, words: str | re.Pattern[str]) -> bool:

@@ -10,9 +10,10 @@ import numpy as np
 from ...data import Certainty, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import close, same, slack, tolerance
+from ...text import listed, spoken
 from ...worker.values import leaves
 from ..evidence import Evidence
-from ..sentences import begin, named, say
+from ..sentences import named, of_results
 from . import shapes
 
 #: How far from the right number a mean over a few hundred draws or more may be, as a share of it.
@@ -168,7 +169,7 @@ def transposed(evidence: Evidence) -> Finding | None:
         leaves, wrong = evidence.posed.exercise.leaves, {leaf for _, leaf, _, _ in pairs}
         if len(leaves) == 1 or len(wrong) > 1:
             return named("transposed")
-        return named("transposed/one", result=begin([leaves[wrong.pop()].name]))
+        return named("transposed/one", result=spoken(leaves[wrong.pop()].name))
     return None
 
 
@@ -306,9 +307,8 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
     right = [leaf.name for index, leaf in enumerate(leaves) if index not in wrong]
     if not wrong or not right:
         return None
-    bad = " and ".join(leaves[index].name for index in sorted(wrong))
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    text = say("results/both", right=begin(right), wrong=begin([bad]))
+    text = of_results("results/both", right, wrong=listed([spoken(leaves[index].name) for index in sorted(wrong)]))
     return Finding(f"{slug}-wrong", text, Certainty.PLACE)
 
 

@@ -53,7 +53,9 @@ One exercise is one file in its unit's folder, named after the function that stu
 
 4. **The known mistakes** that no small change makes: a table of rows `(slug, how it computes, what the student reads)`,
    most typical first: the first that explains an answer is named. Advice says what went wrong and where to look, in one
-   sentence or two, and never holds the answer. Slugs are stable.
+   sentence or two, and never holds the answer: what you do, then what it should be, or a question that leads there.
+   Slugs are stable. People read a title in their place, made of the slug; where that reads badly, `titles.toml` has
+   another one.
 
        MISTAKES = (
            ("plain-average", lambda query, keys, values: values.mean(axis=0),

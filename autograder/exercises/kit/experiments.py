@@ -38,7 +38,7 @@ def difference(found: np.ndarray, other: np.ndarray) -> str:
         size = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
     apart = gap > SHARE * size
     if gone.any():
-        return "in NaN or infinity" if apart.any() else "in NaN or infinity alone"
+        return "in NaN or infinity" if apart.any() else "only in NaN or infinity"
     if not apart.any():
         return ""
     words = f"by {gap.max() / size:.1g} of its size" if size else "where there should be 0"
@@ -57,5 +57,5 @@ def _where(apart: np.ndarray) -> str:
     if len(tokens) > 1 and not tokens[-1]:
         parts.append("never in the last token")
     elif len(tokens) > 1 and tokens.sum() == 1:
-        parts.append("in the last token alone")
+        parts.append("only in the last token")
     return f", {' and '.join(parts)}" if parts else ""

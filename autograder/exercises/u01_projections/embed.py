@@ -49,15 +49,16 @@ def shifted(by):
 
 MISTAKES = (
     ("rows-of-E", lambda tokens, E: E[tokens],
-     "Rows of E were taken. E is (d_model, vocab): a word's embedding is a column."),
+     "You take rows of E. E is (d_model, vocab), so a word's embedding is a column."),
     ("reshaped", lambda tokens, E: E[:, tokens].reshape(len(tokens), len(E)),
-     "The columns were forced into the shape (n, d_model) by a reshape, which mixes the words."),
+     "You force the columns into the shape (n, d_model) by a reshape, which mixes the words."),
     ("first-rows-of-E", lambda tokens, E: E.T[np.arange(len(tokens)) % E.shape[1]],
-     "The tokens are not used: the first n columns of E are returned, whatever the sentence says."),
+     "You don't use the tokens. You return the first n columns of E, whatever the sentence says."),
     ("counts-from-one", shifted(-1),
-     "Every word gets the embedding of the word before it in the vocabulary: tokens are counted from 0."),
+     "You give every word the embedding of the word before it in the vocabulary. Tokens are counted from 0."),
     ("unique-words", lambda tokens, E: E.T[np.unique(tokens)],
-     "Each word appears once. A word that occurs twice in the sentence needs two rows, in the sentence's order."),
+     "You keep each word only once. A word that occurs twice in the sentence needs two rows, in the sentence's "
+     "order."),
 )  # fmt: skip
 
 EXERCISE = exercise(embed, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 10))

@@ -149,40 +149,41 @@ def by_features(keys, values):
 
 MISTAKES = (
     ("plain-sum", lambda keys, values: keys.T @ values,
-     "This is the plain sum of section 2. Keys that are not at right angles bring each other's values into the "
+     "You take the plain sum of section 2. Keys that are not at right angles bring each other's values into the "
      "answer."),
     ("average", lambda keys, values: keys.T @ values / len(keys),
-     "This is the plain sum, divided by the number of pairs. The values of other keys still come into the answer."),
+     "You take the plain sum, divided by the number of pairs. The values of other keys still come into the answer."),
     ("as-if-at-right-angles", as_if_at_right_angles,
-     "This is a sum over the pairs, each divided by the square of its key's length. It is exact for one pair, or for "
-     "keys at right angles; others disturb each other."),
+     "You sum over the pairs, each divided by the square of its key's length. That is exact for one pair, or for "
+     "keys at right angles; other keys disturb each other."),
     ("one-after-another", one_after_another,
-     "The pairs are stored one after another, each exactly. Storing a later one disturbs those before it: what if "
-     "all have a say at once?"),
+     "You store the pairs one after another, each exactly. Storing a later one disturbs those before it. What if you "
+     "take all into account at once?"),
     ("some-features-only", some_features_only,
-     "The memory is exact where it can be, but not the one of least norm: some features of the keys are not used."),
+     "Your memory is exact where it can be, but it is not the one of least norm. Some features of the keys are not "
+     "used."),
     ("first-pairs-only", lambda keys, values: believing(keys[: keys.shape[1]], values[: keys.shape[1]]),
-     "Only the first d_k pairs are stored. Where there are more, all count alike, and the memory need be exact for "
-     "none."),
+     "You store only the first d_k pairs. Where there are more, all of them count equally, and the memory need not "
+     "be exact for any."),
     ("latest-value", one_value_a_key(lambda places: places[-1]),
-     "Where a key comes twice, the memory knows one of its values only. Which answer has the least sum of squares for "
-     "both?"),
+     "Where a key occurs twice, your memory knows only one of its values. Which answer has the least sum of squares "
+     "for both?"),
     ("first-value", one_value_a_key(lambda places: places[0]),
-     "Where a key comes twice, the memory knows its first value only. Which answer has the least sum of squares for "
-     "both?"),
+     "Where a key occurs twice, your memory knows only its first value. Which answer has the least sum of squares "
+     "for both?"),
     ("unit-keys-solved", lambda keys, values: linear_memory(unit(keys), values),
-     "The memory answers keys of length 1. It will be asked with the keys as they are."),
+     "Your memory answers keys of length 1, but it gets the keys as they are."),
     ("by-features", by_features,
-     "keys.T @ keys has no inverse where the keys fill fewer than d_k directions: what comes out then is rounding, or "
-     "an error."),
+     "You invert keys.T @ keys, which has no inverse where the keys fill fewer than d_k directions. You then get "
+     "rounding errors, or an exception."),
     ("rounding-believed", believing,
-     "Two keys that differ by rounding alone are told apart, at the price of enormous entries. What is so small beside "
-     "the other keys counts as 0."),
+     "You tell apart two keys that differ only by rounding, and so get enormous entries. Treat differences that "
+     "small, relative to the keys, as 0."),
     ("held-back", lambda keys, values: np.linalg.solve(keys.T @ keys + 1e-2 * np.eye(keys.shape[1]), keys.T @ values),
-     "Something is added that holds the memory back a little, as in ridge regression. Short keys show how much: it has "
-     "no right size."),
+     "You add something that holds the memory back a little, as in ridge regression. Short keys show how much, so no "
+     "size of it is right."),
     ("answers", lambda keys, values: keys @ linear_memory(keys, values),
-     "These are the answers to the stored keys. The memory itself is asked for."),
+     "You return the answers to the stored keys. Return the memory itself."),
 )  # fmt: skip
 
 EXERCISE = exercise(

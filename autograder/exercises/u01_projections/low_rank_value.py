@@ -39,19 +39,19 @@ def cases(case):
 
 MISTAKES = (
     ("up-before-down", lambda X, down, up: X @ up @ down,
-     "The two weights act in the wrong order: first down to d_head, then up to d_model."),
+     "You apply the two weights in the wrong order. Map down to d_head first, then up to d_model."),
     ("weights-transposed", lambda X, down, up: X @ up.T @ down.T,
-     "The weights were transposed and have changed roles: W_V_down comes first, as it is."),
+     "You transpose the weights, and with that swap their roles. W_V_down comes first, as it is."),
     ("uses-down-twice", lambda X, down, up: X @ down @ down.T,
-     "The way up was made from W_V_down. It has weights of its own, W_V_up."),
+     "You make the way up from W_V_down. It has weights of its own, W_V_up."),
     ("uses-up-twice", lambda X, down, up: X @ up.T @ up,
-     "The way down was made from W_V_up. It has weights of its own, W_V_down."),
+     "You make the way down from W_V_up. It has weights of its own, W_V_down."),
     ("relu-between", lambda X, down, up: np.maximum(X @ down, 0) @ up,
-     "There is a ReLU between the two weights. The value map is linear: two plain products."),
+     "You put a ReLU between the two weights. The value map is linear, just two plain products."),
     ("softmax-between", lambda X, down, up: softmax(X @ down) @ up,
-     "There is a softmax between the two weights. The value map is linear: two plain products."),
+     "You put a softmax between the two weights. The value map is linear, just two plain products."),
     ("residual", lambda X, down, up: X + X @ down @ up,
-     "X was added to the result. The residual connection comes later; here is the value map alone."),
+     "You add X to the result. The residual connection comes later; return only the value map here."),
 )  # fmt: skip
 
 EXERCISE = exercise(low_rank_value, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -35,14 +35,14 @@ def examine_pointing(case: Case, result: Any) -> Symptom | None:
 def _form_problem(result: Any, X: Array) -> Symptom | None:
     """The first thing that keeps the weights from being used, or None."""
     if not isinstance(result, tuple) or len(result) != 2:
-        return Symptom("no-tuple", "a tuple of two arrays was asked for, (W_Q, W_K)")
+        return Symptom("no-tuple", "a tuple of two arrays is expected, (W_Q, W_K)")
     d_model = X.shape[1]
     for name, W in zip(("W_Q", "W_K"), result, strict=True):
         if not isinstance(W, np.ndarray) or W.dtype.kind not in "fiu":
             return Symptom("no-tuple", f"{name} is no array of numbers")
         if W.shape != (d_model, 2):
             slug = "features-for-weights" if W.shape == (len(X), 2) else "wrong-shapes"
-            return Symptom(slug, f"{name} has shape {W.shape} where {(d_model, 2)} was asked for")
+            return Symptom(slug, f"{name} has shape {W.shape} instead of {(d_model, 2)}")
         if not np.isfinite(W).all():
             return Symptom("not-finite", f"{name} holds NaN or infinity")
     return None

@@ -133,13 +133,14 @@ MISTAKES = (
      "Your queries and keys themselves would point, but X @ W does not give them: X @ X.T is not the identity. "
      "Which W gives X @ W exactly what you want?"),
     ("swapped", lambda X, target: designed(circle)(X, target)[::-1],
-     "Column i looks at row target[i] here, not row i at column target[i]: queries and keys have changed places."),
+     "In your scores, column i looks at row target[i]; row i should look at column target[i]. Did you swap queries "
+     "and keys?"),
     ("wrong-sign", designed(lambda n, target: circle(n, target, length=-500.0)),
-     "The right column has the smallest score of its row: a sign is wrong."),
+     "The right column has the smallest score of its row, so a sign is wrong."),
     ("points-at-itself", designed(lambda n, target: circle(n, np.arange(n))),
-     "Every token points at itself. Where does `target` come in, in the queries or in the keys?"),
+     "Every token points at itself. Where do you use `target`, in the queries or in the keys?"),
     ("neighbour", designed(lambda n, target: circle(n, target, step=1)),
-     "Every row points at a neighbour of its target. Is something counted from 1?"),
+     "Every row points at a neighbour of its target. Do you count something from 1?"),
     ("keys-alike", lambda X, target: (designed(circle)(X, target)[0], np.zeros((X.shape[1], 2))),
      "All tokens have the same key, so no query can tell them apart. Which features of X does W_K read, and do the "
      "tokens differ in these?"),
@@ -147,25 +148,25 @@ MISTAKES = (
      "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
      "Where else in the plane could keys lie?"),
     ("cannot-win", designed(one_in_the_middle),
-     "One of the keys that are looked for can have the largest score for no query at all, however long. Draw your "
-     "keys as points in the plane, and ask for each which query would choose it."),
+     "One of the keys that a token should point at has the largest score for no query at all, however long. Draw "
+     "your keys as points in the plane, and find for each a query that would choose it."),
     ("elsewhere", designed(like_the_key),
-     "For every key that is looked for there is a query that would choose it, but yours choose others. "
-     "A dot product measures direction and length: does another key win by being longer?"),
+     "For every key that a token should point at there is a query that would choose it, but yours choose others. A "
+     "dot product measures direction and length. Does another key win because it is longer?"),
     ("not-at-itself", designed(never_oneself),
-     "What goes wrong are the tokens that point at themselves. Do they get a query of their own?"),
+     "Your weights fail for tokens that point at themselves. Do these get a query of their own?"),
     ("rows-alike", designed(one_query),
      "All rows point at the same column, though their targets differ. Does each token get a query of its own?"),
     ("two-at-one", designed(lambda n, target: (circle(n, np.arange(n))[0], circle(n, np.argsort(target))[0] / 500)),
-     "It goes wrong where two tokens point at the same one. Can your design let them?"),
+     "Your weights fail where two tokens point at the same one. Can your design let them?"),
     ("features-for-weights", lambda X, target: parabola(len(X), target),
-     "These look like queries and keys, one row a token. The weights are asked for, which make them from X."),
+     "You return queries and keys, one row per token. Return the weights that make them from X."),
     ("wrong-shapes", lambda X, target: made_from(X, 50 * np.eye(len(X))[target], np.eye(len(X))),
-     "The weights have another shape than (d_model, 2). Two features are to suffice."),
+     "Your weights have another shape than (d_model, 2). Two features are enough."),
     ("no-tuple", lambda X, target: list(designed(circle)(X, target)),
      "Return a tuple of two arrays: `return W_Q, W_K`."),
     ("not-finite", designed(lambda n, target: circle(n, target, length=1e308)),
-     "The scores or weights hold NaN or infinity. A long query is enough; it need not be endless."),
+     "Your scores or weights hold NaN or infinity. A long query is enough; it need not be infinite."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -47,13 +47,13 @@ def product(X, W):
 
 MISTAKES = (
     ("weights-transposed", each(lambda X, W: X @ W.T),
-     "The weights were transposed. Tokens are rows here, and the weights act from the right as they are."),
+     "You transpose the weights. Tokens are rows here, and the weights act from the right as they are."),
     ("weights-from-the-left", each(lambda X, W: W @ X),
-     "The weights act from the left. That is the convention with tokens as columns; here tokens are rows."),
+     "You apply the weights from the left. That is the convention with tokens as columns; here tokens are rows."),
     ("keys-and-values-swapped", lambda X, W_Q, W_K, W_V: each(product)(X, W_Q, W_V, W_K),
-     "Keys and values have changed places. The order is queries, keys, values."),
+     "You swap keys and values. The order is queries, keys, values."),
     ("first-token-only", each(lambda X, W: X[0] @ W),
-     "Only the first token is projected. Every row of X gives a row of Q, K and V."),
+     "You project only the first token. Every row of X gives a row of Q, K and V."),
 )  # fmt: skip
 
 EXERCISE = exercise(project_qkv, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -45,12 +45,12 @@ def product(x, W):
 
 MISTAKES = (
     ("weights-transposed", each(lambda x, W: x @ W),
-     "The weights act from the right, or transposed, as in the rows convention. Here x is a column and "
-     "W_Q is (d_head, d_model)."),
+     "You apply the weights from the right, or transposed, as in the rows convention. Here x is a column and W_Q is "
+     "(d_head, d_model)."),
     ("keys-and-values-swapped", lambda x, W_Q, W_K, W_V: each(product)(x, W_Q, W_V, W_K),
-     "Keys and values have changed places. The order is query, key, value."),
+     "You swap keys and values. The order is query, key, value."),
     ("elementwise", each(lambda x, W: W * x),
-     "The weights were multiplied entry by entry and never summed. A projection is a matrix product."),
+     "You multiply the weights entry by entry and never sum. A projection is a matrix product."),
 )  # fmt: skip
 
 EXERCISE = exercise(project_token, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -92,27 +92,28 @@ def sigmoid(s):
 
 MISTAKES = (
     ("unstable-softmax", over_sum(np.exp),
-     "The exponentials overflow or vanish for large scores. A softmax does not change when all scores are "
-     "shifted by the same number: which shift keeps them harmless?"),
+     "Your exponentials overflow or vanish for large scores. A softmax does not change when all scores are shifted "
+     "by the same number. Which shift keeps them harmless?"),
     ("linear-weights", lookup(lambda q, k: (k @ q) / (k @ q).sum() if (k @ q).sum() else np.zeros(len(k))),
-     "The scores were divided by their sum without an exponential, so weights can be negative or explode."),
+     "You divide the scores by their sum without an exponential, so weights can be negative or explode."),
     ("shifted-by-another", over_sum(lambda s: np.exp(s - s.mean())),
-     "The softmax is shifted by a number that need not be near the largest score, and overflows where one is far above "
-     "it."),
+     "You shift the softmax by a number that need not be near the largest score, so it overflows where one score is "
+     "far above that number."),
     ("sigmoid-weights", over_sum(sigmoid),
-     "Each weight is a sigmoid of its score. The softmax takes powers of e."),
+     "You take a sigmoid of each score as its weight. The softmax takes powers of e."),
     ("softmax-of-every-product", lookup(lambda q, k: softmax((k * q).ravel()).reshape(k.shape).sum(axis=1)),
-     "The softmax ran over all single products at once. Sum over the features first: one score per key."),
+     "You take the softmax over all single products at once. Sum over the features first, so that there is one score "
+     "per key."),
     ("last-key-left-out", without_last,
-     "The last pair does not take part: does a loop or slice end one too early?"),
+     "You leave out the last pair. Does a loop or slice end one too early?"),
     ("hard-lookup", lambda query, keys, values: values[np.argmax(keys @ query)],
-     "Only the best key counts here. A soft lookup mixes all values by their weights."),
+     "You use only the best key. A soft lookup mixes all values by their weights."),
     ("plain-average", lambda query, keys, values: values.mean(axis=0),
-     "All values weigh the same: the query is not used."),
+     "You weigh all values alike, so the query is not used."),
     ("cosine", lookup(lambda q, k: softmax(k @ q / np.maximum(np.linalg.norm(k, axis=1) * np.linalg.norm(q), 1e-300))),
-     "Query and keys were brought to length 1 first. The scores are plain dot products."),
+     "You bring query and keys to length 1 first. The scores are plain dot products."),
     ("squared-distance", lookup(lambda q, k: softmax(-((k - q) ** 2).sum(axis=1))),
-     "The scores are squared distances between query and keys, not dot products."),
+     "Your scores are squared distances between query and keys, not dot products."),
 )  # fmt: skip
 
 EXERCISE = exercise(soft_lookup, credit={"values": 0.6, "edge cases": 0.2, "stability": 0.2})

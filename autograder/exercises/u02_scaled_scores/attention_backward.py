@@ -136,28 +136,28 @@ def of_the_last_query(Q, K, V, d_output):
 
 MISTAKES = (
     ("scale-of-dK-forgotten", {"by_key": 0},
-     "dK alone is √d_k times too large. dQ comes from the same scores: what does it have that dK lacks?"),
+     "Only dK is √d_k times too large. dQ comes from the same scores, so what does it have that dK lacks?"),
     ("row-sum-missing", {"to_scores": lambda A, dA: A * dA},
-     "The way back through the softmax lacks its second part. Raising one score also lowers the other weights of the "
-     "row, and raising all scores of a row alike must change nothing."),
+     "Your way back through the softmax lacks its second part. Raising one score also lowers the other weights of "
+     "the row, and raising all scores of a row alike must change nothing."),
     ("row-sum-added", {"to_scores": lambda A, dA: A * (dA + (A * dA).sum(axis=1, keepdims=True))},
-     "In the way back through the softmax one sign is wrong. Raising one score lowers the other weights of the row."),
+     "In your way back through the softmax one sign is wrong. Raising one score lowers the other weights of the row."),
     ("diagonal-only", {"to_scores": lambda A, dA: A * (1 - A) * dA},
-     "Only the effect of a score on its own weight is there. Each score moves all the weights of its row."),
+     "You have only the effect of a score on its own weight. Each score moves all the weights of its row."),
     ("jacobian-over-queries", {"to_scores": over_queries},
-     "The Jacobian of the softmax was taken along the wrong axis, as if the queries shared out one key's attention: "
-     "the table of weights was read transposed. Each query has a softmax of its own, over the keys."),
+     "You take the softmax's Jacobian along the wrong axis, as if the queries shared out one key's attention. Each "
+     "query has a softmax of its own, over the keys."),
     ("plain-mean", {"to_scores": lambda A, dA: A * (dA - dA.mean(axis=1, keepdims=True))},
-     "In the way back through the softmax all keys of a row were averaged alike. How much each of them counts, its "
-     "weight says."),
+     "In the way back through the softmax you average all keys of a row alike. The weight of each key says how much "
+     "it counts."),
     ("log-softmax", {"to_scores": log_softmax},
-     "This is the way back through the logarithm of a softmax, as a cross-entropy has it. Here the weights themselves "
-     "mix the values."),
+     "You go back through the logarithm of a softmax, as for a cross-entropy. Here the weights themselves mix the "
+     "values."),
     ("results-exchanged", lambda *inputs: (backward(*inputs)[1], backward(*inputs)[0], backward(*inputs)[2]),
-     "dQ and dK have changed places. Each has the shape of what it belongs to: `return dQ, dK, dV`."),
+     "You swap dQ and dK. Each has the shape of what it belongs to: `return dQ, dK, dV`."),
     ("last-query-alone", of_the_last_query,
-     "dK and dV hold what the last query alone does to them. All queries look at the same keys and values: what is to "
-     "become of their parts?"),
+     "Your dK and dV hold only what the last query does to them. All queries look at the same keys and values, so "
+     "what should you do with their parts?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -30,23 +30,23 @@ def unit(rows):
 
 MISTAKES = (
     ("elementwise", lambda Q, K: Q * K,
-     "Q and K were multiplied entry by entry. A score is a sum over the features."),
+     "You multiply Q and K entry by entry. A score is a sum over the features."),
     ("cosine", cosine,
-     "Rows were brought to length 1 first. A score is a plain dot product."),
+     "You bring the rows to length 1 first. A score is a plain dot product."),
     ("with-softmax", lambda Q, K: stable(Q @ K.T),
-     "The softmax was taken already. Scores are what goes into it."),
+     "You take the softmax already. Scores are what goes into it."),
     ("pairs-only", lambda Q, K: (Q * K).sum(axis=1),
-     "Query i met key i alone. Every query meets every key, so the scores are (n, m)."),
+     "You let query i meet only key i. Every query meets every key, so the scores are (n, m)."),
     ("features-with-features", lambda Q, K: Q.T @ K,
-     "The product sums over the tokens. It must sum over the features."),
+     "Your product sums over the tokens. It must sum over the features."),
     ("keys-as-many-as-queries", square_table,
-     "The table is (n, n): there may be more or fewer keys than queries."),
+     "Your table is (n, n), but there may be more or fewer keys than queries."),
     ("negative-distance", lambda Q, K: -np.linalg.norm(Q[:, None] - K, axis=-1),
-     "These are distances with the sign changed, not dot products."),
+     "You take distances with the sign changed, not dot products."),
     ("sums-multiplied", lambda Q, K: np.einsum("ia,jb->ij", Q, K),
-     "The sum of the query was multiplied by the sum of the key. Multiply entry by entry first, then sum."),
+     "You multiply the sum of the query by the sum of the key. Multiply entry by entry first, then sum."),
     ("first-five-features", lambda Q, K: Q[:, :5] @ K[:, :5].T,
-     "The sum runs over five features, the width of the worked example."),
+     "You sum over five features, the width of the worked example."),
 )  # fmt: skip
 
 EXERCISE = exercise(attention_scores, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -95,48 +95,48 @@ def over_pairs(t):
 
 
 FEATURES_AVERAGED = (
-    "Both parts were averaged over the features. Over i, and over i and j, the sums are plain: the mean runs over the "
-    "samples alone."
+    "You average both parts over the features. Over i, and over i and j, the sums are plain; only the samples are "
+    "averaged."
 )
 MISTAKES = (
     ("cross-holds-diagonal", {"cross": lambda t: (t.sum(axis=1) ** 2).mean()},
-     "The cross part still holds the diagonal: there i and j are different."),
+     "Your cross part still holds the diagonal. In the cross part, i and j differ."),
     ("sums-in-place-of-means", {"diagonal": lambda t: (t**2).sum(), "cross": lambda t: cross_of(t) * len(t)},
-     "The samples were added up. Both parts are means over the samples."),
+     "You add up the samples. Both parts are means over the samples."),
     ("features-averaged",
      {"diagonal": lambda t: (t**2).mean(), "cross": lambda t: (t.mean(axis=1) ** 2).mean() - (t**2).mean()},
      FEATURES_AVERAGED),
     ("averaged-over-features-and-over-pairs", {"diagonal": lambda t: (t**2).mean(), "cross": over_pairs},
      FEATURES_AVERAGED),
     ("square-of-mean", lambda q, k: parts((q * k).mean(axis=0)[None], 1),
-     "The square was taken after the mean over the samples. First square, then average."),
+     "You take the square after the mean over the samples. Square first, then average."),
     ("unbiased", {"diagonal": unbiased(diagonal_of), "cross": unbiased(cross_of)},
-     "The mean was taken with samples - 1. It is a plain mean over all samples."),
+     "You divide by samples − 1. It is a plain mean over all samples."),
     ("square-of-the-sum", {"diagonal": lambda t: (t.sum(axis=1) ** 2).mean()},
-     "The diagonal part is the mean of s², the square of the sum. It is the sum of the squares."),
+     "Your diagonal part is the mean of s², the square of the sum. It should be the sum of the squares."),
     ("cross-is-zero", {"cross": lambda t: 0.0},
-     "The cross part is given as 0. That is its expected value for independent entries; here it is measured."),
+     "You give the cross part as 0. That is its expected value for independent entries; measure it on the draws."),
     ("neighbours-only", {"cross": lambda t: 2 * (t[:, 1:] * t[:, :-1]).sum(axis=1).mean()},
-     "The cross part holds neighbouring features alone. Every feature meets every other."),
+     "Your cross part holds only neighbouring features. Every feature meets every other."),
     ("cross-averaged-over-pairs", {"cross": over_pairs},
-     "The cross part was divided by the number of pairs. Pairs are summed; the mean runs over the samples."),
+     "You divide the cross part by the number of pairs. Sum over the pairs, and average only over the samples."),
     ("mean-of-s-subtracted", {"cross": lambda t: t.sum(axis=1).var() - diagonal_of(t)},
-     "The variance of s was split. The two parts make up the mean of s²: nothing is subtracted before squaring."),
+     "You split the variance of s. The two parts make up the mean of s², so subtract nothing before you square."),
     ("cross-of-means", {"cross": lambda t: cross_of(t.mean(axis=0)[None])},
-     "In the cross part the terms were averaged over the samples before they were multiplied."),
+     "In the cross part you average the terms over the samples before you multiply them."),
     ("cross-of-q-and-k",
      lambda q, k: (diagonal_of(q * k), (q.sum(axis=1) * k.sum(axis=1) - (q * k).sum(axis=1)).mean()),
-     "The cross part multiplies qᵢ by kⱼ. Each product holds four factors, qᵢkᵢ times qⱼkⱼ."),
+     "Your cross part multiplies qᵢ by kⱼ. Each product holds four factors, qᵢkᵢ times qⱼkⱼ."),
     ("cross-over-samples", {"cross": lambda t: ((t @ t.T).sum() - np.trace(t @ t.T)) / len(t)},
-     "The cross part multiplies samples with one another. i and j are features of one sample."),
+     "Your cross part multiplies samples with one another. i and j are features of one sample."),
     ("first-sample-only", lambda q, k: parts(q[:1], k[:1]),
-     "Only the first sample is used. Both parts are means over all samples."),
+     "You use only the first sample. Both parts are means over all samples."),
     ("theory-in-place-of-measurement", {"diagonal": lambda t: float(t.shape[1]), "cross": lambda t: 0.0},
-     "These are the expected values for independent entries. The function measures both parts on the draws."),
+     "You return the expected values for independent entries. Measure both parts on the draws."),
     ("centred-first", lambda q, k: parts(q - q.mean(axis=0), k - k.mean(axis=0)),
-     "The mean of each feature was subtracted first. The parts are computed from the draws as they are."),
+     "You subtract the mean of each feature first. Compute the parts from the draws as they are."),
     ("first-features-only", lambda q, k: parts(q[:, :3], k[:, :3]),
-     "Only the first three features are used."),
+     "You use only the first three features."),
 )  # fmt: skip
 
 EXERCISE = exercise(derivation_terms, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 13), slipped=parts)

@@ -50,21 +50,21 @@ def mean(of):
 
 MISTAKES = (
     ("mean-is-d", mean(lambda d, q, k: float(d)),
-     "The mean is given as d. Every term qᵢkᵢ has mean E[qᵢ] · E[kᵢ]: what is that, and what is the sum?"),
+     "You give the mean as d. Every term qᵢkᵢ has mean E[qᵢ] · E[kᵢ]. What is that, and what is the sum?"),
     ("variances-ignored", variance(lambda d, q, k: float(d)),
-     "The variances of the entries are not used."),
+     "You don't use the variances of the entries."),
     ("variances-added", variance(lambda d, q, k: d * (q + k)),
-     "The variances were added. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
+     "You add the variances. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
     ("variances-averaged", variance(lambda d, q, k: d * (q + k) / 2),
-     "The variances were averaged. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
+     "You average the variances. For independent entries with mean 0, what is E[qᵢ²kᵢ²]?"),
     ("roots-of-variances", variance(lambda d, q, k: d * math.sqrt(q * k)),
-     "The roots of the variances were multiplied. `var_q` and `var_k` are variances, not standard deviations."),
+     "You multiply the roots of the variances. `var_q` and `var_k` are variances, not standard deviations."),
     ("results-swapped", lambda d, var_q=1.0, var_k=1.0: (d * var_q * var_k, 0.0),
-     "Mean and variance have changed places: `return mean, variance`."),
+     "You swap mean and variance. Return them as `return mean, variance`."),
     ("mean-of-deviations", mean(lambda d, q, k: d * math.sqrt(q * k)),
-     "The mean is given as d times the standard deviations. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?"),
+     "You give the mean as d times the standard deviations. For entries with mean 0, what is E[qᵢ] · E[kᵢ]?"),
     ("larger-variance", variance(lambda d, q, k: d * max(q, k)),
-     "Only the larger of the two variances was used."),
+     "You use only the larger of the two variances."),
 )  # fmt: skip
 
 EXERCISE = exercise(dot_product_moments, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 41))

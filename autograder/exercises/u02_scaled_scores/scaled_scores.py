@@ -33,19 +33,19 @@ def over_width(divisor):
 
 MISTAKES = (
     ("divides-by-d", over_width(lambda d: d),
-     "The scores were divided by d_k, or by √d_k twice, where its square root is due once."),
+     "You divide the scores by d_k, or by √d_k twice. Divide by √d_k once."),
     ("d-minus-one", over_width(lambda d: np.sqrt(max(d - 1, 1))),
-     "The root of d_k - 1 was taken. No correction is due: the variance of the sum is d_k."),
+     "You take the root of d_k − 1. No correction is needed, because the variance of the sum is d_k."),
     ("whole-root", over_width(lambda d: int(np.sqrt(d))),
-     "The root was rounded to a whole number."),
+     "You round the root to a whole number."),
     ("cosine", cosine,
-     "Rows were brought to length 1. The scores are to be divided by √d_k alone."),
+     "You bring the rows to length 1. Only divide the scores by √d_k."),
     ("with-softmax", lambda Q, K: stable(scaled_scores(Q, K)),
-     "The softmax was taken already. Scores are what goes into it."),
+     "You take the softmax already. Scores are what goes into it."),
     ("divides-by-deviation", over(lambda Q, K: (Q @ K.T).std() + 1e-30),
-     "The scores were divided by their measured spread. The divisor depends on d_k alone."),
+     "You divide the scores by their measured spread. The divisor depends only on d_k."),
     ("half-of-d", over_width(lambda d: d / 2),
-     "The scores were divided by half of d_k. A root is due, not a half."),
+     "You divide the scores by half of d_k. Take a root, not a half."),
 )  # fmt: skip
 
 EXERCISE = exercise(scaled_scores, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 11))

@@ -86,26 +86,27 @@ def shifted(by):
 
 MISTAKES = (
     ("no-shift", unstable,
-     "The exponentials overflow or vanish for large entries. A softmax does not change when all entries of a row "
-     "are shifted by the same number: which shift keeps them harmless?"),
+     "Your exponentials overflow or vanish for large entries. A softmax does not change when all entries of a row "
+     "are shifted by the same number. Which shift keeps them harmless?"),
     ("shift-by-mean", shifted(lambda z, axis: z.mean(axis=axis, keepdims=True)),
-     "The mean was subtracted, which leaves large exponents that overflow. No exponent should be above 0."),
+     "You subtract the mean, which leaves exponents so large that they overflow. No exponent should be above 0."),
     ("axis-ignored", lambda z, axis=-1: stable(z, -1),
-     "The `axis` argument is not used: the softmax always runs over the last axis."),
+     "You don't use the argument `axis`. Your softmax always runs over the last axis."),
     ("always-axis-0", lambda z, axis=-1: stable(z, 0),
-     "The softmax always runs over the first axis. The default is the last one, and `axis` may name any."),
+     "Your softmax always runs over the first axis. The default is the last one, and `axis` may name any."),
     ("over-everything", lambda z, axis=-1: np.exp(z - z.max()) / np.exp(z - z.max()).sum(),
-     "The exponentials were divided by the sum of the whole array. The sum runs along one axis."),
+     "You divide the exponentials by the sum of the whole array. Sum along one axis."),
     ("log-softmax", lambda z, axis=-1: scipy.special.log_softmax(z, axis=axis),
-     "This is the logarithm of the softmax."),
+     "You return the logarithm of the softmax."),
     ("epsilon-added", lambda z, axis=-1: stable(z, axis, epsilon=1e-3),
-     "A small number was added to the sum, so the weights no longer add up to 1. A sum that holds e⁰ needs no guard."),
+     "You add a small number to the sum, so the weights no longer add up to 1. A sum that holds e⁰ needs no guard."),
     ("clipped", lambda z, axis=-1: unstable(np.clip(z, -60, 60), axis),
-     "The entries were clipped. That avoids overflow and changes the result where entries beyond the clip differ."),
+     "You clip the entries. That avoids the overflow, but it changes the result where entries beyond the clip "
+     "differ."),
     ("nan-replaced", lambda z, axis=-1: np.nan_to_num(unstable(z, axis)),
-     "Overflow was covered up: NaN was replaced by zeros afterwards. Avoid the overflow in place of its traces."),
+     "You replace NaN by zeros after the overflow. Avoid the overflow itself."),
     ("shift-by-size", shifted(lambda z, axis: np.abs(z).max(axis=axis, keepdims=True)),
-     "The largest absolute value was subtracted. In a row of large negative entries everything vanishes."),
+     "You subtract the largest absolute value. In a row of large negative entries everything vanishes."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -63,35 +63,36 @@ def in_rows(p):
 
 MISTAKES = (
     ("squares-in-every-row", weights_less(lambda p: p * p),
-     "Beside the diagonal stand squares of one weight, where two different ones meet. Is it an outer product? "
-     "`p * p` and `p.T * p.T` have the shape (n,): broadcasting repeats them, or a factor p, in every row."),
+     "Beside the diagonal you have squares of one weight, but two different weights meet there. Is it an outer "
+     "product? `p * p` and `p.T * p.T` have the shape (n,), so broadcasting repeats them, or a factor p, in every "
+     "row."),
     ("identity-alone", lambda p: np.eye(len(p)),
-     "This is the identity matrix, as if each output were its own input. Raising one input raises one output "
-     "and lowers the others, each by an amount that depends on the weights."),
+     "You return the identity matrix, as if each output were its own input. Raising one input raises one output and "
+     "lowers the others, each by an amount that depends on the weights."),
     ("diagonal-only", lambda p: np.diag(p * (1 - p)),
-     "Only the diagonal is there. Raising one input also lowers all other outputs."),
+     "You have only the diagonal. Raising one input also lowers all other outputs."),
     ("no-diagonal", lambda p: -products(p),
-     "The part that stands on the diagonal alone is missing."),
+     "You lack the part that exists only on the diagonal."),
     ("softmax-again", lambda p: np.diag(stable(p)) - products(stable(p)),
-     "`p` already holds the weights. A softmax was taken of them once more."),
+     "`p` already holds the weights. You take a softmax of them once more."),
     ("identity", less_products(np.ones_like),
-     "There is an identity matrix where the weights belong on the diagonal."),
+     "You have an identity matrix where the weights belong on the diagonal."),
     ("rows-scaled-once", lambda p: np.eye(len(p)) - in_rows(p),
-     "The entry is missing a factor: δᵢⱼ - pⱼ must be multiplied by the weight of the output."),
+     "Your entries lack a factor. Multiply δᵢⱼ − pⱼ by the weight of the output."),
     ("one-minus-everywhere", lambda p: p[:, None] * (1 - p),
-     "pᵢ(1 - pⱼ) stands everywhere. The 1 belongs to the diagonal alone."),
+     "You write pᵢ(1 − pⱼ) everywhere. The 1 belongs only on the diagonal."),
     ("single-number", weights_less(lambda p: p @ p),
-     "p @ p was taken for the outer product: it is one number."),
+     "You take p @ p for the outer product, but it is one number."),
     ("squared-diagonal", less_products(np.square),
-     "The diagonal part was squared."),
+     "You square the diagonal part."),
     ("diagonal-not-reduced", less_products(lambda p: p + p**2),
-     "On the diagonal stands pᵢ alone. By the quotient rule something is subtracted there too."),
+     "On the diagonal you have only pᵢ. By the quotient rule something is subtracted there, too."),
     ("off-diagonal-halved", lambda p: np.diag(p - p**2 / 2) - products(p) / 2,
-     "The entries beside the diagonal are half of what they should be."),
+     "Your entries beside the diagonal are half of what they should be."),
     ("log-softmax-transposed", lambda p: np.eye(len(p)) - p[:, None],
-     "This is the derivative of the logarithm of the softmax, transposed."),
+     "You return the derivative of the logarithm of the softmax, transposed."),
     ("epsilon-added", less_products(lambda p: p + 1e-3),
-     "Something small was added to the diagonal. Nothing needs a guard here."),
+     "You add something small to the diagonal. Nothing needs a guard here."),
 )  # fmt: skip
 
 EXERCISE = exercise(softmax_jacobian, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 10))

@@ -32,19 +32,19 @@ def where(allowed):
 
 MISTAKES = (
     ("inverted", where(lambda i, j: j > i),
-     "True and False have changed places: in this course True means “may attend”."),
+     "You swapped True and False. In this course True means “may attend”."),
     ("additive-mask", lambda n: np.where(causal_mask(n), 0.0, -np.inf),
-     "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”."),
+     "You return an additive mask, to be added to the scores. Return booleans, True for “may attend”."),
     ("flipped", lambda n: causal_mask(n)[::-1],
-     "The staircase runs the wrong way: the first row must allow the first column only, the last row all columns."),
+     "Your staircase runs the wrong way. The first row must allow only the first column, the last row all columns."),
     ("mirrored", lambda n: causal_mask(n)[:, ::-1],
-     "The staircase starts at the last column. Row i may look at columns 0 to i, counted from the left."),
+     "Your staircase starts at the last column. Row i may look at columns 0 to i, counted from the left."),
     ("only-itself", where(lambda i, j: j == i),
-     "Here a token may look at itself alone. It may also look at all tokens before it."),
+     "You let a token look only at itself. It may also look at all tokens before it."),
     ("only-neighbour", where(lambda i, j: (j == i) | (j == i - 1)),
-     "Here a token sees itself and one token back. A causal mask lets it see all tokens before it."),
+     "You let a token see itself and one token back. It may see all tokens before it."),
     ("all-allowed", lambda n: np.ones((n, n), bool),
-     "Everything is allowed: nothing hides the future."),
+     "You allow everything, so nothing hides the future."),
 )  # fmt: skip
 
 EXERCISE = exercise(causal_mask, credit={"values": 0.8, "edge cases": 0.2})

@@ -44,11 +44,11 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
         return ""
     most = max(moves, key=lambda move: move.share)
     if not leaks:
-        return f"No row before a change moves by more than {most.share:.0e} of its size: that is rounding, and no leak."
+        return f"No row before a change moves by more than {most.share:.0e} of its size. That is rounding, not a leak."
     if most.share > SHARE:
-        text = f"Two of your calls show it: they differ from position {most.first} on, and a row before that moves"
-        return f"{text} by {most.share:.1g} of its size. What is made of it lets it pass.{_hidden(calls, moves)}"
-    return f"No two of your calls show it: whatever they change, each row before the change stays.{_kept(calls)}"
+        text = f"Two of your calls show the leak. They differ from position {most.first} on, and an earlier row moves"
+        return f"{text} by {most.share:.1g} of its size. Your code doesn't act on that.{_hidden(calls, moves)}"
+    return f"No two of your calls show the leak. Whatever they change, no row before the change moves.{_kept(calls)}"
 
 
 def output_of(attend: DevicePart, sent: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -77,7 +77,7 @@ def _hidden(calls: Sequence[Attended], moves: Sequence[RowMove]) -> str:
         return f" (The largest number there is {largest:.0e}.)"
     shown = [move for move in moves if move.share > SHARE]
     if all(np.abs(move.gap.sum(axis=1)).max() <= SHARE * np.abs(move.gap).max() for move in shown):
-        return " (The features of a row move against each other there: their sum stays.)"
+        return " (The features of a row move against each other there, so their sum stays.)"
     return f" (Of {len(moves)} such pairs of calls {len(shown)} show it.)" if len(shown) < len(moves) else ""
 
 
@@ -89,5 +89,5 @@ def _kept(calls: Sequence[Attended]) -> str:
     if same:
         return f" The {' and '.join(same)} are the same in all of them."
     if all(np.array_equal(np.sort(each["K"], axis=0), np.sort(first["K"], axis=0)) for each in others):
-        return " Their keys and values are the same ones in another order, which no sum over all of them feels."
+        return " Their keys and values are the same ones in another order, which changes no sum over all of them."
     return ""

@@ -145,44 +145,46 @@ def truncates(attend, Q, K, V):
 
 MISTAKES = (
     ("keys-only", {"change": "K"},
-     "Only keys are changed. A leak can also run through the values alone."),
+     "You change only keys. A leak can also run through the values."),
     ("values-only", {"change": "V"},
-     "Only values are changed. A leak can also run through the keys alone."),
+     "You change only values. A leak can also run through the keys."),
     ("queries-too", {"change": "QKV"},
-     "Later queries are changed as well. Only later keys and values are judged: leave Q as it is."),
+     "You also change later queries. Only later keys and values matter, so leave Q as it is."),
     ("changes-the-present", {"splits": lambda n: range(n - 1), "compared": lambda seen: slice(0, seen + 1)},
-     "The key and value of the position itself are changed too. A position may look at itself; change what comes after "
-     "it."),
+     "You also change the key and value of the position itself. A position may look at itself; change what comes "
+     "after it."),
     ("compares-all-rows", {"compared": lambda seen: slice(None)},
-     "All outputs are compared, also those at and after the change, which may well depend on it. Compare the earlier "
+     "You compare all outputs, also those at and after the change, which may well depend on it. Compare the earlier "
      "ones."),
     ("last-position-only", {"splits": lambda n: [n - 1] if n > 1 else []},
-     "Only the last key and value are changed. A leak from an earlier position stays unseen."),
+     "You change only the last key and value, so a leak from an earlier position stays unseen."),
     ("first-output-only", {"compared": lambda seen: slice(0, 1)},
-     "Only the first output is compared. Later positions can leak while the first does not."),
+     "You compare only the first output. Later positions can leak while the first does not."),
     ("one-step-only", {"compared": lambda seen: slice(seen - 1, seen), "changed": lambda seen: slice(seen, seen + 1)},
-     "Each output is compared only after a change of the very next position. A leak can come from further ahead."),
+     "You compare each output only after a change of the very next position. A leak can come from further ahead."),
     ("no-tolerance", {"differs": lambda after, before: not np.array_equal(after, before)},
-     "Any difference counts as a leak, even one of rounding. Allow for differences far below a thousandth of the "
+     "You count any difference as a leak, even one of rounding. Allow for differences far below a thousandth of the "
      "outputs."),
     ("loose-tolerance", {"differs": lambda after, before: moves(after, before, 2e-2)},
-     "The tolerance is so wide that a small but real leak slips through: a thousandth of the outputs' size is a leak."),
+     "Your tolerance is so wide that a small but real leak slips through. A thousandth of the outputs' size is a "
+     "leak."),
     ("absolute-tolerance", {"differs": absolute},
-     "The tolerance is the same number whatever the outputs are. Of a row of a billion rounding alone moves more, and "
-     "a row of a billionth cannot move as much."),
+     "Your tolerance is the same number whatever the outputs are. In a row near a billion, rounding exceeds it; in a "
+     "row near a billionth, even a leak cannot."),
     ("tolerance-of-the-largest", {"differs": of_the_largest},
-     "All rows are held against the largest output. A small row can leak beside a large one: its own size counts."),
+     "You compare all rows with the largest output. A small row can leak next to a large one, so use its own size."),
     ("keys-and-values-apart", {"change": "K,V"},
-     "`attend` was called more often than it answers: once for each position. Which of your calls could be one?"),
+     "You call `attend` more often than it answers, which is once for each position. Which of your calls could be "
+     "one?"),
     ("refused-arrays", truncates,
-     "`attend` refused its arrays: it may hold a mask for exactly n positions. Call it only with finite arrays of the "
-     "given shapes."),
+     "`attend` refused your arrays. It may hold a mask for exactly n positions, so call it only with finite arrays "
+     "of the given shapes."),
     ("inverted", lambda attend, Q, K, V: not detect(attend, Q, K, V),
-     "The answers are upside down: True means that the future leaks."),
+     "You swapped the answers. True means that the future leaks."),
     ("changes-the-past", {"changed": lambda seen: slice(0, seen), "compared": lambda seen: slice(seen, None)},
-     "It changes the past and looks at the present. Every attention depends on its past: change what comes after."),
+     "You change the past and compare the present. Every attention depends on its past, so change what comes after."),
     ("single-token-leaks", lambda attend, Q, K, V: len(Q) == 1 or detect(attend, Q, K, V),
-     "With a single token there is no future, so nothing can leak: n = 1 is False."),
+     "With a single token there is no future, so nothing can leak, and your function should return False for n = 1."),
 )  # fmt: skip
 
 EXERCISE = exercise(

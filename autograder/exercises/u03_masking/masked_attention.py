@@ -132,44 +132,44 @@ def scaled_late(Q, K, V, mask):
 
 MISTAKES = (
     ("all-axes-transposed", with_keys(lambda K: K.T),
-     "`K.T` reverses all axes. That is right for one sequence; for a batch only the last two axes should change "
-     "places."),
+     "`K.T` reverses all axes. That is right for one sequence; for a batch swap only the last two axes."),
     ("three-axes-only", with_keys(lambda K: K.transpose(0, 2, 1)),
-     "It works for arrays with exactly three axes. Change the last two axes, however many stand before them."),
+     "Your function works only for arrays with exactly three axes. Swap the last two axes, however many there are "
+     "before them."),
     ("divided-by-d", {"over": lambda Q, K, V: Q.shape[-1] ** 2},
-     "The scores are divided by d_k, not by its square root."),
+     "You divide the scores by d_k, not by its square root."),
     ("scaled-by-second-axis", {"over": lambda Q, K, V: Q.shape[1]},
-     "The scores are divided by the root of `Q.shape[1]`, which is the width for one sequence, but not for a batch. "
+     "You divide the scores by the root of `Q.shape[1]`, which is the width for one sequence, but not for a batch. "
      "The width d_k is the last axis."),
     ("scaled-after-softmax", scaled_late,
-     "The weights are divided by √d_k after the softmax, so that no row sums to 1. Scale the scores before it."),
+     "You divide the weights by √d_k after the softmax, so no row sums to 1. Scale the scores before it."),
     ("nan-when-nothing-allowed", {"weigh": filled(-np.inf)},
-     "A query that may attend to nothing gets NaN. Its weights should be zeros, and so its output."),
+     "A query that may attend to nothing gets NaN. Its weights should be zeros, and so should its output."),
     ("large-negative-fill", {"weigh": filled(-1e9)},
-     "A query that may attend to nothing gets the mean of all values: one large negative number cancels in the "
-     "softmax. Its weights should be zeros."),
+     "You give a query that may attend to nothing the mean of all values, because one large negative number cancels "
+     "in the softmax. Its weights should be zeros."),
     ("fill-not-low-enough", {"weigh": silent(filled(-1e4))},
-     "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 hidden keys win "
+     "You replace hidden scores by a negative number that real scores can reach. At scores near -1e4 hidden keys win "
      "weight."),
     ("ignores-mask", masked_as(lambda causal, mask: np.ones((), bool)),
-     "The mask has no effect: hidden keys keep their weight."),
+     "Your mask has no effect. Hidden keys keep their weight."),
     ("inverted-mask", masked_as(lambda causal, mask: ~mask),
-     "Exactly the keys that may be attended to are hidden: True means “may attend”."),
+     "You hide exactly the keys that may be attended to. True means “may attend”."),
     ("output-not-masked", from_results(lambda output, weights, free_output, free: (free_output, weights)),
-     "The weights are masked, but the output is mixed from weights that are not: use the same weights for both."),
+     "Your weights are masked, but you mix the output from weights that are not. Use the same weights for both."),
     ("weights-not-masked", from_results(lambda output, weights, free_output, free: (output, free)),
-     "The output is right, but the weights that are returned are not masked: return those that made the output."),
+     "Your output is right, but the weights that you return are not masked. Return those that made the output."),
     ("also-causal", masked_as(lambda causal, mask: mask & causal),
-     "It adds a causal mask to the mask that it is given. The caller decides who may look at whom."),
+     "You add a causal mask to the mask that you get. The caller decides who may look at whom."),
     ("not-renormalised", {"weigh": not_renormalised},
-     "The mask comes after the softmax: the rows of the weights no longer sum to 1."),
+     "You apply the mask after the softmax, so the rows of the weights no longer sum to 1."),
     ("masked-after-softmax", {"weigh": renormalised},
-     "The softmax runs over all keys, and the mask and a division come after it. Where a hidden score is far above the "
-     "allowed ones, or nothing is allowed, that is zero divided by zero."),
+     "You take the softmax over all keys, then mask and divide. Where a hidden score is far above the allowed ones, "
+     "or nothing is allowed, that is zero divided by zero."),
     ("swapped-results", from_results(lambda output, weights, *free: (weights, output)),
-     "The two results come in the wrong order: first the output, then the weights."),
+     "You return the two results in the wrong order. The output comes first, then the weights."),
     ("first-mask-only", masked_as(lambda causal, mask: mask[0] if mask.ndim > 2 else mask),
-     "All sequences of the batch use the mask of the first one."),
+     "You use the mask of the first sequence for the whole batch."),
 )  # fmt: skip
 
 EXERCISE = exercise(masked_attention, credit={"values": 0.5, "batches": 0.25, "edge cases": 0.25}, slipped=attend)

@@ -126,35 +126,36 @@ def unbroadcast(scores, mask):
 
 MISTAKES = (
     ("nan-when-nothing-allowed", filled(-np.inf),
-     "Rows in which nothing is allowed become NaN: the largest of no scores is -inf, and -inf minus -inf is not a "
-     "number. Such a row should be all zeros."),
+     "Your rows in which nothing is allowed become NaN, because the largest of no scores is -inf, and -inf minus "
+     "-inf is not a number. Such a row should be all zeros."),
     ("large-negative-fill", filled(-1e9),
-     "In a row where everything is hidden all keys get weight, as they do where hidden scores are replaced by one "
-     "large negative number, which cancels there. The weights of such a row should be zero."),
+     "In a row where everything is hidden, your keys still get weight, as when one large negative number replaces "
+     "all the scores and cancels. The weights of such a row should be zero."),
     ("fill-not-low-enough", silent(filled(-1e4)),
-     "Hidden scores are replaced by a negative number that real scores can reach: at scores near -1e4 the hidden keys "
+     "You replace hidden scores by a negative number that real scores can reach. At scores near -1e4 the hidden keys "
      "win weight."),
     ("inverted-mask", lambda scores, mask: over_allowed(scores, ~mask),
-     "Exactly the keys that may be attended to are hidden: True means “may attend”."),
+     "You hide exactly the keys that may be attended to. True means “may attend”."),
     ("not-renormalised", not_renormalised,
-     "The mask comes after the softmax, so the rows no longer sum to 1: the hidden keys still took their share."),
+     "You apply the mask after the softmax, so the rows no longer sum to 1, because the hidden keys still took their "
+     "share."),
     ("masked-after-softmax", renormalised,
-     "The softmax runs over all keys, then the mask and a division mend the sums. If a hidden score is far larger than "
-     "the allowed ones, nothing is left to divide. Decide who may take part before the softmax."),
+     "You take the softmax over all keys, then mask and divide. If a hidden score is far larger than the allowed "
+     "ones, nothing is left to divide. Decide who may take part before the softmax."),
     ("largest-of-all-scores", lambda s, mask: over_own_sum(np.exp(s - s.max(axis=-1, keepdims=True)) * mask),
-     "The largest score that is subtracted may be a hidden one. If that is 1e4, all allowed exponentials vanish. Whose "
-     "largest should it be?"),
+     "The largest score that you subtract may be a hidden one. If that is 1e4, all allowed exponentials vanish. "
+     "Which scores may the maximum come from?"),
     ("unstable", unstable,
-     "The exponential overflows for large scores. Subtract the largest allowed score of each row first."),
+     "Your exponential overflows for large scores. Subtract the largest allowed score of each row first."),
     ("zero-score-taken-as-masked", lambda scores, mask: over_allowed(scores, scores * mask != 0),
-     "A score that happens to be exactly 0 is treated as hidden. Let the mask alone say who is hidden."),
+     "You treat a score that happens to be exactly 0 as hidden. Only the mask should say what is hidden."),
     ("mask-not-broadcast", unbroadcast,
-     "It works only for a mask of the scores' own shape. Indexing with a mask does not broadcast it: bring it to the "
-     "scores' shape."),
+     "Your function works only for a mask of the scores' own shape. Indexing with a mask does not broadcast it, so "
+     "bring it to the scores' shape."),
     ("ignores-mask", lambda scores, mask: softmax(scores),
-     "The mask has no effect: hidden keys keep the weight of a plain softmax."),
+     "Your mask has no effect. Hidden keys keep the weight of a plain softmax."),
     ("adds-the-mask", lambda scores, mask: softmax(scores + mask),
-     "True counts as 1 when it is added to a score: that favours the allowed keys a little and hides none."),
+     "You add the mask to the scores, where True counts as 1. That favours the allowed keys a little and hides none."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -48,13 +48,14 @@ def cases(case):
 
 MISTAKES = (
     ("swapped", lambda tokens: (tokens[:, 1:], tokens[:, :-1]),
-     "Inputs and targets have changed places: the target is the token that comes after the input."),
+     "You swap inputs and targets. The target is the token that comes after the input."),
     ("wraps-around", lambda tokens: (tokens, np.roll(tokens, -1, axis=1)),
-     "The last token is asked to predict the first one of the sequence. The last token has no next one: leave it out."),
+     "You ask the last token to predict the first one of the sequence. The last token has no next one, so leave it "
+     "out."),
     ("padded", lambda tokens: (tokens, np.pad(tokens[:, 1:], ((0, 0), (0, 1)))),
-     "The targets are filled up to length n. Both results have n - 1 tokens per sequence."),
+     "You fill the targets up to length n. Both results have n − 1 tokens per sequence."),
     ("flattened", lambda tokens: (tokens.ravel()[:-1], tokens.ravel()[1:]),
-     "The sequences are strung together, so that the last token of one predicts the first of the next."),
+     "You string the sequences together, so that the last token of one predicts the first of the next."),
 )  # fmt: skip
 
 EXERCISE = exercise(next_token_pairs, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(4, 10))

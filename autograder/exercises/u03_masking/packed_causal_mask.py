@@ -153,23 +153,25 @@ def sorted_by_id(ids: Array, mask: Array, positions: Array) -> Array:
 
 MISTAKES = (
     ("documents-ignored", lambda ids: (pairs(ids)[0] & np.ones_like(pairs(ids)[1]), in_the_row(ids)),
-     "This is one long causal row: the ids change nothing. Who may look across the border of two documents?"),
+     "Your mask is that of one long causal row, and the ids change nothing. Who may look across the border of two "
+     "documents?"),
     ("positions-in-the-row", with_positions(in_the_row),
-     "The mask is right; the positions count from the beginning of the row. Each document has a token 0 of its own."),
+     "Your mask is right, but you count the positions from the beginning of the row. Each document has a token 0 of "
+     "its own."),
     ("interruption-ends-it", lambda ids: packed_causal_mask(runs(ids)),
-     "A document that was interrupted begins anew here. Equal ids are one document, whatever stands in between."),
+     "You treat a document that was interrupted as a new one. Equal ids are one document, whatever comes in between."),
     ("mask-ends-at-interruption", lambda ids: (packed_causal_mask(runs(ids))[0], packed_causal_mask(ids)[1]),
-     "The positions are right; the mask takes an interrupted document for two. Equal ids are one document."),
+     "Your positions are right, but your mask takes an interrupted document for two. Equal ids are one document."),
     ("positions-restart", with_positions(lambda ids, *_: packed_causal_mask(runs(ids))[1]),
-     "The mask is right; the positions begin again at 0 where a document goes on after an interruption."),
+     "Your mask is right, but your positions start over at 0 where a document goes on after an interruption."),
     ("counts-what-lies-between", with_positions(since_the_first),
-     "The positions count every token since the document began, those of other documents too. Count its own alone."),
+     "Your positions count every token since the document began, those of other documents too. Count only its own."),
     ("counted-over-the-batch", with_positions(over_all_rows),
-     "The positions go on counting from one row of the batch to the next. Equal ids in two rows are two documents."),
+     "Your positions go on counting from one row of the batch to the next. Equal ids in two rows are two documents."),
     ("sorted-by-document", with_positions(sorted_by_id),
-     "The positions stand in the order of sorted ids. After sorting, each must go back to the place of its token."),
+     "Your positions are in the order of the sorted ids. After sorting, move each back to the place of its token."),
     ("first-row-for-all", lambda ids: packed_causal_mask(np.repeat(ids[:1], len(ids), 0)),
-     "Every row of the batch gets the mask of the first. Each row holds documents of its own."),
+     "You give every row of the batch the mask of the first. Each row holds documents of its own."),
 )  # fmt: skip
 
 EXERCISE = exercise(

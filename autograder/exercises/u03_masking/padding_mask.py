@@ -53,23 +53,23 @@ def where(allowed):
 
 MISTAKES = (
     ("inverted", where(lambda j, length, m: j >= length),
-     "True and False have changed places: True marks the real tokens, which may be attended to, not the padding."),
+     "You swapped True and False. True marks the real tokens, which may be attended to, not the padding."),
     ("counts-from-the-end", where(lambda j, length, m: j >= m - length),
-     "The real tokens stand at the front of a sequence and the padding behind them; here it is the other way round."),
+     "You mark tokens at the end of each sequence. The real tokens come first, and the padding after them."),
     ("longest-not-m", lambda lengths, m: padding_mask(lengths, int(max(lengths))),
-     "The mask is as wide as the longest sequence. It should be m wide, however long the sequences are."),
+     "Your mask is as wide as the longest sequence. It should be m wide, however long the sequences are."),
     ("additive-mask", lambda lengths, m: np.where(padding_mask(lengths, m), 0.0, -np.inf),
-     "This is an additive mask, to be added to the scores. The exercise asks for booleans, True for “may attend”."),
+     "You return an additive mask, to be added to the scores. Return booleans, True for “may attend”."),
     ("one-length-for-all", where(lambda j, length, m: j < np.full_like(length, length[0])),
-     "Every row uses the length of the first sequence. Each row has a length of its own."),
+     "You use the length of the first sequence in every row. Each row has a length of its own."),
     ("at-least-one", where(lambda j, length, m: j < np.maximum(length, 1)),
-     "An empty sequence gets one key. A length of 0 is a row of False."),
+     "You give an empty sequence one key. A length of 0 is a row of False."),
     ("full-length", where(lambda j, length, m: j < np.minimum(length, m - 1)),
-     "A sequence without padding loses its last key. A length of m is a row of True."),
+     "You hide the last key of a sequence without padding. A length of m is a row of True."),
     ("last-token-only", where(lambda j, length, m: j == length - 1),
-     "Only one key per row is allowed, the last real one. All keys before it are real too."),
+     "You allow only one key per row, the last real one. All keys before it are real too."),
     ("sorted-lengths", where(lambda j, length, m: j < np.sort(length, axis=0)),
-     "The rows come sorted by length. Row b belongs to sequence b: keep the order of `lengths`."),
+     "You sort the rows by length. Row b belongs to sequence b, so keep the order of `lengths`."),
 )  # fmt: skip
 
 EXERCISE = exercise(padding_mask, credit={"values": 0.75, "edge cases": 0.25}, sizes=range(5, 11))

@@ -109,11 +109,11 @@ def untransposed(Q, K, V, mask=None):
 
 
 MISTAKES = (
-    ("keys-not-transposed", untransposed, "Q and K do not fit together: K's last two axes must change places."),
+    ("keys-not-transposed", untransposed, "Q and K don't fit together. Swap K's last two axes."),
     *parts.MASK_SLIPS,
     ("unstable", {"stable": False}, parts.UNSTABLE),
-    ("first-mask-only", first_mask_only, "Every attention gets the mask of the first one."),
-    ("mask-not-broadcast", three_axes_only, "A mask that must be broadcast to (N, n, m) fails."),
+    ("first-mask-only", first_mask_only, "You give every attention the mask of the first one."),
+    ("mask-not-broadcast", three_axes_only, "Your function fails for a mask that must be broadcast to (N, n, m)."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -46,8 +46,8 @@ def every_third(inputs, out):
 
 MISTAKES = (
     ("not-transposed", untransposed,
-     "nn.Linear computes x Wᵀ: its weights map from the right only once they are transposed."),
-    ("every-third-row", every_third, "The three weights are blocks of d_model rows, not every third row."),
+     "nn.Linear computes x Wᵀ, so its weights map from the right only after you transpose them."),
+    ("every-third-row", every_third, "You take every third row. The three weights are blocks of d_model rows."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -52,16 +52,16 @@ def written(X, W_Q, W_K, W_V, W_O, n_heads, mask=None, *, cut=in_blocks, after=l
 
 MISTAKES = (
     ("rows-interleaved", {"cut": lambda W_O, h: W_O.unflatten(0, (-1, h)).transpose(0, 1)},
-     "W_O's rows are cut the wrong way: head h owns a contiguous block."),
+     "You cut W_O's rows the wrong way. A head owns a contiguous block."),
     ("first-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[:1]},
-     "Every head writes through the first head's rows of W_O."),
+     "You write every head through the first head's rows of W_O."),
     ("all-but-its-own", {"after": lambda out: out.sum(1, keepdim=True) - out},
-     "Every head gets what the others write. What does this head alone write?"),
+     "You give every head what the others write. What does this head write by itself?"),
     ("blocks-reversed", {"cut": lambda W_O, h: in_blocks(W_O, h).flip(0)},
-     "The heads write through each other's rows of W_O."),
+     "You write the heads through each other's rows of W_O."),
     ("whole-for-each", {"after": lambda out: out.sum(1, keepdim=True).expand_as(out)},
-     "Every head gets the whole output. What does this head alone write?"),
-    ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each head holds the sum of those before it, too."),
+     "You give every head the whole output. What does this head write by itself?"),
+    ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each of your heads holds the sum of those before it, too."),
     *(row for row in HEAD_SLIPS if row[0] != "mask-added"),
 )  # fmt: skip
 

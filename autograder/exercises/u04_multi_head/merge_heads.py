@@ -39,7 +39,7 @@ def heads_behind_tokens(X):
 MISTAKES = (
     ("reshape-only", parts.merge_reshaped, parts.MERGED_RESHAPED),
     ("features-before-swap", lambda X: X.transpose(2, 3).reshape(X.shape[0], X.shape[2], -1),
-     "Two axes are swapped, but not the right two: heads and tokens are to change places."),
+     "You swap two axes, but not the right two. Swap heads and tokens."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -60,8 +60,9 @@ def last_alone(heads):
 
 MISTAKES = (
     *HEAD_SLIPS,
-    ("bias-per-head", bias_per_head, "b_O is added once per head; it belongs to the sum, once."),
-    ("last-head-only", {"keep": last_alone}, "Only the last head counts: is its result overwritten in a loop?"),
+    ("bias-per-head", bias_per_head, "You add b_O once per head. Add it once, to the sum."),
+    ("last-head-only", {"keep": last_alone}, "Only the last head counts in your result. Do you overwrite it in a "
+                                             "loop?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

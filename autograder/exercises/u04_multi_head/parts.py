@@ -92,5 +92,5 @@ HEAD_SLIPS: tuple[Row, ...] = (
     ("softmax-over-heads", {"dim": 1}, parts.OVER_HEADS),
     *parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, parts.UNSTABLE),
-    ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
+    ("first-mask-only", {"one_mask": True}, "You give every head the mask of the first head."),
 )

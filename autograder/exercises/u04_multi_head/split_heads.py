@@ -61,7 +61,7 @@ MISTAKES = (
     ("reshape-only", checked(parts.split_reshaped), parts.RESHAPED),
     ("interleaved-heads", checked(parts.split_interleaved), parts.INTERLEAVED),
     ("silent-error", says_no_numbers,
-     "The ValueError comes, but its message does not name both numbers: X.shape[-1] and n_heads."),
+     "You raise the ValueError, but its message does not name both numbers, X.shape[-1] and n_heads."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -29,8 +29,8 @@ def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, 
         gap = difference(one, other)
         pair = f"{SUSPECTS[suspect]} and {SUSPECTS[answered]}"
         if not gap:
-            return f"To your call {pair} answer alike: it cannot tell them apart. {_of_call(*inputs)}"
-        return f"Your call tells {pair} apart: their outputs differ {gap}. What you make of the output does not."
+            return f"Your call cannot tell apart {pair}, because they answer alike. {_of_call(*inputs)}"
+        return f"Your call can tell apart {pair}, because their outputs differ {gap}. Your code doesn't act on that."
 
     return experiment
 
@@ -41,4 +41,5 @@ def _of_call(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: int, causa
     Q, K = ((X @ W).unflatten(-1, (n_heads, -1)).transpose(1, 2) for W in (W_Q, W_K))
     scores = Q @ K.mT / d_head**0.5
     sizes = f"B = {B}, n = {n}, d_model = {d_model}, n_heads = {n_heads}, d_head = {d_head}"
-    return f"In it {sizes}, causal is {bool(causal)}, and scores lie between {scores.min():.2g} and {scores.max():.2g}."
+    largest = f"the scores are between {scores.min():.2g} and {scores.max():.2g}"
+    return f"In your call {sizes}, causal is {bool(causal)}, and {largest}."

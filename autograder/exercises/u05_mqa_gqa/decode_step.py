@@ -109,22 +109,22 @@ def keeps_wide(*args):
 
 MISTAKES = (
     ("new-token-first", gives(lambda x, out, K, V: (out, (K.roll(1, 2), V.roll(1, 2)))),
-     "The new token stands first in the cache; it comes last."),
+     "You put the new token first in the cache; it should be last."),
     ("blind-to-itself", {"seen": slice(-1)},
-     "The new token does not attend to itself: extend the cache before you attend."),
-    ("new-token-only", {"seen": NEW}, "The new token attends to itself only; the cache is not read."),
-    ("forgets-oldest", {"seen": slice(1, None)}, "The oldest token is left out."),
+     "Your new token does not attend to itself. Extend the cache before you attend."),
+    ("new-token-only", {"seen": NEW}, "Your new token attends only to itself, so the cache is not read."),
+    ("forgets-oldest", {"seen": slice(1, None)}, "You leave out the oldest token."),
     ("first-token-only", {"seen": slice(1)},
-     "A causal mask of one row lets the new token see the first key only. It may see all."),
-    ("first-head-for-all", {"share": first_for_all}, "Every head reads the first key/value head."),
+     "Your causal mask of one row lets the new token see only the first key. It may see all."),
+    ("first-head-for-all", {"share": first_for_all}, "You let every head read the first key/value head."),
     ("cache-as-list", gives(lambda x, out, K, V: (out, [K, V])),
-     "The returned cache is a list; return a tuple (K, V)."),
+     "You return the cache as a list. Return a tuple (K, V)."),
     ("cache-as-one-tensor", gives(lambda x, out, K, V: (out, torch.stack([K, V]))),
-     "The returned cache is one tensor; return a tuple (K, V)."),
+     "You return the cache as one tensor. Return a tuple (K, V)."),
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
-    ("cache-per-head", keeps_wide, "The returned cache holds a copy for each query head; keep g heads."),
+    ("cache-per-head", keeps_wide, "You return a cache with a copy for each query head. Keep g heads."),
     ("flat-tuple", gives(lambda x, out, K, V: (out, K, V)),
-     "Three tensors come back; the cache is a tuple of its own: (out, (K, V))."),
+     "You return three tensors. The cache is a tuple of its own: (out, (K, V))."),
 )  # fmt: skip
 
 EXERCISE = exercise(decode_step, credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1}, slipped=step, **LAYER)

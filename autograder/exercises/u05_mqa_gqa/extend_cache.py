@@ -195,35 +195,36 @@ def gives(result):
 
 MISTAKES = (
     ("top-left", {"seen": top_left},
-     "The causal mask sits at the top left: new token r sees the columns 0 … r, as if nothing were in the cache. "
-     "How many columns stand before the first new token's own?"),
+     "Your causal mask starts at the top left, so new token r sees the columns 0 … r, as if nothing were in the "
+     "cache. How many columns come before the first new token's own?"),
     ("no-mask", {"seen": lambda n_new, t: below(n_new, t, n_new)},
-     "New tokens see the new tokens behind them. The future is in the cache now, unlike in a step of one token."),
+     "Your new tokens see the new tokens after them. Unlike in a step of one token, the cache now holds the future."),
     ("blind-to-itself", {"seen": lambda n_new, t: below(n_new, t, -1) | top_left(n_new, t) & (t == 0)},
-     "A new token does not see itself. Its own column is the last that it may see."),
+     "Your new tokens don't see themselves. A token's own column is the last that it may see."),
     ("one-too-many", {"seen": lambda n_new, t: below(n_new, t, 1)},
-     "A new token sees the one behind it: the mask is one column too generous."),
-    ("cache-not-read", {"seen": not_the_past}, "The new tokens see one another only; the cache is not read."),
+     "Your new tokens see the one after them. The mask is one column too generous."),
+    ("cache-not-read", {"seen": not_the_past}, "Your new tokens see only one another, so the cache is not read."),
     ("only-the-cache", {"seen": lambda n_new, t: below(n_new, t) & ((torch.arange(t + n_new) < t) | (t == 0))},
-     "The new tokens see what was in the cache before, and neither themselves nor one another."),
-    ("forgets-oldest", {"seen": not_the_oldest}, "The oldest token is not seen."),
+     "Your new tokens see what was in the cache before, but neither themselves nor one another."),
+    ("forgets-oldest", {"seen": not_the_oldest}, "Your new tokens don't see the oldest token."),
     ("mask-in-another-order", {"by_queue": True},
-     "The mask and the rows of the queue do not go together: in a queue the tokens of one head stand side by side, "
-     "and then come those of the next."),
+     "Your mask doesn't fit the rows of your queue. In the queue all tokens of one head come first, then those of "
+     "the next."),
     ("queue-taken-apart-wrongly", {"mixed": True},
-     "On the way back from the queue, heads and tokens are mixed up: in which order do its rows stand?"),
+     "When you take the queue apart, you mix up heads and tokens. In which order are its rows?"),
     ("copies-for-each-head", {"share": laid_out(in_groups)},
      "The numbers are right, but something on the way is as large as keys or values with a copy for each query head, "
-     "which is what sharing was to save. Section 4 shows how the heads of a group read one matrix."),
+     "which sharing should save. Section 4 shows how the heads of a group read one matrix."),
     ("mask-after-softmax", {"masking": "after"}, attention.AFTER),
     ("tiled-heads", {"share": laid_out(tiled)}, TILED),
     ("unstable", {"stable": False}, attention.UNSTABLE),
     ("table-of-all-tokens", {"seen": last_rows},
-     "The numbers are right, but a table of all tokens by all tokens is made, cached ones too. Most is not needed."),
+     "The numbers are right, but you make a table of all tokens by all tokens, cached ones too. Most of it is not "
+     "needed."),
     ("last-token-only", gives(lambda out, K, V, t: (out[:, -1:], (K, V))),
-     "Only the last new token's row comes back. Each new token has a row of its own."),
+     "You return only the last new token's row. Each new token has a row of its own."),
     ("new-tokens-first", {"in_front": True},
-     "The new tokens stand in front of the cache; they belong behind it."),
+     "You put the new tokens before the cached ones; they belong after them."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -74,19 +74,19 @@ def of_each_group(Q, g):
 
 MISTAKES = (
     ("root-of-width-per-key-head", {"scaling": "root of width per key head"},
-     "The scores are divided by the root of h·d_head / g. A head's dot products run over d_head entries."),
+     "You divide the scores by the root of h·d_head / g. A head's dot products run over d_head entries."),
     ("queries-shared", {"queries": of_each_group},
-     "The heads of a group ask the same question. Only keys and values are shared."),
+     "You let the heads of a group ask the same question. Share only keys and values."),
     ("tiled-keys", {"keys": tiled}, f"The values are shared as they should be, the keys are not. {TILED}"),
     ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
-     "Every head reads the first key/value head."),
-    ("averaged-heads", {"keys": averaged, "values": averaged}, "The key/value heads are averaged."),
+     "You let every head read the first key/value head."),
+    ("averaged-heads", {"keys": averaged, "values": averaged}, "You average the key/value heads. Each group of query "
+                                                               "heads reads one of them."),
     ("no-error", {"refuses": lambda h, g: False},
-     "Raise a ValueError if g does not divide h, and do so first: an assertion, or an error that comes from "
-     "PyTorch, is not what the docstring asks for."),
+     "Raise a ValueError if g does not divide h, before anything else. The docstring doesn't ask for an assertion, "
+     "or for an error that comes from PyTorch."),
     ("refuses-one-group", {"refuses": lambda h, g: h % g > 0 or g == 1},
-     "A single key/value head is refused. It is allowed: look again at which of the two counts must divide "
-     "which."),
+     "You refuse a single key/value head, which is allowed. Which of the two counts must divide which?"),
     ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
      attention_parts.RESHAPED),
     *LAYER_SLIPS,

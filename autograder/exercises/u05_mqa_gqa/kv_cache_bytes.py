@@ -54,22 +54,23 @@ UNITS = {"gigabytes": 1e9, "gibibytes": 2**30, "megabytes": 1e6, "mebibytes": 2*
 
 MISTAKES = (
     ("keys-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b * w),
-     "Only keys or only values are counted: both are kept."),
+     "You count only keys or only values, but the cache keeps both."),
     ("weights-counted", counted(lambda L, g, d, n, b, w: 2 * L * g * d * g * d * w),
-     "The weights of the projections are counted. The cache holds keys and values of tokens."),
+     "You count the weights of the projections. The cache holds keys and values of tokens."),
     ("width-shared-by-heads", counted(lambda L, g, d, n, b, w: 2 * L * g * (d // g) * n * b * w),
-     "d_head is taken for the width of all heads together. It is that of one head."),
+     "You take d_head for the width of all heads together. It is that of one head."),
     ("added-not-multiplied", counted(lambda L, g, d, n, b, w: 2 * L * (g + d) * n * b * w),
-     "Somewhere a sum stands in place of a product."),
+     "You add somewhere instead of multiplying."),
     ("bytes-of-values-only", counted(lambda L, g, d, n, b, w: L * g * d * n * b + L * g * d * n * b * w),
-     "Keys and values are not treated alike: mind the brackets."),
-    ("always-two-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2), "bytes_per_value is not used."),
+     "You don't treat keys and values alike. Check the brackets."),
+    ("always-two-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * 2), "You don't use "
+                                                                                      "bytes_per_value."),
     ("kilobytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w // 1024),
-     "The result is in units of 1,024 bytes."),
-    *((name, divided_by(unit), f"These are {name}, not bytes: return the whole number, undivided.")
+     "You return units of 1,024 bytes. Return bytes."),
+    *((name, divided_by(unit), f"You return {name}. Return bytes, a whole number that is not divided.")
       for name, unit in UNITS.items()),
     ("default-four-bytes", counted(lambda L, g, d, n, b, w: 2 * L * g * d * n * b * w, width=4),
-     "By default a value takes 2 bytes (half precision)."),
+     "You take 4 bytes for a value by default. The default is 2 (half precision)."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -67,14 +67,14 @@ def one_wide_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
 
 MISTAKES = (
     ("copies-for-each-head", {"keys": in_groups, "values": in_groups},
-     "The numbers are right, but K or V is copied once for each head: that is the memory traffic which this "
-     "layer saves. An axis of size 1 is broadcast without a copy."),
+     "The numbers are right, but you copy K or V once for each head, which is the memory traffic that this layer "
+     "saves. An axis of size 1 is broadcast without a copy."),
     ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
-     "The queries are regrouped by a reshape alone, token by token. As all of them share the keys, nothing is lost "
-     "by that until a mask comes: its rows then meet other queries than their own."),
+     "You regroup the queries only by a reshape, token by token. As all of them share the keys, that loses nothing "
+     "until there is a mask, whose rows then meet other queries than their own."),
     *LAYER_SLIPS,
     ("one-wide-head", one_wide_head,
-     "There is one query head only. Split the queries into n_heads; keys and values stay one."),
+     "You have only one query head. Split the queries into n_heads; keys and values stay one."),
 )  # fmt: skip
 
 EXERCISE = exercise(

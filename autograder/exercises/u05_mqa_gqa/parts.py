@@ -33,8 +33,8 @@ LAYER: dict[str, Any] = {
     "forbidden": (*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
 }
 TILED = (
-    "The key/value heads come in turn (0, 1, 0, 1, …). Consecutive query heads share one: 0, 0, 1, 1, …; "
-    "compare `repeat` with `repeat_interleave`."
+    "You put the key/value heads in turn (0, 1, 0, 1, …). Consecutive query heads share one (0, 0, 1, 1, …). Compare "
+    "`repeat` with `repeat_interleave`."
 )
 
 FLOAT64 = f"{IN_FLOAT64} (d_head = 4)"
@@ -170,10 +170,10 @@ def grouped(
 LAYER_SLIPS: tuple[Row, ...] = (
     ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
-     "All heads ask the same question, the mean of their queries. Only keys and values are shared."),
+     "You average the queries, so all heads ask the same question. Share only keys and values."),
     ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
     ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
     *attention_parts.FULL_ROW_SLIPS,
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
-    ("first-mask-only", {"one_mask": True}, "Every head gets the mask of the first head."),
+    ("first-mask-only", {"one_mask": True}, "You give every head the mask of the first head."),
 )  # fmt: skip

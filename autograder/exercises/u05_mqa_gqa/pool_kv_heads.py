@@ -69,20 +69,21 @@ def of_columns(W, n_heads, n_kv_heads):
 
 
 MISTAKES = (
-    ("median-of-group", {"pool": lambda heads: heads.quantile(0.5, 2)}, "Each group keeps the median; take the mean."),
+    ("median-of-group", {"pool": lambda heads: heads.quantile(0.5, 2)}, "You keep the median of each group. Take the "
+                                                                        "mean."),
     ("lower-median", {"pool": lambda heads: heads.median(2).values},
-     "Each group keeps the lower median, which is what `torch.median` gives; take the mean."),
+     "You keep the lower median of each group, which is what `torch.median` gives. Take the mean."),
     ("only-last-divided", {"pool": lambda heads: heads[:, :, :-1].sum(2) + heads[:, :, -1] / heads.shape[2]},
-     "Only the last head of a group is divided by its size: mind the brackets."),
+     "You divide only the last head of a group by its size. Check the brackets."),
     ("first-of-group", {"pool": lambda heads: heads[:, :, 0]},
-     "Each group keeps its first head; take the mean of all."),
-    ("wrong-groups", {"far_apart": True}, "Heads far apart are pooled. A group is made of consecutive heads."),
+     "You keep the first head of each group. Take the mean of all."),
+    ("wrong-groups", {"far_apart": True}, "You pool heads that are far apart. A group is made of consecutive heads."),
     ("interleaved-heads", {"interleaved": True}, attention.INTERLEAVED),
-    ("neighbouring-columns", of_columns, "Neighbouring columns are averaged; it is whole heads that are pooled."),
+    ("neighbouring-columns", of_columns, "You average neighbouring columns. Pool whole heads."),
     ("all-heads-averaged", lambda W, h, g: pooled(W, h, 1).repeat(1, g),
-     "All heads are averaged, and the mean repeated. Each group has a mean of its own."),
+     "You average all heads and repeat the mean. Each group has a mean of its own."),
     ("first-heads", lambda W, h, g: W[:, : W.shape[1] // h * g].clone(),
-     "The first g heads are kept as they are. Take the mean of each group of consecutive heads."),
+     "You keep the first g heads as they are. Take the mean of each group of consecutive heads."),
 )  # fmt: skip
 
 EXERCISE = exercise(

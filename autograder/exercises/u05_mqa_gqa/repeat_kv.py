@@ -33,7 +33,7 @@ def cases(case):
 
 MISTAKES = (
     ("tiled-heads", tiled, TILED),
-    ("first-head-only", first_for_all, "Every query head gets the first key/value head."),
+    ("first-head-only", first_for_all, "You give every query head the first key/value head."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -75,22 +75,23 @@ def of_mean(pick):
 
 
 MISTAKES = (
-    ("first-head-only", lambda w: w[:, 0].argmax(-1), "Only the first head is asked; average over the heads first."),
-    ("last-head-only", lambda w: w[:, -1].argmax(-1), "Only the last head is asked; average over the heads first."),
+    ("first-head-only", lambda w: w[:, 0].argmax(-1), "You look only at the first head. Average over the heads "
+                                                      "first."),
+    ("last-head-only", lambda w: w[:, -1].argmax(-1), "You look only at the last head. Average over the heads first."),
     ("averaged-afterwards", lambda w: w.argmax(-1).double().mean(1).round().long(),
-     "Positions are averaged; average the weights, then look for the largest."),
+     "You average positions. Average the weights, then look for the largest."),
     ("vote-of-heads", lambda w: w.argmax(-1).mode(1).values,
-     "The heads vote. Average their weights first, then look for the largest."),
-    ("product-of-heads", lambda w: w.prod(1).argmax(-1), "The heads' weights are multiplied; average them."),
-    ("weights-returned", of_mean(lambda w: w.amax(-1)), "The largest weights are returned, not their positions."),
-    ("head-not-token", lambda w: w.amax(-1).argmax(1), "The head that gets most is returned, not the source token."),
-    ("weakest", of_mean(lambda w: w.argmin(-1)), "The token that gets least is returned."),
+     "You let the heads vote. Average their weights first, then look for the largest."),
+    ("product-of-heads", lambda w: w.prod(1).argmax(-1), "You multiply the heads' weights. Average them."),
+    ("weights-returned", of_mean(lambda w: w.amax(-1)), "You return the largest weights. Return their positions."),
+    ("head-not-token", lambda w: w.amax(-1).argmax(1), "You return the head that gets most. Return the source token."),
+    ("weakest", of_mean(lambda w: w.argmin(-1)), "You return the token that gets least."),
     ("mean-position", of_mean(lambda w: (w @ torch.arange(w.shape[-1], dtype=w.dtype)).round().long()),
-     "The mean position is returned. The token with the largest weight is asked for."),
+     "You return the mean position. Return the token with the largest weight."),
     ("never-backwards", of_mean(lambda w: w.argmax(-1).cummax(-1).values),
-     "The alignment is made never to go back. Each target token has its own largest weight."),
+     "You keep the alignment from going back. Each target token has its own largest weight."),
     ("rounded-first", of_mean(lambda w: (w * 10).round().argmax(-1)),
-     "The weights are rounded first, so near ones tie. Compare them as they are."),
+     "You round the weights first, so near ones tie. Compare them as they are."),
 )  # fmt: skip
 
 EXERCISE = exercise(alignment, credit={"values": 0.7, "edge cases": 0.3}, library="torch", sizes=range(3, 10))

@@ -142,28 +142,29 @@ def cases(case):
 
 
 ACCUSED = (
-    "Right decoders are accused. What they are held against must be right itself. Two right programs agree to rounding,"
-    " not to the last digit, on valid inputs alone. And a box that is asked too often refuses, whatever it holds."
+    "You accuse right decoders. What you compare them with must be right itself. Two right programs agree up to "
+    "rounding, not to the last digit, and only on valid inputs. A box that you call too often refuses, whatever it "
+    "holds."
 )
 MISTAKES = (
     ("accuses-all", says(True), ACCUSED),
-    ("accuses-none", says(False), "No decoder is ever accused, the grossest not: what do you compare?"),
-    ("one-sequence", {"fixed": {"B": 1}}, "Decoders that mix up the sequences or masks of a batch slip through."),
-    ("no-mask", {"fixed": {"mask": "all"}}, "Decoders that treat the source mask wrongly slip through, all of them."),
+    ("accuses-none", says(False), "You never accuse a decoder, not even a grossly wrong one. What do you compare?"),
+    ("one-sequence", {"fixed": {"B": 1}}, "You miss decoders that mix up the sequences or masks of a batch."),
+    ("no-mask", {"fixed": {"mask": "all"}}, "You miss all decoders that treat the source mask wrongly."),
     ("padding-at-the-end", {"fixed": {"mask": "at the end"}},
-     "Decoders that take every mask for padding at the end slip through."),
+     "You miss decoders that take every mask for padding at the end."),
     ("no-empty-source", {"also": lambda trial: {"mask": trial["mask"].replace("empty", "scattered")}},
-     "Decoders that go wrong where a source has nothing allowed slip through."),
-    ("one-head", {"fixed": {"h": 1}}, "Decoders that go wrong between heads slip through."),
+     "You miss decoders that go wrong where a source has nothing allowed."),
+    ("one-head", {"fixed": {"h": 1}}, "You miss decoders that go wrong between heads."),
     ("short-targets", {"also": lambda trial: {"n": min(trial["n"], 3)}},
-     "Decoders that go wrong only after some tokens slip through."),
+     "You miss decoders that go wrong only after some tokens."),
     ("sizes-all-different", {"also": all_different},
-     "Decoders that are right as long as all sizes differ slip through: which two could be taken for each other?"),
-    ("last-token", {"looks": lambda out: out[:, -1:]}, "Decoders whose earlier outputs are wrong slip through."),
-    ("too-tolerant", {"off": 0.02}, "Decoders that are off by less than a hundredth slip through."),
-    ("nan-passes", {"nan": False}, "NaN slips through: no comparison with NaN holds, not even that it is larger."),
-    ("error-escapes", {"on_error": None}, "What a decoder raises ends the test. That is an answer too."),
-    ("numbers-unknown", properties, "The numbers themselves are held against nothing: gross faults slip through."),
+     "You miss decoders that are right as long as all sizes differ. Which two could be taken for each other?"),
+    ("last-token", {"looks": lambda out: out[:, -1:]}, "You miss decoders whose earlier outputs are wrong."),
+    ("too-tolerant", {"off": 0.02}, "You miss decoders that are off by less than a hundredth."),
+    ("nan-passes", {"nan": False}, "You let NaN pass. No comparison with NaN holds, not even that it is larger."),
+    ("error-escapes", {"on_error": None}, "What a decoder raises ends your test. An exception is an answer, too."),
+    ("numbers-unknown", properties, "You never compare the numbers themselves, so even gross faults pass."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -95,11 +95,11 @@ MISTAKES = (
     *attention_parts.MASK_SLIPS,
     ("unstable", {"stable": False}, attention_parts.UNSTABLE),
     ("first-source-only", lambda X, Y, *rest: crossed(X, Y[:1].expand_as(Y), *rest),
-     "Every target reads the first source of the batch."),
+     "You let every target read the first source of the batch."),
     ("weights-transposed", {"after": lambda out, maps, X: (out, maps.mT)},
-     "The weights are transposed: one row per target token, one column per source token."),
+     "You return the weights transposed. There is one row per target token, one column per source token."),
     ("scores-for-weights", scores_for_weights,
-     "The second result is the scores; return the weights after the softmax."),
+     "Your second result is the scores. Return the weights after the softmax."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -31,16 +31,16 @@ def told_by(
         calls = [{"source_mask": None, **named(each, names)} for each in sent]
         gaps = [_gap(case.args[0], right, inputs) for inputs in calls]
         if not wrong:
-            return "" if any(gaps) else "To each of your calls this decoder answers as the course's does, to rounding."
+            return "" if any(gaps) else "On each of your calls this decoder gives the course's answer, up to rounding."
         shown = [(at, gap) for at, gap in enumerate(gaps, start=1) if gap]
         if shown:
             at, gap = shown[0]
             which = f"Call {at} of your {len(calls)} shows" if len(calls) > 1 else "Your call shows"
-            return f"{which} it: the output differs from the right one {gap}. What is made of it lets it pass."
+            return f"{which} the bug, because the output differs {gap}. Your code doesn't act on that."
         which = f"None of your {len(calls)} calls shows" if len(calls) > 1 else "Your call does not show"
         tried = [dict(zip(names, map(_numpy, inputs), strict=True)) for inputs in trials()]
         lacking = _lacking(calls, [(inputs, bool(_gap(case.args[0], right, inputs))) for inputs in tried])
-        return f"{which} it: this decoder answers there as a right one does.{lacking}"
+        return f"{which} the bug, because there this decoder answers as a right one does.{lacking}"
 
     return experiment
 
@@ -95,9 +95,9 @@ def _features(inputs: Inputs) -> Iterator[tuple[str, bool]]:
     B, n, m = *X.shape[:2], Y.shape[1]
     yield "source_mask is None", allowed is None
     masked = allowed is not None and not allowed.all()
-    yield "source_mask forbids anything", masked
+    yield "source_mask hides anything", masked
     yield "a source has nothing allowed", masked and not allowed.any(axis=1).all()
-    yield "an allowed source token follows a forbidden one", masked and bool((np.diff(allowed * 1, axis=1) > 0).any())
+    yield "an allowed source token follows a hidden one", masked and bool((np.diff(allowed * 1, axis=1) > 0).any())
     yield "two sequences have different masks", masked and bool((allowed != allowed[:1]).any())
     for one, other, same in (("n", "m", n == m), ("B", "n", n == B), ("B", "n_heads", h == B)):
         yield f"{one} is {other}", same

@@ -122,25 +122,25 @@ def sampled(logits):
 
 
 MISTAKES = (
-    ("start-missing", {"after": lambda tokens: tokens[1:]}, "The start token is missing at the front."),
-    ("end-missing", without_end, "The end token is missing: it belongs to the result when it is generated."),
+    ("start-missing", {"after": lambda tokens: tokens[1:]}, "You leave out the start token at the front."),
+    ("end-missing", without_end, "You leave out the end token. It belongs to the result when it is generated."),
     ("one-too-many", lambda f, start, end, max_len: greedy_decode(f, start, end, max_len + 1),
-     "There is one token too many: max_len counts all tokens, start included."),
+     "You return one token too many. max_len counts all tokens, start included."),
     ("last-token-only", {"context": lambda tokens: tokens[-1:]},
-     "The model is shown the last token only; show it all tokens so far."),
+     "You show the model only the last token. Show it all tokens so far."),
     ("start-only", {"context": lambda tokens: tokens[:1]},
-     "The model is shown the first token only; show it all tokens so far."),
-    ("start-not-shown", {"context": lambda tokens: tokens[1:] or tokens}, "The model is not shown the start token."),
-    ("lowest-logit", {"pick": lambda logits: int(logits.argmin())}, "The token with the lowest logit is taken."),
+     "You show the model only the first token. Show it all tokens so far."),
+    ("start-not-shown", {"context": lambda tokens: tokens[1:] or tokens}, "You don't show the model the start token."),
+    ("lowest-logit", {"pick": lambda logits: int(logits.argmin())}, "You take the token with the lowest logit."),
     ("second-best", {"pick": lambda logits: int(logits.argsort(descending=True)[1])},
-     "The second best token is taken."),
+     "You take the second best token."),
     ("rounded-logits", {"pick": lambda logits: int(logits.round().argmax())},
-     "The logits are rounded, so near ones tie. Compare them as they are."),
+     "You round the logits, so near ones tie. Compare them as they are."),
     ("overflowing-exponentials", {"pick": lambda logits: int(logits.float().exp().argmax())},
-     "Large logits overflow in the exponential. The largest logit needs no softmax."),
-    ("sampled", {"pick": sampled}, "The next token is drawn at random; take the most likely one."),
+     "Large logits overflow in your exponential. The largest logit needs no softmax."),
+    ("sampled", {"pick": sampled}, "You draw the next token at random. Take the most likely one."),
     ("stops-at-start", lambda f, start, end, n: [start] if start == end else greedy_decode(f, start, end, n),
-     "It stops before it begins where start and end are the same. Only a generated end stops it."),
+     "Your loop stops before it begins where start and end are the same. Stop only at a generated end token."),
 )  # fmt: skip
 
 EXERCISE = exercise(

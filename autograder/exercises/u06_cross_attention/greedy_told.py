@@ -15,12 +15,12 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         return ""
     at = parted(answered, due)
     if at is None:
-        return "The text lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
+        return "Your text lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
     if at == 0:
-        return "The text does not begin with `start`."
+        return "Your text does not begin with `start`."
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
     if not 0 <= token < len(logits):
-        return f"At place {at} (counted from 0) stands {token}, which is no token."
+        return f"At index {at} (counted from 0) you have {token}, which is no token."
     larger = int((logits > logits[token]).sum())
-    place = f"At place {at} (counted from 0) stands token {token}, and {larger} logits are larger than its own"
-    return f"{place}: the largest is that of token {int(logits.argmax())}."
+    place = f"At index {at} (counted from 0) you have token {token}, but {larger} logits are larger than its own"
+    return f"{place}. The largest is that of token {int(logits.argmax())}."

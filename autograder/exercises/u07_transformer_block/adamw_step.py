@@ -109,22 +109,22 @@ def stepped(
 
 MISTAKES = (
     ("decay-in-the-gradient", {"decay": "in the gradient"},
-     "The decay is added to the gradient, and so is divided by the gradient's size. That is Adam with an L2 penalty; "
-     "the W of AdamW stands for a decay of its own."),
+     "You add the decay to the gradient, so it is divided by the gradient's size. That is Adam with an L2 penalty; "
+     "the W in AdamW means a separate decay."),
     ("eps-under-the-root", {"ratio": lambda m, v, c1, c2, eps: (m / c1) / (v / c2 + eps).sqrt()},
-     "eps stands under the root. Where does the docstring put it? In layer norm it was another place."),
-    ("decay-without-lr", {"decay": "without lr"}, "The decay is not multiplied by lr."),
+     "You put eps under the root. Where does the docstring put it? In layer norm it was in another place."),
+    ("decay-without-lr", {"decay": "without lr"}, "You don't multiply the decay by lr."),
     ("decay-of-the-new-w", {"decay": "of the new w"},
-     "The decay is taken of weights that have moved already. From which w do both parts start?"),
+     "You take the decay of weights that have moved already. From which w do both parts start?"),
     ("betas-swapped",
      lambda w, grad, m, v, step, lr, beta1=0.9, beta2=0.999, *rest, **more: adamw_step(
          w, grad, m, v, step, lr, beta2, beta1, *rest, **more),
-     "beta1 and beta2 have changed places."),
+     "You swap beta1 and beta2."),
     ("weights-of-the-average-swapped",
      {"first": lambda m, g, b: (1 - b) * m + b * g, "second": lambda v, g, b: (1 - b) * v + b * g * g},
-     "The averages forget nearly everything at each step: beta belongs to the old average."),
+     "Your averages forget nearly everything at each step. The factor of the old average is beta."),
     ("uphill", {"ratio": lambda m, v, c1, c2, eps: -(m / c1) / ((v / c2).sqrt() + eps)},
-     "The step goes up the gradient. A loss is to fall."),
+     "You step up the gradient, but the loss should fall."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -46,17 +46,17 @@ def divided_by_the_batch(x, gamma, beta, eps=1e-5):
 MISTAKES = (
     *NORM_SLIPS,
     ("layer-norm", {"over": lambda x: (2,)},
-     "This is layer norm: mean and variance run over the features of one token."),
+     "You compute layer norm, with mean and variance over the features of one token."),
     ("over-batch-and-features", {"over": lambda x: (0, 2)},
-     "Mean and variance run over batch and features; over batch and tokens."),
+     "You take mean and variance over batch and features. Take them over batch and tokens."),
     ("over-tokens-and-features", {"over": lambda x: (1, 2)},
-     "Mean and variance run over tokens and features; over batch and tokens."),
+     "You take mean and variance over tokens and features. Take them over batch and tokens."),
     ("evaluation-mode", lambda x, gamma, beta, eps=1e-5: gamma * x / (1 + eps) ** 0.5 + beta,
-     "Mean 0 and variance 1 are taken as given. In training mode they are those of the batch."),
+     "You take mean 0 and variance 1 as given. In training mode they are those of the batch."),
     ("reshaped-not-transposed", reshaped,
-     "A reshape alone does not bring the features to the front: here each row holds several of them."),
+     "You bring the features to the front only by a reshape, so each row holds several of them."),
     ("divided-by-the-batch", divided_by_the_batch,
-     "The squares are divided by B alone; there are B·n numbers of each feature."),
+     "You divide the squares only by B. There are B·n numbers of each feature."),
 )  # fmt: skip
 
 EXERCISE = exercise(

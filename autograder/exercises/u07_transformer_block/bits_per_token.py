@@ -137,23 +137,23 @@ def shifted_again(logits, targets, mask):
 
 MISTAKES = (
     ("mean-of-texts", {"mean": of_each_text},
-     "A mean was taken for each text, and then their mean. A text of few tokens weighs too much so: let every token "
-     "count alike."),
+     "You take a mean for each text and then their mean. This gives short texts too much weight; count every token "
+     "equally."),
     ("mask-ignored", {"mean": lambda cost, mask: cost.mean()},
-     "Tokens that do not count are in the mean. Where `mask` is False, nothing is asked."),
+     "Your mean includes tokens that do not count. Where `mask` is False, a token plays no role."),
     ("divided-by-all", {"mean": lambda cost, mask: (cost * mask).sum() / mask.numel()},
-     "The cost is summed over the tokens that count, and divided by the number of all."),
+     "You sum the cost over the tokens that count, but divide by the number of all tokens."),
     ("perplexity", {"result": lambda bits: 2**bits},
-     "This is the perplexity, 2 to the power of the bits. The bits are asked for."),
+     "You return the perplexity, 2 to the power of the bits. Return the bits."),
     ("mean-before-the-logarithm",
      {"of": lambda z: torch.softmax(z, -1), "unit": 1.0, "sign": 1.0, "result": lambda p: -torch.log2(p)},
-     "The logarithm of the mean probability is taken. Take the mean of the logarithms: each token pays for itself."),
+     "You take the logarithm of the mean probability. Take the mean of the logarithms."),
     ("softmax-then-logarithm", {"of": lambda z: torch.log(torch.softmax(z, -1))},
-     "A small probability became 0, and its logarithm infinite. Do not leave the logarithms on the way."),
+     "A small probability becomes 0 in your code, and its logarithm infinite. Stay with logarithms all the way."),
     ("entropy", uncertainty,
-     "This is how unsure the model is, whatever came. Asked is what the token cost that did come."),
+     "You return how unsure the model is, whatever came. Return what the token cost that did come."),
     ("shifted-again", shifted_again,
-     "Logits and targets are moved against each other. Place i of the targets already belongs to place i."),
+     "You shift logits and targets against each other. Place i of the targets already belongs to place i."),
 )  # fmt: skip
 
 EXERCISE = exercise(

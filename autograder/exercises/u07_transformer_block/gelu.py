@@ -42,18 +42,19 @@ def cases(case):
 
 MISTAKES = (
     ("tanh-form", lambda x: F.gelu(x, approximate="tanh"),
-     "This is the approximation with tanh; the exact form with erf is asked for."),
+     "You use the approximation with tanh. Use the exact form with erf."),
     ("sigmoid-form", lambda x: x * torch.sigmoid(1.702 * x),
-     "This is the approximation x·σ(1.702 x); the exact form is asked for."),
-    ("silu", F.silu, "This is SiLU, x·σ(x). GELU weighs x with the normal distribution."),
-    ("relu", F.relu, "This is ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
+     "You use the approximation x·σ(1.702 x). Use the exact form."),
+    ("silu", F.silu, "You compute SiLU, x·σ(x). GELU weighs x with the normal distribution."),
+    ("relu", F.relu, "You compute ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
     ("brackets", lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
-     "The brackets are misplaced: ½·x multiplies the whole of 1 + erf."),
+     "Your brackets are misplaced. ½·x multiplies the whole of 1 + erf."),
     ("density", lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
-     "x is multiplied by the density of the normal distribution, not by its share below x."),
-    ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "erf is taken of x/√π, not of x/√2."),
+     "You multiply x by the density of the normal distribution. Use the distribution's share below x."),
+    ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "You take erf of x/√π. Take it of "
+                                                                                "x/√2."),
     ("cut-off", lambda x: torch.where(x > 2, x, torch.where(x < -2, torch.zeros_like(x), F.gelu(x))),
-     "Beyond ±2 the curve is cut off; it only comes near 0 and x there."),
+     "You cut the curve off beyond ±2, where it only comes near 0 and x."),
 )  # fmt: skip
 
 EXERCISE = exercise(

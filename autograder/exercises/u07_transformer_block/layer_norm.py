@@ -37,13 +37,13 @@ def cases(case):
 
 MISTAKES = (
     *NORM_SLIPS,
-    ("median", {"centre": "median"}, "The median is subtracted; subtract the mean."),
+    ("median", {"centre": "median"}, "You subtract the median. Subtract the mean."),
     ("over-tokens", {"over": lambda x: (max(x.dim() - 2, 0),)},
-     "Mean and variance run over the tokens; each token has its own, over its features."),
+     "You take mean and variance over the tokens. Each token has its own, over its features."),
     ("over-tokens-and-features", {"over": lambda x: tuple(range(min(1, x.dim() - 1), x.dim()))},
-     "Mean and variance run over tokens and features together; each token has its own."),
+     "You take mean and variance over tokens and features together. Each token has its own."),
     ("batch-norm", {"over": lambda x: tuple(range(max(x.dim() - 1, 1)))},
-     "This is batch norm: mean and variance run over batch and tokens."),
+     "You compute batch norm, with mean and variance over batch and tokens."),
 )  # fmt: skip
 
 EXERCISE = exercise(

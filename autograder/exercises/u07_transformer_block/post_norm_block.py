@@ -38,7 +38,8 @@ def plain(x, params, n_heads, mask=None):
 
 MISTAKES = (
     *BLOCK_SLIPS,
-    ("pre-norm", {"order": "pre"}, "This is the modern order, norm then sublayer; here add first, then norm."),
+    ("pre-norm", {"order": "pre"}, "You normalise before the sublayer, which is the modern order. Here add first, "
+                                   "then normalise."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -42,12 +42,13 @@ def normed_at_the_end(x, params, n_heads, mask=None):
 
 MISTAKES = (
     *BLOCK_SLIPS,
-    ("post-norm", {"order": "post"}, "This is the order of 2017, add then norm; here the norm comes first."),
+    ("post-norm", {"order": "post"}, "You add first and then normalise, which is the order of 2017. Here the norm "
+                                     "comes first."),
     ("values-not-normed", {"raw_values": True},
-     "Queries and keys come from the normed stream, the values from the raw one."),
+     "You take queries and keys from the normalised stream, but the values from the raw one."),
     ("residual-of-the-norm", {"normed_residuals": True},
-     "The normalised x is added; the residual is x as it came."),
-    ("norm-at-the-end", normed_at_the_end, "There is a third norm at the end; that belongs to the whole model."),
+     "You add the normalised x. The residual is x as it came."),
+    ("norm-at-the-end", normed_at_the_end, "You add a third norm at the end. That belongs to the whole model."),
 )  # fmt: skip
 
 EXERCISE = exercise(

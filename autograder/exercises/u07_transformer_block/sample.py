@@ -199,22 +199,22 @@ def written(
 
 MISTAKES = (
     ("one-id-too-many", {"keep": lambda p, top_p: by_sum(p, top_p, more=1)},
-     "One id too many is kept: without the least likely of them the sum reaches top_p already."),
+     "You keep one id too many. Without the least likely of them the sum already reaches top_p."),
     ("cut-before-the-temperature", {"first_cut": True},
-     "The ids are chosen by the probabilities before the temperature. It is the tempered ones that count."),
+     "You choose the ids by the probabilities before the temperature. Use those after it."),
     ("each-by-itself", {"keep": lambda p, top_p: torch.where(p >= (1 - top_p) * p.max(), p, 0.0)},
-     "Each id is held against a threshold by itself. top_p is about the sum of the most likely ones."),
+     "You compare each id with a threshold by itself. top_p is about the sum of the most likely ones."),
     ("places-for-ids", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=False)},
-     "What is drawn is the place in the sorted list. Which id stands there?"),
+     "You return the place in the sorted list. Which id is at that place?"),
     ("drawn-from-a-sorted-list", {"draw": lambda p, generator: in_order_of_likeliness(p, generator, mapped=True)},
-     "The draw is fair, but from a sorted or shortened list, which gives other tokens for the same generator. Hand "
-     "multinomial the probabilities of all ids, in the order of the ids."),
+     "Your draw is fair, but it is from a sorted or shortened list, which gives other tokens for the same generator. "
+     "Give multinomial the probabilities of all ids, in the order of the ids."),
     ("generator-ignored", lambda *args: sample(*args[:-1], torch.Generator().manual_seed(0)),
-     "The tokens are not drawn with the generator that was handed in, but with one that has a seed of its own."),
+     "You draw the tokens with a generator that has a seed of its own. Use the one that you are given."),
     ("prompt-ends-it", {"stops": lambda tokens, start, end: end in tokens},
-     "The end token in the prompt stops it. Only one that the model wrote does."),
+     "You stop at an end token in the prompt. Stop only at one that the model wrote."),
     ("last-token-only", {"context": lambda tokens: tokens[-1:]},
-     "The model is shown the last token only; show it all, the prompt first."),
+     "You show the model only the last token. Show it all, the prompt first."),
 )  # fmt: skip
 
 EXERCISE = exercise(

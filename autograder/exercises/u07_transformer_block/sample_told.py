@@ -23,33 +23,29 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         return ""
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
     if not 0 <= token < len(logits):
-        return f"At place {at} (counted from 0) stands {token}, which is no id."
+        return f"At index {at} (counted from 0) you have {token}, which is no id."
     order = np.argsort(-logits)
     rank = int(np.flatnonzero(order == token)[0])
     if given["temperature"] == 0:
-        return f"At place {at} (counted from 0) stands an id with {rank} larger logits than its own: none is due."
+        return f"At index {at} (counted from 0) you have an id with {rank} larger logits than its own; expected none."
     powers = np.exp((logits - logits.max()) / given["temperature"])
     before = np.cumsum(powers[order] / powers.sum()) - powers[order] / powers.sum()
     kept = max(int((before < given["top_p"]).sum()), 1)
     if rank >= kept:
-        text = f"At place {at} (counted from 0) stands an id that may not come: the {kept} likeliest ones may, and"
-        return f"{text} {rank} are likelier than this one."
-    text = (
-        f"At place {at} (counted from 0) stands an id that may come, and with this generator another one is due: what"
-    )
-    return (
-        f"{text} multinomial is handed is not in proportion to the probabilities of those that may, or it drew before."
-    )
+        text = f"At index {at} (counted from 0) you have an id that may not come. The {kept} likeliest ones may,"
+        return f"{text} and {rank} are likelier than this one."
+    text = f"At index {at} (counted from 0) you have an id that may come, but not the one that this generator draws."
+    return f"{text} Either you don't give multinomial the probabilities of those that may come, or you drew before."
 
 
 def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
     """Of a text that is right as far as it goes, and ends before its end."""
     new = len(answered) - len(given["prompt"])
     if new < 0:
-        return f"The list is shorter than the prompt, with which it begins: it has {counted(len(answered), 'token')}."
+        return f"Your list should begin with the prompt, but it is shorter. It has {counted(len(answered), 'token')}."
     if lacks(answered, due, given["end"]):
-        return "The text lacks its last token, which is `end`."
-    within = " (`end` stands in the prompt, where it says nothing)" if given["end"] in given["prompt"] else ""
+        return "Your text lacks its last token, which is `end`."
+    within = " (`end` is in the prompt, where it means nothing)" if given["end"] in given["prompt"] else ""
     return (
-        f"It stops after {new} new token{'s' * (new != 1)}, though there is room and `end` was not generated{within}."
+        f"You stop after {new} new token{'s' * (new != 1)}, though there is room and `end` was not generated{within}."
     )

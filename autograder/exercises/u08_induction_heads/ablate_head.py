@@ -81,20 +81,20 @@ def block_of_features(head_outputs, head):
 
 MISTAKES = (
     ("only-this-head-kept", of_heads(lambda heads, head: heads != head),
-     "All other heads are set to zero, and this one is kept."),
+     "You set all other heads to zero and keep this one."),
     ("wrong-axis-batch", along(0),
-     "A sequence of the batch is set to zero; heads stand on the second axis."),
+     "You set a sequence of the batch to zero. Heads are on the second axis."),
     ("wrong-axis-tokens", along(2),
-     "A token is set to zero; heads stand on the second axis."),
+     "You set a token to zero. Heads are on the second axis."),
     ("wrong-axis-features", along(3),
-     "A feature is set to zero; heads stand on the second axis."),
+     "You set a feature to zero. Heads are on the second axis."),
     ("mean-ablation", averaged,
-     "The head's contribution is replaced by its mean; zero was asked for."),
+     "You replace the head's contribution by its mean. Replace it by zero."),
     ("block-of-features", block_of_features,
-     "A block of features is set to zero in every head. The heads are apart already, on the second axis."),
+     "You set a block of features to zero in every head. The heads are already separate, on the second axis."),
     ("rest-scaled", lambda x, head: ablate_head(x, head) * (x.shape[1] / max(x.shape[1] - 1, 1)),
-     "The other heads are scaled up, as dropout does it. They stay as they are: what the model does without this head "
-     "is to be seen."),
+     "You scale the other heads up, as dropout does. Leave them as they are, to see what the model does without this "
+     "head."),
 )  # fmt: skip
 
 EXERCISE = exercise(ablate_head, library="torch", credit={"values": 0.7, "edge cases": 0.2, "gradients": 0.1})

@@ -155,9 +155,9 @@ def scaled_by_the_first(tokens, weights, into):
 
 MISTAKES = (
     ("reads-nothing", reads_nothing,
-     "The named reader sees nothing at all. It is still to see the embedding and the position."),
+     "You let the named reader see nothing at all. It should still see the embedding and the position."),
     ("scaled-by-the-first", scaled_by_the_first,
-     "The second layer's scores are divided by the width of the first layer's head. The widths may differ."),
+     "You divide the second layer's scores by the width of the first layer's head. The widths may differ."),
 )  # fmt: skip
 
 EXERCISE = exercise(

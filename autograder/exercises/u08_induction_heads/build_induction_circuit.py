@@ -61,62 +61,65 @@ def drawn(weights):
 
 MISTAKES = (
     ("keys-missing", changed(lambda weights: {**weights, "blocks": weights["blocks"][:1]}),
-     "The dict does not hold all that `run_attention_only` reads: W_E, W_pos, W_U and two blocks."),
+     "Your dict does not hold all that `run_attention_only` reads: W_E, W_pos, W_U and two blocks."),
     ("wrong-shapes", changed(lambda weights: {**weights, "W_U": weights["W_U"].T.contiguous()}),
-     "The weights do not fit together or not the sizes asked for. Go through the shapes one by one."),
+     "Your weights fit neither together nor the given sizes. Go through the shapes one by one."),
     ("not-float32", changed(lambda weights: map_leaves(weights, torch.Tensor.double)),
-     "The weights are to be float32."),
+     "Your weights should be float32."),
     ("not-tensors", changed(lambda weights: map_leaves(weights, torch.Tensor.numpy)),
-     "The weights are to be torch tensors."),
+     "Your weights should be torch tensors."),
     ("not-finite", {"first_logit": math.inf},
-     "Infinite weights give NaN: a large finite logit is enough."),
+     "Your infinite weights give NaN. A large finite logit is enough."),
     ("first-layer-looks-at-itself", {"look_back": 0},
-     "The first layer attends to the current token. The query of position i is to ask for the key of position i − 1."),
+     "Your first layer attends to the current token. The query of position i should ask for the key of position i − "
+     "1."),
     ("first-layer-two-back", {"look_back": 2},
-     "The first layer attends two positions back. The query of position i is to ask for the key of position i − 1."),
+     "Your first layer attends two positions back. The query of position i should ask for the key of position i − 1."),
     ("first-layer-too-soft", {"first_logit": 1.0},
-     "The first layer spreads its attention over several positions. How large must a logit be to outweigh n − 1 "
+     "Your first layer spreads its attention over several positions. How large must a logit be to outweigh n − 1 "
      "others? Remember that scores are divided by √d_head, whatever the sizes."),
     ("first-layer-at-some-positions", changed(half_of_the_positions),
-     "The first layer looks at the token before from some positions and not from others. Does W_pos tell all n_ctx "
-     "positions apart, and do queries and keys of the first layer read all of it?"),
+     "Your first layer looks at the token before from some positions and not from others. Does W_pos distinguish all "
+     "n_ctx positions, and do queries and keys of the first layer read all of it?"),
     ("no-circuit", changed(drawn),
-     "The first layer looks neither at the token before nor at any other fixed place, as with weights that are drawn "
-     "or left at 0. Set its weights first, look at its pattern, and go on to the second layer when it is right."),
+     "Your first layer looks neither at the token before nor at any other fixed place, as with weights that are "
+     "drawn or left at 0. Set its weights first, look at its pattern, and go on to the second layer when it is "
+     "right."),
     ("attends-to-the-match", {"match_on": "token", "slope": -10.0},
-     "The second layer attends to the current token's earlier self, not to the token after it. "
-     "Its keys are to hold what the first layer noted: the token before."),
+     "Your second layer attends to the current token's earlier self, not to the token after it. Its keys should hold "
+     "what the first layer noted, which is the token before."),
     ("second-layer-looks-at-itself", {"match_on": "token"},
-     "The second layer attends to the position it stands on. Either its keys hold that position's own token, or what "
-     "speaks for late positions outweighs a match."),
+     "Your second layer attends to its own position. Either its keys hold that position's own token, or what speaks "
+     "for late positions outweighs a match."),
     ("second-layer-elsewhere", {"ask": "noted", "match_on": "token"},
-     "The second layer attends to other positions than the one after the earlier match. "
-     "Which part of the stream do its queries read, which its keys?"),
+     "Your second layer attends to other positions than the one after the earlier match. Which part of the stream do "
+     "its queries read, and which its keys?"),
     ("second-layer-spreads", {"match_logit": 0.0, "slope": 0.0},
-     "The second layer attends to no position in particular. Do its queries and keys meet in the same features?"),
+     "Your second layer attends to no position in particular. Do its queries and keys meet in the same features?"),
     ("second-layer-at-some-positions", changed(half_of_the_tokens),
-     "The second layer attends to the right position for some tokens and positions, and elsewhere for others. Is each "
-     "field of the stream as wide as it has to be, and apart from the next one? Does a match outweigh all that speaks "
-     "for late positions, however far back it is?"),
+     "Your second layer attends to the right position for some tokens and positions, and elsewhere for others. Is "
+     "each field of the stream as wide as it has to be, and separate from the next one? Does a match outweigh all "
+     "that speaks for late positions, however far back it is?"),
     ("too-soft", {"match_logit": 4.0, "slope": 0.0, "mend_start": True},
-     "The second layer attends to the right position, but not sharply. How large must a logit be to outweigh all "
+     "Your second layer attends to the right position, but not sharply. How large must a logit be to outweigh all "
      "others?"),
     ("first-token-of-a-block", {"slope": 0.0},
-     "In a second block the second layer is right but at its first token. Position 0 can attend to itself alone: what "
-     "does it note, and what makes a later match win against it?"),
+     "In a second block your second layer is right except at its first token. Position 0 can attend only to itself. "
+     "What does it note, and what makes a later match win against it?"),
     ("matches-averaged", {"slope": 0.0, "mend_start": True},
-     "From the third block on the second layer shares its attention among all earlier matches. The latest is to win."),
+     "From the third block on your second layer shares its attention among all earlier matches. The latest should "
+     "win."),
     ("earliest-match", {"slope": -10.0, "mend_start": True},
-     "From the third block on the second layer attends to an earlier match than the latest."),
+     "From the third block on your second layer attends to an earlier match than the latest."),
     ("predicts-the-current-token", {"unembed": "token"},
-     "The attention is right, but the current token is predicted. What do W_V of layer 2 and W_U read?"),
+     "Your attention is right, but you predict the current token. What do W_V of layer 2 and W_U read?"),
     ("predicts-the-previous-token", {"unembed": "noted"},
-     "The attention is right, but the token before is predicted. What do W_V of layer 2 and W_U read?"),
+     "Your attention is right, but you predict the token before. What do W_V of layer 2 and W_U read?"),
     ("no-prediction", {"loudness": 0.0},
-     "The attention is right, but the logits are all equal. Does what the second layer writes reach W_U?"),
+     "Your attention is right, but the logits are all equal. Does what the second layer writes reach W_U?"),
     ("wrong-prediction", {"shift": 1},
-     "The attention is right, but other tokens are predicted. Follow one token through the second layer's W_V and W_O, "
-     "and through W_U."),
+     "Your attention is right, but you predict other tokens. Follow one token through the second layer's W_V and "
+     "W_O, and through W_U."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -16,7 +16,7 @@ BLOCK_KEYS = ("W_Q", "W_K", "W_V", "W_O")
 def form_problem(weights: Any, vocab: int, n_ctx: int) -> Symptom | None:
     """The first thing that keeps the weights from being run, or None."""
     if not isinstance(weights, dict) or not {*END_KEYS, "blocks"} <= set(weights):
-        return Symptom("keys-missing", f"a dict with {', '.join(END_KEYS)}, blocks was asked for")
+        return Symptom("keys-missing", f"a dict with {', '.join(END_KEYS)}, blocks is expected")
     blocks = weights["blocks"]
     if not isinstance(blocks, (list, tuple)) or len(blocks) != 2 or not all(isinstance(b, dict) for b in blocks):
         return Symptom("keys-missing", "`blocks` must be a list of two dicts, the first layer first")
@@ -28,7 +28,7 @@ def form_problem(weights: Any, vocab: int, n_ctx: int) -> Symptom | None:
         if not isinstance(value, np.ndarray):
             return Symptom("not-tensors", f"{name} is no tensor")
         if value.dtype != np.float32:
-            return Symptom("not-float32", f"{name} has dtype {value.dtype} where float32 was asked for")
+            return Symptom("not-float32", f"{name} has dtype {value.dtype} instead of float32")
         if value.ndim != 2 or max(value.shape) > WIDTH_CAP or 0 in value.shape:
             return Symptom("wrong-shapes", f"{name} has shape {value.shape}")
         if not np.isfinite(value).all():

@@ -132,32 +132,33 @@ def RAW(score, chance):
 
 MISTAKES = (
     ("chance-not-taken-off", {"counts": RAW},
-     "Raw scores are compared with 0.5. In a text of two kinds of tokens a head that looks nowhere in particular gets "
-     "almost half: what is left above chance, and how much could be?"),
+     "You compare raw scores with 0.5. In a text of two kinds of tokens a head that looks nowhere in particular gets "
+     "almost half. What is left above chance, and how much could be?"),
     ("chance-for-induction-alone", chance_for_one,
-     "The previous-token score is compared as it is. In a short text even attention gives the token before a good "
+     "You compare the previous-token score as it is. In a short text even attention gives the token before a good "
      "share, too."),
     ("chance-not-divided", {"counts": lambda score, chance: score - chance > 0.5},
-     "Chance is subtracted, but a head that gives all its weight does not reach 1 then. How far is it from chance to "
+     "You subtract chance, but then a head that gives all its weight does not reach 1. How far is it from chance to "
      "a perfect score?"),
     ("chance-not-causal", {"even": lambda n: torch.full((n, n), 1 / n)},
-     "Chance is taken from attention that is even over all n tokens. A causal head at position i has fewer to choose "
+     "You take chance from attention that is even over all n tokens. A causal head at position i has fewer to choose "
      "from."),
     ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
-     "Heads that look at earlier copies of the current token are named. An induction head looks at what followed."),
+     "You name heads that look at earlier copies of the current token. An induction head looks at what followed."),
     ("latest-match-alone", {"followed": latest},
-     "Only one earlier occurrence is counted for each position. Weight on what followed any of them counts."),
+     "You count only one earlier occurrence for each position. Weight on what followed any of them counts."),
     ("largest-weight-alone", {"gather": lambda weights: weights.amax(-1)},
-     "Of several matches only the one with most weight is counted. A head that shares its weight among them does its "
-     "work as well."),
+     "Of several matches you count only the one with most weight. A head that shares its weight among them works as "
+     "well."),
     ("one-gap-for-all", {"followed": with_one_gap},
-     "The repeats are taken to come at one fixed distance. In these texts the distance varies: look at the tokens."),
+     "You assume that the repeats come at one fixed distance. In these texts the distance varies, so look at the "
+     "tokens."),
     ("rows-without-a-match-counted", {"rows": lambda places: places.any(-1) | True},
-     "Positions that have nothing to find are averaged in as zeros. The mean is over the others alone."),
+     "Your mean includes positions that have nothing to find, as zeros. Take it only over the others."),
     ("best-head-alone", {"told": lambda pairs: pairs[:1]},
-     "At most one head of each kind is named. A model may have several, or none."),
+     "You name at most one head of each kind. A model may have several, or none."),
     ("head-before-layer", {"told": lambda pairs: sorted((head, layer) for layer, head in pairs)},
-     "The pairs begin with the head. Layer first was asked for."),
+     "Your pairs begin with the head. Put the layer first."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -27,7 +27,9 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         if missing:
             head = min(missing)
             both = (
-                f" It is due in both lists, and is named in {KINDS[1 - at]}." if _in_both(head, due, answered) else ""
+                f" It belongs in both lists, and you name it in {KINDS[1 - at]}."
+                if _in_both(head, due, answered)
+                else ""
             )
             return f"{head} is missing in {kind}. {_weight(patterns, head, places[at])}{both}"
         if extra:
@@ -35,8 +37,8 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
             if not all(0 <= number < size for number, size in zip(head, patterns.shape, strict=False)):
                 return f"{head} in {kind} is no (layer, head) of this model."
             if not places[at].any():
-                return f"{head} is named in {kind}, and no position has anything to find there: no head counts."
-            return f"{head} is named in {kind} and not due. {_weight(patterns, head, places[at])}"
+                return f"You name {head} in {kind}, but no position has anything to find there, so no head counts."
+            return f"You name {head} in {kind}, where it doesn't belong. {_weight(patterns, head, places[at])}"
     return ""
 
 

@@ -63,26 +63,26 @@ def of_means(losses_of):
 
 MISTAKES = (
     ("ratio", lambda x, e, t: x[:, t].mean() / x[:, e].mean(),
-     "The losses are divided; subtract them."),
+     "You divide the losses. Subtract them."),
     ("relative", lambda x, e, t: x[:, t].mean() / x[:, e].mean() - 1,
-     "The difference is divided by the early loss; it is to stand alone."),
+     "You divide the difference by the early loss. Return the plain difference."),
     ("rows-not-columns", of_means(lambda x, e, t: (x[t % len(x)], x[e % len(x)])),
-     "The positions are sought on the first axis; it is the batch."),
+     "You look for the positions on the first axis, which is the batch."),
     ("late-half-minus-early-half", of_means(lambda x, e, t: (x[:, t:], x[:, : e + 1])),
-     "The losses from `late` on and up to `early` are averaged; only those at the two positions count."),
+     "You average the losses from `late` on and up to `early`. Use only those at the two positions."),
     ("from-late-minus-before-early", of_means(lambda x, e, t: (x[:, t:], x[:, :e])),
-     "The losses from `late` on and those before `early` are averaged: `late:` and `:early` are ranges. Only the "
-     "losses at the two positions count."),
+     "You average the losses from `late` on and those before `early`, because `late:` and `:early` are ranges. Use "
+     "only the losses at the two positions."),
     ("positions-sorted", of_means(lambda x, e, t: (x[:, max(e, t)], x[:, min(e, t)])),
-     "The two positions are put in order first. Take them as they come: `late` may stand before `early`."),
+     "You put the two positions in order first. Take them as they come, because `late` may be before `early`."),
     ("slope", lambda x, e, t: (x[:, t].mean() - x[:, e].mean()) / (t - e or 1),
-     "The difference is divided by the distance of the positions."),
+     "You divide the difference by the distance of the positions."),
     ("perplexities", lambda x, e, t: x[:, t].mean().exp() - x[:, e].mean().exp(),
-     "Perplexities are subtracted. Subtract the losses themselves."),
+     "You subtract perplexities. Subtract the losses themselves."),
     ("mean-between", lambda x, e, t: x[:, min(e, t) : max(e, t) + 1].mean(),
-     "The losses from one position to the other are averaged. Only those at the two count, one less the other."),
+     "You average the losses from one position to the other. Use only those at the two, one minus the other."),
     ("divided-by-n", lambda x, e, t: (x[:, t] - x[:, e]).sum() / x.shape[1],
-     "The sum over the batch is divided by the number of tokens. Over how many losses does it run?"),
+     "You divide the sum over the batch by the number of tokens. Over how many losses does it run?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

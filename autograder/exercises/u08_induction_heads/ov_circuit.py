@@ -40,13 +40,13 @@ def cases(case):
 
 MISTAKES = (
     ("transposed-circuit", lambda E, V, out, U: (E @ V @ out @ U).T,
-     "Rows and columns have changed places: a row belongs to the token attended to, a column to a logit."),
+     "You swap rows and columns. A row belongs to the token attended to, a column to a logit."),
     ("values-transposed", lambda E, V, out, U: E @ out.T @ V.T @ U,
-     "W_V and W_O are transposed. Tokens are rows here, so weights act from the right as they are."),
+     "You transpose W_V and W_O. Tokens are rows here, so weights act from the right as they are."),
     ("direct-path-added", lambda E, V, out, U: E @ U + E @ V @ out @ U,
-     "The direct path W_E W_U is added. Only what the head writes is asked for."),
+     "You add the direct path W_E W_U. Return only what the head writes."),
     ("softmax-applied", lambda E, V, out, U: (E @ V @ out @ U).softmax(-1),
-     "A softmax has been taken. The circuit is the effect on the logits themselves."),
+     "You take a softmax. The circuit is the effect on the logits themselves."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -25,21 +25,24 @@ def cases(case):
 
 MISTAKES = (
     ("add-not-counted", lambda B, h, n, d: 2 * B * h * n * n * d,
-     "It is half the count: multiply and add are two operations, there are two matmuls, and a mask saves nothing."),
+     "You return half the count. Multiply and add are two operations, there are two matmuls, and a mask saves "
+     "nothing."),
     ("one-add-less", lambda B, h, n, d: B * h * n * n * (2 * d - 1) + B * h * n * d * (2 * n - 1),
-     "A dot product of d entries has d − 1 adds, but by custom a multiply and an add count as a pair."),
-    ("causal-saving", lambda B, h, n, d: 2 * B * h * n * (n + 1) * d, "Nothing is saved by a causal mask here."),
+     "You count d − 1 adds in a dot product of d entries. By convention a multiply and an add count as a pair."),
+    ("causal-saving", lambda B, h, n, d: 2 * B * h * n * (n + 1) * d, "You reduced the count for the causal mask. "
+                                                                      "Here it saves nothing."),
     ("projections-counted", lambda B, h, n, d: 4 * B * h * n * n * d + 8 * B * n * (h * d) ** 2,
-     "The projections are counted too; only the two matmuls of the attention are asked for."),
+     "You count the projections, too. Count only the two matmuls of the attention."),
     ("softmax-as-three", lambda B, h, n, d: B * h * n * n * (4 * d + 3),
-     "The softmax is counted; only the two matmuls are."),
+     "You count the softmax. Count only the two matmuls."),
     ("scaling-counted", lambda B, h, n, d: B * h * n * n * (4 * d + 1),
-     "One operation more for each score is counted, such as the division by √d; only the two matmuls are."),
+     "You count one more operation for each score, such as the division by √d. Count only the two matmuls."),
     ("width-divided-by-heads", lambda B, h, n, d: 4 * B * h * n * n * (d // h),
-     "d_head is divided by the heads once more. It is the width of one head already."),
-    ("caret", lambda B, h, n, d: 4 * B * h * (n ^ 2) * d, "In Python ^ is no power but the bitwise exclusive or."),
+     "You divide d_head by the heads once more. It is the width of one head already."),
+    ("caret", lambda B, h, n, d: 4 * B * h * (n ^ 2) * d, "You use ^ for a power. In Python it is the bitwise "
+                                                          "exclusive or."),
     ("gigaflops", lambda B, h, n, d: 4 * B * h * n * n * d // 10**9,
-     "Billions of operations are returned; the operations themselves are asked for."),
+     "You return billions of operations. Return the operations themselves."),
 )  # fmt: skip
 
 EXERCISE = exercise(attention_flops, credit={"values": 0.8, "edge cases": 0.2}, sizes=range(3, 18), library="torch")

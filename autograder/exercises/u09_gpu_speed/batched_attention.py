@@ -66,13 +66,14 @@ def heads_in_a_row(Q, K, V, causal=False):
 
 MISTAKES = (
     *SLIPS,
-    ("always-causal", {"always": True}, "Later keys are left out even without `causal`."),
-    ("causal-diagonal-out", {"shifted": -1}, "With `causal` a query does not see its own key. It may."),
-    ("mask-inverted", {"masking": "inverted"}, "With `causal` just the later keys are seen, not the earlier ones."),
+    ("always-causal", {"always": True}, "You hide later keys even without `causal`."),
+    ("causal-diagonal-out", {"shifted": -1}, "With `causal`, your query can't see its own key. It should."),
+    ("mask-inverted", {"masking": "inverted"}, "With `causal`, your queries see just the later keys. They should see "
+                                               "the earlier ones."),
     ("mask-after-softmax", {"masking": "after"}, AFTER),
     *ANY_ATTENTION,
     ("heads-see-each-other", heads_in_a_row,
-     "The tokens of all heads stand in one long row, so the heads see each other. Each attends on its own."),
+     "You put the tokens of all heads in one long row, so the heads see each other. Each should attend by itself."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -168,21 +168,23 @@ def backward(
 
 MISTAKES = (
     ("jacobian-transposed", {"jacobian": "transposed"},
-     "The gradient of the scores is turned over: its rows belong to queries, its columns to keys. "
-     "dQ sums over keys, dK over queries."),
+     "You transpose the gradient of the scores. Its rows belong to queries, its columns to keys. dQ sums over keys, "
+     "dK over queries."),
     ("row-sum-over-queries", {"row_sum": "queries"},
-     "What is taken off sums over the queries. The softmax runs along the keys of one query: sum along its row."),
+     "You subtract a sum over the queries. The softmax runs along the keys of one query, so sum along its row."),
     ("row-sum-of-the-block", {"row_sum": "block"},
-     "What is taken off sums over one block of keys only. It runs over the whole row, and is known before the loop."),
+     "You subtract a sum over only one block of keys. It runs over the whole row, and is known before the loop."),
     ("diagonal-only", {"jacobian": "diagonal"},
-     "Each weight is treated as if it hung on its own score alone, by p(1 − p). It hangs on all scores of its row."),
+     "You treat each weight as if it depended only on its own score, by p(1 − p). It depends on all scores of its "
+     "row."),
     ("logsumexp-as-sum", {"weights": "over the log"},
-     "The exponentials are divided by logsumexp, as if it were their sum. It is the logarithm of the sum."),
+     "You divide the exponentials by logsumexp, as if it were their sum. It is the logarithm of the sum."),
     ("softmax-of-the-block", {"weights": "block"},
-     "Every block of keys gets a softmax of its own. Over all blocks together a row of weights sums to 1."),
+     "You take a softmax in every block of keys. A row of weights sums to 1 over all blocks together."),
     ("unstable", {"weights": "unstable"},
-     "Large scores overflow: an exponential is taken of a score as it is. What can be subtracted from it first?"),
-    ("last-block-dropped", {"floor": True}, "A last block of keys that is not whole is left out."),
+     "Large scores overflow, because you take the exponential of a score as it is. What can you subtract from it "
+     "first?"),
+    ("last-block-dropped", {"floor": True}, "You leave out a last block of keys that is not whole."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -87,20 +87,20 @@ def by_fractions(n, d, block_q, bytes_per_value=2, causal=False):
 
 MISTAKES = (
     ("causal-halved", {"end": "half"},
-     "With `causal` just half of K and V is counted. The saving is not a half: look at the blocks on the diagonal."),
+     "With `causal` you count just half of K and V. The saving is not a half. Look at the blocks on the diagonal."),
     ("causal-without-its-own-block", {"end": "before"},
-     "With `causal` a block of queries does not read its own block of keys. It needs that, too."),
+     "With `causal`, your block of queries does not read its own block of keys. It needs that, too."),
     ("keys-once", {"once": True},
-     "K and V are read only once. They do not fit on the chip: each block of queries reads them again."),
-    ("last-block-dropped", {"dropped": True}, "A last block of queries that is not whole is left out."),
+     "You read K and V only once. They do not fit on the chip, so each block of queries reads them once more."),
+    ("last-block-dropped", {"dropped": True}, "You leave out a last block of queries that is not whole."),
     ("part-of-a-block", by_fractions,
-     "A short last block of queries counts as a part of a block. It reads all of K and V like any other."),
+     "You count a short last block of queries as a part of a block. It reads all of K and V like any other."),
     ("q-and-out-every-time", {"own_again": True},
-     "Q and out are counted once for each block of queries, whole. Each row of them is moved only once."),
+     "You count Q and out once for each block of queries, whole. Each row of them is moved only once."),
     ("statistics-counted", {"statistics": 1},
-     "A number per query besides Q, K, V and out is counted. The statistics are left out here."),
+     "You count a number per query besides Q, K, V and out. Leave the statistics out here."),
     ("scores-counted", lambda n, d, q, b=2, causal=False: counted(n, d, q, b, causal) + n * n * b,
-     "The scores are counted, too. They never leave the chip."),
+     "You count the scores, too. They never leave the chip."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -60,14 +60,14 @@ def all_queries_at_once(case, arrays):
 MISTAKES = (
     *SLIPS,
     ("unstable", {"stable": False}, UNSTABLE),
-    ("causal", {"always": True}, "Later keys are left out. There is no mask here."),
+    ("causal", {"always": True}, "You hide later keys. There is no mask here."),
     ("first-heads-keys", lambda Q, K, V: attention(Q, K[:, :1].expand_as(K), V[:, :1].expand_as(V)),
-     "All heads read the keys and values of the first one."),
+     "You let all heads read the keys and values of the first one."),
     ("last-key-missing", lambda Q, K, V: attention(Q, K[..., :-1, :], V[..., :-1, :]),
-     "The last key is never looked at. Where does the loop end?"),
+     "You never look at the last key. Where does your loop end?"),
     *ANY_ATTENTION,
     ("last-head-everywhere", lambda Q, K, V: attention(Q, K, V)[:, -1:].expand_as(V),
-     "All heads hold the answer of the last one. Is the result written to the place of its head?"),
+     "All your heads hold the answer of the last one. Do you write the result to the place of its head?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -143,17 +143,17 @@ SLIPS: tuple[Row, ...] = (
     ("softmax-over-queries", {"dim": -2}, OVER_QUERIES),
     ("softmax-over-heads", {"dim": 1}, OVER_HEADS),
     ("weights-scaled", {"scaling": "none", "after": lambda out: out / math.sqrt(out.shape[-1])},
-     "The division by √d comes after the softmax. The scores are to be divided, before it."),
+     "You divide by √d after the softmax. Divide the scores, before it."),
     ("keys-reshaped", {"keys": lambda K: K.reshape(*K.shape[:-2], K.shape[-1], K.shape[-2]).mT},
-     "The keys are brought to (d, n) by a reshape, which mixes keys and features. Swap the two axes."),
+     "You reshape the keys to (d, n), which mixes keys and features. Swap the two axes."),
     ("queries-added", {"residual": True},
-     "The queries are added to the output. A residual belongs to the block, not to the attention."),
+     "You add the queries to the output. A residual belongs to the block, not to the attention."),
 )  # fmt: skip
 
 #: More mistakes of any attention, which are no slip in one place.
 MISTAKES: tuple[Row, ...] = (
     ("best-key-only", _best_key_only,
-     "Each query takes the value of its best key alone. Attention averages all values with softmax weights."),
+     "You let each query take only the value of its best key. Attention averages all values with softmax weights."),
     ("heads-as-tokens", _heads_as_tokens,
-     "The inputs are read as (B, n, h, d), so that the heads of one token attend to each other."),
+     "You read the inputs as (B, n, h, d), so that the heads of one token attend to each other."),
 )  # fmt: skip

@@ -35,12 +35,13 @@ def cases(case):
 
 MISTAKES = (
     ("causal-half", lambda B, h, n, b=2: B * h * (n * (n + 1) // 2) * b,
-     "Only half the matrix is counted. It is made whole."),
+     "You count only half the matrix. It is made as a whole."),
     ("bits-taken-for-bytes", lambda B, h, n, b=2: B * h * n * n * b // 8,
-     "The result is divided by 8, but bytes_per_value is in bytes already."),
+     "You divide the result by 8, but bytes_per_value is in bytes already."),
     ("bytes-as-power", lambda B, h, n, b=2: B * h * n**b,
-     "bytes_per_value stands as the power of n. n comes in twice, and each score takes that many bytes."),
-    ("caret", lambda B, h, n, b=2: B * h * (n ^ 2) * b, "In Python ^ is no power but the bitwise exclusive or."),
+     "You use bytes_per_value as the power of n. n is a factor twice, and each score takes that many bytes."),
+    ("caret", lambda B, h, n, b=2: B * h * (n ^ 2) * b, "You use ^ for a power. In Python it is the bitwise "
+                                                        "exclusive or."),
 )  # fmt: skip
 
 EXERCISE = exercise(

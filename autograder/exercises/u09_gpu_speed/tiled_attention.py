@@ -117,7 +117,7 @@ def met_again(case, arrays):
     changes = [at for at, before in zip(met, [None, *met], strict=False) if at != before]
     if len(changes) == len(set(changes)):
         return None
-    return "the scores of a block of keys come up again after those of other blocks, where one pass is asked for"
+    return "the scores of a block of keys come up once more after those of other blocks, but one pass should do"
 
 
 def is_of_block(array, block):
@@ -159,33 +159,34 @@ BY_BLOCK = {**RAW, "maximum": "block"}
 
 MISTAKES = (
     ("nothing-rescaled", RAW,
-     "What was summed before a larger maximum came is not rescaled. Which factor sets it right?"),
+     "When a larger maximum comes, you don't rescale what you have summed so far. Which factor sets it right?"),
     ("rescaled-upside-down", {"upside_down": True},
-     "The factor of the rescaling is upside down: sums shrink when the maximum grows."),
+     "Your rescaling factor is upside down. Sums shrink when the maximum grows."),
     ("maximum-of-the-block", BY_BLOCK,
-     "Each block takes its own maximum off, and what was summed is not brought to the same one."),
+     "You subtract each block's own maximum, but don't bring what is summed so far to the same one."),
     ("no-maximum", {"maximum": "none", "start": 0.0}, UNSTABLE),
     ("maximum-of-the-first-block", {"maximum": "first"},
-     "The first block's maximum is kept for all blocks: larger scores may follow."),
+     "You keep the first block's maximum for all blocks, but larger scores may follow."),
     ("starts-at-zero", {"start": 0.0},
-     "The running maximum begins at a number such as 0. All scores may be far below it."),
+     "Your running maximum begins at a number such as 0. All scores may be far below it."),
     ("last-block-lost", {"kept": whole_blocks},
-     "A last block that is not whole is left out. Where does the loop end?"),
-    ("keys-shared", {"longer": 1}, "A key at the border of two blocks is counted twice."),
+     "You leave out a last block that is not whole. Where does your loop end?"),
+    ("keys-shared", {"longer": 1}, "You count a key at the border of two blocks twice."),
     ("softmax-in-each-block", {**BY_BLOCK, "normalise": "every block"},
-     "Each block has its own softmax, and the blocks are averaged. One softmax runs over all keys."),
+     "You take a softmax in each block and average the blocks. One softmax runs over all keys."),
     ("softmaxes-added", {**BY_BLOCK, "normalise": "every block, added"},
-     "Each block has its own softmax, and the blocks are added. One softmax runs over all keys."),
+     "You take a softmax in each block and add the blocks. One softmax runs over all keys."),
     ("divided-in-the-loop", {"normalise": "in the loop"},
-     "The output is divided by the running sum after every block. Divide once, after the last."),
+     "You divide the output by the running sum after every block. Divide once, after the last."),
     ("scaled-again-in-every-block", {"scale_again": True},
-     "The scale is applied once more with every block. Does the loop change the queries?"),
+     "You apply the scale once more with every block. Does your loop change the queries?"),
     ("values-of-the-first-block", {"first_values": True},
-     "Every block takes the first block's values. The values move along with the keys."),
+     "You use the first block's values in every block. The values move along with the keys."),
     ("own-block-only", by_query_blocks(lambda Q, K, V, own: attention(Q, K[:, :, own], V[:, :, own])),
-     "Each block of queries sees the keys of its own block alone. Every query meets every block of keys."),
+     "Your blocks of queries see only the keys of their own block. Every query meets every block of keys."),
     ("blocks-so-far", by_query_blocks(blocks_so_far),
-     "Each block of queries sees the blocks of keys up to its own. Nothing is masked here: later ones count."),
+     "Your blocks of queries see only the blocks of keys up to their own. Nothing is masked here, so later ones "
+     "count."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -183,21 +183,23 @@ def tiled_causal(
 
 MISTAKES = (
     ("masked-by-place-in-the-block", {"by_place": True},
-     "Every block is masked alike, earlier ones too. Where a token stands in the text counts, not in its block."),
-    ("next-key-seen", {"shift": 1}, "A query still sees the key right behind it."),
+     "You mask every block alike, earlier ones too. A token's place in the text counts, not its place in the block."),
+    ("next-key-seen", {"shift": 1}, "Your queries can still see the next key, one step into the future."),
     ("own-block-only", {"own_only": True},
-     "A block of queries sees its own block alone. It sees all earlier ones, too."),
+     "Your queries see only their own block. They should also see all earlier blocks."),
     ("state-carried-over", {"carried": True},
-     "A block of queries begins with the maximum and the sums of the block before it. Other queries begin anew."),
+     "You start a block of queries with the maximum and the sums of the block before it. Start each block of queries "
+     "afresh."),
     ("no-maximum", {"running": False}, UNSTABLE),
     ("queries-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=Q.shape[-2]),
-     "The result is right, but all queries meet a block of keys together. Cut the queries into blocks as well."),
+     "Your result is right, but all queries meet a block of keys together. Cut the queries into blocks as well."),
     ("keys-not-cut", lambda Q, K, V, size: tiled_causal(Q, K, V, size, keys=K.shape[-2]),
-     "The result is right, but a block of queries meets all keys at once. Cut the keys into blocks as well."),
+     "Your result is right, but a block of queries meets all keys at once. Cut the keys into blocks as well."),
     ("one-query-at-a-time", lambda Q, K, V, size: tiled_causal(Q, K, V, size, queries=1),
-     "The result is right, but each query is served by itself. Let a block of queries meet a block of keys at once."),
+     "Your result is right, but you serve each query by itself. Let a block of queries meet a block of keys at once."),
     ("later-blocks-multiplied", {"later": True},
-     "The result is right, but blocks of keys wholly behind a block of queries are multiplied, though none sees them."),
+     "Your result is right, but you multiply blocks of keys that come entirely after a block of queries, though none "
+     "of them is seen."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -135,13 +135,13 @@ def looped(Q, K, V, beta, state=None):
 
 MISTAKES = (
     ("token-by-token", looped,
-     "The numbers are right, but the tokens come one after the other in a Python loop. All their corrections solve one "
-     "triangular system."),
+     "The numbers are right, but you take the tokens one after the other in a Python loop. All their corrections "
+     "solve one triangular system."),
     ("adds", {"corrects": False},
-     "Keys and values are added up, scaled by beta: that is linear attention. What the state already holds for a key "
-     "is to be taken off first."),
+     "You add up keys and values, scaled by beta. That is linear attention. Subtract first what the state already "
+     "holds for a key."),
     ("rate-by-columns", {"by_columns": True},
-     "In the system beta scales the columns. Equation t has the beta of token t: does it scale a row or a column?"),
+     "In your system beta scales the columns. Equation t has the beta of token t. Does it scale a row or a column?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

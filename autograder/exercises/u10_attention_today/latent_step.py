@@ -172,9 +172,9 @@ def step(x, cache, params, n_heads, *, explicit=False, cut=split, front=False):
 
 MISTAKES = (
     ("keys-and-values-made", {"explicit": True},
-     "The numbers are right, but keys or values of all tokens are made from the latents, which costs what the small "
-     "cache was to save. In which order can the three factors of a score be multiplied?"),
-    ("new-token-first", {"front": True}, "The new latent stands first in the cache; it comes last."),
+     "The numbers are right, but you make keys or values of all tokens from the latents, which the small cache "
+     "should save. In which order can you multiply the three factors of a score?"),
+    ("new-token-first", {"front": True}, "You put the new latent first in the cache; it should be last."),
     ("interleaved-heads", {"cut": split_interleaved}, INTERLEAVED),
 )  # fmt: skip
 

@@ -105,13 +105,14 @@ def old_state_not_faded(Q, K, V, decay=None, state=None):
 
 
 MISTAKES = (
-    ("not-causal", {"later": True}, "Every token reads the last state, so that it sees later tokens."),
-    ("normalised", {"divide": True}, "The result is divided by the sum of the weights. There is no normaliser here."),
+    ("not-causal", {"later": True}, "You let every token read the last state, so that it sees later tokens."),
+    ("normalised", {"divide": True}, "You divide the result by the sum of the weights. There is no normaliser here."),
     ("feature-map", {"feature": lambda z: F.elu(z) + 1},
-     "Queries and keys go through elu + 1. There is no feature map here."),
-    ("softmax", softmax, "The weights go through a softmax. Without it the sum can be kept in a state of fixed size."),
+     "You apply elu + 1; this exercise uses no feature map."),
+    ("softmax", softmax, "You take a softmax of the weights. Without it the sum can be kept in a state of fixed "
+                         "size."),
     ("old-state-not-faded", old_state_not_faded,
-     "The state of before is added as it is. It fades with every token, as all that it holds."),
+     "You add the earlier state as it is. It should fade with every token, along with everything it holds."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -180,13 +180,14 @@ def block(
 
 
 MISTAKES = (
-    ("values-rotated", {"turns": "QKV"}, "The values are rotated, too. Only queries and keys know positions."),
-    ("values-normed", {"normed": "QKV"}, "The values are normed, too; only queries and keys are."),
+    ("values-rotated", {"turns": "QKV"}, "You rotate the values, too. Rotate only queries and keys."),
+    ("values-normed", {"normed": "QKV"}, "You also normalise the values; normalise only queries and keys."),
     ("positions-ignored", {"turn": lambda x, positions: rotate(x, by_index(positions, x.shape[-2]))},
-     "The rotation goes by the index of the row; `positions` says where the rows stand."),
+     "You rotate by the index of the row. Use `positions`, which says where the rows are."),
     ("mask-by-position", {"seen": by_position},
-     "The mask goes by the positions. They serve the rotation alone: a row sees the rows up to its own."),
-    ("post-norm", {"post": True}, "This is the order of 2017, add then norm; here the norm comes first."),
+     "You build the mask from the positions. Use them only for the rotation; a row sees the rows up to its own."),
+    ("post-norm", {"post": True}, "You add first and then normalise, which is the order of 2017. Here the norm comes "
+                                  "first."),
 )  # fmt: skip
 
 EXERCISE = exercise(

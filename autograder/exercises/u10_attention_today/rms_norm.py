@@ -47,10 +47,10 @@ def norm(x, gamma, eps=1e-6, **slips):
 
 MISTAKES = (
     ("variance", {"spread": "variance"},
-     "x is divided by its standard deviation. The mean square has no mean taken off."),
-    ("one-plus-gamma", {"gain": "one plus"}, "The result is multiplied by 1 + gamma; gamma itself is the factor."),
+     "You divide x by its standard deviation. The mean square has no mean subtracted."),
+    ("one-plus-gamma", {"gain": "one plus"}, "You multiply the result by 1 + gamma. Multiply it by gamma itself."),
     ("gain-before-norm", lambda x, gamma, eps=1e-6: rms_norm(gamma * x, torch.ones_like(gamma), eps),
-     "gamma comes before the norm; it comes after it."),
+     "You apply gamma before the norm; apply it after."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -119,12 +119,12 @@ def added(x, positions, base=10000.0):
 
 MISTAKES = (
     ("neighbouring-pairs", {"neighbours": True},
-     "Columns 0 and 1, 2 and 3, … turn together. Here column i turns with column i + d/2."),
+     "You rotate columns 0 and 1, 2 and 3, … together. Here column i rotates with column i + d/2."),
     ("by-index", {"where": by_index},
-     "The angles go by the index of the row, 0, 1, 2, …; they go by `positions`, which need not begin at 0."),
+     "Your angles follow the index of the row, 0, 1, 2, …. Use `positions`, which need not begin at 0."),
     ("angles-by-neighbours", {"spread": by_neighbours},
-     "The angles are laid out for neighbouring pairs, the columns for halves: which columns belong to pair i?"),
-    ("added", added, "Sines and cosines are added to x, as in 2017. Rotary positions turn x instead."),
+     "You lay out the angles for neighbouring pairs, but the columns for halves. Which columns belong to pair i?"),
+    ("added", added, "You add sines and cosines to x, as in 2017. Rotary positions rotate x instead."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -100,11 +100,11 @@ def without_sink(Q, K, V, sink, mask=None):
 
 
 MISTAKES = (
-    ("no-sink", without_sink, "The sink plays no part: the weights of the keys still sum to 1."),
+    ("no-sink", without_sink, "You don't use the sink, so the weights of the keys still sum to 1."),
     ("sink-as-weight", {"sunk": lambda sink: sink.abs().log()},
-     "The sink itself is added to the sum of exponentials; it is a score, and its exponential is added."),
+     "You add the sink itself to the sum of exponentials. It is a score, so add its exponential."),
     ("sink-with-value", {"brings": lambda V: V[:, :, :1]},
-     "The sink brings a value. It takes weight and adds nothing to the output."),
+     "You give the sink a value. It takes weight and adds nothing to the output."),
     ("unstable", {"stable": False}, UNSTABLE),
     ("mask-after-softmax", {"masked_after": True}, AFTER),
 )  # fmt: skip

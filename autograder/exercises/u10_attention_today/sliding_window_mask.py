@@ -45,9 +45,9 @@ def seen(n_new, n_total, window, *, allowed=lambda i, j, w: (i - w < j) & (j <= 
 
 MISTAKES = (
     ("in-blocks", {"allowed": lambda i, j, w: (i // w == j // w) & (j <= i)},
-     "The text is cut into blocks of the window's length. The window moves on with every row."),
+     "You cut the text into blocks of the window's length. The window moves on with every row."),
     ("one-row-further", {"first": lambda new, all: all - new + 1},
-     "Each row stands one position too far right: the last row is position n_total − 1."),
+     "Your rows are one position too far right. The last row is position n_total − 1."),
 )  # fmt: skip
 
 EXERCISE = exercise(sliding_window_mask, credit={"values": 0.7, "edge cases": 0.3}, slipped=seen, library="torch")

@@ -49,11 +49,11 @@ def gated(x, W_gate, W_up, W_down, *, opens=F.silu, up=lambda z: z, join=torch.m
 
 
 MISTAKES = (
-    ("activation-twice", {"up": F.silu}, "Both go through silu; only the gate does."),
+    ("activation-twice", {"up": F.silu}, "You apply SiLU to both; only the gate should go through it."),
     ("activation-last", {"opens": lambda z: z, "join": lambda one, other: F.silu(one * other)},
-     "silu is taken of the product. Take it of the gate, and multiply then."),
+     "You take SiLU of the product. Take it of the gate, and then multiply."),
     ("no-gate", lambda x, W_gate, W_up, W_down: F.silu(x @ W_up) @ W_down,
-     "The gate is not used: this is a feed-forward layer of two weights."),
+     "You don't use the gate. That is a feed-forward layer of two weights."),
 )  # fmt: skip
 
 EXERCISE = exercise(swiglu, credit={"values": 0.6, "edge cases": 0.3, "gradients": 0.1}, slipped=gated, library="torch")

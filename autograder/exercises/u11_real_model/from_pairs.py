@@ -70,15 +70,15 @@ def way_back(d):
 
 MISTAKES = (
     ("way-back", by_columns_of(way_back),
-     "This is the way back, from halves to neighbours: column i of a half goes to column 2i. Here column 2i goes to "
-     "place i."),
+     "You go the way back, from halves to neighbours, and move column i of a half to column 2i. Here column 2i goes "
+     "to place i."),
     ("all-heads-at-once", all_heads_at_once,
-     "The columns of all heads are sorted together, so that a head gets columns of others. Each head keeps its own."),
-    ("unchanged", lambda W, n_heads: W.clone(), "Nothing is moved: the columns come back in the order they had."),
+     "You sort the columns of all heads together, so that a head gets columns of others. Each head keeps its own."),
+    ("unchanged", lambda W, n_heads: W.clone(), "You move nothing. The columns come back in the order they had."),
     ("odd-first", by_columns_of(odd_first),
-     "The odd columns come first. The first member of each pair is to stand in the first half."),
-    ("rows", rows, "The rows are moved. The features of a head are columns: the weights act from the right."),
-    ("heads-in-turn", heads_in_turn, "The heads are taken to be every h-th column. A head owns a block of columns."),
+     "You put the odd columns first. The first member of each pair should be in the first half."),
+    ("rows", rows, "You move the rows. The features of a head are columns, because the weights act from the right."),
+    ("heads-in-turn", heads_in_turn, "You take every h-th column for a head. A head owns a block of columns."),
 )  # fmt: skip
 
 EXERCISE = exercise(

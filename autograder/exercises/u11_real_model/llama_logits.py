@@ -127,10 +127,10 @@ def logits(*args, **slips):
 
 
 MISTAKES = (
-    ("not-causal", {"seen": everything}, "The tokens see their own future: a causal mask is missing."),
+    ("not-causal", {"seen": everything}, "Your tokens see their own future. A causal mask is missing."),
     *MODEL_SLIPS,
     ("last-token-only", lambda *args, **kwargs: llama_logits(*args, **kwargs)[:, -1],
-     "Only the last token's logits come back. Return them at every position."),
+     "You return only the last token's logits. Return them at every position."),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -54,16 +54,16 @@ def sinks_of_the_rest(n_new, n_total, window, n_sinks):
 
 MISTAKES = (
     ("sinks-in-the-future", {"sinks": lambda i, j, s: j < s},
-     "The sinks are seen by all rows, also by tokens that stand before them. No token sees a later one."),
+     "You let all rows see the sinks, also tokens that come before them. No token sees a later one."),
     ("sinks-within-the-window", {"width": lambda w, s: max(w - s, 1)},
-     "The window gives up a place for each sink. The sinks come on top of the full window."),
+     "Your window gives up a place for each sink. The sinks come on top of the full window."),
     ("no-sinks", {"sinks": lambda i, j, s: j < 0},
-     "This is the window alone. The first tokens are to be seen as well."),
+     "You return only the window. The first tokens should be seen as well."),
     ("sinks-behind-the-cache", sinks_of_the_rest,
-     "The sinks are counted from the first new token. They are the first tokens of the whole text."),
+     "You count the sinks from the first new token. They are the first tokens of the whole text."),
     ("only-sinks-in-the-window", lambda n_new, n_total, window, n_sinks: (
         seen(n_new, n_total, window, 0) & (torch.arange(n_total) < n_sinks)),
-     "A column must be a sink and lie in the window as well. One of the two is enough."),
+     "You require a column to be a sink and to be in the window. One of the two is enough."),
 )  # fmt: skip
 
 EXERCISE = exercise(
