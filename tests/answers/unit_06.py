@@ -438,3 +438,42 @@ def greedy_decode__wrong_largest_magnitude(next_logits, start, end, max_len):
 def greedy_decode__wrong_sampling(next_logits, start, end, max_len):
     """Samples from the softmax."""
     return _decode(next_logits, start, end, max_len, lambda v: torch.multinomial(v.double().softmax(0), 1))
+
+
+def greedy_decode__wrong_start_is_end(next_logits, start, end, max_len):
+    """Stops at once where start == end."""
+    tokens = [start]
+    while tokens[-1] != end and len(tokens) < max_len:
+        tokens.append(int(torch.as_tensor(next_logits(tokens)).argmax()))
+    return tokens
+
+
+def greedy_decode__wrong_last_is_end(next_logits, start, end, max_len):
+    """Puts end in the last place when the length runs out."""
+    tokens = _decode(next_logits, start, end, max_len)
+    return [*tokens[:-1], end] if len(tokens) == max_len > 1 else tokens
+
+
+def greedy_decode__wrong_one_short(next_logits, start, end, max_len):
+    """One token short of max_len."""
+    return _decode(next_logits, start, end, max(max_len - 1, 1))
+
+
+def greedy_decode__wrong_start_not_counted(next_logits, start, end, max_len):
+    """max_len generated tokens besides start."""
+    return _decode(next_logits, start, end, max_len + 1)
+
+
+def greedy_decode__wrong_last_token_only(next_logits, start, end, max_len):
+    """Hands over the last token alone."""
+    return _decode(next_logits, start, end, max_len, ask=lambda t: t[-1:])
+
+
+def greedy_decode__wrong_argmin(next_logits, start, end, max_len):
+    """The least likely token."""
+    return _decode(next_logits, start, end, max_len, torch.argmin)
+
+
+def greedy_decode__wrong_second_best(next_logits, start, end, max_len):
+    """The second best."""
+    return _decode(next_logits, start, end, max_len, lambda v: v.argsort(descending=True)[min(1, len(v) - 1)])

@@ -381,3 +381,70 @@ def select_keys__wrong_always_k(q_index, k_index, k):
     scores = (q_index @ k_index.mT).masked_fill(torch.ones(n, m).triu(m - n + 1).bool(), -math.inf)
     best = scores.topk(min(k, m), dim=-1).indices
     return torch.zeros_like(scores).scatter(-1, best, 1.0).bool()
+
+
+def latent_step__wrong_explicit(x, cache, params, n_heads):
+    """Keys and values are made: right numbers."""
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    Q, K, V = (_split(T, n_heads) for T in (x @ params["W_Q"], C @ params["W_UK"], C @ params["W_UV"]))
+    return _merge(torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, -1) @ V) @ params["W_O"], C
+
+
+def latent_step__wrong_unscaled(x, cache, params, n_heads):
+    """No scale."""
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    return _absorbed(x, C, params, n_heads, scale=1.0), C
+
+
+def latent_step__wrong_old_cache_read(x, cache, params, n_heads):
+    """Attends before the cache is extended."""
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    return _absorbed(x, C, params, n_heads, seen=slice(C.shape[1] - 1)), C
+
+
+def latent_step__wrong_heads_interleaved(x, cache, params, n_heads):
+    """Columns of the up-projections in turn."""
+    C = torch.cat([cache, x @ params["W_DKV"]], dim=1)
+    mixed = dict(params)
+    for name in ("W_UK", "W_UV"):
+        mixed[name] = params[name].unflatten(1, (-1, n_heads)).transpose(1, 2).flatten(1)
+    return _absorbed(x, C, mixed, n_heads), C
+
+
+def delta_rule__wrong_loop(Q, K, V, beta, state=None):
+    """Token by token: right numbers."""
+    return _delta_loop(Q, K, V, beta, state, lambda S, k, v, b: S + b * k.mT @ (v - k @ S))
+
+
+def _delta_loop(Q, K, V, beta, state, change):
+    S, out = _zero(K, V, state), []
+    for t in range(K.shape[2]):
+        q, k, v, b = Q[:, :, t, None], K[:, :, t, None], V[:, :, t, None], beta[:, :, t, None, None]
+        S = change(S, k, v, b)
+        out.append(q @ S)
+    return torch.cat(out, dim=2), S
+
+
+def delta_rule__wrong_first_state_for_all(Q, K, V, beta, state=None):
+    """Corrections against the first state alone."""
+    S = _zero(K, V, state)
+    U = beta[..., None] * (V - K @ S)
+    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
+
+
+def delta_rule__wrong_beta_on_columns(Q, K, V, beta, state=None):
+    """beta broadcasts along the rows."""
+    S = _zero(K, V, state)
+    left = torch.eye(K.shape[2], dtype=K.dtype) + (beta[..., None, :] * (K @ K.mT)).tril(-1)
+    U = torch.linalg.solve_triangular(left, beta[..., None] * (V - K @ S), upper=False)
+    return Q @ S + (Q @ K.mT).tril() @ U, S + K.mT @ U
+
+
+def delta_rule__wrong_beta_ignored(Q, K, V, beta, state=None):
+    """A rate of 1."""
+    return delta_rule__right_triangular(Q, K, V, torch.ones_like(beta), state)
+
+
+def delta_rule__wrong_state_ignored(Q, K, V, beta, state=None):
+    """Starts from zeros."""
+    return delta_rule__right_triangular(Q, K, V, beta)

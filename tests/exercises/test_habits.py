@@ -105,13 +105,17 @@ HABITS = {
     "cuts its result off": of_results(lambda array: getattr(array, "requires_grad", False), torch.Tensor.detach),
     "widens to float64": of_results(lambda array: array.dtype is torch.float32, torch.Tensor.double),
 }
+#: An exercise that examines its results by itself may well allow it.
+IMPRECISE = {
+    "is off by a thousandth": of_results(lambda array: "float32" in str(array.dtype), lambda array: 1.001 * array)
+}
 
 
 @pytest.mark.parametrize("name", exercise_names())
 def test_the_cases_of_an_exercise_see_bad_habits(name):
     exercise = find_exercise(name)
     right, unseen = exercise.reference if exercise.made is None else exercise.plain, []
-    for words, habit in HABITS.items():
+    for words, habit in {**HABITS, **({} if exercise.examine else IMPRECISE)}.items():
         acted: list = []
         if is_right(habit(right, acted), name, SEED, watched=False) and acted:
             unseen.append(words)

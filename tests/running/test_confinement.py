@@ -170,14 +170,6 @@ def test_a_bad_cell_costs_itself_alone(either: Sandbox, cell: str, status: str, 
         assert np.array_equal(session.ask(request_of("twice")).calls[0].value, [0.0, 2.0, 4.0])
 
 
-def test_many_cells_that_end_the_process(sandbox: Sandbox) -> None:
-    cells = [CellSource(f"c{number}", "extra", "import os\nos._exit(0)") for number in range(8)]
-    with sandbox.session([CellSource("twice", "answer", TWICE), *cells]) as session:
-        assert session.cells[0].status == "ran"
-        assert {cell.status for cell in session.cells[1:]} <= {"died", "skipped"}
-        assert session.ask(request_of("twice")).status in ("answered", "crashed")
-
-
 @pytest.mark.parametrize(
     ("body", "status", "words"),
     [
@@ -266,35 +258,6 @@ def test_memory_shared_by_forks_is_counted(sandbox: Sandbox) -> None:
     answer, after = run(sandbox, source)
     assert (answer.status, after.status) == ("crashed", "answered")
     assert "memory" in answer.reason
-
-
-def test_processes_are_counted(sandbox: Sandbox) -> None:
-    body = """
-        count = 0
-        try:
-            while count < 100:
-                if os.fork() == 0:
-                    time.sleep(60)
-                count += 1
-        except OSError:
-            pass
-        return count"""
-    assert 1 <= value(sandbox, body) <= LIMITS.processes
-
-
-@pytest.mark.nightly
-def test_a_fork_bomb(sandbox: Sandbox) -> None:
-    source = """
-    def f(x):
-        while True:
-            try:
-                os.fork()
-            except OSError:
-                pass
-    """
-    answer, after = run(sandbox, source)
-    assert answer.status in ("timeout", "crashed")
-    assert after.status == "answered"
 
 
 def test_a_flood_of_prints(either: Sandbox) -> None:
@@ -426,13 +389,15 @@ def test_the_only_network_interface_is_a_loopback_of_its_own(sandbox: Sandbox) -
     assert value(sandbox, body) == ["lo"]
 
 
-def test_nothing_to_read_and_nowhere_to_write(sandbox: Sandbox) -> None:
-    home, canary = Path.home(), PROJECT / "autograder"
+def test_nothing_to_read_and_nowhere_to_write(sandbox: Sandbox, tmp_path: Path) -> None:
+    home, canary, secret = Path.home(), PROJECT / "autograder", tmp_path / "secret"
+    secret.write_text("secret")
     body = f"""
         out = []
         for path in ("/etc/shadow", "/etc/passwd", "/home", "/var", "/sys", "/mnt", {str(home / ".ssh")!r},
                      {str(canary)!r}, {str(PROJECT / "solutions")!r}, {str(PROJECT / "tests")!r}, "/proc/1/root/etc",
-                     "/proc/1/environ", "/proc/1/mem", "/proc/1/fd", "/proc/1/cwd/"):
+                     "/proc/1/environ", "/proc/1/mem", "/proc/1/fd", "/proc/1/cwd/", "/proc/kcore", "/dev/mem", "/root",
+                     {str(PROJECT / "pyproject.toml")!r}, {str(secret)!r}):
             try:
                 if os.path.isdir(path) and all(name in {PLACES!r} for name in os.listdir(path)):
                     continue
@@ -440,13 +405,20 @@ def test_nothing_to_read_and_nowhere_to_write(sandbox: Sandbox) -> None:
                 out.append(path)
             except OSError:
                 pass
-        for path in ("/", "/etc", "/dev", "/dev/shm", "/course", "/course/worker", "/usr", "/usr/bin", "/proc", "/var",
-                     sys.prefix, "/proc/sys/kernel", "/tmp"):
+        for path in ("/", "/etc", "/dev", "/dev/shm", "/course", "/course/worker", "/usr", "/usr/bin", "/usr/lib",
+                     "/proc", "/var", sys.prefix, sys.base_prefix, os.path.dirname(os.__file__),
+                     os.path.dirname(sys.executable), "/proc/sys/kernel", "/tmp"):
             if os.path.realpath(path) == "/scratch":
                 continue
             try:
                 open(path + "/written", "w").close()
                 out.append("write " + path)
+            except OSError:
+                pass
+        for name in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", os.__file__):
+            try:
+                open(name, "r+").close()
+                out.append("write " + name)
             except OSError:
                 pass
         return out"""
@@ -469,27 +441,6 @@ def test_the_memory_of_the_notebook_is_out_of_reach(sandbox: Sandbox) -> None:
 
 #: Folders that may be visible on the way to the interpreter.
 PLACES = tuple({part for folder in bubblewrap.visible() for part in Path(folder).parts})
-
-
-def test_the_scratch_folder_is_bounded(sandbox: Sandbox) -> None:
-    body = """
-        written = 0
-        try:
-            for number in range(9):
-                with open(f"/scratch/{number}", "wb") as file:
-                    for _ in range(8):
-                        written += file.write(bytes(2**18))
-                        file.flush()
-        except OSError:
-            pass
-        try:
-            with open("/scratch/0", "r+b") as file:
-                file.seek(4 * 2**20)
-                file.write(b"x")
-        except OSError:
-            return written / 2**20
-        return -1.0"""
-    assert 1 <= value(sandbox, body) <= 5
 
 
 def test_a_python_that_is_called_by_a_way_round_finds_its_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -536,10 +487,6 @@ def test_no_canary_is_in_sight() -> None:
     assert seen > 1000
     assert found == []
     assert worker == sorted(path.name for path in (PROJECT / "autograder/worker").glob("*.py"))
-
-
-def test_the_environment_is_empty_of_secrets(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(value(sandbox, "return sorted(os.environ)")) <= {*bubblewrap.ENVIRONMENT, "PWD", "SHLVL", "_"}
 
 
 def test_the_zygote_has_one_thread(sandbox: Sandbox) -> None:

@@ -19,7 +19,6 @@ import pytest
 
 from autograder.data import Answer, CellSource, NoSandbox
 from autograder.exercises.kit import Case
-from autograder.running import bubblewrap
 from autograder.running import sandbox as room
 from autograder.running import session as session_module
 from autograder.running.dialogue import Request
@@ -97,10 +96,6 @@ def is_well(sandbox) -> bool:
 # --- honest answers -------------------------------------------------------------------------------------------------
 
 
-def test_a_right_answer_arrives_with_all_that_was_seen(sandbox):
-    assert is_well(sandbox)
-
-
 def test_all_cases_are_asked_and_inputs_are_watched(sandbox):
     source = "def f(x, add=0):\n    x += 1\n    return x.sum() + add"
     with sandbox.session([CellSource("f", "answer", source)]) as session:
@@ -110,32 +105,6 @@ def test_all_cases_are_asked_and_inputs_are_watched(sandbox):
     assert [call.value for call in answer.calls] == [6.0, 16.0]
     assert np.array_equal(answer.calls[0].inputs_after[0], X + 1)
     assert np.array_equal(X, np.arange(3.0))
-
-
-def test_an_exception_comes_with_its_line(sandbox):
-    failure = ask(sandbox, "def f(x):\n    y = x\n    return y[7]").calls[0].failure
-    assert (failure.type_name, failure.line) == ("IndexError", 3)
-    assert "index 7" in failure.message
-
-
-def test_a_cell_that_fails_is_reported_and_the_others_run(sandbox):
-    cells = [
-        CellSource("a", "answer", "x = 1\n1 / 0"),
-        CellSource("b", "answer", "def b(:"),
-        CellSource("c", "extra", DOUBLE),
-    ]
-    with sandbox.session(cells) as session:
-        assert [cell.status for cell in session.cells] == ["failed", "failed", "ran"]
-        assert (session.cells[0].failure.type_name, session.cells[0].failure.line) == ("ZeroDivisionError", 2)
-        assert (session.cells[1].failure.type_name, session.cells[1].failure.line) == ("SyntaxError", 1)
-        assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
-        assert session.ask(Request("a", [Case("values", "a case", (X,), {})])).status == "missing"
-
-
-def test_notebook_habits_work(sandbox):
-    source = "%matplotlib inline\nfrom matplotlib import pyplot as plt\nplt.plot([1, 2]); plt.show()\ndisplay(1)\n"
-    source += "import torch\ndef f(x):\n    print('seen')\n    return float(torch.tensor(3.0))"
-    assert value(sandbox, source) == 3.0
 
 
 def test_system_exit_is_an_exception_like_any_other(sandbox):
@@ -150,13 +119,6 @@ def test_a_setting_that_is_assigned_to_and_not_called_costs_nothing(sandbox, sli
     with sandbox.session(cells) as session:
         answer = session.ask(Request("g", [Case("values", "a case", (X,), {})]))
     assert answer.status == "answered" and np.array_equal(answer.calls[0].value, 2 * X)
-
-
-def test_stand_ins_take_the_place_of_earlier_answers(sandbox):
-    source = "def g(x):\n    return 0\ndef f(x):\n    return g(x) + 1"
-    plain, helped = (answers(sandbox, source, "f", stand_ins=s)[0] for s in (None, {"g": lambda x: 10 * x}))
-    assert plain.calls[0].value == 1
-    assert np.array_equal(helped.calls[0].value, 10 * X + 1)
 
 
 def test_a_stand_in_is_not_moved_by_absurd_arguments(sandbox):
@@ -252,14 +214,6 @@ def test_other_texts_of_an_answer_are_tried_in_the_first_half_of_a_notebooks_tim
         assert [session.ask(each).status for each in asked] == ["answered", "answered", "timeout", "answered"]
 
 
-def test_what_one_exercise_spoils_does_not_reach_the_next(sandbox):
-    source = "import numpy as np\ndef f(x):\n    np.multiply = np.add = np.exp = None\n    global g\n    g = None\n"
-    source += "    open('left', 'w').close()\n    return 1\n" + DOUBLE
-    first, second = answers(sandbox, source, "f", "g")
-    assert first.calls[0].value == 1
-    assert np.array_equal(second.calls[0].value, 2 * X)
-
-
 def test_scratch_does_not_outlive_its_submission(sandbox):
     assert value(sandbox, "import os\ndef f(x):\n    open('left', 'w').close()\n    return len(os.listdir('.'))") >= 1
     assert value(sandbox, "import os\ndef f(x):\n    return [n for n in os.listdir('.') if n == 'left']") == []
@@ -268,10 +222,6 @@ def test_scratch_does_not_outlive_its_submission(sandbox):
 # --- loops, crashes, floods -----------------------------------------------------------------------------------------
 
 LOOPS = {
-    "a loop": "def f(x):\n    while True: pass",
-    "a loop that swallows everything": "def f(x):\n    while True:\n        try:\n            while True: pass\n"
-    "        except BaseException: pass",
-    "sleep": "import time\ndef f(x):\n    time.sleep(1000)",
     "a loop in the library": "def f(x):\n    return sum(range(10**15))",
     "signals ignored": "import signal\ndef f(x):\n    for n in range(1, 65):\n        try: signal.signal(n, signal.SIG_IGN)\n"
     "        except (OSError, ValueError): pass\n    while True: pass",
@@ -334,24 +284,9 @@ def test_a_function_without_end_costs_itself_alone(sandbox, source):
     assert np.array_equal(second.calls[0].value, 2 * X)
 
 
-@pytest.mark.parametrize(
-    "source",
-    ["while True: pass", "while True:\n    try:\n        while True: pass\n    except BaseException: pass"],
-    ids=["a loop", "a loop that swallows everything"],
-)
-def test_a_cell_without_end_costs_itself_alone(sandbox, source):
-    with sandbox.session([CellSource("a", "answer", source), CellSource("g", "answer", DOUBLE)]) as session:
-        assert session.cells[0].status in ("timeout", "died")
-        assert session.cells[1].status == "ran"
-        assert session.ask(Request("g", [Case("values", "a case", (X,), {})])).status == "answered"
-
-
 DEATHS = {
-    "exit": "import os\ndef f(x):\n    os._exit(0)",
-    "segfault": "import ctypes\ndef f(x):\n    ctypes.string_at(0)",
     "abort": "import os\ndef f(x):\n    os.abort()",
     "killed": "import os\ndef f(x):\n    os.kill(os.getpid(), 9)",
-    "the parent killed": "import os\ndef f(x):\n    os.kill(os.getppid(), 9)",
     "all killed": "import os\ndef f(x):\n    os.kill(-1, 9)",
     "recursion in C": "import sys\nsys.setrecursionlimit(10**9)\ndef f(x):\n    return f(x)",
 }
@@ -365,7 +300,7 @@ def test_a_function_that_ends_its_process_costs_itself_alone(sandbox, source):
     assert is_well(sandbox)
 
 
-@pytest.mark.parametrize("source", ["import os; os._exit(0)", "import ctypes; ctypes.string_at(0)", "exit()", "quit()"])
+@pytest.mark.parametrize("source", ["exit()", "quit()"])
 def test_a_cell_that_ends_the_process_costs_itself_alone(sandbox, source):
     cells = [CellSource("a", "answer", source), CellSource("g", "answer", DOUBLE)]
     with sandbox.session(cells) as session:
@@ -392,54 +327,12 @@ def test_a_notebook_that_always_dies_comes_to_an_end(sandbox):
     assert is_well(sandbox)
 
 
-BOMBS = {
-    "memory at once": "import numpy as np\ndef f(x):\n    return np.ones(2**34)",
-    "memory by and by": "def f(x):\n    kept = []\n    while True: kept.append(bytearray(2**22))",
-    "processes": "import os\ndef f(x):\n    while True:\n        try: os.fork()\n        except OSError: pass",
-    "threads": "import threading, time\ndef f(x):\n    while True:\n"
-    "        threading.Thread(target=time.sleep, args=(99,), daemon=True).start()",
-    "printing": "def f(x):\n    for _ in range(2000): print('x' * 10**6)\n    return x",
-    "a huge result": "import numpy as np\ndef f(x):\n    return np.zeros(2**25)",
-    "a huge list": "def f(x):\n    return [[0] * 9999] * 9999",
-    "a huge message": "def f(x):\n    raise ValueError('x' * 2**27)",
-    "a deep result": "def f(x):\n    r = []\n    for _ in range(10**5): r = [r]\n    return r",
-    "a result that hides": "class A(list):\n    def __len__(self): raise OSError\ndef f(x):\n    return A()",
-    "asking without end": "def f(x):\n    while True: g(x)",
-}
-
-
-@pytest.mark.parametrize("source", nightly(BOMBS.values()), ids=BOMBS)
-def test_excess_hurts_nobody_else(sandbox, source):
-    stand_ins = {"g": lambda x: x} if "asking" in source or "g(x)" in source else None
-    first = answers(sandbox, source, "f", stand_ins=stand_ins)[0]
-    assert first.status in ("answered", "crashed", "timeout")
-    assert is_well(sandbox)
-
-
 # --- attacks --------------------------------------------------------------------------------------------------------
 
 
-def test_garbage_on_every_open_socket_is_no_answer(sandbox):
-    source = """
-import os, stat
-def f(x):
-    for n in range(3, 64):
-        try:
-            if stat.S_ISSOCK(os.fstat(n).st_mode): os.write(n, b"\\xff" * 4096)
-        except OSError: pass
-    return x
-"""
-    first, second = answers(sandbox, source + DOUBLE, "f", "g")
-    assert first.status in ("crashed", "timeout") and not first.calls
-    assert second.status in ("answered", "crashed", "timeout")
-    assert is_well(sandbox)
-
-
 FRAMES = {
-    "an index that is no number": '{"event": "begin", "index": Infinity}',
     "an index out of range": '{"event": "cell", "index": 99, "status": "ran"}',
     "a status that is none": '{"event": "cell", "index": 0, "status": []}',
-    "nesting": "[" * 900 + "]" * 900,
     "deep words": '{"event": "cell", "index": 0, "status": "failed", "error": {"type": ' + "[" * 400 + "]" * 400 + "}}",
     "no object": "[]",
     "no JSON": "{",
@@ -492,62 +385,6 @@ def test_all_that_one_frame_holds_shares_its_bytes():
     for more in ({"inputs_after": [node]}, {"made": [node]}):
         with pytest.raises(BadValue):
             Transcript(1).take({**frame, **more}, bytes(8000))
-
-
-def test_there_is_no_network(sandbox):
-    source = """
-import errno, os, socket
-def f(x):
-    seen = []
-    for family in (socket.AF_INET, socket.AF_INET6, socket.AF_NETLINK, socket.AF_PACKET, socket.AF_VSOCK):
-        try: socket.socket(family, socket.SOCK_DGRAM).close()
-        except OSError as error: seen.append(error.errno)
-    return seen, os.listdir("/sys/class/net") if os.path.isdir("/sys/class/net") else []
-"""
-    refused, devices = value(sandbox, source)
-    assert len(refused) == 5
-    assert set(devices) <= {"lo"}
-
-
-def test_files_of_the_host_cannot_be_read(sandbox, tmp_path):
-    (tmp_path / "secret").write_text("secret")
-    paths = [ROOT, ROOT / "pyproject.toml", ROOT / "solutions", "/etc/shadow", "/etc/passwd", "/root", Path.home()]
-    paths += [tmp_path / "secret", "/proc/1/environ", "/proc/1/root", "/proc/kcore", "/dev/mem", "/var", "/home"]
-    source = f"""
-import os
-def f(x):
-    seen = []
-    for path in {[str(path) for path in paths]!r}:
-        try:
-            if os.listdir(path) if os.path.isdir(path) else open(path, "rb").read(10): seen.append(path)
-        except OSError: pass
-    return seen
-"""
-    inside = bubblewrap.visible()
-    seen = value(sandbox, source)
-    assert [path for path in seen if not any(name.startswith(path + "/") for name in inside)] == []
-
-
-def test_nothing_can_be_written_but_scratch(sandbox):
-    source = """
-import os, sys, stat
-def f(x):
-    written = []
-    folders = ["/", "/usr", "/usr/bin", "/usr/lib", "/dev", "/proc", "/proc/sys", "/course", "/course/worker", "/etc", "/var"]
-    folders += [sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(sys.executable), "/tmp"]
-    for folder in folders:
-        try:
-            open(os.path.join(folder, "mine"), "w").close()
-            written.append(os.path.realpath(folder))
-        except OSError: pass
-    for name in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", os.__file__):
-        try:
-            open(name, "r+").close()
-            written.append(name)
-        except OSError: pass
-    return written
-"""
-    assert value(sandbox, source) in ([], ["/scratch"])
 
 
 def test_scratch_is_bounded(sandbox):
@@ -693,27 +530,6 @@ def test_a_kernel_that_refuses_namespaces_is_found_at_the_start(monkeypatch):
         pass
 
 
-def test_a_plain_process_answers_as_the_sandbox_does(plain):
-    assert is_well(plain)
-    failure = ask(plain, "def f(x):\n    return x[7]").calls[0].failure
-    assert (failure.type_name, failure.line) == ("IndexError", 2)
-
-
-@pytest.mark.parametrize("name", ["a loop", "signals ignored"])
-def test_a_plain_process_ends_loops(plain, name):
-    first, second = answers(plain, f"{LOOPS[name]}\n{DOUBLE}", "f", "g")
+def test_a_plain_process_ends_a_loop_that_ignores_signals(plain):
+    first, second = answers(plain, f"{LOOPS['signals ignored']}\n{DOUBLE}", "f", "g")
     assert (first.status, second.status) == ("timeout", "answered")
-
-
-@pytest.mark.parametrize("name", ["exit", "segfault", "the parent killed"])
-def test_a_plain_process_survives_deaths(plain, name):
-    assert answers(plain, f"{DEATHS[name]}\n{DOUBLE}", "f", "g")[1].status == "answered"
-
-
-def test_a_plain_process_ends_cells_without_end(plain):
-    with plain.session([CellSource("a", "answer", "while True: pass"), CellSource("g", "answer", DOUBLE)]) as session:
-        assert [cell.status for cell in session.cells] == ["timeout", "ran"]
-
-
-def test_the_neighbour_is_well_after_all_this(sandbox):
-    assert is_well(sandbox)
