@@ -94,9 +94,7 @@ class HalfSolved:
         test, missing = TEST.match(self.cell), self.missing(error)
         self.skipped = missing
         if missing and not test:
-            it = "it" if len(missing) == 1 else "them"
-            told = f"This cell needs {self.listed(missing)}."
-            print(f"{told} Write {it}, then run the cell again.")
+            print(self.advice(missing))
             return
         own = self.shorten(test[1], missing, error, trace) if test else None
         failing = [name for name in self.makers() if name in self.failed and not test]
@@ -110,6 +108,15 @@ class HalfSolved:
         else:
             shell.showtraceback((kind, error, trace))
 
+    def advice(self, missing):
+        """What to do where a cell failed for want of exercises."""
+        new = [name for name in missing if not self.is_written(name)]
+        if not new:
+            told = f"one was skipped when {self.listed(missing)} had no answer yet"
+            return f"Run the cells above once more: {told}."
+        it = "it" if len(new) == 1 else "them"
+        return f"This cell needs {self.listed(new)}. Write {it}, then run the cell again."
+
     def shorten(self, name, missing, error, trace):
         """Have a failed test say one line; where your code begins in the traceback."""
         given = {frame.tb_frame.f_code.co_filename for frame in frames(trace)[:2]}
@@ -122,10 +129,13 @@ class HalfSolved:
 
         begin, ended = own(trace), frames(trace)[-1].tb_frame.f_code.co_filename
         this, lines = self.listed([name]), []
-        if name in missing:
+        new = [other for other in missing if not self.is_written(other)]
+        if name in new:
             lines = [f"Not written yet: {this}."]
+        elif new:
+            lines = [f"Not written yet: {self.listed(new)}; {this} needs it."]
         elif missing:
-            lines = [f"Not written yet: {self.listed(missing)}; {this} needs it."]
+            lines = [self.advice(missing)]
         elif isinstance(error, AssertionError) and (not begin or ended in given):
             lines = [f"✗ {this}: {error}"]
             if error.__cause__ and (cause := own(error.__cause__.__traceback__)):
@@ -147,6 +157,8 @@ class HalfSolved:
             yours = [name for name in self.makers() if self.is_written(name)]
             waiting = [name for name in yours if name not in self.passed]
             told = f" Drawn with your {', '.join(yours)}" if yours else ""
+            if len(yours) > 3:
+                told = f" Drawn with what {len(yours)} of your functions gave"
             told += f"; not passed yet: {', '.join(waiting)}" if waiting else ""
             show(fig, alt, f"{caption}{told}{'.' if told else ''}", touch)
 

@@ -81,6 +81,13 @@ def test_a_test_that_fails_for_want_of_another_answer_names_that_one(tmp_path):
     assert said(cells[-1]) == "Passed: 0 of 2. Not written yet: 0.1 `double`. Not tested yet: 0.2 `treble`."
 
 
+def test_a_cell_that_was_skipped_is_to_be_run_again_once_its_exercise_is_written(tmp_path):
+    later, check = "print(six)", "# The test of treble: run this cell.\nassert six == 6"
+    cells = ran(tmp_path, stub("double"), "six = double(3)", DOUBLE, later, check, "six = double(3)", later, check)
+    advice = "Run the cells above once more: one was skipped when 0.1 `double` had no answer yet."
+    assert [said(cell) for cell in cells[3:8]] == [advice, advice, "", "6", ""]
+
+
 def test_a_failed_test_says_its_message_without_a_traceback_and_scores_nothing(tmp_path):
     cells = ran(tmp_path, DOUBLE.replace("2", "3"), TESTED, "print(double(1))\nassert double(1) == 2")
     assert said(cells[1]) == "✗ 0.1 `double`: twice 3 is 6"
@@ -152,9 +159,7 @@ RUNS = [("03_masking", "as it comes"), ("01_projections", "half solved")]
 RUNS += [(unit, mode) for unit in unit_names() for mode in MODES if (unit, mode) not in RUNS]
 
 
-@pytest.mark.parametrize(
-    ("unit", "mode"), [RUNS[0], RUNS[1], *nightly(RUNS[1:])[1:]], ids=lambda value: value.replace(" ", "_")
-)
+@pytest.mark.parametrize(("unit", "mode"), [RUNS[0], *nightly(RUNS[1:])], ids=lambda value: value.replace(" ", "_"))
 def test_a_release_runs_to_its_end_and_only_tests_fail(unit, mode, tmp_path):
     release, solution = (
         nbformat.read(ROOT / folder / unit / f"{unit}.ipynb", as_version=4) for folder in ("notebooks", "solutions")
