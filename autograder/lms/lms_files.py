@@ -17,6 +17,7 @@ import datetime
 import io
 import os
 import re
+import shutil
 import unicodedata
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
@@ -369,14 +370,15 @@ def _wanted(name: str) -> bool:
 def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, name: str) -> bytes:
     if entry.compress_type not in PACKED:
         raise Unreadable(f"{name}: not packed as zip files usually are; ask for it again, not packed at all")
+    if entry.file_size > FILE_CAP:  # no more than that is unpacked
+        raise Unreadable(f"{name}: larger than {FILE_CAP >> 20} MB; have its outputs cleared")
+    data = io.BytesIO()
     try:
         with archive.open(entry) as file:
-            data = file.read(FILE_CAP + 1)
+            shutil.copyfileobj(file, data)  # piece by piece, or all of it would be held twice
     except Exception as error:  # a damaged, encrypted or oddly packed entry costs its student alone
         raise Unreadable(f"{name}: cannot be unpacked ({error}); ask for it again") from None
-    if len(data) > FILE_CAP:
-        raise Unreadable(f"{name}: larger than {FILE_CAP >> 20} MB; have its outputs cleared")
-    return data
+    return data.getvalue()
 
 
 def sender_of(name: str, plain: bool = False) -> Sender | None:

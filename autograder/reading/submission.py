@@ -22,23 +22,26 @@ COLON = re.compile(rb"\s*+:\s*+(?=[\[{])")
 #: What a cell may hold that is not read: key -> what stands in its place.
 LEFT_OUT = {b"outputs": b"[]", b"attachments": b"{}"}
 LONGEST = max(map(len, LEFT_OUT)) + 2
-#: Brackets and strings that are looked at, a few hundred nanoseconds each.
-TOKENS_CAP = 10_000_000
+#: Brackets and strings that are looked at, a few hundred nanoseconds each; of those that are kept each may become an
+#: object of two hundred bytes.
+TOKENS_CAP, KEPT_CAP = 10_000_000, 2_000_000
 
 
 class TooMany(Exception):
-    """More brackets and strings than are looked at."""
+    """More brackets and strings than are looked at, or kept."""
 
 
 def without_outputs(data: bytes) -> bytes:
     """The notebook file with its outputs and attachments empty. Raises TooMany.
 
-    What is no JSON stays none, or becomes a notebook that says what its cells say.
+    What is no JSON stays none, or becomes a notebook that says what its cells say. What is too large all the same
+    stays as it is, for a copy of it would take as much memory once more.
     """
     kept, start, skipped_from = [], 0, -1
-    depth = 0
+    depth = held = size = 0
     for seen, token in enumerate(TOKENS.finditer(data)):
-        if seen == TOKENS_CAP:
+        held += skipped_from < 0
+        if seen == TOKENS_CAP or held > KEPT_CAP:
             raise TooMany
         first = data[token.start()]
         if first in b"[{":
@@ -50,13 +53,20 @@ def without_outputs(data: bytes) -> bytes:
         elif skipped_from < 0 and token.end() - token.start() <= LONGEST and token[1] in LEFT_OUT:
             colon = COLON.match(data, token.end())
             if colon is not None:
+                size += colon.end() - start
+                if size > SIZE_CAP:
+                    return data
                 kept += [data[start : colon.end()], LEFT_OUT[token[1]]]
                 start, skipped_from = len(data), depth
+    if size + len(data) - start > SIZE_CAP:
+        return data
     kept.append(data[start:])
     return b"".join(kept)
 
 
 SIZE_CAP = 20 * 2**20
+#: What is smaller is read as it is, whatever it holds.
+SMALL = 2 * 2**20
 #: Of a file with its outputs, which are not read.
 FILE_CAP = 200 * 2**20
 CELLS_CAP = 2_000
@@ -174,7 +184,7 @@ def read_file(path: Path, cap: int = FILE_CAP) -> bytes:
 
 def bounded(data: bytes, name: str) -> bytes:
     """A file's content, without its outputs where it is large by them. Raises Unreadable."""
-    if len(data) > SIZE_CAP:
+    if len(data) > SMALL:
         try:
             data = without_outputs(data)
         except TooMany:

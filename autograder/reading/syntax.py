@@ -120,9 +120,18 @@ def _inside(words: list[str], depth: int) -> list[ast.stmt]:
 
 
 def definitions(source: str) -> list[str]:
-    """The functions and classes that a cell defines at its top, in order."""
+    """The functions and classes that a cell defines at its top, in order; none where it cannot be read."""
+    try:
+        return list(_defined(source))
+    except Unread:
+        return []
+
+
+@lru_cache(maxsize=1024)
+def _defined(source: str) -> tuple[str, ...]:
+    """The same, kept: each function of a unit is looked for in each cell. Raises Unread, which is not kept."""
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
-    return [node.name for node in statements(source) if isinstance(node, kinds)]
+    return tuple(node.name for node in read(source) if isinstance(node, kinds))
 
 
 def bound_names(node: ast.stmt) -> Iterator[str]:
@@ -162,6 +171,7 @@ class Uses:
 
     def __init__(self, sources: Iterable[str]) -> None:
         self._definitions: dict[str, list[ast.stmt]] = {}
+        self._led_to: dict[str, set[str]] = {}
         self._unread = False
         for source in sources:
             try:
@@ -179,15 +189,20 @@ class Uses:
         """
         if self._unread or function not in self._definitions:
             return True
+        if function not in self._led_to:  # it is asked for each of the other functions
+            self._led_to[function] = self._names_of(function)
+        return other in self._led_to[function]
+
+    def _names_of(self, function: str) -> set[str]:
         names, seen, waiting = set[str](), set[int](), [function]
-        while waiting and other not in names:
+        while waiting:
             for node in self._definitions.get(waiting.pop(), ()):
                 if id(node) not in seen:
                     seen.add(id(node))
                     mentioned = set(_mentioned(node))
                     waiting += mentioned - names
                     names |= mentioned
-        return other in names
+        return names
 
 
 def _mentioned(node: ast.stmt) -> Iterable[str]:

@@ -14,7 +14,7 @@ from nbformat import NotebookNode
 
 from ..data import Unreadable
 from ..text import decoded
-from .submission import CODE_CAP, read_bytes, read_file
+from .submission import CODE_CAP, bounded, read_bytes, read_file
 from .syntax import statements
 
 #: Names by which Python code gets at what called it, at other objects, or at other processes. Starting a program is
@@ -38,7 +38,7 @@ LIBRARY = re.compile(rf"\b(?:{'|'.join(LIBRARIES)})\b")
 def odd_things(path: Path, release: NotebookNode) -> list[tuple[str, str]]:
     """(kind, words) for each odd thing in one file: kind "cells" or "code". Empty for a file that cannot be read."""
     try:
-        data = read_file(path)
+        data = bounded(read_file(path), str(path))
         given = {cell.source.strip() for cell in release.cells}
         code = {cell.metadata.get("nbgrader", {}).get("grade_id") for cell in release.cells if cell.cell_type == "code"}
         handed_in = read_bytes(data, str(path))

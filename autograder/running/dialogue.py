@@ -88,6 +88,8 @@ SECONDS_FOR_SOURCES = 2.0
 AXES_CAP = 4
 AXIS_CAP = 40
 TENSOR_ENTRIES_CAP = 30_000
+#: Of a result of tensors there are two copies on its way back.
+TENSOR_PRODUCT_CAP = 175 * 10**5
 
 
 class Request:
@@ -130,6 +132,7 @@ class Request:
         self._devices: dict[Device, tuple[int, Mapping[str, Callable[..., Any]]]] = {}
         self._turns: dict[str, frozenset[int]] = {}
         self._turn = 0
+        self._transcript: Transcript | None = None
         encoder = Encoder(library)
         self.calls = [
             {
@@ -177,9 +180,11 @@ class Request:
         """An empty transcript for the answers to this request."""
         if self.sources:
             count = len(self.calls) * len(self.sources)
-            return Transcript(count, range(count), self.asked, self.questions)
-        once = [index for index, call in enumerate(self.calls) if call["once"]]
-        return Transcript(len(self.calls), once, self.asked, self.questions)
+            self._transcript = Transcript(count, range(count), self.asked, self.questions)
+        else:
+            once = [index for index, call in enumerate(self.calls) if call["once"]]
+            self._transcript = Transcript(len(self.calls), once, self.asked, self.questions)
+        return self._transcript
 
     def reply(self, header: Mapping[str, Any], payload: bytes) -> tuple[dict[str, Any], bytes]:
         """Answer an "ask" frame: call the host function it names, on arguments that a stranger chose."""
@@ -248,9 +253,11 @@ class Request:
     def _part(self, part: DevicePart, identity: str, number: Any) -> Callable[..., Any]:
         """The function of the device as it stands in the call of this number; a new call begins with a new device.
 
-        The number is a stranger's word: it must be one at which this case is asked, and none goes back.
+        The number is a stranger's word: it must be one at which this case is asked, none goes back, and none comes
+        before the answers to all earlier ones, which a later device would else help to find.
         """
-        if type(number) is not int or number < self._turn or number not in self._turns[identity]:
+        known = type(number) is int and self._turn <= number and number in self._turns[identity]
+        if not known or (self._transcript is not None and not self._transcript.has_come_to(number)):
             raise ValueError("this function belongs to another call")
         self._turn = number
         known = self._devices.get(part.device)
@@ -285,12 +292,13 @@ def _refuse_excess(values: list[Any]) -> None:
             entries += value.size
             product *= max(value.size, 1)
         elif isinstance(value, Tensor):
-            in_tensors += value.array.size
+            in_tensors += value.array.size * max(value.array.itemsize // 8, 1)  # a complex number is two
             if value.array.ndim > AXES_CAP or max(value.array.shape, default=0) > AXIS_CAP:
                 raise ValueError(f"a tensor of shape {value.array.shape} is too large for this function")
         else:
             entries += 1
-    if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= PRODUCT_CAP or in_tensors > TENSOR_ENTRIES_CAP:
+    most = TENSOR_PRODUCT_CAP if in_tensors else PRODUCT_CAP
+    if entries > ENTRIES_CAP or not product * max(in_tensors, 1) <= most or in_tensors > TENSOR_ENTRIES_CAP:
         raise ValueError("these arguments together are too large for this function")
 
 
@@ -327,7 +335,13 @@ class Transcript:
     ) -> None:
         self._n_cases = n_cases
         self._once = frozenset(once)
+        self._repeated = 0
         self.answer = Answer(asked={} if asked is None else asked, questions={} if questions is None else questions)
+
+    def has_come_to(self, number: int) -> bool:
+        """Whether the call of this number can be under way: all before it are answered, as far as they have answers."""
+        answered = len(self.answer.calls) + self._repeated
+        return number <= answered or answered == 2 * self._n_cases - len(self._once)
 
     def take(self, header: Mapping[str, Any], payload: bytes) -> bool:
         """Raises BadValue when a frame is out of order or malformed."""
@@ -344,6 +358,7 @@ class Transcript:
         if event == "call" and index == len(calls) < self._n_cases:
             calls.append(_read_call(header, payload))
         elif event == "again" and type(index) is int and 0 <= index < len(calls):
+            self._repeated += calls[index].again is None and index not in self._once
             calls[index].again = _read_call(header, payload)
         elif event == "later" and type(index) is int and 0 <= index < len(calls):
             calls[index].later = decode(header.get("value"), payload)

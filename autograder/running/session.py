@@ -36,6 +36,8 @@ OWN_CELLS = 1 / 3
 FOR_MARKS = 1 / 2
 GRACE_SECONDS = 5.0
 HEADER_CAP = 2**20
+#: A letter of a header counts as so many bytes of the reply: what it describes takes several times its memory.
+LETTER_BYTES = 3
 OUT_OF_CPU_TIME = f"signal {getattr(signal, 'SIGXCPU', 24):d}"
 TROUBLE = (BadFrame, BadValue, Closed, FrameTimeout, OSError)
 
@@ -240,7 +242,7 @@ class Session:
         left = self._limits.reply_bytes
         while True:
             text, payload = receive_bytes(ours, deadline, HEADER_CAP)
-            left -= len(text) + len(payload) + 1_000
+            left -= LETTER_BYTES * len(text) + len(payload) + 1_000
             if left < 0:
                 return "flood"
             header = read_header(text)

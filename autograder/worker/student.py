@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from . import linux, process_limits
@@ -58,12 +58,15 @@ class Time:
 
 @dataclass
 class Notebook:
-    """What the cells of a notebook have defined, kept for the exercises that are asked of it."""
+    """What the cells of a notebook have defined, kept for the exercises that are asked of it.
+
+    given: the notebook's own functions, each with its code, which a cell may have replaced since.
+    """
 
     namespace: dict[str, Any]
     tests: OwnTests
     moments: dict[str, NamespaceSnapshot] = field(default_factory=dict)
-    given: dict[str, Any] = field(default_factory=dict)
+    given: dict[str, tuple[FunctionType, CodeType]] = field(default_factory=dict)
 
     def answer(self, request: dict[str, Any], payload: bytes, reply: socket.socket) -> None:
         """Answer one exercise, or run one test of an instructor's, in this process."""
@@ -83,10 +86,11 @@ def run_cells(channel: socket.socket, namespace: dict[str, Any], transform: Any)
     notebook = Notebook(namespace, OwnTests(namespace, transform))
     for index, cell in enumerate(order["cells"]):
         send_frame(channel, {"event": "begin", "index": index})
+        before = {**namespace}
         with own.spent() if cell["own"] else contextlib.nullcontext():
             report = cells.run(cell, *(own.share(seconds) if cell["own"] else (seconds, factor * seconds)))
         if cell["given"]:
-            notebook.given |= functions_of(cell, namespace)
+            notebook.given |= functions_of(cell, namespace, before)
         tested = str(cell["tested"])
         if callable(namespace.get(tested)):
             notebook.moments[tested] = NamespaceSnapshot(tested, namespace)
@@ -112,10 +116,13 @@ def serve(channel: socket.socket, namespace: dict[str, Any], transform: Any) -> 
         send_frame(channel, {"event": "ended", "how": how})
 
 
-def functions_of(cell: dict[str, Any], namespace: dict[str, Any]) -> dict[str, Any]:
-    """The functions that a cell has just defined."""
-    found = {name: value for name, value in namespace.items() if type(value) is FunctionType}
-    return {name: value for name, value in found.items() if value.__code__.co_filename == f"<cell {cell['name']}>"}
+def functions_of(
+    cell: dict[str, Any], namespace: dict[str, Any], before: dict[str, Any]
+) -> dict[str, tuple[FunctionType, CodeType]]:
+    """The functions that a cell has just defined, which were not there before, whatever file their code names."""
+    new = {name: value for name, value in namespace.items() if before.get(name) is not value}
+    found = {name: (value, value.__code__) for name, value in new.items() if type(value) is FunctionType}
+    return {name: each for name, each in found.items() if each[1].co_filename == f"<cell {cell['name']}>"}
 
 
 def answer_in_a_child(
@@ -186,10 +193,12 @@ def answer_here(
     reply: socket.socket,
     namespace: dict[str, Any],
     moments: dict[str, NamespaceSnapshot],
-    given: dict[str, Any],
+    given: dict[str, tuple[FunctionType, CodeType]],
 ) -> None:
-    """Answer one exercise in this process. given: the notebook's own functions."""
+    """Answer one exercise in this process. given: the notebook's own functions and the code that they came with."""
     reseed()
+    for own, code in given.values():
+        own.__code__ = code
     name = str(request["function"])
     for moment in moments.values():
         moment.bring_back_function(namespace)
@@ -212,7 +221,8 @@ def answer_here(
     if not callable(function):
         send({"event": "absent"}, b"")
         return
-    lookout = Lookout(request["forbidden"], lambda used: send({"event": "forbidden", "name": used}, b""), given)
+    functions = {called: own for called, (own, _) in given.items()}
+    lookout = Lookout(request["forbidden"], lambda used: send({"event": "forbidden", "name": used}, b""), functions)
     perform(function, request["calls"], payload, send, ask, lookout)
 
 

@@ -24,6 +24,8 @@ BYTES_CAP = 48 * 2**20
 #: Letters of the trees in one frame together: the header that holds them may have a megabyte.
 LETTERS_CAP = 800_000
 AXES_CAP = 16
+#: Of one array: of few bytes each, many become large where they are compared in float64.
+ENTRIES_CAP = 2**21
 #: Bytes that arrays may take up between their numbers, beyond as many as they have themselves.
 SPARE_BYTES = 2**16
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bBhHiIlLqQefdgFDG")
@@ -151,7 +153,7 @@ class Encoder:
             layout = "F" if array.flags.f_contiguous else "strided"
         if array.ndim > AXES_CAP:
             return {"t": "other", "type": f"{type_name} of {array.ndim} axes, too many to send"[:TEXT_CAP]}
-        if self._size + array.nbytes > BYTES_CAP:
+        if array.size > ENTRIES_CAP or self._size + array.nbytes > BYTES_CAP:
             return {"t": "other", "type": f"{type_name} of shape {array.shape}, too large to send"[:TEXT_CAP]}
         dtype = array.dtype.newbyteorder("<")
         data = np.ascontiguousarray(array, dtype).tobytes()
@@ -270,6 +272,8 @@ def _decode_array(tree: dict[str, Any], payload: bytes, budget: Budget) -> np.nd
     if len(shape) > AXES_CAP or not all(type(size) is int and 0 <= size < 2**40 for size in shape):
         raise ValueError("shape")
     count, start = math.prod(shape), tree["at"]
+    if count > ENTRIES_CAP:
+        raise ValueError("entries")
     if type(start) is not int or start < 0 or start + count * dtype.itemsize > len(payload):
         raise ValueError("bytes")
     budget.spend(count * dtype.itemsize)

@@ -12,6 +12,7 @@ import nbformat
 import pytest
 
 from autograder.data import Unreadable
+from autograder.reading import syntax
 from autograder.reading.assignment import read_assignment
 from autograder.reading.cell_roles import is_answer
 from autograder.reading.submission import (
@@ -495,3 +496,31 @@ def test_reading_twice_gives_the_same():
     cells = [Cell(marks(c).get("grade_id"), c.id, c.source) for c in once.notebook.cells if c.cell_type == "code"]
     twice = transplant(cells, RELEASE, UNIT, "a.ipynb")
     assert (twice.answers, twice.cells) == (once.answers, once.cells)
+
+
+def test_a_file_of_many_small_objects_is_refused_before_they_are_built():
+    many = b'{"cells": [], "x": [' + b"{}," * 1_100_000 + b"0]}"
+    with pytest.raises(Unreadable, match="holds too much"):
+        read_bytes(many, "a")
+    in_outputs = b'{"cells": [{"outputs": [' + b"{}," * 1_100_000 + b"0]}]}"
+    assert read_bytes(in_outputs, "a") == []
+
+
+def test_what_is_too_large_without_its_outputs_is_not_copied():
+    for data in (
+        b'{"outputs": [1], "x": "' + b"a" * SIZE_CAP + b'"}',
+        b'{"x": "' + b"a" * SIZE_CAP + b'", "outputs": []}',
+    ):
+        assert without_outputs(data) is data
+
+
+def test_each_cell_is_parsed_once_however_many_functions_are_looked_for(monkeypatch):
+    read_before, walked, parsed = syntax.read, [], []
+    monkeypatch.setattr(syntax, "read", lambda source: parsed.append(source) or read_before(source))
+    source = "never_seen_before = 1\ndef f(x):\n    return g(x)"
+    assert [syntax.definitions(source) for _ in range(9)] == [["f"]] * 9 and len(parsed) == 1
+    mentioned = syntax._mentioned
+    uses = syntax.Uses([source, "def g(x):\n    return h(x)"])
+    monkeypatch.setattr(syntax, "_mentioned", lambda node: walked.append(node) or mentioned(node))
+    assert [uses.uses("f", other) for other in ("g", "h", "a", "b", "c")] == [True, True, False, False, False]
+    assert len(walked) == 2

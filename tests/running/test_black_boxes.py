@@ -87,6 +87,24 @@ def test_each_call_of_the_graded_function_gets_a_box_that_has_answered_nothing()
             box(np.ones((1, 3)))
 
 
+def test_no_box_of_a_repetition_answers_before_the_first_answers_are_given():
+    _, request, identity = asked("double", calls=1)
+    transcript, answer = request.transcript(), {"index": 0, "outcome": "returned", "value": {"t": "none"}}
+
+    def ask(number):
+        return host_function(identity, lambda *frame: answer_of_host(*request.reply(*frame)), number=number)(
+            np.ones((1, 3))
+        )
+
+    ask(0)
+    for event, later in (("call", (1, 2)), ("again", (2,))):
+        for number in later:
+            with pytest.raises(ValueError, match="another call"):
+                ask(number)
+        transcript.take({"event": event, **answer}, b"")
+        ask(later[0])
+
+
 @pytest.mark.parametrize("numbers", [(3,), (1, 0), (-1,), ("0",), (None,), (True,), (10**30,)])
 def test_who_claims_to_be_in_another_call_gets_no_new_box(numbers):
     _, request, identity = asked("double", calls=1)

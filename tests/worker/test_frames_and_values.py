@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from autograder.exercises.kit import Case
-from autograder.running.dialogue import Request, Transcript, read_failure
+from autograder.running.dialogue import Request, Transcript, _refuse_excess, read_failure
 from autograder.running.session import HEADER_CAP
 from autograder.worker.calls import describe_error, perform
 from autograder.worker.frames import BadFrame, Closed, FrameTimeout, receive_frame, send_frame
 from autograder.worker.snapshots import NamespaceSnapshot
-from autograder.worker.values import SPARE_BYTES, BadValue, Encoder, Foreign, Tensor, decode
+from autograder.worker.values import ENTRIES_CAP, SPARE_BYTES, BadValue, Encoder, Foreign, Tensor, decode
 
 
 def there_and_back(value: Any) -> Any:
@@ -291,3 +291,17 @@ def test_torch_is_asked_with_the_settings_that_an_answer_was_tried_with() -> Non
     finally:
         torch.set_grad_enabled(True)
         torch.set_default_dtype(torch.float32)
+
+
+def test_an_array_of_few_bytes_and_many_entries_is_described_and_a_forged_one_refused():
+    assert "too large" in there_and_back(np.zeros(ENTRIES_CAP + 1, np.float16)).type_name
+    tree = {"t": "array", "lib": "numpy", "dtype": "<f2", "shape": [ENTRIES_CAP + 1], "at": 0, "layout": "C"}
+    with pytest.raises(BadValue):
+        decode(tree, bytes(2 * ENTRIES_CAP + 2))
+
+
+def test_a_complex_tensor_counts_twice_where_the_host_computes():
+    entries = (2, 10, 20, 37)
+    _refuse_excess([Tensor(np.zeros(entries)), 1_000])
+    with pytest.raises(ValueError, match="too large"):
+        _refuse_excess([Tensor(np.zeros(entries, complex)), 1_000])
