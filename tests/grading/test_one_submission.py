@@ -224,7 +224,9 @@ def test_a_function_that_uses_a_wrong_one_is_named_for_its_own_mistake(graded):
     wrong = "def scaled_scores(Q, K):\n    return (Q @ K.T).ravel()"
     own = "def attention(Q, K, V):\n    weights = softmax(scaled_scores(Q, K))\n    return weights, weights @ V"
     verdict = graded(scaled_scores=wrong, attention=own)["attention"]
-    assert verdict.mistake == "results-swapped" and "the course's scaled_scores in place" in verdict.message, verdict
+    assert verdict.mistake == "results-swapped" and "the course's scaled_scores instead of yours" in verdict.message, (
+        verdict
+    )
 
 
 def test_only_what_a_function_uses_is_put_in_place(graded, right):

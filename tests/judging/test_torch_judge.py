@@ -248,7 +248,7 @@ def test_a_librarys_not_implemented_error_is_no_stub(kind):
 
     found = verdict(calls_it)
     assert found.verdict == "crashed" and "not written" not in found.message, found
-    assert found.message.startswith("It raises NotImplementedError: "), found.message
+    assert found.message.startswith("Your function raises NotImplementedError: "), found.message
 
 
 @torch.no_grad()
