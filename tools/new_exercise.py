@@ -56,8 +56,9 @@ MISTAKES = (
 EXERCISE = exercise({name}, credit={{"values": 0.8, "edge cases": 0.2}}, library="{library}")
 '''
 HINT = "<details>\n<summary>Hint {}</summary>\n\nTODO: {}.\n\n</details>"
-PROSE = "**Exercise 0.0 · `{name}`** · ●○○ · {minutes} min · {points:g} points\n\nTODO: what to do.\n\n" + "\n\n".join(
-    (HINT.format("1: an idea", "an idea"), HINT.format("2: a nudge", "a nudge, never the answer"))
+PROSE = (
+    "### **Exercise 0.0 · `{name}`** · ●○○ · {minutes} min · {points:g} points\n\nTODO: what to do.\n\n"
+    + "\n\n".join((HINT.format("1: an idea", "an idea"), HINT.format("2: a nudge", "a nudge, never the answer")))
 )
 ANSWER = '''\
 def {name}(x: {array}) -> {array}:

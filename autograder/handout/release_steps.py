@@ -47,8 +47,8 @@ class StampRelease(NbGraderPreprocessor):
         return nb, resources
 
 
-#: As in "**Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
-WORTH = re.compile(r"^(\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
+#: As in "### **Exercise 3.1 · `causal_mask`** · ●○○ · 5 min · 2 points".
+WORTH = re.compile(r"^((?:### )?\*\*Exercise [^`\n]*`(\w+)`\*\*.*) · [\d.]+ points?\b", re.MULTILINE)
 
 #: The tag of a cell whose figure a release shows before anything has run: a live one as it is, another as a picture.
 PICTURE = "picture"

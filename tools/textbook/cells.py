@@ -73,7 +73,8 @@ class Notebook:
         if cell.get("attachments") and executed is not None:  # the picture that opens a unit, as it was drawn
             return self.displayed(cell, executed.outputs)
         if cell.cell_type == "markdown":
-            return EXERCISE.sub(announced, markdown(cell.source, page))
+            prose = cell.source.replace("### **Exercise ", "**Exercise ")  # its section has a line of its own
+            return EXERCISE.sub(announced, markdown(prose, page))
         if cell.id in self.asked:
             return question(self.asked[cell.id], self.revealed)
         marks = cell.metadata.get("nbgrader", {})
