@@ -237,8 +237,8 @@ def test_a_semester_in_ten_commands(semester):
     assert "Most common mistakes" in semester.do("autograder report")
     found = {row["student"]: row for row in table(course / "grading/report/scores.csv")}
     assert set(found) == set(marks) and found["ada"]["sum"] == f"{FULL:g}"
-    assert "divided-by-d" in (course / "grading/report/mistakes.csv").read_text()
-    assert "divided-by-d" in (course / "grading/report/index.html").read_text()
+    assert "Divided by d_k instead of its root" in (course / "grading/report/mistakes.csv").read_text()
+    assert "Divided by d_k instead of its root" in (course / "grading/report/index.html").read_text()
 
     # 9: export
     semester.do("autograder export --format canvas")
