@@ -83,15 +83,16 @@ TEMPLATES: dict[str, str] = {
         "float32, or take a quotient of differences for a derivative?"
     ),
     "measured-on-draws": (
-        "Your result is close, sometimes above and sometimes below. Do you measure it on random draws? Each draw gives "
-        "other numbers. Work it out on paper, and calculate it from the arguments."
+        "Your result is close, but too large in some cases and too small in others. Do you measure it on random draws? "
+        "Derive a formula instead, and compute the result from the arguments."
     ),
     "transposed": "Rows and columns are swapped in your result.",
     "transposed/one": "Rows and columns are swapped in {result}.",
     "permuted": "The entries are right, but their order along {size} is wrong.",
     "permuted/axis": "The entries are right, but their order along axis {axis} of the result is wrong.",
     "read-in-another-order": (
-        "You read the entries in the order ({there}) instead of ({due}), because a reshape swaps no axes."
+        "Your result has the right shape, but its entries are in the order ({there}) instead of ({due}). A reshape "
+        "doesn't swap axes; a transpose does."
     ),
     "masked-rows": (
         "Your result is right except in rows where nothing may be attended to. These should be 0, but a softmax "
@@ -123,8 +124,8 @@ TEMPLATES: dict[str, str] = {
     ),
     "gradient-raises": "The values are right, but your function fails where an input requires a gradient.",
     "gradient-wrong": (
-        "The values are right where they are compared, but the gradients are wrong. Is part of the computation outside "
-        "the graph, or does a special case return the right value by another route?"
+        "Your values are right, but your gradients are wrong. Does part of your code leave the graph, or does a "
+        "special case replace values without their gradient?"
     ),
     # ----------------------------------------------------------------------------- shapes; {axis} is one of those below
     "wrong-shape": "The shape of {result} is {there} instead of {due}.",
@@ -211,8 +212,8 @@ TEMPLATES: dict[str, str] = {
     "generator-unused/wrong": "In the cases that fail your function does not draw from `{name}`.",
     # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
     "known/either": "Two mistakes would give these results. The first: {advice} The second: {other}",
-    "known/ordinary-as-if": "On ordinary inputs your results match those of a solution that {change}.",
-    "known/ordinary": "On ordinary inputs this explains your results. {advice}",
+    "known/ordinary-as-if": "On ordinary inputs your results match what you get from code that {change}.",
+    "known/ordinary": "{advice} This explains your results on ordinary inputs.",
     # ---------------------------------------------------------------------- where wrong values begin; {step} is as here
     "step": "{code} (line {line})",
     "overflow": "In the case “{case}” {step} becomes infinite.",
@@ -237,8 +238,8 @@ TEMPLATES: dict[str, str] = {
         "In the case “{case}” the index {index} in {step} is 0, which counts from the front, not from the end."
     ),
     # --------------------------------------------------------------- changes; the words for each: `operators/words.py`
-    "as-if": "Your results match those of a solution that {change}.",
-    "as-if/results": "{results} {match} a solution that {change}.",
+    "as-if": "Your results match what you get from code that {change}.",
+    "as-if/results": "{results} {match} what you get from code that {change}.",
     "own": "{change}. Fix only that and every hidden test passes.",
     "own/open": "{change}. With one change there, every hidden test passes.",
     "own/either": "{change}, or else {other}. Fix one of the two and every hidden test passes.",

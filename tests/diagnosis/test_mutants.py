@@ -67,7 +67,7 @@ def measured(d, n_samples, rng, scaled):
         (attention(lambda Q, K, V: Q @ K / np.sqrt(Q.shape[1])), "doesn't transpose `K`"),
         (
             lambda Q, K, V: (softmax(-scaled(Q, K, V)) @ V, softmax(scaled(Q, K, V))),
-            "The weights are right. The output matches a solution that",
+            "The weights are right. The output matches what you get from code that",
         ),
     ],
     ids=["two sizes", "a number", "values for keys", "not transposed", "leaf by leaf"],
@@ -159,4 +159,4 @@ def test_what_explains_ordinary_inputs_alone_is_said_to_do_so():
         return powers / powers.sum(axis=axis, keepdims=True)
 
     verdict = judge_function(called("softmax", answer), "softmax", 1)
-    assert "On ordinary inputs your results match those of a solution that" in verdict.advice, verdict.message
+    assert "On ordinary inputs your results match what you get from code that" in verdict.advice, verdict.message

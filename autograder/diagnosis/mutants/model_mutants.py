@@ -122,7 +122,7 @@ class Mutant:
         return "-and-".join(dict.fromkeys(name_of(edit) for edit in self.edits))
 
     def words(self, hidden: Collection[str] = ()) -> str:
-        """What completes "… a solution that". hidden: names that are not to be said."""
+        """What completes "… code that". hidden: names that are not to be said."""
         others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
         parents = _program(self.part, self.sizes).parents
         words = dict.fromkeys(told_apart(edit, others, parents, hidden) for edit in self.edits)

@@ -13,7 +13,7 @@ from .edit import RANGES, Edit, Parents, called, replaced
 #: Longer pieces of a program say less than the name of what is done with them.
 LONGEST, LONGEST_OWN, LONGEST_PAIR = 44, 60, 60
 
-#: By detail, what completes "Your results match those of a solution that …". The first sentence shows pieces of the
+#: By detail, what completes "Your results match what you get from code that …". The first sentence shows pieces of the
 #: model solution; the second one shows none, and stands where a piece is long or has a name that no student knows.
 AS_IF = {
     # operations
@@ -244,7 +244,7 @@ def name_of(edit: Edit) -> str:
 
 
 def as_if(edit: Edit, parents: Parents, hidden: Collection[str] = ()) -> str:
-    """What completes "… a solution that", of a change of the model solution. hidden: names that are not to be said."""
+    """What completes "… code that", of a change of the model solution. hidden: names that are not to be said."""
     where = _place_of(edit.old, parents)
     if edit.detail in AS_IF and where is None:
         fields = {name: _piece(each) if isinstance(each, ast.AST) else each for name, each in edit.fields.items()}
