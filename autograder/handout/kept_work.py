@@ -1,52 +1,51 @@
-"""A copy of what somebody wrote into a released notebook, before a new release replaces it."""
+"""What was released last, and a copy of what somebody wrote there since, before a new release replaces it."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
-import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from ..grading.submitted_folder import new_folder
 
-#: Unit -> a digest of the folder notebooks/UNIT as it was released last.
-RELEASED = Path("grading") / "released.json"
+#: In notebooks/: file -> digest as it was released. `make lab` trusts a notebook that is still the same.
+NOTED = ".handed_out.json"
 
 
 def keep_work(root: Path, unit: str, old: Path, new: Path) -> str:
-    """Copy the folder `old` to a place of its own if somebody changed it since its release, and note what `new` is.
+    """Copy the folder `old` to a place of its own if somebody changed it since its release, which `new` replaces.
 
     Returns a line that says where the copy is, or "".
     """
-    before, now, noted = _digest(old), _digest(new), _noted(root)
-    line = ""
-    if old.is_dir() and before not in (now, noted.get(unit)):
-        copy = new_folder(root / "grading" / "replaced" / "notebooks" / unit)
-        shutil.copytree(old, copy, dirs_exist_ok=True, symlinks=True)
-        line = f"notebooks/{unit} had changed since its last release; a copy of what it held is in {copy}"
-    if noted.get(unit) != now:
-        path = root / RELEASED
-        path.parent.mkdir(exist_ok=True)
-        aside = path.with_suffix(f".{os.getpid()}.part")
-        aside.write_text(json.dumps({**noted, unit: now}, indent=1) + "\n", encoding="utf-8")
-        os.replace(aside, path)
-    return line
+    released, now = read_note(root), digests(new)
+    if all(digest in (now.get(name), released.get(f"{unit}/{name}")) for name, digest in digests(old).items()):
+        return ""
+    copy = new_folder(root / "grading" / "replaced" / "notebooks" / unit)
+    shutil.copytree(old, copy, dirs_exist_ok=True, symlinks=True)
+    return f"notebooks/{unit} had changed since its last release; a copy of what it held is in {copy}"
 
 
-def _noted(root: Path) -> dict[str, str]:
-    try:
-        found = json.loads((root / RELEASED).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def digests(folder: Path, below: Iterable[str] = (".",)) -> dict[str, str]:
+    """File -> digest, of a folder or of what is below it; what JupyterLab keeps for itself is no work."""
+    paths = [path for name in below for path in (folder / name).rglob("*")] + [folder / name for name in below]
+    files = (path for path in paths if path.is_file() and ".ipynb_checkpoints" not in path.parts)
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
-def _digest(folder: Path) -> str:
-    """Of the names and contents of all files; what JupyterLab keeps for itself is no work."""
-    told = hashlib.sha256()
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and ".ipynb_checkpoints" not in path.parts:
-            told.update(path.relative_to(folder).as_posix().encode(errors="surrogateescape") + b"\0")
-            told.update(hashlib.sha256(path.read_bytes()).digest())
-    return told.hexdigest()
+def read_note(root: Path) -> dict[str, str]:
+    """The digests as of the last release; empty where there is no note that can be read."""
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((root / "notebooks" / NOTED).read_text(encoding="utf-8"))
+        return found if isinstance(found, dict) else {}
+    return {}
+
+
+def write_note(root: Path, names: Iterable[str]) -> None:
+    """Note what these folders and files of notebooks/ hold now."""
+    found = digests(root / "notebooks", names)
+    if found:
+        text = json.dumps(read_note(root) | found, indent=1, sort_keys=True)
+        (root / "notebooks" / NOTED).write_text(f"{text}\n", encoding="utf-8")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import json
 import logging
 import re
 import shutil
@@ -22,10 +20,8 @@ from ..reading.course import Course
 from ..reading.solution_check import lone_notebook, refuse
 from .course_map import START_PAGE, is_stale, unit_of_map, write_start_page
 from .insert_helpers import put_helpers
-from .kept_work import keep_work
+from .kept_work import NOTED, digests, keep_work, read_note, write_note
 
-#: In notebooks/: file -> digest as it was released. `make lab` trusts a notebook that is still the same.
-NOTED = ".handed_out.json"
 #: Words between BEGIN or END and the end of a line -> the mark of a cell that may hold it, and nbgrader's name for it.
 MARKS = (("SOLUTION", "solution", "Autograded answer"), ("HIDDEN TESTS", "grade", "Autograder tests"))
 
@@ -126,8 +122,7 @@ def release(root: Path, units: Sequence[str] = (), say: Callable[[str], object] 
                 shutil.copytree(Path(aside) / unit, root / "notebooks" / unit)
     if not units and write_start_page(root):
         changed.append(START_PAGE)
-    note = root / "notebooks" / NOTED
-    note.write_text(json.dumps(_noted(root) | _digests(root, units), indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    write_note(root, units or _handed_out(root))
     return changed
 
 
@@ -140,21 +135,13 @@ def out_of_step(root: Path, units: Sequence[str] = ()) -> list[str]:
             found += differences(root, unit, Path(aside))
     if not units and is_stale(root):
         found.append(f"notebooks/{START_PAGE}")
-    if not units and not found and _noted(root) != _digests(root):
+    if not units and not found and read_note(root) != digests(root / "notebooks", _handed_out(root)):
         found.append(f"notebooks/{NOTED}")
     return found
 
 
-def _noted(root: Path) -> dict[str, str]:
-    with contextlib.suppress(OSError, ValueError):
-        return json.loads((root / "notebooks" / NOTED).read_text(encoding="utf-8"))
-    return {}
-
-
-def _digests(root: Path, units: Sequence[str] = ()) -> dict[str, str]:
-    """File in notebooks/ -> digest, of some units, or of all and the start page."""
-    names = [f"{unit}/{unit}.ipynb" for unit in units or _all(root)] + ([] if units else [START_PAGE])
-    return {name: hashlib.sha256((root / "notebooks" / name).read_bytes()).hexdigest() for name in names}
+def _handed_out(root: Path) -> list[str]:
+    return [*_all(root), START_PAGE]
 
 
 def _all(root: Path) -> list[str]:

@@ -28,7 +28,7 @@ from ..reading.course import Course
 from ..reading.predictions import is_prediction, without_truth
 from ..reading.solution_check import lone_notebook, refuse
 from .insert_helpers import follow_progress, put_helpers
-from .kept_work import keep_work
+from .kept_work import keep_work, write_note
 
 
 class StampRelease(NbGraderPreprocessor):
@@ -186,8 +186,8 @@ class ReleaseExporter(NotebookExporter):
 
 def _careful(converter: Any, convert: Callable[[], None]) -> Callable[[], None]:
     def convert_or_restore() -> None:
-        names = [Path(source).name for source in converter.assignments]
-        folders = [Path(converter.coursedir.root, converter._format_dest(name, ".")).resolve() for name in names]
+        names, root = [Path(source).name for source in converter.assignments], Path(converter.coursedir.root)
+        folders = [Path(root, converter._format_dest(name, ".")).resolve() for name in names]
         with tempfile.TemporaryDirectory() as aside:
             copies = {folder: Path(aside) / str(number) for number, folder in enumerate(folders) if folder.is_dir()}
             for folder, copy in copies.items():
@@ -200,8 +200,9 @@ def _careful(converter: Any, convert: Callable[[], None]) -> Callable[[], None]:
                     shutil.copytree(copy, folder)
                 raise
             for folder, copy in copies.items():
-                if kept := keep_work(Path(converter.coursedir.root), folder.name, copy, folder):
+                if kept := keep_work(root, folder.name, copy, folder):
                     converter.log.warning("%s", kept)
+            write_note(root, [folder.name for folder in folders if folder == root / "notebooks" / folder.name])
 
     return convert_or_restore
 

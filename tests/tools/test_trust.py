@@ -11,8 +11,9 @@ import pytest
 from nbformat.sign import NotebookNotary
 
 import lab
-from autograder.handout import release
+from autograder.exercises import unit_names
 from autograder.handout.course_map import START_PAGE
+from autograder.handout.kept_work import NOTED, digests
 
 ROOT = Path(__file__).parents[2]
 UNIT = "03_masking/03_masking.ipynb"
@@ -24,7 +25,7 @@ def notebooks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("JUPYTER_DATA_DIR", str(tmp_path / "data"))
     (tmp_path / "data").mkdir()
     folder = tmp_path / "notebooks"
-    for name in (START_PAGE, UNIT, release.NOTED):
+    for name in (START_PAGE, UNIT, NOTED):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / "notebooks" / name, folder / name)
     return folder
@@ -51,16 +52,16 @@ def test_what_was_changed_since_is_not(notebooks: Path):
 
 @pytest.mark.parametrize("noted", ["", "[]", "{", '{"03_masking/03_masking.ipynb": 3}'])
 def test_without_a_usable_note_nothing_is_trusted(notebooks: Path, noted: str):
-    (notebooks / release.NOTED).write_text(noted, encoding="utf-8")
+    (notebooks / NOTED).write_text(noted, encoding="utf-8")
     lab.trust(notebooks)
     assert not is_trusted(notebooks / UNIT)
 
 
 def test_the_note_of_the_release_says_what_is_released():
-    noted = json.loads((ROOT / "notebooks" / release.NOTED).read_text(encoding="utf-8"))
+    noted = json.loads((ROOT / "notebooks" / NOTED).read_text(encoding="utf-8"))
     assert set(noted) == {
         path.relative_to(ROOT / "notebooks").as_posix()
         for path in (ROOT / "notebooks").rglob("*.ipynb")
         if ".ipynb_checkpoints" not in path.parts
     }
-    assert noted == release._digests(ROOT), "run `autograder release`"
+    assert noted == digests(ROOT / "notebooks", [*unit_names(), START_PAGE]), "run `autograder release`"
