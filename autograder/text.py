@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 #: What a spreadsheet takes for the start of a formula.
 FORMULA_STARTS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
@@ -72,6 +73,19 @@ def spreadsheet_safe(text: str) -> str:
     line = printable(text)
     bare = line.strip()
     return f"'{line}" if bare.startswith(FORMULA_STARTS) and not PLAIN_SIGNED.fullmatch(bare) else line
+
+
+def delimiter_of(head: str, known: Collection[str]) -> str:
+    """What separates a table's titles: that which shows most of the known ones, for other titles contain commas too.
+
+    known: titles in small letters.
+    """
+
+    def fits(delimiter: str) -> tuple[int, int]:
+        titles = next(csv.reader([head], delimiter=delimiter), [])
+        return len({title.strip().casefold() for title in titles}.intersection(known)), head.count(delimiter)
+
+    return max(",;\t", key=fits)
 
 
 def csv_line(cells: Iterable[str], end: str = "\r\n") -> str:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ..data import NotUsable
-from ..text import composed, csv_line, decoded, is_student_id, printable, spreadsheet_safe
+from ..text import composed, csv_line, decoded, delimiter_of, is_student_id, printable, spreadsheet_safe
 from .submission_times import local_time
 
 COLUMNS = ("student", "unit", "days", "until")
@@ -56,8 +56,8 @@ def read_extensions(root: Path, find_unit: Callable[[str], str], zone: datetime.
         return {}
     except (OSError, UnicodeDecodeError) as error:
         raise NotUsable(f"{path}: cannot be read ({error}); save it as CSV in UTF-8") from None
-    head = text.partition("\n")[0]
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=head.count))
+    delimiter = delimiter_of(text.partition("\n")[0], COLUMNS)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     names = [cell.strip().casefold() for cell in next(rows, [])]
     if missing := [name for name in COLUMNS if name not in names]:
         raise NotUsable(f"{path}: has no column {', '.join(missing)}; its first line should be {','.join(COLUMNS)}")

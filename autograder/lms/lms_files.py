@@ -28,7 +28,7 @@ from pathlib import Path, PurePosixPath
 from ..data import NotUsable, Unreadable
 from ..grading.submitted_folder import is_notebook
 from ..reading.submission import FILE_CAP, read_file
-from ..text import BLANKS, composed, decoded
+from ..text import BLANKS, composed, decoded, delimiter_of
 
 #: Columns whose text may serve as a student's ID in this course, the best first.
 ID_COLUMNS = ("SIS Login ID", "SIS User ID", "Integration ID", "Username", "ID number", "Email address", "Email")
@@ -150,7 +150,7 @@ def read_roster(path: Path) -> Roster:
     except UnicodeDecodeError:
         raise NotUsable(f"{path}: not a text file in UTF-8; export it again as CSV (UTF-8)") from None
     known = {name.casefold() for name in (*ID_COLUMNS, *NUMBER_COLUMNS, *NAME_COLUMNS, *FIRST)}
-    delimiter = _delimiter(text.partition("\n")[0], known)
+    delimiter = delimiter_of(text.partition("\n")[0], known)
     try:
         rows = list(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter))[:ROWS_CAP]
     except csv.Error as error:
@@ -165,16 +165,6 @@ def read_roster(path: Path) -> Roster:
         raise NotUsable(f"{path}: no column of students in its first line, such as {wanted}")
     people = [Person(dict(zip(names, row, strict=False))) for row in rows[1:] if any(cell.strip() for cell in row)]
     return Roster(path, columns, [person for person in people if not _is_heading(person)], bool(titles))
-
-
-def _delimiter(head: str, known: set[str]) -> str:
-    """What separates the titles: that which shows most of the known ones, for commas stand in other titles too."""
-
-    def fits(delimiter: str) -> tuple[int, int]:
-        titles = next(csv.reader([head], delimiter=delimiter), [])
-        return len(known & {title.strip().casefold() for title in titles}), head.count(delimiter)
-
-    return max(",;\t", key=fits)
 
 
 def _by_structure(rows: list[list[str]]) -> dict[int, str]:

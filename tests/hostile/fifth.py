@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .attack import Attack
 
-#: Sends frames of its own in the place of those of the worker.
+#: Sends frames of its own instead of those of the worker.
 SENDS = """
 import json, os, struct, sys
 def above():
