@@ -118,7 +118,7 @@ def test_a_student_fails_reads_the_hint_passes_and_validates(lab: Lab):
     lab.write(answer, wrong)
     assert lab.run(answer) == ""
     told = lab.run(test)
-    assert "AssertionError" in told and "A row belongs to a query" in told
+    assert "AssertionError" in told and "A row should belong to a query" in told
     order = [cell["id"] for cell in lab.cells()]
     hint = lab.go_to(order[order.index(answer) - 1]).locator("details").first
     hint.locator("summary").click()
