@@ -114,8 +114,8 @@ INVERTED = "You read the mask the wrong way round. In this course True means “
 AFTER = "You apply the mask after the softmax, so the rows no longer sum to 1. Hide the keys before you normalise."
 ADDED = "You add the mask to the scores as a number. A hidden key must get no weight at all."
 NAN = (
-    "A query that may attend to nothing gives NaN in your function. Its weights should be all zeros, so treat that "
-    "row after the softmax."
+    "A query that may attend to nothing gives NaN in your function. Its weights should be all zeros, so correct "
+    "that row after the softmax."
 )
 UNIFORM = (
     "A query that may attend to nothing spreads its weight over all keys in your function. Its weights should be all "
@@ -135,7 +135,10 @@ RESHAPED = (
     "then swap two axes."
 )
 MERGED_RESHAPED = "You merge the heads only by a reshape, which mixes tokens and heads. Swap two axes first."
-UNSTABLE = "Large scores give NaN. Subtract each row's own maximum before the exponential, or let torch.softmax do it."
+UNSTABLE = (
+    "Large scores give NaN in your code. Subtract each row's own maximum before the exponential, or let "
+    "torch.softmax do it."
+)
 
 #: Ways to get a mask wrong that no small change of a plain program makes: rows with slips of `attend`.
 FULL_ROW_SLIPS: tuple[Row, ...] = (

@@ -124,7 +124,7 @@ def test_catches_wrong_decoder_is_asked_for_the_truth():
     for seed in range(5):
         posed = Challenge(seed).posed("catches_wrong_decoder")
         for case, expected in zip(posed.cases, posed.expected, strict=True):
-            assert expected.value == (not case.label.startswith("a right decoder")), case.label
+            assert expected.value == (not case.label.startswith("a correct decoder")), case.label
         wrong = sum(bool(expected.value) for expected in posed.expected)
         assert wrong >= 20 and len(posed.cases) - wrong == 4
 

@@ -38,10 +38,10 @@ def difference(found: np.ndarray, other: np.ndarray) -> str:
         size = float(np.abs(other[np.isfinite(other)]).max(initial=0.0))
     apart = gap > SHARE * size
     if gone.any():
-        return "in NaN or infinity" if apart.any() else "only in NaN or infinity"
+        return "also where it is NaN or infinite" if apart.any() else "only where it is NaN or infinite"
     if not apart.any():
         return ""
-    words = f"by {gap.max() / size:.1g} of its size" if size else "where there should be 0"
+    words = f"by up to {gap.max() / size:.1g} of the largest entry" if size else "where it should be 0"
     return f"{words}{_where(apart)}"
 
 
@@ -55,7 +55,7 @@ def _where(apart: np.ndarray) -> str:
     if len(sequences) > 1 and not sequences.all():
         parts.append(f"in {sequences.sum()} of {len(sequences)} sequences")
     if len(tokens) > 1 and not tokens[-1]:
-        parts.append("never in the last token")
+        parts.append("not in the last token")
     elif len(tokens) > 1 and tokens.sum() == 1:
         parts.append("only in the last token")
     return f", {' and '.join(parts)}" if parts else ""

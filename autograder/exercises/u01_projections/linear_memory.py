@@ -54,11 +54,11 @@ def cases(case):
     for n, words in ((range(10, 14), "more pairs than features"), (6, "no more pairs than features (d_k = {d_k})")):
         drawn = case.draw(n=n, d_k=7)
         drawn["keys"] = rounded(case.rng, even(case.rng, (4, 7), {})[np.arange(len(drawn["keys"])) % 4])
-        yield ask("rounded keys", f"keys that come twice or more but for rounding: {words}", **drawn)
+        yield ask("rounded keys", f"keys that occur twice or more up to rounding: {words}", **drawn)
     drawn = case.draw(n=5, d_k=8)
     drawn["keys"][4] = drawn["keys"][:4].mean(axis=0)
     drawn["keys"] = rounded(case.rng, 1e3 * drawn["keys"])
-    yield ask("rounded keys", "a key that is the mean of the others but for rounding, and all are long", **drawn)
+    yield ask("rounded keys", "a key that is the mean of the others up to rounding, and all are long", **drawn)
     drawn = case.draw(d_k=7)
     drawn["keys"][1] = 0.0
     yield ask("dependent keys", "a key of zeros", **drawn)
@@ -78,16 +78,16 @@ def cases(case):
     yield ask("dependent keys", "the same values, and all keys are zeros", **drawn)
     drawn = case.draw(n=8, d_k=7)
     drawn["keys"] = rounded(case.rng, 1e-8 * even(case.rng, (4, 7), {})[np.arange(8) % 4])
-    yield ask("rounded keys", "very short keys that come twice but for rounding", **drawn)
+    yield ask("rounded keys", "very short keys that occur twice up to rounding", **drawn)
     drawn = case.draw(n=24, d_k=24)
     drawn["keys"] = np.eye(24)[case.rng.permutation(24)[np.arange(24) % 12]]
     drawn["keys"][5] *= 1e3
     drawn["keys"] = rounded(case.rng, drawn["keys"], 1e-8)
-    label = "keys that come twice but for rounding, and one is 1,000 times as long as the others"
+    label = "keys that occur twice up to rounding, and one is 1,000 times as long as the others"
     yield case("rounded keys", label, rtol=1e-3, **drawn)
     drawn = case.draw(n=8, d_k=7)
     drawn["keys"] = rounded(case.rng, -np.abs(even(case.rng, (4, 7), {}))[np.arange(8) % 4])
-    yield ask("rounded keys", "keys that come twice but for rounding, no entry above 0", **drawn)
+    yield ask("rounded keys", "keys that occur twice up to rounding, no entry above 0", **drawn)
 
 
 def rounded(rng, keys, by=1e-9):
@@ -172,7 +172,7 @@ MISTAKES = (
      "Where a key occurs twice, your memory knows only its first value. Which answer has the least sum of squares "
      "for both?"),
     ("unit-keys-solved", lambda keys, values: linear_memory(unit(keys), values),
-     "Your memory answers keys of length 1, but it gets the keys as they are."),
+     "Your memory is right only for keys of length 1. It should be right for the keys as they are."),
     ("by-features", by_features,
      "You invert keys.T @ keys, which has no inverse where the keys fill fewer than d_k directions. You then get "
      "rounding errors, or an exception."),
@@ -180,8 +180,8 @@ MISTAKES = (
      "You tell apart two keys that differ only by rounding, and so get enormous entries. Treat differences that "
      "small, relative to the keys, as 0."),
     ("held-back", lambda keys, values: np.linalg.solve(keys.T @ keys + 1e-2 * np.eye(keys.shape[1]), keys.T @ values),
-     "You add something that holds the memory back a little, as in ridge regression. Short keys show how much, so no "
-     "size of it is right."),
+     "You add a term that holds the memory back a little, as in ridge regression. However small it is, it matters "
+     "for short keys."),
     ("answers", lambda keys, values: keys @ linear_memory(keys, values),
      "You return the answers to the stored keys. Return the memory itself."),
 )  # fmt: skip

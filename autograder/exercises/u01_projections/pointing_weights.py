@@ -127,8 +127,8 @@ def never_oneself(n, target):
 
 MISTAKES = (
     ("too-soft", designed(lambda n, target: circle(n, target, length=1.0)),
-     "Every row gives its largest weight to the right column, but not enough of it. What made a soft lookup "
-     "nearly hard in section 2?"),
+     "Each of your rows gives the right column the largest weight, but that weight is too small. What made a soft "
+     "lookup nearly hard in section 2?"),
     ("transpose-for-inverse", lambda X, target: tuple(X.T @ part for part in circle(len(X), target)),
      "Your queries and keys themselves would point, but X @ W does not give them: X @ X.T is not the identity. "
      "Which W gives X @ W exactly what you want?"),
@@ -148,11 +148,11 @@ MISTAKES = (
      "The two features of your keys lie on one line, and along a line only the ends can have the largest score. "
      "Where else in the plane could keys lie?"),
     ("cannot-win", designed(one_in_the_middle),
-     "One of the keys that a token should point at has the largest score for no query at all, however long. Draw "
-     "your keys as points in the plane, and find for each a query that would choose it."),
+     "No query, however long, can choose one of the keys that a token should point at. Draw your keys as points "
+     "in the plane, and find for each a query that would choose it."),
     ("elsewhere", designed(like_the_key),
-     "For every key that a token should point at there is a query that would choose it, but yours choose others. A "
-     "dot product measures direction and length. Does another key win because it is longer?"),
+     "Each of your keys could be chosen by some query, but your queries choose other keys than they should. A dot "
+     "product measures direction and length. Does another key win because it is longer?"),
     ("not-at-itself", designed(never_oneself),
      "Your weights fail for tokens that point at themselves. Do these get a query of their own?"),
     ("rows-alike", designed(one_query),

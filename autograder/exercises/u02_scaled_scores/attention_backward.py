@@ -68,7 +68,7 @@ def cases(case):
     drawn["Q"][0] = 0.0
     below, highest = np.sort(drawn["K"] @ drawn["Q"][1])[-2:]
     drawn["Q"][1] *= 7 * math.sqrt(drawn["d_k"]) / (highest - below)
-    yield case("all three", "a query that is nearly sure beside one that is not", **drawn)
+    yield case("all three", "one query with nearly all its weight on one key, and one without", **drawn)
     drawn = case.draw(d_v=range(3, 7))
     drawn["d_output"][0] = 0.0
     drawn["d_output"][0, :2] = 1.0, -1.0
@@ -143,7 +143,8 @@ MISTAKES = (
     ("row-sum-added", {"to_scores": lambda A, dA: A * (dA + (A * dA).sum(axis=1, keepdims=True))},
      "In your way back through the softmax one sign is wrong. Raising one score lowers the other weights of the row."),
     ("diagonal-only", {"to_scores": lambda A, dA: A * (1 - A) * dA},
-     "You have only the effect of a score on its own weight. Each score moves all the weights of its row."),
+     "You include only the effect of a score on its own weight, but each score changes all the weights of its "
+     "row."),
     ("jacobian-over-queries", {"to_scores": over_queries},
      "You take the softmax's Jacobian along the wrong axis, as if the queries shared out one key's attention. Each "
      "query has a softmax of its own, over the keys."),
@@ -156,8 +157,8 @@ MISTAKES = (
     ("results-exchanged", lambda *inputs: (backward(*inputs)[1], backward(*inputs)[0], backward(*inputs)[2]),
      "You swap dQ and dK. Each has the shape of what it belongs to: `return dQ, dK, dV`."),
     ("last-query-alone", of_the_last_query,
-     "Your dK and dV hold only what the last query does to them. All queries look at the same keys and values, so "
-     "what should you do with their parts?"),
+     "Your dK and dV hold only the last query's contribution. All queries use the same keys and values, so what "
+     "should you do with their contributions?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

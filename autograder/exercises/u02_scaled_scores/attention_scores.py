@@ -34,7 +34,7 @@ MISTAKES = (
     ("cosine", cosine,
      "You bring the rows to length 1 first. A score is a plain dot product."),
     ("with-softmax", lambda Q, K: stable(Q @ K.T),
-     "You take the softmax already. Scores are what goes into it."),
+     "You already take the softmax. Return the scores that go into it."),
     ("pairs-only", lambda Q, K: (Q * K).sum(axis=1),
      "You let query i meet only key i. Every query meets every key, so the scores are (n, m)."),
     ("features-with-features", lambda Q, K: Q.T @ K,

@@ -95,8 +95,7 @@ def over_pairs(t):
 
 
 FEATURES_AVERAGED = (
-    "You average both parts over the features. Over i, and over i and j, the sums are plain; only the samples are "
-    "averaged."
+    "You average both parts over the features. Sum over i, or over i and j, and average only over the samples."
 )
 MISTAKES = (
     ("cross-holds-diagonal", {"cross": lambda t: (t.sum(axis=1) ** 2).mean()},
@@ -111,11 +110,12 @@ MISTAKES = (
     ("square-of-mean", lambda q, k: parts((q * k).mean(axis=0)[None], 1),
      "You take the square after the mean over the samples. Square first, then average."),
     ("unbiased", {"diagonal": unbiased(diagonal_of), "cross": unbiased(cross_of)},
-     "You divide by samples − 1. It is a plain mean over all samples."),
+     "You divide by samples − 1. Take the plain mean over all samples."),
     ("square-of-the-sum", {"diagonal": lambda t: (t.sum(axis=1) ** 2).mean()},
      "Your diagonal part is the mean of s², the square of the sum. It should be the sum of the squares."),
     ("cross-is-zero", {"cross": lambda t: 0.0},
-     "You give the cross part as 0. That is its expected value for independent entries; measure it on the draws."),
+     "You return 0 for the cross part. That is its expected value for independent entries; measure it on the "
+     "draws."),
     ("neighbours-only", {"cross": lambda t: 2 * (t[:, 1:] * t[:, :-1]).sum(axis=1).mean()},
      "Your cross part holds only neighbouring features. Every feature meets every other."),
     ("cross-averaged-over-pairs", {"cross": over_pairs},

@@ -41,7 +41,7 @@ MISTAKES = (
     ("cosine", cosine,
      "You bring the rows to length 1. Only divide the scores by √d_k."),
     ("with-softmax", lambda Q, K: stable(scaled_scores(Q, K)),
-     "You take the softmax already. Scores are what goes into it."),
+     "You already take the softmax. Return the scores that go into it."),
     ("divides-by-deviation", over(lambda Q, K: (Q @ K.T).std() + 1e-30),
      "You divide the scores by their measured spread. The divisor depends only on d_k."),
     ("half-of-d", over_width(lambda d: d / 2),

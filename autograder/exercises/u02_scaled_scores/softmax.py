@@ -43,7 +43,7 @@ def cases(case):
     above, below = case.rng.permutation(len(big))[:2]
     big[above] += 1e4
     big[below] -= 1e4
-    yield ask("stability", "rows of scores near 10,000 beside rows near -10,000", z=big)
+    yield ask("stability", "rows of scores near 10,000 next to rows near -10,000", z=big)
     big = matrix()
     big += np.where(np.arange(len(big)) % 2, 1e4, -1e4)[:, None]
     yield ask("stability", "one row near 10,000, the next near -10,000", z=big)
@@ -68,12 +68,12 @@ def cases(case):
     yield ask("stability", label, z=narrow)
     deep = case.rng.standard_normal((1, 2, 5, 3, 2))
     deep += case.rng.permuted(np.broadcast_to([[-1e4], [1e4], [0]], (1, 2, 1, 3, 1)), axis=3)
-    label = "axis=-3 of five axes, entries near 10,000 beside others near -10,000"
+    label = "axis=-3 of five axes, entries near 10,000 next to others near -10,000"
     yield ask("stability", label, z=deep, axis=-3, by_name="axis")
     label = "the array of the case before along its first axis, which has one entry"
     yield ask("stability", label, z=deep, axis=0, by_name="axis")
     spread = np.stack([case.rng.permutation(np.linspace(-22, 0, 12)) for _ in range(3)])
-    yield ask("edge cases", "0 beside entries down to -22: small weights, to many digits", z=spread, rtol=DIGITS)
+    yield ask("edge cases", "0 next to entries down to -22: small weights, to many digits", z=spread, rtol=DIGITS)
     late = np.full((1, 1_100), -1e4)
     late[0, -9:-3] = case.rng.standard_normal(6)
     yield ask("stability", "1,100 entries, the last but a few far above all others", z=late, rtol=DIGITS)

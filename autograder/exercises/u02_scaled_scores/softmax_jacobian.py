@@ -63,20 +63,20 @@ def in_rows(p):
 
 MISTAKES = (
     ("squares-in-every-row", weights_less(lambda p: p * p),
-     "Beside the diagonal you have squares of one weight, but two different weights meet there. Is it an outer "
-     "product? `p * p` and `p.T * p.T` have the shape (n,), so broadcasting repeats them, or a factor p, in every "
-     "row."),
+     "You put squares of one weight off the diagonal, but two different weights should be multiplied there. Do "
+     "you compute an outer product? `p * p` and `p.T * p.T` have the shape (n,), so broadcasting repeats them in "
+     "every row."),
     ("identity-alone", lambda p: np.eye(len(p)),
      "You return the identity matrix, as if each output were its own input. Raising one input raises one output and "
      "lowers the others, each by an amount that depends on the weights."),
     ("diagonal-only", lambda p: np.diag(p * (1 - p)),
-     "You have only the diagonal. Raising one input also lowers all other outputs."),
+     "You fill in only the diagonal. Raising one input also lowers all other outputs."),
     ("no-diagonal", lambda p: -products(p),
-     "You lack the part that exists only on the diagonal."),
+     "Your matrix lacks the part that exists only on the diagonal."),
     ("softmax-again", lambda p: np.diag(stable(p)) - products(stable(p)),
      "`p` already holds the weights. You take a softmax of them once more."),
     ("identity", less_products(np.ones_like),
-     "You have an identity matrix where the weights belong on the diagonal."),
+     "You use an identity matrix, but the weights belong on its diagonal."),
     ("rows-scaled-once", lambda p: np.eye(len(p)) - in_rows(p),
      "Your entries lack a factor. Multiply δᵢⱼ − pⱼ by the weight of the output."),
     ("one-minus-everywhere", lambda p: p[:, None] * (1 - p),
@@ -86,9 +86,9 @@ MISTAKES = (
     ("squared-diagonal", less_products(np.square),
      "You square the diagonal part."),
     ("diagonal-not-reduced", less_products(lambda p: p + p**2),
-     "On the diagonal you have only pᵢ. By the quotient rule something is subtracted there, too."),
+     "You put only pᵢ on the diagonal. By the quotient rule, something is subtracted there, too."),
     ("off-diagonal-halved", lambda p: np.diag(p - p**2 / 2) - products(p) / 2,
-     "Your entries beside the diagonal are half of what they should be."),
+     "Your entries off the diagonal are half of what they should be."),
     ("log-softmax-transposed", lambda p: np.eye(len(p)) - p[:, None],
      "You return the derivative of the logarithm of the softmax, transposed."),
     ("epsilon-added", less_products(lambda p: p + 1e-3),

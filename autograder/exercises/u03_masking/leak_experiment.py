@@ -44,11 +44,11 @@ def experiment(case: Case, leaks: Any, answered: Any, sent: Sequence[Sent]) -> s
         return ""
     most = max(moves, key=lambda move: move.share)
     if not leaks:
-        return f"No row before a change moves by more than {most.share:.0e} of its size. That is rounding, not a leak."
+        return f"no row before a change moves by more than {most.share:.0e} of its size. That is rounding, not a leak."
     if most.share > SHARE:
-        text = f"Two of your calls show the leak. They differ from position {most.first} on, and an earlier row moves"
-        return f"{text} by {most.share:.1g} of its size. Your code doesn't act on that.{_hidden(calls, moves)}"
-    return f"No two of your calls show the leak. Whatever they change, no row before the change moves.{_kept(calls)}"
+        text = f"two of your calls show the leak. They differ from position {most.first} on, yet an earlier row changes"
+        return f"{text} by {most.share:.1g} of its size. Your code doesn't notice.{_hidden(calls, moves)}"
+    return f"your calls don't show the leak, because your changes move no earlier row.{_kept(calls)}"
 
 
 def output_of(attend: DevicePart, sent: Mapping[str, np.ndarray]) -> np.ndarray:
@@ -74,11 +74,11 @@ def _hidden(calls: Sequence[Attended], moves: Sequence[RowMove]) -> str:
     """What a comparison may miss: a small unit, and features that move against each other."""
     largest = max(float(np.abs(each.output).max()) for each in calls)
     if largest < 1e-3:
-        return f" (The largest number there is {largest:.0e}.)"
+        return f" The largest number in the outputs is only {largest:.0e}."
     shown = [move for move in moves if move.share > SHARE]
     if all(np.abs(move.gap.sum(axis=1)).max() <= SHARE * np.abs(move.gap).max() for move in shown):
-        return " (The features of a row move against each other there, so their sum stays.)"
-    return f" (Of {len(moves)} such pairs of calls {len(shown)} show it.)" if len(shown) < len(moves) else ""
+        return " The features of that row change in opposite directions, so their sum stays the same."
+    return f" Only {len(shown)} of your {len(moves)} pairs of calls show it." if len(shown) < len(moves) else ""
 
 
 def _kept(calls: Sequence[Attended]) -> str:
@@ -87,7 +87,7 @@ def _kept(calls: Sequence[Attended]) -> str:
     words = {"K": "keys", "V": "values"}
     same = [words[name] for name in words if all(np.array_equal(each[name], first[name]) for each in others)]
     if same:
-        return f" The {' and '.join(same)} are the same in all of them."
+        return f" You send the same {' and '.join(same)} in all of them."
     if all(np.array_equal(np.sort(each["K"], axis=0), np.sort(first["K"], axis=0)) for each in others):
-        return " Their keys and values are the same ones in another order, which changes no sum over all of them."
+        return " You only reorder the keys and values, which changes no sum over all of them."
     return ""

@@ -44,9 +44,9 @@ ATTENTIONS = (
     ("hidden leaks", "only the first position leaks, from the second", attentions.first_sees_second),
     ("hidden leaks", "only the last position leaks, into the one before it", attentions.last_but_one_sees_last),
     ("hidden leaks", "only the first position leaks, from the last", attentions.first_sees_last),
-    ("sizes of change", "causal but for rounding", attentions.rounding),
+    ("sizes of change", "causal up to rounding", attentions.rounding),
     ("sizes of change", "a small leak", attentions.faint),
-    ("sizes of change", "attention to a window, but for rounding", attentions.rounded_window),
+    ("sizes of change", "attention to a window, up to rounding", attentions.rounded_window),
 )
 
 
@@ -75,9 +75,9 @@ def cases(case):
     drawn["K"][1:] = drawn["V"][1:] = 0
     yield case("hidden leaks", "a leak, and all later keys and values are 0", **drawn)
     for label, attend in (
-        ("outputs of a billion, causal but for rounding", in_units(attentions.rounding, 9)),
+        ("outputs of a billion, causal up to rounding", in_units(attentions.rounding, 9)),
         ("outputs of a billionth, a leak", in_units(attentions.one_ahead, -9)),
-        ("large and small rows, causal but for rounding", in_units(attentions.rounding, 9, 0, -9)),
+        ("large and small rows, causal up to rounding", in_units(attentions.rounding, 9, 0, -9)),
         ("a leak in a small row among large ones", in_units(attentions.last_but_one_sees_last, 9, -9)),
     ):
         yield ask("sizes of outputs", label, attend)
@@ -87,7 +87,7 @@ def cases(case):
     drawn["attend"] = asked(attentions.causal, drawn["K"], drawn["V"])
     yield case("edge cases", "two tokens, causal, float32 inputs", **drawn, dtype=np.float32)
     yield ask("hidden leaks", "only the second position leaks, from the third", attentions.second_sees_third, n=7)
-    label = "only the last but two leaks, from the one behind it"
+    label = "only the third position from the end leaks, from the next one"
     yield ask("hidden leaks", label, attentions.third_last_sees_next, n=7)
     drawn = case.draw(attend=None)
     drawn["V"][:] = 0
@@ -97,7 +97,7 @@ def cases(case):
     drawn = case.draw(attend=None, n=7)
     drawn["V"][:3, 0] = 0
     drawn["attend"] = asked(in_units(attentions.subtracted, 9), drawn["K"], drawn["V"])
-    yield case("sizes of outputs", "outputs of a billion, some near 0, causal but for rounding", **drawn)
+    yield case("sizes of outputs", "outputs of a billion, some near 0, causal up to rounding", **drawn)
 
 
 def detect(
@@ -174,8 +174,8 @@ MISTAKES = (
     ("tolerance-of-the-largest", {"differs": of_the_largest},
      "You compare all rows with the largest output. A small row can leak next to a large one, so use its own size."),
     ("keys-and-values-apart", {"change": "K,V"},
-     "You call `attend` more often than it answers, which is once for each position. Which of your calls could be "
-     "one?"),
+     "You call `attend` too often. It answers only as many calls as there are positions. Which of your calls "
+     "could you combine?"),
     ("refused-arrays", truncates,
      "`attend` refused your arrays. It may hold a mask for exactly n positions, so call it only with finite arrays "
      "of the given shapes."),

@@ -86,7 +86,7 @@ def cases(case):
     yield case("extreme scores", "hidden scores of a million millions", **drawn)
     drawn = case.draw()
     drawn["scores"] += np.where(drawn["mask"], np.resize([[-1e4], [0]], (drawn["n"], 1)), 0)
-    yield case("extreme scores", "rows of allowed scores near -1e4 beside rows near 0", **drawn)
+    yield case("extreme scores", "rows of allowed scores near -1e4 next to rows near 0", **drawn)
     drawn = case.draw()
     drawn["scores"] = 1e4 + quarters(drawn["scores"])
     yield case("extreme scores", "all scores near +1e4", **drawn)

@@ -159,15 +159,18 @@ MISTAKES = (
      "Your mask is right, but you count the positions from the beginning of the row. Each document has a token 0 of "
      "its own."),
     ("interruption-ends-it", lambda ids: packed_causal_mask(runs(ids)),
-     "You treat a document that was interrupted as a new one. Equal ids are one document, whatever comes in between."),
+     "You treat a document that goes on after an interruption as a new one. Tokens with equal ids belong to one "
+     "document, whatever comes in between."),
     ("mask-ends-at-interruption", lambda ids: (packed_causal_mask(runs(ids))[0], packed_causal_mask(ids)[1]),
-     "Your positions are right, but your mask takes an interrupted document for two. Equal ids are one document."),
+     "Your positions are right, but your mask treats an interrupted document as two. Tokens with equal ids belong "
+     "to one document."),
     ("positions-restart", with_positions(lambda ids, *_: packed_causal_mask(runs(ids))[1]),
      "Your mask is right, but your positions start over at 0 where a document goes on after an interruption."),
     ("counts-what-lies-between", with_positions(since_the_first),
      "Your positions count every token since the document began, those of other documents too. Count only its own."),
     ("counted-over-the-batch", with_positions(over_all_rows),
-     "Your positions go on counting from one row of the batch to the next. Equal ids in two rows are two documents."),
+     "Your positions go on counting from one row of the batch to the next. Equal ids in different rows mean "
+     "different documents."),
     ("sorted-by-document", with_positions(sorted_by_id),
      "Your positions are in the order of the sorted ids. After sorting, move each back to the place of its token."),
     ("first-row-for-all", lambda ids: packed_causal_mask(np.repeat(ids[:1], len(ids), 0)),

@@ -54,14 +54,15 @@ MISTAKES = (
     ("rows-interleaved", {"cut": lambda W_O, h: W_O.unflatten(0, (-1, h)).transpose(0, 1)},
      "You cut W_O's rows the wrong way. A head owns a contiguous block."),
     ("first-block-for-all", {"cut": lambda W_O, h: in_blocks(W_O, h)[:1]},
-     "You write every head through the first head's rows of W_O."),
+     "You multiply every head by the first head's rows of W_O."),
     ("all-but-its-own", {"after": lambda out: out.sum(1, keepdim=True) - out},
-     "You give every head what the others write. What does this head write by itself?"),
+     "You return for each head what the other heads write. What does the head write by itself?"),
     ("blocks-reversed", {"cut": lambda W_O, h: in_blocks(W_O, h).flip(0)},
-     "You write the heads through each other's rows of W_O."),
+     "You multiply each head by another head's rows of W_O."),
     ("whole-for-each", {"after": lambda out: out.sum(1, keepdim=True).expand_as(out)},
-     "You give every head the whole output. What does this head write by itself?"),
-    ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each of your heads holds the sum of those before it, too."),
+     "You return the whole output for each head. What does the head write by itself?"),
+    ("running-sum", {"after": lambda out: out.cumsum(1)}, "Each of your contributions also includes those of the "
+                                                          "heads before it."),
     *(row for row in HEAD_SLIPS if row[0] != "mask-added"),
 )  # fmt: skip
 

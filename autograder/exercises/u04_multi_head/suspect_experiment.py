@@ -27,10 +27,10 @@ def told_by(expected: Callable[..., torch.Tensor]) -> Callable[[Case, Any, Any, 
         with np.errstate(all="ignore"):
             one, other = (expected(name, *inputs).numpy() for name in (suspect, answered))
         gap = difference(one, other)
-        pair = f"{SUSPECTS[suspect]} and {SUSPECTS[answered]}"
+        pair = f"{SUSPECTS[suspect]} from {SUSPECTS[answered]}"
         if not gap:
-            return f"Your call cannot tell apart {pair}, because they answer alike. {_of_call(*inputs)}"
-        return f"Your call can tell apart {pair}, because their outputs differ {gap}. Your code doesn't act on that."
+            return f"your call cannot tell {pair}, because both give the same output. {_of_call(*inputs)}"
+        return f"your call can tell {pair}, because their outputs differ {gap}. Your code doesn't notice."
 
     return experiment
 
@@ -42,4 +42,4 @@ def _of_call(X: Any, W_Q: Any, W_K: Any, W_V: Any, W_O: Any, n_heads: int, causa
     scores = Q @ K.mT / d_head**0.5
     sizes = f"B = {B}, n = {n}, d_model = {d_model}, n_heads = {n_heads}, d_head = {d_head}"
     largest = f"the scores are between {scores.min():.2g} and {scores.max():.2g}"
-    return f"In your call {sizes}, causal is {bool(causal)}, and {largest}."
+    return f"In your call, {sizes}, causal is {bool(causal)}, and {largest}."

@@ -12,17 +12,17 @@ from ..kit import refuse_unlike
 
 #: Name -> what a student reads when it was not found.
 SUSPECTS = {
-    "right": "a right layer",
+    "right": "a correct layer",
     "not_scaled": "scores that are not divided",
     "scaled_by_d": "scores divided by d_head, not by its root",
     "scaled_by_d_model": "scores divided by the root of d_model",
     "softmax_over_queries": "a softmax over the queries",
     "causal_off_by_one": "a causal mask that is one step too wide",
-    "mask_after_softmax": "forbidden weights zeroed behind the softmax",
+    "mask_after_softmax": "forbidden weights zeroed after the softmax",
     "heads_not_by_columns": "heads that are not blocks of columns",
-    "keys_and_values_swapped": "keys and values that have changed places",
-    "one_head_for_all": "one wide head in place of several",
-    "not_stabilised": "exponentials of the scores as they are",
+    "keys_and_values_swapped": "keys and values that are swapped",
+    "one_head_for_all": "one wide head instead of several",
+    "not_stabilised": "exponentials of the scores without a shift",
     "masked_by_a_number": "forbidden scores of -10,000",
     "window_of_8": "a window of eight keys",
 }

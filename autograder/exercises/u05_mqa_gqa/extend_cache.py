@@ -63,9 +63,9 @@ def cases(case):
     first, second, third = groups(case.rng)
     drawn = case.draw(**first)
     same = {name: drawn[name] for name in ("B", "d_model", "h", "g", "d_head", "n_new")}
-    yield case("values", "{n_new} tokens behind {t} in the cache", **drawn)
+    yield case("values", "{n_new} tokens after {t} in the cache", **drawn)
     yield case("values", "another cache, one token longer", t=drawn["t"] + 1, **same)
-    yield case("values", "{n_new} tokens behind {t} in the cache", t=range(2, 4), n_new=range(6, 9), **second)
+    yield case("values", "{n_new} tokens after {t} in the cache", t=range(2, 4), n_new=range(6, 9), **second)
     yield case("values", "float32", dtype=np.float32, **third)
     yield case("edge cases", "a token of zeros in the cache", layout={"cache": with_a_row_of_zeros}, **second)
     yield case("edge cases", "an empty cache (t = 0)", t=0, **first)
@@ -88,7 +88,7 @@ def cases(case):
     few = {"B": 1, "h": 4, "g": 2, "d_head": range(5, 7), "n_new": range(2, 4), "t": range(90, 120)}
     yield case("a long cache", LONG, watch="t*t", **few)
     one = {"B": 1, "n_new": 1, "h": 4, "g": 1, "d_head": range(6, 9), "t": range(17, 21)}
-    words = "what is made on the way for one new token behind {t}, a single sequence and one key/value head"
+    words = "what is made on the way for one new token after {t}, a single sequence and one key/value head"
     yield case("memory", words, watch="B*h*t*d_head", **one)
     yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
     yield case("values", "float16", dtype=np.float16, rtol=HALF, **first)
@@ -97,7 +97,7 @@ def cases(case):
     yield case("gradients", "gradients with an empty cache and g = h", gradient=True, t=0, h=2, g=2)
 
 
-LONG = "what is made on the way for {n_new} tokens behind {t}"
+LONG = "what is made on the way for {n_new} tokens after {t}"
 
 
 def too_large(case, arrays):
@@ -213,14 +213,14 @@ MISTAKES = (
     ("queue-taken-apart-wrongly", {"mixed": True},
      "When you take the queue apart, you mix up heads and tokens. In which order are its rows?"),
     ("copies-for-each-head", {"share": laid_out(in_groups)},
-     "The numbers are right, but something on the way is as large as keys or values with a copy for each query head, "
-     "which sharing should save. Section 4 shows how the heads of a group read one matrix."),
+     "Your numbers are right, but you make a tensor as large as the keys or values copied for each query head. "
+     "Sharing should save that memory. Section 4 shows how the heads of a group read one matrix."),
     ("mask-after-softmax", {"masking": "after"}, attention.AFTER),
     ("tiled-heads", {"share": laid_out(tiled)}, TILED),
     ("unstable", {"stable": False}, attention.UNSTABLE),
     ("table-of-all-tokens", {"seen": last_rows},
-     "The numbers are right, but you make a table of all tokens by all tokens, cached ones too. Most of it is not "
-     "needed."),
+     "Your numbers are right, but you make a table of all tokens by all tokens, including the cached ones. You "
+     "don't need most of it."),
     ("last-token-only", gives(lambda out, K, V, t: (out[:, -1:], (K, V))),
      "You return only the last new token's row. Each new token has a row of its own."),
     ("new-tokens-first", {"in_front": True},

@@ -76,8 +76,8 @@ MISTAKES = (
     ("root-of-width-per-key-head", {"scaling": "root of width per key head"},
      "You divide the scores by the root of h·d_head / g. A head's dot products run over d_head entries."),
     ("queries-shared", {"queries": of_each_group},
-     "You let the heads of a group ask the same question. Share only keys and values."),
-    ("tiled-keys", {"keys": tiled}, f"The values are shared as they should be, the keys are not. {TILED}"),
+     "You use the same query for all heads of a group. Share only keys and values."),
+    ("tiled-keys", {"keys": tiled}, f"You share the values correctly, but not the keys. {TILED}"),
     ("first-head-for-all", {"keys": first_for_all, "values": first_for_all},
      "You let every head read the first key/value head."),
     ("averaged-heads", {"keys": averaged, "values": averaged}, "You average the key/value heads. Each group of query "

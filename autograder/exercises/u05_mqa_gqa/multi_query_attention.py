@@ -67,11 +67,11 @@ def one_wide_head(X, W_Q, W_K, W_V, W_O, n_heads, mask=None):
 
 MISTAKES = (
     ("copies-for-each-head", {"keys": in_groups, "values": in_groups},
-     "The numbers are right, but you copy K or V once for each head, which is the memory traffic that this layer "
-     "saves. An axis of size 1 is broadcast without a copy."),
+     "Your numbers are right, but you copy K or V once for each head. This layer should save that memory traffic. "
+     "An axis of size 1 is broadcast without a copy."),
     ("reshape-only-twice", {"split": attention_parts.split_reshaped, "merge": attention_parts.merge_reshaped},
-     "You regroup the queries only by a reshape, token by token. As all of them share the keys, that loses nothing "
-     "until there is a mask, whose rows then meet other queries than their own."),
+     "You regroup the queries by a reshape alone, token by token. Because all heads share the keys, this goes "
+     "wrong only with a mask, whose rows are then applied to the wrong queries."),
     *LAYER_SLIPS,
     ("one-wide-head", one_wide_head,
      "You have only one query head. Split the queries into n_heads; keys and values stay one."),

@@ -33,8 +33,8 @@ LAYER: dict[str, Any] = {
     "forbidden": (*NOT_IN_TORCH_UNITS, "multi_head_layer", "widen"),
 }
 TILED = (
-    "You put the key/value heads in turn (0, 1, 0, 1, …). Consecutive query heads share one (0, 0, 1, 1, …). Compare "
-    "`repeat` with `repeat_interleave`."
+    "You repeat the key/value heads in turn (0, 1, 0, 1, …), but consecutive query heads should share one (0, 0, "
+    "1, 1, …). Compare `repeat` with `repeat_interleave`."
 )
 
 FLOAT64 = f"{IN_FLOAT64} (d_head = 4)"
@@ -170,7 +170,7 @@ def grouped(
 LAYER_SLIPS: tuple[Row, ...] = (
     ("always-causal", {"always_causal": True}, attention_parts.ALWAYS_CAUSAL),
     ("queries-averaged", {"queries": lambda Q, g: Q.mean(1, keepdim=True).expand_as(Q)},
-     "You average the queries, so all heads ask the same question. Share only keys and values."),
+     "You average the queries, so all heads use the same query. Share only keys and values."),
     ("softmax-over-queries", {"dim": -2}, attention_parts.OVER_QUERIES),
     ("softmax-over-heads", {"dim": 1}, attention_parts.OVER_HEADS),
     *attention_parts.FULL_ROW_SLIPS,

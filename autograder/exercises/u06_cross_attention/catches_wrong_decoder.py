@@ -142,13 +142,14 @@ def cases(case):
 
 
 ACCUSED = (
-    "You accuse right decoders. What you compare them with must be right itself. Two right programs agree up to "
-    "rounding, not to the last digit, and only on valid inputs. A box that you call too often refuses, whatever it "
-    "holds."
+    "You report bugs in correct decoders. Is the layer that you compare them with correct? Two correct programs "
+    "agree only up to rounding, and only on valid inputs. A decoder that you call too often refuses to answer, "
+    "correct or not."
 )
 MISTAKES = (
     ("accuses-all", says(True), ACCUSED),
-    ("accuses-none", says(False), "You never accuse a decoder, not even a grossly wrong one. What do you compare?"),
+    ("accuses-none", says(False), "You never report a bug, not even in a grossly wrong decoder. What do you "
+                                  "compare?"),
     ("one-sequence", {"fixed": {"B": 1}}, "You miss decoders that mix up the sequences or masks of a batch."),
     ("no-mask", {"fixed": {"mask": "all"}}, "You miss all decoders that treat the source mask wrongly."),
     ("padding-at-the-end", {"fixed": {"mask": "at the end"}},
@@ -163,7 +164,8 @@ MISTAKES = (
     ("last-token", {"looks": lambda out: out[:, -1:]}, "You miss decoders whose earlier outputs are wrong."),
     ("too-tolerant", {"off": 0.02}, "You miss decoders that are off by less than a hundredth."),
     ("nan-passes", {"nan": False}, "You let NaN pass. No comparison with NaN holds, not even that it is larger."),
-    ("error-escapes", {"on_error": None}, "What a decoder raises ends your test. An exception is an answer, too."),
+    ("error-escapes", {"on_error": None}, "Your test stops when a decoder raises an exception. An exception is an "
+                                          "answer, too."),
     ("numbers-unknown", properties, "You never compare the numbers themselves, so even gross faults pass."),
 )  # fmt: skip
 

@@ -31,16 +31,16 @@ def told_by(
         calls = [{"source_mask": None, **named(each, names)} for each in sent]
         gaps = [_gap(case.args[0], right, inputs) for inputs in calls]
         if not wrong:
-            return "" if any(gaps) else "On each of your calls this decoder gives the course's answer, up to rounding."
+            return "" if any(gaps) else "this decoder is correct on each of your calls, up to rounding."
         shown = [(at, gap) for at, gap in enumerate(gaps, start=1) if gap]
         if shown:
             at, gap = shown[0]
-            which = f"Call {at} of your {len(calls)} shows" if len(calls) > 1 else "Your call shows"
-            return f"{which} the bug, because the output differs {gap}. Your code doesn't act on that."
-        which = f"None of your {len(calls)} calls shows" if len(calls) > 1 else "Your call does not show"
+            which = f"call {at} of your {len(calls)} shows" if len(calls) > 1 else "your call shows"
+            return f"{which} the bug, because the output differs {gap}. Your code doesn't notice."
+        which = f"none of your {len(calls)} calls shows" if len(calls) > 1 else "your call does not show"
         tried = [dict(zip(names, map(_numpy, inputs), strict=True)) for inputs in trials()]
         lacking = _lacking(calls, [(inputs, bool(_gap(case.args[0], right, inputs))) for inputs in tried])
-        return f"{which} the bug, because there this decoder answers as a right one does.{lacking}"
+        return f"{which} the bug, because this decoder answers there like a correct one.{lacking}"
 
     return experiment
 
@@ -85,7 +85,7 @@ def _lacking(calls: Sequence[Inputs], tried: Sequence[tuple[Inputs, bool]]) -> s
         ]
         if lacking:
             best = min(lacking, key=lambda together: sum(all(each[words] for words in together) for each in other))
-            return f" In none of them {' and '.join(best)}."
+            return f" You never call it with inputs where {' and '.join(best)}."
     return ""
 
 

@@ -88,14 +88,14 @@ MISTAKES = (
     ("sees-the-future-only", {"in_self": {"mask_of": torch.logical_not}},
      "In your self-attention each token sees the later ones. It should see those up to itself."),
     ("parallel", {"steps": lambda X, own, cross: X + own(X) + cross(X)},
-     "Your cross-attention asks with the input X. Let it ask with the result of the first step."),
+     "You make the queries of the cross-attention from the input X. Make them from the result of the first step."),
     ("cross-attention-first", {"steps": lambda X, own, cross: in_turn(X, cross, own)},
      "You do the cross-attention first. Do the self-attention first."),
     ("source-mask-after-softmax", {"in_cross": {"masking": "after"}}, attention.AFTER),
     ("nan-rows", {"in_cross": {"masking": "nan"}}, "A source that is only padding gives NaN in your layer. Its "
                                                    "attention should be 0."),
     ("uniform-rows", {"in_cross": {"masking": "uniform"}},
-     "Your layer reads a source that is only padding evenly. Its attention should be 0."),
+     "Your layer attends evenly to a source that is only padding. Its attention should be 0."),
     ("unscaled", in_both(scaling="none"), attention.UNSCALED),
     ("root-of-d-model", in_both(scaling="root of d_model"), attention.BY_D_MODEL),
     ("cross-attention-causal", {"in_cross": {"always_causal": True}},
@@ -107,7 +107,7 @@ MISTAKES = (
     ("one-d-head-for-both", one_scale,
      "You scale both attentions with the d_head of the first. The two may differ in d_head."),
     ("self-mask-after-softmax", {"in_self": {"masking": "after"}},
-     f"This concerns the self-attention. {attention.AFTER}"),
+     f"The mistake is in your self-attention. {attention.AFTER}"),
 )  # fmt: skip
 
 EXERCISE = exercise(

@@ -243,7 +243,7 @@ def suspects(
     """
     for at in rng.permutation(len(right))[:4]:
         form, make = right[at]
-        yield "plain", f"a right decoder: {form}", disguised(make, rng)
+        yield "plain", f"a correct decoder: {form}", disguised(make, rng)
     for criterion, kind, ways in WRONG:
         for way in ways:
             _, idle = right[int(rng.integers(len(right)))]

@@ -15,12 +15,13 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         return ""
     at = parted(answered, due)
     if at is None:
-        return "Your text lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
+        return "your result lacks its last token, which is `end`." if lacks(answered, due, given["end"]) else ""
     if at == 0:
-        return "Your text does not begin with `start`."
+        return "your result does not begin with `start`."
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
     if not 0 <= token < len(logits):
-        return f"At index {at} (counted from 0) you have {token}, which is no token."
+        return f"you return {token} at index {at}, which is not a token."
     larger = int((logits > logits[token]).sum())
-    place = f"At index {at} (counted from 0) you have token {token}, but {larger} logits are larger than its own"
-    return f"{place}. The largest is that of token {int(logits.argmax())}."
+    larger = "1 other token has" if larger == 1 else f"{larger} other tokens have"
+    place = f"you return token {token} at index {at}, but {larger} a larger logit"
+    return f"{place}. Token {int(logits.argmax())} has the largest."

@@ -58,14 +58,14 @@ def cases(case):
     yield case("nothing counts", "no token counts", **(drawn | {"mask": np.zeros_like(drawn["mask"])}))
     yield case("stability", "logits of about 10,000", **scaled(case.draw(), 5e3))
     yield case("stability", "float32, logits of about 10,000", dtype=np.float32, **scaled(case.draw(), 5e3))
-    yield case("stability", "a token that was all but ruled out", **scaled(case.draw(), 20.0))
-    yield case("stability", "words that cannot come", **ruled_out(case.draw()))
+    yield case("stability", "a token of tiny probability", **scaled(case.draw(), 20.0))
+    yield case("stability", "words of probability 0", **ruled_out(case.draw()))
     yield case("gradients", "gradients with targets of -100", gradient=True, **hidden(case, -100))
     yield case("gradients", "gradients for large logits", gradient=True, **scaled(case.draw(), 5e3))
-    yield case("gradients", "gradients with words that cannot come", gradient=True, **only_last(case.draw()))
+    yield case("gradients", "gradients with words of probability 0", gradient=True, **only_last(case.draw()))
     low = scaled(case.draw(), 1e5)
     low["logits"] -= 2e6
-    yield case("stability", "words that cannot come, and logits about -2,000,000", **only_last(low))
+    yield case("stability", "words of probability 0, and logits about -2,000,000", **only_last(low))
     drawn = loud(hidden(case, -100), np.inf)
     drawn["mask"][:] = False
     drawn["logits"][0] = np.inf

@@ -48,7 +48,7 @@ MISTAKES = (
     ("silu", F.silu, "You compute SiLU, x·σ(x). GELU weighs x with the normal distribution."),
     ("relu", F.relu, "You compute ReLU, which cuts off all below zero. GELU weighs x with the normal distribution."),
     ("brackets", lambda x: 0.5 * x * 1 + torch.erf(x / math.sqrt(2)),
-     "Your brackets are misplaced. ½·x multiplies the whole of 1 + erf."),
+     "Your brackets are misplaced. ½·x should multiply the whole of 1 + erf."),
     ("density", lambda x: x * torch.exp(-x * x / 2) / math.sqrt(2 * math.pi),
      "You multiply x by the density of the normal distribution. Use the distribution's share below x."),
     ("root-of-pi", lambda x: 0.5 * x * (1 + torch.erf(x / math.sqrt(math.pi))), "You take erf of x/√π. Take it of "

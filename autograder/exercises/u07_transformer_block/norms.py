@@ -26,7 +26,7 @@ def tokens(shape: str, spread: float = 1.0) -> Drawn:
 
 def value_cases(case: Cases, small: float) -> Iterator[Case]:
     """The ordinary cases. small: the spread of numbers beside which the default eps shows."""
-    yield case("values", "x of shape ({B}, {n}, {d}), eps large beside the variance", eps=0.6)
+    yield case("values", "x of shape ({B}, {n}, {d}), an eps that is large next to the variance", eps=0.6)
     yield case("values", "x of shape ({B}, {n}, {d})")
     yield case("values", "float32", dtype=np.float32)
     yield case("values", "small numbers, so that the default eps shows", x=tokens("B n d", small))
@@ -129,7 +129,7 @@ over_tokens = norm_with(lambda x: (0, 1))
 
 #: Slips of `norm_with`.
 NORM_SLIPS: tuple[Row, ...] = (
-    ("eps-squared", {"place": "squared"}, "You square eps on the way to the root."),
+    ("eps-squared", {"place": "squared"}, "You square eps before you take the root."),
     ("eps-fixed", {"fixed": 1e-5}, "You use a fixed number for eps. Use the argument."),
     ("root-mean-square", {"centre": "none", "spread": "mean square"},
      "You centre nothing and use the mean square as the variance. That is RMSNorm."),
@@ -142,7 +142,7 @@ NORM_SLIPS: tuple[Row, ...] = (
     ("sum-of-squares", {"spread": "sum"}, "You sum the squares. The variance is their mean."),
     ("eps-as-floor", {"place": "clamped"}, "You use eps as a floor of the variance. Add it to the variance."),
     ("only-the-mean-scaled", {"gain": "mean scaled"},
-     "You divide only the mean and multiply only it by gamma. Check the brackets around x − mean."),
+     "You divide only the mean and apply gamma only to it. Check the brackets around x − mean."),
     ("gain-before-everything", {"gain": "before all"},
      "You apply gamma and beta before you take mean and variance. Apply them after the normalisation."),
     ("no-gain", {"gain": "none"}, "You don't use gamma and beta."),

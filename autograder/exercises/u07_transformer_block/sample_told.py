@@ -23,29 +23,27 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         return ""
     logits, token = np.asarray(given["next_logits"](due[:at])), answered[at]
     if not 0 <= token < len(logits):
-        return f"At index {at} (counted from 0) you have {token}, which is no id."
+        return f"you return {token} at index {at}, which is not an id."
     order = np.argsort(-logits)
     rank = int(np.flatnonzero(order == token)[0])
     if given["temperature"] == 0:
-        return f"At index {at} (counted from 0) you have an id with {rank} larger logits than its own; expected none."
+        return f"you return an id at index {at} for which {counted(rank, 'other id')} had a larger logit; none should."
     powers = np.exp((logits - logits.max()) / given["temperature"])
     before = np.cumsum(powers[order] / powers.sum()) - powers[order] / powers.sum()
     kept = max(int((before < given["top_p"]).sum()), 1)
     if rank >= kept:
-        text = f"At index {at} (counted from 0) you have an id that may not come. The {kept} likeliest ones may,"
-        return f"{text} and {rank} are likelier than this one."
-    text = f"At index {at} (counted from 0) you have an id that may come, but not the one that this generator draws."
-    return f"{text} Either you don't give multinomial the probabilities of those that may come, or you drew before."
+        text = f"you return an id at index {at} that should have been cut off. Only {counted(kept, 'id')} may be"
+        return f"{text} drawn there, and {counted(rank, 'id')} {'is' if rank == 1 else 'are'} likelier than yours."
+    text = f"you return an id at index {at} that may be drawn, but not the one that this generator draws."
+    return f"{text} Either your probabilities for multinomial are wrong, or you made another draw before."
 
 
 def _stopping(given: Mapping[str, Any], answered: list[int], due: list[int]) -> str:
     """Of a text that is right as far as it goes, and ends before its end."""
     new = len(answered) - len(given["prompt"])
     if new < 0:
-        return f"Your list should begin with the prompt, but it is shorter. It has {counted(len(answered), 'token')}."
+        return f"your list has only {counted(len(answered), 'token')}, but it should begin with the whole prompt."
     if lacks(answered, due, given["end"]):
-        return "Your text lacks its last token, which is `end`."
-    within = " (`end` is in the prompt, where it means nothing)" if given["end"] in given["prompt"] else ""
-    return (
-        f"You stop after {new} new token{'s' * (new != 1)}, though there is room and `end` was not generated{within}."
-    )
+        return "your text lacks its last token, which is `end`."
+    within = ", and an `end` in the prompt doesn't count" if given["end"] in given["prompt"] else ""
+    return f"you stop after {counted(new, 'new token')}, though there is room and you haven't drawn `end`{within}."

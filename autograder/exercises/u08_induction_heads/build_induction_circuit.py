@@ -86,8 +86,8 @@ MISTAKES = (
      "drawn or left at 0. Set its weights first, look at its pattern, and go on to the second layer when it is "
      "right."),
     ("attends-to-the-match", {"match_on": "token", "slope": -10.0},
-     "Your second layer attends to the current token's earlier self, not to the token after it. Its keys should hold "
-     "what the first layer noted, which is the token before."),
+     "Your second layer attends to the earlier occurrence of the current token, not to the token after it. Its "
+     "keys should hold what the first layer noted, which is the token before."),
     ("second-layer-looks-at-itself", {"match_on": "token"},
      "Your second layer attends to its own position. Either its keys hold that position's own token, or what speaks "
      "for late positions outweighs a match."),

@@ -41,9 +41,9 @@ def circuits(rng):
     close = circuit(rng, vocab, copying)
     largest = np.where(np.eye(vocab, dtype=bool), -np.inf, close).max(axis=1)
     np.fill_diagonal(close, largest + np.where(np.diag(close) > largest, 1e-9, -1e-9))
-    yield "edge cases", "leads of a billionth", close
+    yield "edge cases", "the largest logit leads by a billionth", close
     levels = -1e10 * np.arange(vocab)[:, None]
-    yield "edge cases", "the logits of each token at a level of their own", circuit(rng, vocab, copying) + levels
+    yield "edge cases", "a different offset in the logits of each token", circuit(rng, vocab, copying) + levels
 
 
 def circuit(rng, vocab, copying):
@@ -81,11 +81,11 @@ MISTAKES = (
     ("by-columns", share(lambda ov: copies(ov, 0)),
      "You look for the largest of each column. Look for the largest of each row."),
     ("positive-diagonal", share(lambda ov: ov.diagonal() > 0),
-     "You count own logits above 0. Compare them with the others of the row."),
+     "You count the tokens whose own logit is above 0. Compare it with the other logits of its row."),
     ("above-the-mean", share(lambda ov: ov.diagonal() > ov.mean(-1)),
-     "You count own logits above the row's mean. They must be the largest of the row."),
+     "You count the tokens whose own logit is above the mean of its row. It must be the largest of the row."),
     ("mean-of-diagonal", lambda ov: ov.diagonal().mean(),
-     "You average the own logits. Count those that are the largest of their row."),
+     "You average the tokens' own logits. Count those that are the largest of their row."),
     ("mean-of-softmax", lambda ov: ov.softmax(-1).diagonal().mean(),
      "You average probabilities. Count the tokens whose own logit is the largest."),
     ("above-one-half", share(lambda ov: ov.softmax(-1).diagonal() > 0.5),

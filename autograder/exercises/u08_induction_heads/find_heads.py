@@ -132,17 +132,17 @@ def RAW(score, chance):
 
 MISTAKES = (
     ("chance-not-taken-off", {"counts": RAW},
-     "You compare raw scores with 0.5. In a text of two kinds of tokens a head that looks nowhere in particular gets "
-     "almost half. What is left above chance, and how much could be?"),
+     "You compare raw scores with 0.5. In a text of only two different tokens, a head that attends evenly already "
+     "gets almost half. How far above chance is a head, and how far could it be?"),
     ("chance-for-induction-alone", chance_for_one,
-     "You compare the previous-token score as it is. In a short text even attention gives the token before a good "
-     "share, too."),
+     "You don't subtract chance from the previous-token score. In a short text, a head that attends evenly also "
+     "gives the token before a good share."),
     ("chance-not-divided", {"counts": lambda score, chance: score - chance > 0.5},
-     "You subtract chance, but then a head that gives all its weight does not reach 1. How far is it from chance to "
-     "a perfect score?"),
+     "You subtract chance, but then even a perfect head does not reach 1. How far is it from chance to a perfect "
+     "score?"),
     ("chance-not-causal", {"even": lambda n: torch.full((n, n), 1 / n)},
-     "You take chance from attention that is even over all n tokens. A causal head at position i has fewer to choose "
-     "from."),
+     "You compute chance as if a head attended evenly to all n tokens. A causal head at position i has fewer to "
+     "choose from."),
     ("looks-at-the-same-token", {"followed": lambda tokens: _followed(tokens, 0)},
      "You name heads that look at earlier copies of the current token. An induction head looks at what followed."),
     ("latest-match-alone", {"followed": latest},

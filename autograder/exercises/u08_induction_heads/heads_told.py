@@ -27,18 +27,18 @@ def experiment(case: Case, due: Any, answered: Any, sent: Sequence[Sent]) -> str
         if missing:
             head = min(missing)
             both = (
-                f" It belongs in both lists, and you name it in {KINDS[1 - at]}."
+                f" This head belongs in both lists, but you name it only in `{KINDS[1 - at]}`."
                 if _in_both(head, due, answered)
                 else ""
             )
-            return f"{head} is missing in {kind}. {_weight(patterns, head, places[at])}{both}"
+            return f"head {head} is missing from `{kind}`. {_weight(patterns, head, places[at])}{both}"
         if extra:
             head = min(extra)
             if not all(0 <= number < size for number, size in zip(head, patterns.shape, strict=False)):
-                return f"{head} in {kind} is no (layer, head) of this model."
+                return f"you name {head} in `{kind}`, but this model has no such (layer, head)."
             if not places[at].any():
-                return f"You name {head} in {kind}, but no position has anything to find there, so no head counts."
-            return f"You name {head} in {kind}, where it doesn't belong. {_weight(patterns, head, places[at])}"
+                return f"you name head {head} in `{kind}`, but this text has nothing to find, so no head counts."
+            return f"you name head {head} in `{kind}`, where it doesn't belong. {_weight(patterns, head, places[at])}"
     return ""
 
 
@@ -57,10 +57,12 @@ def _weight(patterns: np.ndarray, head: tuple[int, int], places: np.ndarray) -> 
     rows, pattern = places.any(axis=1), patterns[head].astype(float)
     even = np.tri(len(places)) / np.arange(1, len(places) + 1)[:, None]
     share, chance = ((weights * places)[rows].sum(axis=1).mean() for weights in (pattern, even))
-    text = f"On the {rows.sum()} positions that have something to find {share:.0%} of its weight is on such places, and"
-    text = f"{text} even attention would have {chance:.0%} there."
+    count = rows.sum()
+    where = f"At the {count} positions that have" if count > 1 else "At the only position that has"
+    text = f"{where} something to find, this head puts {share:.0%} of its weight on it. A head that attends evenly"
+    text = f"{text} would put {chance:.0%} on it."
     if (np.diag(pattern) * np.diag(places))[rows].sum() > MOST * (pattern * places)[rows].sum():
-        return f"{text} Most of that is on the position itself."
+        return f"{text} Most of this head's weight on it is on the position itself."
     if (places.sum(axis=1)[rows] > 1).mean() > MOST:
-        return f"{text} Most of these positions have several such places."
+        return f"{text} At most of these positions there are several things to find."
     return text

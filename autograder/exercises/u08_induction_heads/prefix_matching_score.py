@@ -23,7 +23,7 @@ def plain(weights, period):
 def cases(case):
     yield case("values", "n = {n}, period {period}", n="3*period")
     heads = heads_looking_back(lambda period: (period - 1, period, 1, 0))
-    yield case("values", "a head that does it, and three that do not", weights=heads, n="3*period")
+    yield case("values", "an induction head, and three other heads", weights=heads, n="3*period")
     yield case("values", "float32", n="2*period", dtype=np.float32)
     yield case("values", "not contiguous", weights=attention("B n n"), n="4*period", layout=strided)
     later = attention("B h n n", causal=False)
@@ -81,7 +81,8 @@ def share_of_peaks(weights, period):
 
 MISTAKES = (
     ("attends-to-the-match", {"offset": lambda p: p},
-     "You average the weights on the current token's earlier self. The head looks at the token after it."),
+     "You average the weights on the earlier occurrence of the current token. The head looks at the token after "
+     "it."),
     ("one-too-far", {"offset": lambda p: p + 1},
      "You average the weights on the token before the match. The induction head looks at the token after it."),
     ("first-repeat-counted", {"first": lambda p: 0},

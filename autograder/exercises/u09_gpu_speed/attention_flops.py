@@ -16,7 +16,7 @@ def plain(batch, n_heads, n, d_head):
 
 
 def cases(case):
-    yield case("values", "{B}, {h}, {n}, {d_head}")
+    yield case("values", "batch = {B}, n_heads = {h}, n = {n}, d_head = {d_head}")
     yield case("values", "GPT-2 small on 1,024 tokens", B=1, h=12, n=1024, d_head=64)
     yield case("values", "other sizes", B=range(20, 35), h=range(8, 23), n=range(33, 48), d_head=range(43, 58))
     yield case("edge cases", "all sizes 1", B=1, h=1, n=1, d_head=1)

@@ -96,7 +96,7 @@ MISTAKES = (
     ("part-of-a-block", by_fractions,
      "You count a short last block of queries as a part of a block. It reads all of K and V like any other."),
     ("q-and-out-every-time", {"own_again": True},
-     "You count Q and out once for each block of queries, whole. Each row of them is moved only once."),
+     "You count all of Q and out again for each block of queries. Each of their rows is moved only once."),
     ("statistics-counted", {"statistics": 1},
      "You count a number per query besides Q, K, V and out. Leave the statistics out here."),
     ("scores-counted", lambda n, d, q, b=2, causal=False: counted(n, d, q, b, causal) + n * n * b,

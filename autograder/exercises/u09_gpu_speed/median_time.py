@@ -56,7 +56,7 @@ def cases(case):
     yield timed("edge cases", "a warm-up whose runs all take as long", 4, odd, even=True)
     yield timed("edge cases", "some runs too short for the clock", 2, odd, launch=0.0, zeros=(odd - 1) // 2)
     yield timed("work of others", "work of others is still running", 0, odd, pending=0.4)
-    yield timed("work of others", "and so with one repeat", 0, 1, pending=0.3)
+    yield timed("work of others", "work of others is still running, and one repeat", 0, 1, pending=0.3)
     yield timed("edge cases", "a clock that starts at 0", 0, 1, start=0.0)
     yield timed(
         "edge cases", "many runs, of microseconds, on a clock below 0", 6, 16, start=-5.0, unit=1e-4, launch=1e-7

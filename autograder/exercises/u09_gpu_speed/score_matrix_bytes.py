@@ -20,7 +20,7 @@ def cases(case):
         return case(criterion, label, bytes_per_value=width, also={"bytes_per_value": width}, **sizes)
 
     default = {"also": {"bytes_per_value": 2}}
-    yield stored("values", "{B}, {h}, {n} in float32", 4)
+    yield stored("values", "batch = {B}, n_heads = {h}, n = {n} in float32", 4)
     yield stored("values", "float64", 8, B=range(25, 38))
     yield case("default", "bytes_per_value left out", n=range(17, 30), **default)
     yield case("default", "one sequence of 8,192 tokens", B=1, h=32, n=8192, **default)

@@ -135,7 +135,7 @@ def looped(Q, K, V, beta, state=None):
 
 MISTAKES = (
     ("token-by-token", looped,
-     "The numbers are right, but you take the tokens one after the other in a Python loop. All their corrections "
+     "Your numbers are right, but you take the tokens one after the other in a Python loop. All their corrections "
      "solve one triangular system."),
     ("adds", {"corrects": False},
      "You add up keys and values, scaled by beta. That is linear attention. Subtract first what the state already "

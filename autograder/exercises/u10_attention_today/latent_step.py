@@ -172,7 +172,7 @@ def step(x, cache, params, n_heads, *, explicit=False, cut=split, front=False):
 
 MISTAKES = (
     ("keys-and-values-made", {"explicit": True},
-     "The numbers are right, but you make keys or values of all tokens from the latents, which the small cache "
+     "Your numbers are right, but you make keys or values of all tokens from the latents, which the small cache "
      "should save. In which order can you multiply the three factors of a score?"),
     ("new-token-first", {"front": True}, "You put the new latent first in the cache; it should be last."),
     ("interleaved-heads", {"cut": split_interleaved}, INTERLEAVED),

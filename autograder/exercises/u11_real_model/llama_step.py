@@ -85,11 +85,11 @@ def plain(tokens, caches, params, n_heads, n_kv_heads, base=10000.0, eps=1e-5):
 
 def cases(case):
     first, second, third = head_counts(case.rng)
-    yield case("values", "{n_new} tokens behind {t}, {h} heads, {g} of keys and values", **first, **LOOSE)
+    yield case("values", "{n_new} tokens after {t}, {h} heads, {g} of keys and values", **first, **LOOSE)
     few = {"t": range(2, 4), "n_new": range(5, 8)}
-    yield case("values", "{n_new} tokens behind {t}, {h} heads, {g} of keys and values", **few, **second, **LOOSE)
+    yield case("values", "{n_new} tokens after {t}, {h} heads, {g} of keys and values", **few, **second, **LOOSE)
     yield case("values", "float32", dtype=np.float32, **third, **LOOSE)
-    yield case("values", "one new token behind {t}", n_new=1, **second, **LOOSE)
+    yield case("values", "one new token after {t}", n_new=1, **second, **LOOSE)
     yield case(
         "eps and base",
         "a faint stream, so that the default eps counts",
@@ -109,7 +109,7 @@ def cases(case):
     yield case("edge cases", "memory that is not contiguous", layout=by_columns, **second, **LOOSE)
     drawn = case.draw(**third)
     yield case("edge cases", "params in another order", **{**drawn, "params": other_order(drawn["params"])}, **LOOSE)
-    yield case("edge cases", "{n_new} tokens behind 200", t=200, B=1, **first, rtol=3e-4)
+    yield case("edge cases", "{n_new} tokens after 200", t=200, B=1, **first, rtol=3e-4)
     drawn = case.draw(t=1, **second)
     for (keys, _), block in zip(drawn["caches"], drawn["params"]["blocks"], strict=True):
         keys *= 100

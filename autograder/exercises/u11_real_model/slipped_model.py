@@ -120,7 +120,7 @@ MODEL_SLIPS: tuple[Row, ...] = (
      "You rotate neighbouring columns. These weights are for halves, so use the given `rotate`."),
     ("values-rotated", {"turns": "QKV"}, "You rotate the values, too. Rotate only queries and keys."),
     ("tiled-heads", {"share": tiled}, TILED),
-    ("values-tiled", {"share_values": tiled}, f"This concerns the values. {TILED}"),
+    ("values-tiled", {"share_values": tiled}, f"The mistake is in your values. {TILED}"),
     ("first-kv-head-for-all", {"share": first_for_all}, "You let every query head read the first key/value head."),
     ("kv-heads-averaged", {"share": averaged}, "You let all query heads read the mean of the key/value heads."),
     ("eps-left-out", {"norm": lambda x, gamma, eps: rms_norm(x, gamma)},

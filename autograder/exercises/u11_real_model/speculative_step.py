@@ -163,7 +163,8 @@ MISTAKES = (
     ("smaller-of-both", {"left": lambda target, drafted, token: torch.minimum(target, drafted)},
      "You draw the new token from the smaller of both chances. That part comes through with the draft already."),
     ("evenly-among-the-rest", {"left": lambda target, drafted, token: (target > drafted).to(target.dtype)},
-     "You draw all tokens that the draft says too rarely equally often. How much is missing of each?"),
+     "You give the same chance to every token that the draft model proposes too rarely. How much chance does each "
+     "of them still lack?"),
     ("difference-turned-round", {"left": lambda target, drafted, token: (drafted - target).clamp(min=0)},
      "You draw a new token that the draft model likes more than the target does. It should be the other way round."),
     ("softmax-of-the-difference", {"left": lambda target, drafted, token: (target - drafted).softmax(-1)},
@@ -197,7 +198,8 @@ MISTAKES = (
     ("nothing-drawn", {"none_when_refused": True},
      "Where a token is refused, you draw none, so the list would be empty if the first one is."),
     ("last-row-of-the-draft", {"bonus": lambda p_target, p_draft: p_target[-2]},
-     "If all tokens stay, you draw the one that follows for the place of the last of them."),
+     "If all tokens stay, you draw the next one from the row of the last token. Which row is for the place after "
+     "it?"),
     ("rest-of-the-last-row", {"bonus": lambda p_target, p_draft: (p_target[-1] - p_draft[-1]).clamp(min=0)},
      "If all tokens stay, you draw from what the draft leaves of the target's last row. Nothing was drafted there."),
     ("numbers-one-by-one", in_turn,
