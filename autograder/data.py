@@ -107,7 +107,7 @@ class Failure:
         if self.line:
             own = {"": "the cell", function: "the cell"}
             where = f" (line {self.line} of {own.get(self.cell, f'the cell {self.cell}')})"
-        said = f": {self.message[:300]}" if self.message else ""
+        said = f": {self.message[:300].rstrip('. ')}" if self.message else ""
         return f"{self.type_name}{said}{where}"
 
 
@@ -208,7 +208,7 @@ class Answer:
 
 #: The criterion of good conduct, which every exercise has.
 CONDUCT = "no side effects"
-FIRST_SEEN = "First seen in the case"
+FIRST_SEEN = "Your function first fails in the case"
 
 
 class Certainty(IntEnum):
@@ -245,8 +245,8 @@ class Finding:
 
     @property
     def message(self) -> str:
-        """All that the student reads; what was observed comes first, unless it is known what to change."""
-        parts = (self.text, self.facts) if self.certainty == Certainty.REPAIR else (self.facts, self.text)
+        """All that the student reads: what the code does, then what was observed; where it is not known, the latter."""
+        parts = (self.facts, self.text) if self.is_weak else (self.text, self.facts)
         return " ".join(filter(None, parts))
 
 

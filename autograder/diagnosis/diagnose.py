@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -51,7 +51,7 @@ def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Ve
     calls, problems = marked.calls, marked.problems
     if answer.status != "answered":
         ended = say("ended/timeout" if answer.status == "timeout" else "ended/crashed")
-        return _worded(marked, Finding(None, answer.reason or ended), "", "")
+        return _worded(marked, Finding(None, answer.reason or ended), None, "")
     finding, seen = _diagnose(posed, calls, problems, marked.conduct)
     never = never_called(posed, answer)
     if never is not None and not any(call.failure is not None for call in calls):
@@ -64,10 +64,59 @@ def _explained_by(marked: Marked, program: OwnProgram | None, keep: Callable[[Ve
     return _worded(marked, finding, seen, _raised(posed, calls, problems))
 
 
-def _worded(marked: Marked, finding: Finding, seen: str, raised: str) -> Verdict:
+@dataclass(frozen=True)
+class _Seen:
+    """Where a wrong answer is first seen to be wrong.
+
+    case: the label of the first case. problem: what is wrong there; "" where the exception says it. also: the label of
+    a later case that ends in an exception, and what is wrong there.
+    """
+
+    case: str
+    problem: str = ""
+    also: tuple[str, str] | None = None
+
+    def after(self, message: str) -> str:
+        """In a sentence or two that come after a message: nothing that it says is said again."""
+        problem = "" if _is_said(self.problem, message) else self.problem
+        label = say("case", case=self.case)
+        told = "" if label in message else say("seen/case", case=self.case)
+        if problem:
+            told = say(_after(message, label), case=self.case, problem=problem)
+        also = say("seen/also", case=self.also[0], problem=self.also[1]) if self.also else ""
+        return f"{told} {also}".strip()
+
+
+#: What an answer is said to be, and what is wrong with it, where the second adds nothing to the first.
+SAID = (("It returns ", "the answer is wrong"), ("(you return “", "the name is wrong"))
+
+
+def _is_said(problem: str, message: str) -> bool:
+    """Whether a message says already what is wrong with a case."""
+    words = problem.removeprefix("it raised ")
+    if words in message or begun(words) in message or any(a in message and b == problem for a, b in SAID):
+        return True
+    if problem.startswith("the shape of "):
+        return begun(problem.partition(" is ")[0]) in message
+    return problem.endswith("to any input") and "no gradient flows" in message
+
+
+def _after(message: str, label: str) -> str:
+    """The key of the sentence on this case after a message that may have named it."""
+    one, several = say("cases/one", labels=label), say("cases/several", labels=label)
+    if message.endswith(f"{one}."):
+        return "seen/there"
+    if several in message:
+        return "seen/first"
+    is_alone = message.casefold().count(say("cases/one", labels="")) == message.casefold().count(one.casefold()) > 0
+    return "seen/that" if is_alone and say("cases/several", labels="") not in message else "seen"
+
+
+def _worded(marked: Marked, finding: Finding, seen: _Seen | None, raised: str) -> Verdict:
     verdict = marked.verdict
-    message = " ".join(filter(None, (raised, finding.message, seen, passed_in_words(verdict.criteria))))
-    advice = finding.message or ("" if raised else seen)
+    told = seen.after(finding.message) if seen else ""
+    message = " ".join(filter(None, (raised, finding.message, told, passed_in_words(verdict.criteria))))
+    advice = finding.message or ("" if raised else told)
     where = first_where(marked.posed, marked.calls, marked.problems) if seen else None
     return replace(verdict, mistake=finding.slug, message=message, advice=advice, raised=raised, where=where)
 
@@ -96,28 +145,25 @@ def _first(problems: list[Problem | None]) -> int | None:
 
 def _diagnose(
     posed: Posed, calls: list[Call], problems: list[Problem | None], conduct: Finding | None
-) -> tuple[Finding, str]:
+) -> tuple[Finding, _Seen | None]:
     """The mistake, and where it was first seen."""
     first, raised = _first(problems), _first_raised(posed, problems)
     if first is None:
-        return conduct or Finding(None, ""), ""
+        return conduct or Finding(None, ""), None
     if conduct is not None and conduct.slug == "not-repeatable":
-        return conduct, ""  # what differs from call to call is explained by no fixed mistake
+        return conduct, None  # what differs from call to call is explained by no fixed mistake
     ordinary = [p for p, case in zip(problems, posed.cases, strict=True) if p is not None and not case.gradient]
     if conduct is not None and not ordinary:
         # An input that asks for a gradient cannot be written to: that follows from the misconduct.
-        return conduct, ""
+        return conduct, None
     finding = _or_else(None, recognise, posed, calls, problems) or Finding(None, "")
-    if conduct is not None:  # both are said: what is certain first
+    if conduct is not None:  # both are said
         finding = _beside(finding, conduct)
     labels = [case.label for case in posed.cases]
     if _raises_first(posed, problems):
-        return finding, say("seen/case", case=labels[raised])
-    is_said = begun(problems[first].text) in finding.text
-    seen = [say("seen/case" if is_said else "seen", case=labels[first], problem=problems[first].text)]
-    if raised is not None:
-        seen.append(say("seen/also", case=labels[raised], problem=problems[raised].text))
-    return finding, " ".join(seen)
+        return finding, _Seen(labels[raised])
+    also = None if raised is None else (labels[raised], problems[raised].text)
+    return finding, _Seen(labels[first], problems[first].text, also)
 
 
 def _or_else(otherwise: Any, look: Callable[..., Any], *args: Any) -> Any:
@@ -140,7 +186,7 @@ def _with_observed(
 
 
 def _beside(finding: Finding, seen: Finding) -> Finding:
-    """A finding, and what was seen for certain: that comes first, and gives the name where nothing else does."""
+    """A finding, and what was seen for certain, which gives the name where nothing else does."""
     facts = f"{seen.text} {finding.facts}".strip()
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)

@@ -40,7 +40,7 @@ def of_its_calls(posed: Posed, answer: Answer, calls: Sequence[Call], wrong: Seq
             break
     if not told:
         return None
-    texts = (say("experiment", case=label, experiment=text) for text, label in told.items())
+    texts = (say("experiment", case=label, experiment=f"{text[:1].lower()}{text[1:]}") for text, label in told.items())
     return Finding("experiment", " ".join(texts))
 
 

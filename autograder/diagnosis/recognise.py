@@ -12,7 +12,7 @@ from ..data import Call, Certainty, Finding
 from ..exercises.kit.records import Case, Mistake
 from ..judging.compare import RTOL_FLOAT32, Problem, same, tolerance
 from ..judging.posed import Outcome, Posed
-from ..text import listed, spoken
+from ..text import begun, listed, spoken, verb
 from ..worker.values import leaves
 from .evidence import Evidence
 from .mutants.explain import explain, explain_ordinary
@@ -55,10 +55,14 @@ def leaf_by_leaf(evidence: Evidence) -> Finding | None:
 def _of_results(results: list[str], finding: Finding | None) -> str:
     if finding is None:
         return of_results("results/wrong", results)
-    if finding.slug == "transposed":  # it names the result itself
+    if finding.slug in ("transposed", "softmax-over-queries", "rows-not-normalised"):  # these name the result
         return finding.text
-    sentence = f"{finding.text[:1].lower()}{finding.text[1:]}"
-    return say("results/how", results=listed(list(map(spoken, results))), sentence=sentence)
+    words, many = listed(list(map(spoken, results))), len(results) > 1
+    for begins, one, several in (("Your result is", "is", "are"), ("Your result has", "has", "have")):
+        if finding.text.startswith(begins):
+            return f"{begun(words)} {verb(words, one, several, many)}{finding.text.removeprefix(begins)}"
+    sentence = f"{finding.text[:1].lower()}{finding.text[1:]}".replace(" of your result", "")
+    return say("results/how", results=words, sentence=sentence)
 
 
 def _first_of(relations: Sequence[Relation], evidence: Evidence) -> Finding | None:

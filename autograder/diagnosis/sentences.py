@@ -20,125 +20,137 @@ TEMPLATES: dict[str, str] = {
     "list-for-tuple": "Your function returns a list. Return a tuple, as in `return first, second`.",
     "wrong-number-of-results": "Your function must return a tuple of {results}.",
     "wrong-number-of-results/nested": "Your function must return {form}.",
-    "wrong-type": "Your function returns {value}, which is another type than the docstring says.",
+    "wrong-type": "Your function returns {value}, but the docstring asks for another type.",
     "wrong-dtype": "{problem}.",
-    "dtype-changed": "{problem}. Keep the floating dtype of the inputs.",
-    "dtype-lost": "Your result is less precise than the inputs. Where do you force float32 on it?",
-    "materialises": "The numbers are right, but {problem}.",
-    "warns": "The numbers are right, but NumPy warns while your function runs. The docstring asks for no warnings.",
-    "nan": "Your result holds NaN or infinity in the case “{case}”. Where does it come from?",
+    "dtype-changed": "{problem}. Your function should keep it.",
+    "dtype-lost": "Your result is less precise than the inputs. Where does your code convert it to float32?",
+    "materialises": "Your numbers are right, but {problem}.",
+    "warns": "Your numbers are right, but NumPy prints a warning while your function runs. Avoid what causes it.",
+    "nan": "Your result contains NaN or infinity in the case “{case}”. Which step produces it?",
     "wrong-signature": "Your function doesn't take the arguments that its docstring names.",
-    "no-error": "The docstring asks for a {error}. Test for it first, and raise it yourself.",
+    "no-error": (
+        "Your function should raise a {error} where the docstring says so. Check for that first, and raise it yourself."
+    ),
     # -------------------------------------------------------------------------- lists; {result} is the name of the list
-    "one-alone": "In {result} you name at most one, but several are expected. What happens to the others?",
-    "some-missing": "All that you name in {result} are right, but others are missing. Where do they get lost?",
-    "too-many": "In {result} you name all that are expected and some more. What lets these through?",
-    "list-order": "The entries of {result} are right, but their order is wrong.",
+    "one-alone": "You put at most one entry in {result}, but some cases have several. What happens to the others?",
+    "some-missing": "All entries that you put in {result} are right, but others are missing. Where do you lose them?",
+    "too-many": "You put all the right entries in {result}, but also some wrong ones. What lets these through?",
+    "list-order": "You return the right entries of {result}, but in the wrong order.",
     "stops-too-early": "The entries of {result} are right, but you stop {count} too early.",
     "stops-too-early/unevenly": (
         "The entries of {result} are right, but you stop too early, in some cases earlier than in others."
     ),
-    "goes-on": "The first entries of {result} are right, but then you go on for {count} too many. What should end it?",
+    "goes-on": "The first entries of {result} are right, but then you add {count} too many. What should make you stop?",
     "goes-on/unevenly": (
-        "The first entries of {result} are right, but then you go on, in some cases further than in others. What "
-        "should end it?"
+        "The first entries of {result} are right, but then you add too many, in some cases more than in others. What "
+        "should make you stop?"
     ),
     "ends-elsewhere": "The entries of {result} are right, but you stop too early in some cases and too late in others.",
     "entries-differ": (
-        "An entry of {result} is wrong, in one case as early as at index {place} (counted from 0). How do you choose "
-        "it? Where you stop follows from that."
+        "You choose a wrong entry of {result}, in one case already at index {place}. Fix that first, because where you "
+        "stop follows from what you choose."
     ),
     "last-entry-wrong": "Only the last entry of {result} is wrong. What should come last, and when?",
     # ------------------------------------------------------------ which cases are wrong; {cases}: the case “a” fails
-    "fails": "Ordinary cases pass, but {cases}.",
-    "fails/criterion": "All cases of “{criterion}” pass, but {cases}.",
-    "fails/raises": "There your function raises {failure}.",
-    "fails/answers": "There your function returns {answer}.",
-    "not-general": "Some cases of “{criterion}” pass, but {cases}. What sets them apart?",
-    "wrong-names": "You name the wrong one: {cases}.",
+    "fails": "Your function passes the ordinary cases, but fails in {cases}.",
+    "fails/criterion": "Your function passes all “{criterion}” cases, but fails in {cases}.",
+    "fails/raises": "It raises {failure} there.",
+    "fails/answers": "It returns {answer} there.",
+    "not-general": (
+        "Your function passes some of the “{criterion}” cases, but fails in {cases}. What is different about them?"
+    ),
+    "wrong-names": "Your function returns the wrong {result} in {cases}.",
     "single-batch-only": (
-        "Your function is right for a single sequence (B = 1) and wrong for a batch. Which step is right for one "
+        "Your function is right for a single sequence (B = 1) but wrong for a batch. Which of your steps works for one "
         "sequence only?"
     ),
     # {labels} is one of {case}, or several; {case} where a name was expected, and one came back that is wrong.
-    "cases/one": "the case {labels} fails",
-    "cases/several": "the cases {labels} fail",
+    "cases/one": "the case {labels}",
+    "cases/several": "the cases {labels}",
     "case": "“{case}”",
-    "case/answered": "“{case}” (you answer “{answer}”)",
+    "case/answered": "“{case}” (you return “{answer}”)",
     # ---------------------------------------------------------------------------------------------------------- numbers
     "through-a-float": (
-        "Only the last digits of a very large count are wrong, because your code makes it a float, which holds whole "
-        "numbers up to 2**53. A division by `/`, a power of `math` or a mean does that."
+        "Only the last digits of a very large count are wrong, because your code turns it into a float, which "
+        "can't hold "
+        "every whole number above 2**53. A division by `/`, a function of `math` or a mean does that."
     ),
-    "off-by-factor": "Your result is {factor} times what it should be.",
-    "off-by-factor/size": "Your result is {factor} times too large. Do you use or leave out a size once too often?",
-    "off-by-factor/number": "Your result is {factor} times what it should be, in every case.",
+    "off-by-factor": "Your result is {factor} times as large as it should be.",
+    "off-by-factor/size": (
+        "Your result is {factor} times as large as it should be. Which size do you use once too often, or not often "
+        "enough?"
+    ),
+    "off-by-factor/number": "Your result is {factor} times as large as it should be, whatever the inputs are.",
     "wrong-sign": "Your result has the wrong sign everywhere.",
-    "softmax-over-queries": "The columns of your weights sum to 1, but the rows should.",
+    "softmax-over-queries": "The columns of your weights sum to 1, but their rows should.",
     "rows-not-normalised": "The rows of your weights do not sum to 1.",
-    "rows-shifted": "Each row is right up to one number that is added to all of its entries.",
-    "rows-off-by-factor": "Each row is right up to a factor of its own. By what do you multiply or divide rows?",
+    "rows-shifted": "Each row of your result is shifted, because the same number is added to all of its entries.",
+    "rows-off-by-factor": (
+        "Each row of your result is off by a constant factor. What do you multiply or divide the rows by?"
+    ),
     "imprecise": (
-        "Your result is close, but less exact than the inputs allow. Does your code add an epsilon, round, use "
-        "float32, or take a quotient of differences for a derivative?"
+        "Your result is close, but less exact than it should be. Does your code add an epsilon, round, use float32, or "
+        "approximate a derivative by differences?"
     ),
     "measured-on-draws": (
         "Your result is close, but too large in some cases and too small in others. Do you measure it on random draws? "
-        "Derive a formula instead, and compute the result from the arguments."
+        "Derive a formula instead and use it."
     ),
     "transposed": "Rows and columns are swapped in your result.",
     "transposed/one": "Rows and columns are swapped in {result}.",
-    "permuted": "The entries are right, but their order along {size} is wrong.",
-    "permuted/axis": "The entries are right, but their order along axis {axis} of the result is wrong.",
+    "permuted": "Your entries are right, but their order along {size} is wrong.",
+    "permuted/axis": "Your entries are right, but their order along axis {axis} of the result is wrong.",
     "read-in-another-order": (
         "Your result has the right shape, but its entries are in the order ({there}) instead of ({due}). A reshape "
         "doesn't swap axes; a transpose does."
     ),
     "masked-rows": (
-        "Your result is right except in rows where nothing may be attended to. These should be 0, but a softmax "
-        "spreads its weights even where every key is hidden. What sets them to 0?"
+        "Your result is right except in rows where every key is hidden. These rows should be 0, but a softmax still "
+        "gives them weights. Where do you set them to 0?"
     ),
     "masked-rows/nan": (
-        "Your result is right except in rows where nothing may be attended to, which hold NaN instead of 0."
+        "Your result is right except in rows where every key is hidden. These contain NaN, but should be 0."
     ),
     "zero-rows": "Your result is right except in rows that should be all 0. What does your code put there?",
-    "entries-missing": "Some entries are right and the others are 0. What leaves them out?",
+    "entries-missing": "Some of your entries are right, but the others are 0. Why does your code never fill these in?",
     "constant": "Your function returns the same number in every case.",
     "keeps-state": (
-        "Later calls return what an earlier call returned. Does your function keep something from call to call?"
+        "Your function returns in later calls what it returned in an earlier one. Does it keep something between calls?"
     ),
-    # -------------------------------- several results: which are wrong, how; {are}, {match}: as their number has it
+    # ----------------------------------------- several results: which are wrong, how; {are}: as their number has it
     "results/right": "{results} {are} right.",
     "results/wrong": "{results} {are} wrong.",
-    "results/both": "{results} {are} right, but not {wrong}.",
+    "results/both": "{results} {are} right, but {wrong} {are_wrong} not.",
     # {sentence}: one of those above, with a small first letter.
-    "results/how": "Of {results} this holds: {sentence}",
+    "results/how": "In {results}, {sentence}",
     # -------------------------------------------------------------------------------------------------------- gradients
     "detached": (
-        "The values are right, but gradients do not flow, because something in your code leaves the graph, such as "
-        "`.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or `nn.Parameter(…)`."
+        "Your values are right, but no gradient flows back through them, because something in your code leaves the "
+        "graph, such as `.detach()`, `.item()`, `.numpy()`, `.data`, `torch.no_grad()`, `torch.tensor(…)` or "
+        "`nn.Parameter(…)`."
     ),
     "nan-gradient": (
-        "The values are right, but the gradient holds NaN. Replacing a NaN or an infinite slope afterwards doesn't "
-        "help, because the backward pass meets it once more. Avoid creating it."
+        "Your values are right, but the gradient contains NaN. Replacing a NaN or an infinity afterwards doesn't help, "
+        "because the backward pass still goes through the step that made it. Avoid creating it."
     ),
-    "gradient-raises": "The values are right, but your function fails where an input requires a gradient.",
+    "gradient-raises": "Your values are right, but your function raises an error when an input requires a gradient.",
     "gradient-wrong": (
-        "Your values are right, but your gradients are wrong. Does part of your code leave the graph, or does a "
-        "special case replace values without their gradient?"
+        "Your values are right, but your gradients are wrong. Does part of your code leave the graph, or do you "
+        "replace some values with others that have no gradient?"
     ),
     # ----------------------------------------------------------------------------- shapes; {axis} is one of those below
     "wrong-shape": "The shape of {result} is {there} instead of {due}.",
     "wrong-shape/numbers-right": (
-        "The numbers are right, but the shape of {result} is {there} instead of {due}. Is there an axis too many or "
+        "Your numbers are right, but the shape of {result} is {there} instead of {due}. Do you have an axis too "
+        "many or "
         "too few?"
     ),
     # One of these comes after the first.
     "wrong-shape/look": "Write down the shape of every step next to the code.",
     "wrong-shape/like": "That is the shape of {name}.",
-    "wrong-shape/one-number": "Your function returns a single number. Which step drops the axes?",
+    "wrong-shape/one-number": "Which step of your code drops the axes?",
     "wrong-shape/lost": "You lose {axis}.",
-    "wrong-shape/joined": "You join {axis} with {other} instead of {due}.",
+    "wrong-shape/joined": "You join {axis} with {other}, but should join {axis} with {due}.",
     "wrong-shape/summed": "You sum over {axis}.",
     "wrong-shape/averaged": "You average over {axis}.",
     "wrong-shape/first": "You return only the first entry of {axis}.",
@@ -152,23 +164,31 @@ TEMPLATES: dict[str, str] = {
     "shape/number": "that of a single number",
     # ------------------------------------------------- what an exception says of shapes; {at}: " (line 3)", or nothing
     "at-line": " (line {line})",
-    "shapes-do-not-fit": "Two arrays don't fit together. Write the shape of each array next to the line that fails.",
-    "shapes-do-not-fit/named": (
-        "An axis of length {one} meets one of length {other}{at}. Write the shape of each array next to the line that "
+    "shapes-do-not-fit": (
+        "Your code combines two arrays whose shapes don't fit. Write the shape of each array next to the line that "
         "fails."
     ),
-    "view-of-strided": (
-        "`view` fails where entries are not in order in memory, as after a transpose, in a part of a larger tensor or "
-        "in a clone of either. `reshape` copies where it must, but what you write into a copy stays there."
+    "shapes-do-not-fit/named": (
+        "Your code combines an axis of length {one} with an axis of length {other}{at}. Write the shape of each array "
+        "next to the line that fails."
     ),
-    "index-out-of-range": "An index goes past the end of an axis{at}. What does it count, and what is that axis?",
+    "view-of-strided": (
+        "You use `view` on a tensor whose entries are not in order in memory, as after a transpose or in a part of "
+        "a larger "
+        "tensor. `reshape` copies them if it must, but then writing into the copy doesn't change the original."
+    ),
+    "index-out-of-range": (
+        "Your index goes past the end of an axis{at}. What does the index count, and what does the axis hold?"
+    ),
     "index-out-of-range/size": (
-        "An index goes past the end of an axis of length {size}{at}. What does it count, and what is that axis?"
+        "Your index goes past the end of an axis of length {size}{at}. What does the index count, and what does "
+        "the axis "
+        "hold?"
     ),
     "index-out-of-range/list": (
-        "An index goes past the end of a list{at}. Can the list be empty, or shorter than your code expects?"
+        "Your index goes past the end of a list{at}. Can the list be empty, or shorter than your code expects?"
     ),
-    "index-out-of-range/unknown": "An index goes past the end{at}. Do you take one size for another?",
+    "index-out-of-range/unknown": "Your index goes past the end{at}. Do you confuse two sizes?",
     # {axes} is one of the next two.
     "number-of-axes": (
         "Your code expects an array with {axes}, but it has {there}{at}. Which axes does the docstring allow?"
@@ -179,79 +199,89 @@ TEMPLATES: dict[str, str] = {
         "Your code uses axis {axis} of an array that has {axes}{at}. Which axes does the docstring allow?"
     ),
     "number-of-axes/indices": (
-        "Your code gives more indices to an array than its {axes}{at}. Which axes does the docstring allow?"
+        "Your code uses more indices than an array has axes: it has {axes}{at}. Which axes does the docstring allow?"
     ),
-    "number-of-axes/parts": (
-        "Your code unpacks into {due} names, but the number of parts is {there}{at}. A shape has a part for each axis."
-    ),
+    "number-of-axes/parts": ("Your code unpacks {there} into {due} names{at}. A shape has one value for each axis."),
     "number-of-axes/more-parts": (
-        "Your code unpacks into {due} names, but there are more parts{at}. A shape has a part for each axis."
+        "Your code unpacks too many values into {due} names{at}. A shape has one value for each axis."
     ),
     "number-of-axes/unknown": (
-        "An array has more or fewer axes than your code expects{at}. Write the shape of each array next to the line "
+        "Your code expects an array with more or fewer axes than it has{at}. Write the shape of each array next to "
+        "the line "
         "that fails."
     ),
     "does-not-reshape": (
-        "The array doesn't have as many entries as the shape {due} needs{at}. Is each of these sizes what it should be?"
+        "Your array doesn't have as many entries as the shape {due} needs{at}. Which of these sizes is wrong?"
     ),
     "does-not-reshape/entries": (
-        "An array of {entries} entries cannot take the shape {due}{at}. Is each of these sizes what it should be?"
+        "Your array of {entries} entries can't be reshaped to {due}{at}. Which of these sizes is wrong?"
     ),
     "does-not-reshape/unknown": (
-        "An array has too many or too few entries for its new shape{at}. Write the shape of each array next to the "
+        "Your array has too many or too few entries for its new shape{at}. Write the shape of each array next to the "
         "line that fails."
     ),
     # ------------------------------------------------------ functions and generators that you are given, called {name}
-    "experiment": "In the case “{case}”: {experiment}",
+    "experiment": "In the case “{case}”, {experiment}",
     "never-calls": "Your function never calls `{name}`.",
     "calls-too-often": (
-        "In the case “{case}” `{name}` answers only {allowed}, and your function calls it once more than that."
+        "In the case “{case}”, your function calls `{name}` once too often, because it may make only {allowed}."
     ),
     "generator-unused": "Your function never draws from `{name}`.",
-    "generator-unused/case": "In the case “{case}” your function does not draw from `{name}`.",
-    "generator-unused/wrong": "In the cases that fail your function does not draw from `{name}`.",
+    "generator-unused/case": "In the case “{case}”, your function doesn't draw from `{name}`.",
+    "generator-unused/wrong": "In the cases that fail, your function doesn't draw from `{name}`.",
     # ---------------------------------------------------- known mistakes; what is said of each stands with the exercise
-    "known/either": "Two mistakes would give these results. The first: {advice} The second: {other}",
-    "known/ordinary-as-if": "On ordinary inputs your results match what you get from code that {change}.",
+    "known/either": "Your results fit two different mistakes. The first: {advice} The second: {other}",
+    "known/ordinary-as-if": "On ordinary inputs, your code gives the same results as code that {change}.",
     "known/ordinary": "{advice} This explains your results on ordinary inputs.",
     # ---------------------------------------------------------------------- where wrong values begin; {step} is as here
     "step": "{code} (line {line})",
-    "overflow": "In the case “{case}” {step} becomes infinite.",
-    "overflow/division": "In the case “{case}” {step} becomes infinite, because {divisor} is 0.",
+    "overflow": "{step} becomes infinite in the case “{case}”.",
+    "overflow/division": (
+        "{step} becomes infinite in the case “{case}”, because you divide by {divisor}, which is 0 there."
+    ),
     "overflow/float64": (
-        "In the case “{case}” {step} becomes infinite, because its argument reaches {most}. The exponential of 710 is "
-        "already too large for float64."
+        "{step} becomes infinite in the case “{case}”, because you take the exponential of {most}. For float64, "
+        "that of "
+        "710 is already too large."
     ),
     "overflow/float32": (
-        "In the case “{case}” {step} becomes infinite, because its argument reaches {most}. The exponential of 89 is "
-        "already too large for float32."
+        "{step} becomes infinite in the case “{case}”, because you take the exponential of {most}. For float32, "
+        "that of "
+        "89 is already too large."
     ),
-    "nan/step": "In the case “{case}” NaN first appears in {step}.",
-    "nan/division": "In the case “{case}” NaN first appears in {step}, because {divisor} is 0.",
-    "first/shape": "The first step with this shape is {step}.",
-    "first/dtype": "The first step with this dtype is {step}.",
-    "raises": "Your code raises an error (line {line}) because {condition} holds, but no error is expected there.",
+    "nan/step": "{step} is the first step of your code that gives NaN in the case “{case}”.",
+    "nan/division": "{step} gives NaN in the case “{case}”, because you divide by {divisor}, which is 0 there.",
+    "first/shape": "The first step of your code that has this shape is {step}.",
+    "first/dtype": "The first step of your code that has this dtype is {step}.",
+    "raises": "Your code raises an error (line {line}) because {condition} is true, but these inputs are valid.",
     "own-index-wraps": (
-        "In the case “{case}” the index {index} in {step} is {value}, and a negative index counts from the end."
+        "Your index {index} in {step} is {value} in the case “{case}”, and a negative index counts from the end."
     ),
     "own-index-wraps/zero": (
-        "In the case “{case}” the index {index} in {step} is 0, which counts from the front, not from the end."
+        "Your index {index} in {step} is 0 in the case “{case}”, so it counts from the front, not from the end."
     ),
     # --------------------------------------------------------------- changes; the words for each: `operators/words.py`
-    "as-if": "Your results match what you get from code that {change}.",
-    "as-if/results": "{results} {match} what you get from code that {change}.",
+    "as-if": "Your code gives the same results as code that {change}.",
+    "as-if/results": "For {results}, your code gives the same values as code that {change}.",
     "own": "{change}. Fix only that and every hidden test passes.",
-    "own/open": "{change}. With one change there, every hidden test passes.",
-    "own/either": "{change}, or else {other}. Fix one of the two and every hidden test passes.",
+    "own/open": "{change}. One change there makes every hidden test pass.",
+    # The same at several places.
+    "own/several": "{change}. Fix all of these and every hidden test passes.",
+    # {change} and {other} begin with small letters.
+    "own/either": "Either {change}, or {other}. Fix one of the two and every hidden test passes.",
     # ------------------------------------------------------------------------------------------------- around a finding
     "ended/timeout": "Your function timed out.",
-    "ended/crashed": "The process of your function died.",
-    "ended/memory": "Comparing what your function returned takes more memory than there is.",
+    "ended/crashed": "Your function crashed its Python process.",
+    "ended/memory": "Your function returned so much that there is not enough memory to compare it.",
     "raised": "Your function raises {failure}.",
     # The report leaves out what comes after these words.
     "seen": FIRST_SEEN + " “{case}”: {problem}.",
     "seen/case": FIRST_SEEN + " “{case}”.",
-    "seen/also": "In the case “{case}” {problem}.",
+    # After a message that ends in the name of this case, or names no other, or several of which it is the first.
+    "seen/there": "There, {problem}.",
+    "seen/that": "In that case, {problem}.",
+    "seen/first": "In the first of these cases, {problem}.",
+    "seen/also": "In the case “{case}”, {problem}.",
 }
 
 
@@ -261,11 +291,11 @@ def say(key: str, /, **fields: Any) -> str:
 
 
 def of_results(key: str, names: Sequence[str], **fields: Any) -> str:
-    """Fill in a sentence that begins with the names of results."""
+    """Fill in a sentence with the names of results."""
     words = listed([spoken(name) for name in names])
     many = len(names) > 1
-    numbers = {"are": verb(words, "is", "are", many), "match": verb(words, "matches", "match", many)}
-    return say(key, results=begun(words), **numbers, **fields)
+    begins = TEMPLATES[key].startswith("{results}")
+    return say(key, results=begun(words) if begins else words, are=verb(words, "is", "are", many), **fields)
 
 
 def named(key: str, /, certainty: Certainty = Certainty.RELATION, **fields: Any) -> Finding:

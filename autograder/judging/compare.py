@@ -181,7 +181,7 @@ def find_gradient_problem(names: list[str], value: Any, expected: tuple[Any, ...
                 "gradient", f"the gradient with respect to {name} holds NaN or infinity", slug="nan-gradient"
             )
         if not isinstance(found, np.ndarray) or not close(found, np.asarray(wanted), tolerance(case)):
-            return Problem("gradient", f"the gradient with respect to {name} differs")
+            return Problem("gradient", f"the gradient with respect to {name} is wrong")
     for name, found, wanted in zip(names, value, expected, strict=True):
         if isinstance(found, np.ndarray) and (wanted is None or not np.any(wanted)) and not close(found, found * 0, 1):
             return Problem("gradient", f"the result depends on {name}, which it should not")
@@ -210,9 +210,9 @@ def find_problem(
 
 
 def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case, library: str) -> Problem | None:
-    name, holds = spoken(leaf.name), verb(leaf.name, "holds", "hold")
+    name, holds = spoken(leaf.name), verb(spoken(leaf.name), "holds", "hold")
     if value is None:
-        return Problem("none", f"{name} {verb(leaf.name, 'is', 'are')} None", index)
+        return Problem("none", f"{name} {verb(spoken(leaf.name), 'is', 'are')} None", index)
     if leaf.kind in ("int", "float", "bool"):
         return _scalar_problem(leaf, index, value, expected, case)
     if leaf.kind in ("int list", "text list"):
@@ -235,7 +235,7 @@ def _leaf_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Case,
         text = f"{_has(leaf, value)} instead of {_common_dtype(case)}, the dtype of the inputs"
         return Problem("precision", text, index)
     if wanted == "float" and value.dtype.itemsize < _common_dtype(case).itemsize:
-        return Problem("precision", f"{_has(leaf, value)}, less precise than the inputs", index)
+        return Problem("precision", f"{_has(leaf, value)}, which is less precise than the inputs", index)
     if wanted == "float" and not np.isfinite(value[value != expected]).all():
         return Problem("nan", f"{name} {holds} NaN or infinity", index)
     if not close(value, expected, tolerance(case)):
@@ -247,7 +247,7 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
     name = spoken(leaf.name)
     if isinstance(value, np.ndarray):
         if value.shape != ():
-            text = f"the shape of {name} is {value.shape} instead of that of a single number"
+            text = f"the shape of {name} is {value.shape}, but {name} should be a single number"
             return Problem("shape", text, index)
         another = value.dtype.kind == "f" and value.dtype != _common_dtype(case)
         if leaf.exactly == OF_INPUTS and another and value:  # a 0 is the same number in every dtype
@@ -255,21 +255,25 @@ def _scalar_problem(leaf: Leaf, index: int, value: Any, expected: Any, case: Cas
             return Problem("precision", text, index)
         value = value[()].item()
     if isinstance(value, (Tensor, Foreign, str, tuple, list, dict)):
-        return Problem("type", f"{_is(leaf, value)} instead of one {leaf.kind}", index)
+        return Problem("type", f"{_is(leaf, value)} instead of {_a(leaf.kind)}", index)
     allowed = {"int": (int,), "float": (int, float), "bool": (bool,)}[leaf.kind]
     if not isinstance(value, allowed) or (leaf.kind != "bool" and isinstance(value, bool)):
-        return Problem("dtype", f"{_is(leaf, value)} instead of one {leaf.kind}", index)
+        return Problem("dtype", f"{_is(leaf, value)} instead of {_a(leaf.kind)}", index)
     if leaf.kind == "float":
         if not math.isfinite(value):
-            return Problem("nan", f"{name} is NaN or infinite", index)
+            return Problem("nan", f"{name} {verb(spoken(leaf.name), 'is', 'are')} NaN or infinite", index)
         right = close(np.asarray(float(value)), np.asarray(float(expected)), tolerance(case))
     else:
         right = value == expected
-    return None if right else Problem("values", f"{name} has another value than expected", index)
+    return None if right else Problem("values", f"{name} {verb(spoken(leaf.name), 'is', 'are')} wrong", index)
 
 
 def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Problem | None:
-    name, holds, have = spoken(leaf.name), verb(leaf.name, "holds", "hold"), verb(leaf.name, "has", "have")
+    name, holds, have = (
+        spoken(leaf.name),
+        verb(spoken(leaf.name), "holds", "hold"),
+        verb(spoken(leaf.name), "has", "have"),
+    )
     items, of, wrong = ("strings", str, ()) if leaf.kind == "text list" else ("ints", int, bool)
     if not isinstance(value, list):
         return Problem("type", f"{_is(leaf, value)} instead of a list of {items}", index)
@@ -279,11 +283,15 @@ def _list_problem(leaf: Leaf, index: int, value: Any, expected: list[Any]) -> Pr
     if len(value) != len(expected):
         return Problem("shape", f"{name} {have} {_entries(value)} instead of {len(expected)}", index)
     others = items if leaf.kind == "text list" else "numbers"
-    return None if value == expected else Problem("values", f"{name} {holds} other {others} than expected", index)
+    return None if value == expected else Problem("values", f"{name} {holds} the wrong {others}", index)
 
 
 def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int, int]]) -> Problem | None:
-    name, holds, have = spoken(leaf.name), verb(leaf.name, "holds", "hold"), verb(leaf.name, "has", "have")
+    name, holds, have = (
+        spoken(leaf.name),
+        verb(spoken(leaf.name), "holds", "hold"),
+        verb(spoken(leaf.name), "has", "have"),
+    )
     if not isinstance(value, list):
         return Problem("type", f"{_is(leaf, value)} instead of a list of pairs", index)
     found = []
@@ -292,7 +300,7 @@ def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int,
             return Problem("type", f"{name} {holds} {describe(item)} instead of tuples of two ints", index)
         numbers = [part.item() if isinstance(part, np.ndarray) and part.shape == () else part for part in item]
         if any(isinstance(part, bool) or not isinstance(part, int) for part in numbers):
-            return Problem("dtype", f"{name} {holds} a pair that is not of two ints", index)
+            return Problem("dtype", f"{name} {holds} a pair that doesn't consist of two ints", index)
         found.append(tuple(numbers))
     wanted = [tuple(item) for item in expected]
     if found == wanted:
@@ -301,7 +309,7 @@ def _pairs_problem(leaf: Leaf, index: int, value: Any, expected: list[tuple[int,
         return Problem("values", f"{name} {holds} the right pairs in the wrong order", index)
     if len(found) != len(wanted):
         return Problem("shape", f"{name} {have} {_entries(found)} instead of {len(wanted)}", index)
-    return Problem("values", f"{name} {holds} other pairs than expected", index)
+    return Problem("values", f"{name} {holds} the wrong pairs", index)
 
 
 def _entries(found: list[Any]) -> str:
@@ -309,17 +317,17 @@ def _entries(found: list[Any]) -> str:
 
 
 def _is(leaf: Leaf, value: Any) -> str:
-    return f"{spoken(leaf.name)} {verb(leaf.name, 'is', 'are')} {describe(value)}"
+    return f"{spoken(leaf.name)} {verb(spoken(leaf.name), 'is', 'are')} {describe(value)}"
 
 
 def _has(leaf: Leaf, value: np.ndarray) -> str:
-    return f"{spoken(leaf.name)} {verb(leaf.name, 'has', 'have')} dtype {value.dtype}"
+    return f"{spoken(leaf.name)} {verb(spoken(leaf.name), 'has', 'have')} dtype {value.dtype}"
 
 
 def _text_problem(leaf: Leaf, index: int, value: Any, expected: str) -> Problem | None:
     if not isinstance(value, str):
         return Problem("type", f"{_is(leaf, value)} instead of a str", index)
-    return None if value == expected else Problem("values", f"{spoken(leaf.name)} is another than expected", index)
+    return None if value == expected else Problem("values", f"{spoken(leaf.name)} is wrong", index)
 
 
 def close(value: np.ndarray, expected: np.ndarray, rtol: float) -> bool:
@@ -386,7 +394,7 @@ def describe(value: Any, deep: int = 2) -> str:
     if value is None:
         return "None"
     if isinstance(value, np.ndarray):
-        return f"an array of shape {value.shape} and dtype {value.dtype}" if value.ndim else f"one {value.dtype}"
+        return f"an array of shape {value.shape} and dtype {value.dtype}" if value.ndim else f"a single {value.dtype}"
     if isinstance(value, Tensor):
         return "a torch tensor"
     if isinstance(value, Foreign):
@@ -395,8 +403,11 @@ def describe(value: Any, deep: int = 2) -> str:
         told = deep and len(value) < 5 and any(_is_many(item) or isinstance(item, (Foreign, dict)) for item in value)
         inner = f" ({', '.join(describe(item, deep - 1) for item in value)})" if told else ""
         return f"a {type(value).__name__} of {len(value)}{inner}"
-    article = "an" if type(value).__name__[0] in "aeiou" else "a"
-    return f"{article} {type(value).__name__}"
+    return _a(type(value).__name__)
+
+
+def _a(name: str) -> str:
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 def _common_dtype(case: Case) -> np.dtype:
@@ -406,6 +417,11 @@ def _common_dtype(case: Case) -> np.dtype:
 
 def _where(name: str, value: np.ndarray, expected: np.ndarray, rtol: float) -> str:
     off = differing(value.astype(np.float64), expected, rtol) if value.dtype.kind == "f" else value != expected
-    first = tuple(int(i) for i in np.argwhere(off)[0]) if off.ndim else ()
-    place = f", the first at index {first} (counted from 0)" if first else ""
-    return f"{int(off.sum())} of {off.size} entries of {name} are wrong{place}"
+    count, first = int(off.sum()), tuple(int(i) for i in np.argwhere(off)[0])
+    if not first:
+        return f"{name} {verb(name, 'is', 'are')} wrong"
+    if count == off.size:
+        return f"all {count} entries of {name} are wrong" if count > 1 else f"the only entry of {name} is wrong"
+    if count == 1:
+        return f"1 of the {off.size} entries of {name} is wrong, at index {first}"
+    return f"{count} of the {off.size} entries of {name} are wrong, the first at index {first}"

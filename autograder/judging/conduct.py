@@ -43,7 +43,7 @@ def _moves_others(posed: Posed, calls: Sequence[Call]) -> Finding | None:
 
 
 def _shares(generator: str) -> str:
-    return f"Your function draws from {generator} or seeds it, which changes what any other code draws next."
+    return f"Your function draws from {generator} or seeds it, which changes what other code draws next."
 
 
 def _draws_at_all(posed: Posed, calls: Sequence[Call]) -> Finding | None:
@@ -59,8 +59,10 @@ def _draws_needlessly(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     for index, call in enumerate(calls):
         if call.drew and call.failure is None and not _is_drawn_from(posed, index):
             case, generator = posed.cases[index].label, generator_of(posed)
-            text = f"In the case “{case}” your function draws from `{generator}`, but the result needs no draw."
-            return Finding("draws-needlessly", f"{text} Other code that draws next then gets other numbers.")
+            text = (
+                f"In the case “{case}”, your function draws from `{generator}`, but the result needs no random number."
+            )
+            return Finding("draws-needlessly", f"{text} Code that draws next then gets different numbers.")
     return None
 
 
@@ -70,7 +72,7 @@ def _draws_from_a_copy(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     if not drawn or any(calls[index].drew is not False for index in drawn):
         return None
     name = generator_of(posed)
-    text = f"`{name}` does not move on, so the next draw gets the same numbers. Do you draw from a copy of it?"
+    text = f"Your function leaves `{name}` as it was, so the next draw gives the same numbers. Do you draw from a copy?"
     return Finding("generator-not-moved", text)
 
 
@@ -80,7 +82,7 @@ def _draws_more(posed: Posed, calls: Sequence[Call]) -> Finding | None:
     if not drawn or any(calls[index].left in (None, posed.notes.get(("left", index))) for index in drawn):
         return None
     text = f"Your function draws more from `{generator_of(posed)}` than the result needs."
-    text += " Other code that draws next then gets other numbers."
+    text += " Code that draws next then gets different numbers."
     return Finding("draws-more", text)
 
 
@@ -126,7 +128,7 @@ def why_not_repeatable(posed: Posed, calls: Sequence[Call]) -> str:
         return f"It draws from {' and '.join(drawn)}.{instead}"
     if generator and not any(call.drew for call in calls):
         return f"It never draws from `{generator}`, which you are given."
-    return "Does it keep something from call to call, or draw random numbers of its own?"
+    return "Does it keep something between calls, or draw random numbers of its own?"
 
 
 def generator_of(posed: Posed) -> str:
@@ -152,12 +154,12 @@ def misconduct(posed: Posed, calls: Sequence[Call]) -> Finding | None:
             return Finding("input-changed", text)
     for case, call in zip(posed.cases, calls, strict=False):
         if call.failure is None and call.again is not None and not _repeats(call.value, call.again):
-            text = "Called twice with the same inputs, your function answers differently. "
+            text = "Your function returns different results when it is called twice with the same inputs. "
             return Finding("not-repeatable", text + why_not_repeatable(posed, calls))
         if call.later is None and case.once:
             continue
         if call.failure is None and not same(call.later, call.value, 0.0) and not _odd(call.value):
-            text = "A later call changes what an earlier one returned. Do you return the same array each time?"
+            text = "A later call of your function changes an earlier result. Do you return the same array each time?"
             return Finding("earlier-result-changed", text)
     return misdrawn(posed, calls)
 
@@ -215,7 +217,7 @@ def wrong_count(
     for index in wrong:
         count, due = len(asked[index]), len(calls_due(posed, index, name))
         if count != due and calls[index].failure is None:
-            text = f"In the case “{posed.cases[index].label}” your function calls `{name}` {_times(count)}"
+            text = f"In the case “{posed.cases[index].label}”, your function calls `{name}` {_times(count)}"
             text += f" instead of {due}."
             often = "too-often" if count > due else "too-seldom"
             return Finding(f"calls-{name}-{often}".replace("_", "-"), text)

@@ -206,7 +206,7 @@ def problem_of(posed: Posed, index: int, calls: list[Call]) -> Problem | None:
         text = exercise.made(case, [array for array in call.made if isinstance(array, np.ndarray)])
         problem = Problem("made", text) if text else None
     if problem is None and case.lines and call.lines >= case.lines:
-        problem = Problem("made", f"one line runs {call.lines} times, and this exercise allows no Python loop")
+        problem = Problem("made", f"one of your lines runs {call.lines} times, and this exercise allows no such loop")
     if problem is None and case.quiet and call.numerical_warnings:
         return Problem("warned", f"NumPy warned: {call.numerical_warnings[0]}")
     return problem

@@ -35,7 +35,7 @@ def leaks_by_means(attend, Q, K, V):
 
 def test_a_leak_that_was_shown_and_not_seen_is_told_as_that():
     text = advice(leaks_by_means, "leaks_future")
-    assert "Two of your calls show the leak" in text and "their sum stays" in text, text
+    assert "two of your calls show the leak" in text and "their sum stays" in text, text
 
 
 def leaks_in_another_order(attend, Q, K, V):
@@ -49,7 +49,7 @@ def leaks_in_another_order(attend, Q, K, V):
 
 def test_calls_that_show_no_leak_are_told_as_that():
     text = advice(leaks_in_another_order, "leaks_future")
-    assert "No two of your calls show the leak" in text and "in another order" in text, text
+    assert "your calls don't show the leak" in text and "only reorder the keys and values" in text, text
 
 
 def asked_with(n, looks):
@@ -70,12 +70,12 @@ def asked_with(n, looks):
 
 def test_one_call_that_cannot_tell_two_suspects_apart_is_told_with_its_sizes():
     text = advice(asked_with(5, lambda out: out), "diagnose")
-    assert "answer alike" in text and "n = 5" in text and "the scores are between" in text, text
+    assert "both give the same output" in text and "n = 5" in text and "the scores are between" in text, text
 
 
 def test_one_call_that_tells_them_apart_where_nobody_looks():
     text = advice(asked_with(12, lambda out: out[:, -1]), "diagnose")
-    assert "their outputs differ" in text and "never in the last token" in text, text
+    assert "their outputs differ" in text and "not in the last token" in text, text
 
 
 def catching(trials, off):
@@ -108,13 +108,13 @@ def is_off(found, right):
 )
 def test_what_no_call_of_a_test_holds_is_told(trials, lacks):
     text = advice(catching(trials, is_off), "catches_wrong_decoder")
-    assert "there this decoder answers as a right one does" in text and lacks in text, text
+    assert "this decoder answers there like a correct one" in text and lacks in text, text
 
 
 def test_a_comparison_that_lets_nan_pass_is_told_as_that():
     answer = catching(TRIALS, lambda found, right: bool((found - right).abs().max() > 1e-6))
     found = judge_function(answer, "catches_wrong_decoder", 1, watched=False, reread=False)
-    assert found.mistake == "nan-passes" or "only in NaN or infinity" in found.advice, found.advice
+    assert found.mistake == "nan-passes" or "only where it is NaN or infinite" in found.advice, found.advice
 
 
 def test_differences_are_told_by_where_they_are():
@@ -122,10 +122,10 @@ def test_differences_are_told_by_where_they_are():
     other = right.copy()
     assert difference(right, other) == ""
     other[0, 1] += 1.0
-    assert "in 1 of 2 sequences and never in the last token" in difference(other, right)
+    assert "in 1 of 2 sequences and not in the last token" in difference(other, right)
     other = right.copy()
     other[0, 1, 0] = np.nan
-    assert difference(other, right) == "only in NaN or infinity"
+    assert difference(other, right) == "only where it is NaN or infinite"
     assert difference(right[:, :2], right) == "in shape"
 
 

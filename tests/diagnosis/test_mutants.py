@@ -62,12 +62,12 @@ def measured(d, n_samples, rng, scaled):
     ("answer", "words"),
     [
         (attention(lambda Q, K, V: Q @ K.T / np.sqrt(len(Q) * len(K))), "uses n·m instead of d_k"),
-        (attention(lambda Q, K, V: Q @ K.T / 3), "uses 9 instead of d_k, however large that is"),
+        (attention(lambda Q, K, V: Q @ K.T / 3), "always uses 9 instead of d_k"),
         (attention(lambda Q, K, V: Q @ V.T / np.sqrt(Q.shape[1])), "uses `V` instead of `K`"),
         (attention(lambda Q, K, V: Q @ K / np.sqrt(Q.shape[1])), "doesn't transpose `K`"),
         (
             lambda Q, K, V: (softmax(-scaled(Q, K, V)) @ V, softmax(scaled(Q, K, V))),
-            "The weights are right. The output matches what you get from code that",
+            "The weights are right. For the output, your code gives the same values as code that",
         ),
     ],
     ids=["two sizes", "a number", "values for keys", "not transposed", "leaf by leaf"],
@@ -81,11 +81,11 @@ def test_what_nobody_listed_is_told(answer, words, seed):
 @pytest.mark.parametrize(
     ("name", "answer", "words"),
     [
-        ("attention_scores", lambda Q, K: Q @ K.T / np.sqrt(Q.shape[1]), "has `scores` divided by √d_k"),
+        ("attention_scores", lambda Q, K: Q @ K.T / np.sqrt(Q.shape[1]), "divides `scores` by √d_k"),
         ("causal_mask", lambda n: np.tri(n, k=1, dtype=bool), "is off by 1 in a comparison"),
         ("padding_mask", lambda lengths, m: np.arange(m) < lengths[:, None] - 1, "is off by 1 in a comparison"),
-        ("softmax", lambda z, axis=0: softmax(z, axis), "has 0 as the default of `axis`"),
-        ("score_statistics", measured, "takes `scaled` the wrong way round"),
+        ("softmax", lambda z, axis=0: softmax(z, axis), "uses 0 as the default of `axis`"),
+        ("score_statistics", measured, "does the opposite of what it should when `scaled`"),
         ("low_rank_value", lambda X, down, up: 2 * X @ down @ up, "twice as large"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -122,12 +122,12 @@ def test_a_function_that_is_handed_over_and_never_called_is_named():
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late - 1].mean() - losses[:, early - 1].mean(),
-            "wrongly uses `losses[:, late - 1]`",
+            "uses the wrong expression `losses[:, late - 1]`",
         ),
         (
             "in_context_learning_score",
             lambda losses, early, late: losses[:, late].sum() - losses[:, early].sum(),
-            "has `score` multiplied by B",
+            "multiplies `score` by B",
         ),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O @ W_E.T, "uses `W_E`ᵀ instead of `W_U`"),
         ("ov_circuit", lambda W_E, W_V, W_O, W_U: W_E @ W_V @ W_O, "leaves out the product with `W_U`"),
@@ -159,4 +159,4 @@ def test_what_explains_ordinary_inputs_alone_is_said_to_do_so():
         return powers / powers.sum(axis=axis, keepdims=True)
 
     verdict = judge_function(called("softmax", answer), "softmax", 1)
-    assert "On ordinary inputs your results match what you get from code that" in verdict.advice, verdict.message
+    assert "On ordinary inputs, your code gives the same results as code that" in verdict.advice, verdict.message

@@ -84,5 +84,5 @@ def test_a_black_box_that_is_spent_is_told_with_its_count_however_it_refuses():
     }
     verdict = judge(posed, replace(asked, questions=reworded))
     count = len(posed.cases[0].args[2])
-    words = f"In the case “{posed.cases[0].label}” `attend` answers only {count} calls, and your function calls it"
+    words = f"In the case “{posed.cases[0].label}”, your function calls `attend` once too often, because it may make only {count} calls."
     assert words in verdict.advice

@@ -36,7 +36,10 @@ def test_every_template_is_used_and_says_what_it_is_given():
 
 def test_a_finding_has_the_slug_before_the_slash():
     finding = sentences.named("off-by-factor/number", factor="2")
-    assert (finding.slug, finding.text) == ("off-by-factor", "Your result is 2 times what it should be, in every case.")
+    assert (finding.slug, finding.text) == (
+        "off-by-factor",
+        "Your result is 2 times as large as it should be, whatever the inputs are.",
+    )
 
 
 def wrong_answers(unit):

@@ -63,12 +63,12 @@ def four_of_five(X):
     [
         ("embed", lambda tokens, E: E.T[tokens + E.shape[1]], "past the end of an axis of length vocab", "Two arrays"),
         ("feed_forward", three_axes, "expects an array with 3 axes, but it has", "Two arrays"),
-        ("merge_heads", three_names, "unpacks into 3 names", "Two arrays"),
-        ("merge_heads", four_of_five, "B·h·n·d_head entries cannot take the shape (B, n, h, h)", "Two arrays"),
+        ("merge_heads", three_names, "values into 3 names", "Two arrays"),
+        ("merge_heads", four_of_five, "B·h·n·d_head entries can't be reshaped to (B, n, h, h)", "Two arrays"),
         (
             "repeat_kv",
             lambda K, n_rep: K.expand(-1, K.shape[1] * n_rep, -1, -1),
-            "An axis of length g·n_rep meets one of length g",
+            "an axis of length g·n_rep with an axis of length g",
             "index",
         ),
     ],
@@ -114,7 +114,7 @@ def one_below_the_other(X):
             "summed",
         ),
         ("head_contributions", lambda *a: heads_of(*a).sum(1) ** 2, "You lose the heads (h).", "You sum"),
-        ("merge_heads", one_below_the_other, "with the axis n instead of the axis d_head", "summed"),
+        ("merge_heads", one_below_the_other, "with the axis n, but should join", "summed"),
         ("merge_heads", lambda X: X.transpose(1, 2).flatten(2)[None], "an axis too many or too few", "summed"),
         ("attention", lambda Q, K, V: (softmax(Q @ K.T), softmax(Q @ K.T) @ K), "The shape of the output", "summed"),
         (
@@ -176,7 +176,7 @@ def test_only_ordinary_cases_are_called_ordinary():
         return tokens
 
     verdict = told("sample", answer)
-    assert "Ordinary cases pass" not in verdict.message, verdict.message
+    assert "passes the ordinary cases" not in verdict.message, verdict.message
 
 
 def test_each_of_several_results_is_told_by_itself():
@@ -221,7 +221,7 @@ def attention_backward__by_steps(Q, K, V, d_output, step=3e-4):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_digits_that_got_lost_are_no_shift_of_the_rows(seed):
     advice = told("attention_backward", attention_backward__by_steps, seed).advice
-    assert "one number that is added" not in advice, advice
+    assert "the same number is added" not in advice, advice
 
 
 # --------------------------------------------------------------------------------------------------------- two causes

@@ -207,7 +207,9 @@ def earlier_places_alone(patterns, tokens):
 
 def test_of_a_head_that_is_missing_its_weight_is_told():
     verdict = told(earlier_places_alone, "find_heads")
-    assert "is missing in induction" in verdict.advice and "on the position itself" in verdict.advice, verdict.message
+    assert "is missing from `induction`" in verdict.advice and "on the position itself" in verdict.advice, (
+        verdict.message
+    )
 
 
 def keeps_too_many(next_logits, prompt, end, max_len, temperature, top_p, generator):

@@ -253,11 +253,11 @@ def test_an_infinite_entry_is_right_where_the_same_one_is_expected_and_nowhere_e
     exercise = Exercise("logs", "00_test", Leaf("float array", "logs"), log_of, draw, {"values": 1.0}, ())
     assert verdict_of(log_of, exercise).verdict == "right"
     for wrong, told in (
-        (lambda x: np.nan_to_num(log_of(x)), "2 of 6 entries of `logs` are wrong"),
+        (lambda x: np.nan_to_num(log_of(x)), "2 of the 6 entries of `logs` are wrong"),
         (lambda x: -log_of(x), "NaN or infinity"),
         (lambda x: np.where(x == 0, np.nan, log_of(x)), "NaN or infinity"),
         (lambda x: np.where(x < x.max(), -np.inf, log_of(x)), "NaN or infinity"),
-        (lambda x: log_of(x) + 1e-3, "4 of 6 entries of `logs` are wrong"),
+        (lambda x: log_of(x) + 1e-3, "4 of the 6 entries of `logs` are wrong"),
     ):
         verdict = verdict_of(wrong, exercise)
         assert verdict.verdict == "wrong" and told in verdict.message, verdict.message

@@ -40,7 +40,7 @@ def test_a_search_without_end_leaves_the_marks_and_the_first_case_that_fails(mar
     same = {"message": "", "advice": "", "where": None}
     assert replace(verdict, **same) == replace(marked.verdict, **same)
     assert verdict.verdict == "wrong" and verdict.mistake is None and verdict.where is not None
-    assert verdict.advice.startswith(naming.STOPPED) and "First seen in the case" in verdict.advice
+    assert verdict.advice.startswith(naming.STOPPED) and "first fails in the case" in verdict.advice
     assert verdict.message.startswith(verdict.advice) and "Passed: values 0/" in verdict.message
 
 

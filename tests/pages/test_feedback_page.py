@@ -90,7 +90,7 @@ def test_letters_that_cannot_be_seen_are_spelt_out():
 # --- the page --------------------------------------------------------------------------------------------------------
 
 WRONG = Verdict(
-    UNIT, "causal_mask", 1, 0.0, "wrong", "strict", "Too <b>strict</b>. First seen in the case “n = 4”: it is not. "
+    UNIT, "causal_mask", 1, 0.0, "wrong", "strict", "Too <b>strict</b>. Your function first fails in the case “n = 4”: it is not. "
     "Passed: values 0/4.", advice="Too <b>strict</b>."
 )  # fmt: skip
 
@@ -127,10 +127,12 @@ def test_the_advice_stands_at_the_top_and_the_verdict_above_the_folded_test():
     total = sum(POINTS.values())
     assert f"Score: {total - 1:g} of {total:g} points" in top
     assert '<a href="#test_causal_mask"><code>causal_mask</code></a>' in top
-    assert "0 of 1 ✗ wrong Too <b>strict</b>." in words(top) and "First seen" not in top
+    assert "0 of 1 ✗ wrong Too <b>strict</b>." in words(top) and "first fails" not in top
     verdict, test = page.index('id="test_causal_mask"'), page.index("<details><summary>The test that you had")
     assert page.index('id="answer-causal_mask"') < verdict < test
-    assert "Too <b>strict</b>. First seen in the case “n = 4”: it is not. Passed" in words(page[verdict:test])
+    assert "Too <b>strict</b>. Your function first fails in the case “n = 4”: it is not. Passed" in words(
+        page[verdict:test]
+    )
     assert page.count("✓ right") == 2 * (len(POINTS) - 1), "each right one in the box and above its test"
     assert "Out[" not in page and "0.0" not in words(page[verdict:test])
 

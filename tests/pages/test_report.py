@@ -41,7 +41,11 @@ def verdicts(**changed: tuple[str, float, str | None]) -> list[Verdict]:
     found = []
     for name, points in FUNCTIONS.items():
         verdict, score, mistake = changed.get(name, ("right", points, None))
-        found.append(Verdict(UNIT, name, points, score, verdict, mistake, f"About {name}. First seen in a case."))
+        found.append(
+            Verdict(
+                UNIT, name, points, score, verdict, mistake, f"About {name}. Your function first fails in the case “a”."
+            )
+        )
     return found
 
 
@@ -143,7 +147,7 @@ def test_the_numbers(course):
 
 
 def test_the_most_common_mistakes_come_first_and_hold_no_students_words(course):
-    tail = "What fails: axes. First seen in the case “a”: it is not. Passed: values 6/6, no side effects 0/1."
+    tail = "What fails: axes. Your function first fails in the case “a”: it is not. Passed: values 6/6, no side effects 0/1."
     items = [
         Graded(f"s{n}", UNIT, [replace(v, mistake=f"mistake-{n // 2}", verdict="wrong", message=tail, advice=advice)])
         for n, advice in enumerate(["What fails: axes."] * 13)

@@ -126,7 +126,7 @@ class Mutant:
         others = edits_of_part(self.part, self.sizes) if len(self.edits) == 1 else ()
         parents = _program(self.part, self.sizes).parents
         words = dict.fromkeys(told_apart(edit, others, parents, hidden) for edit in self.edits)
-        return f"{f'in `{self.exercise}` ' if self.path and self.exercise else ''}{listed(list(words))}"
+        return f"{listed(list(words))}{f' (in `{self.exercise}`)' if self.path and self.exercise else ''}"
 
     @property
     def exercise(self) -> str:

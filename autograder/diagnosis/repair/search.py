@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -166,10 +167,10 @@ def finding_of(repairs: Sequence[Repair], own: OwnProgram) -> Finding:
     parents, kind = Program(own.tree, STUDENT).parents, repairs[0].kind
     first, *others = (in_line(repair.edits, parents) for repair in _without_echo(repairs))
     if others:
-        text = say("own/either", change=begun(first), other=others[0])
+        text = say("own/either", change=first, other=others[0])
     else:
-        is_open = kind in OPEN and len(repairs[0].edits) == 1
-        text = say("own/open" if is_open else "own", change=begun(first))
+        is_one = len(repairs[0].edits) == 1
+        text = say(("own/open" if kind in OPEN else "own") if is_one else "own/several", change=begun(first))
     return Finding(f"own-{kind}", text, Certainty.REPAIR)
 
 
@@ -189,6 +190,8 @@ def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
 NOT_AGAIN = ("measured-on-draws", "keeps-state")
+#: The one case in which an answer fails, as its finding says.
+FAILS_IN = re.compile(r"fails in (the case “[^”]*”)\.$")
 #: So many cases are looked at, wrong ones and right ones, to find where wrong values begin.
 LOOKED_AT = 3
 
@@ -252,7 +255,8 @@ def _with_origin(
     if found is None:
         return finding
     if finding.slug in (None, "nan"):
-        return replace(found, facts=finding.facts)
+        case = FAILS_IN.search(finding.facts)
+        return replace(found, facts="" if case and case[1] in found.text else finding.facts)
     return replace(finding, text=f"{finding.text} {found.text}".strip())
 
 

@@ -159,9 +159,9 @@ def _of_sequences(pairs: Pairs) -> Told | None:
     counts = {abs(len(right) - len(value)) for value, right in pairs}
     count, evenly = max(counts), len(counts) == 1
     if all(_is_begun(value, right) for value, right in pairs):
-        return "stops-too-early" if evenly else "stops-too-early/unevenly", {"count": count}
+        return "stops-too-early" if evenly else "stops-too-early/unevenly", {"count": _entries(count)}
     if all(_is_begun(right, value) for value, right in pairs):
-        return "goes-on" if evenly else "goes-on/unevenly", {"count": count}
+        return "goes-on" if evenly else "goes-on/unevenly", {"count": _entries(count)}
     if all(_is_begun(value, right) or _is_begun(right, value) for value, right in pairs):
         return "ends-elsewhere", {}
     places = [parted(*pair) for pair in pairs]
@@ -173,6 +173,10 @@ def _of_sequences(pairs: Pairs) -> Told | None:
     return None
 
 
+def _entries(count: int) -> str:
+    return "1 entry" if count == 1 else f"{count} entries"
+
+
 def fails_elsewhere(evidence: Evidence) -> bool:
     """Whether the core is right."""
     core, cases = evidence.posed.exercise.core, evidence.posed.cases
@@ -180,7 +184,7 @@ def fails_elsewhere(evidence: Evidence) -> bool:
 
 
 def where_it_fails(evidence: Evidence) -> str:
-    """ "Ordinary cases pass, but the case “n = 1” fails.", where the core is right."""
+    """ "Your function passes the ordinary cases, but fails in the case “n = 1”.", where the core is right."""
     core = evidence.posed.exercise.core
     return say("fails" if core == "values" else "fails/criterion", criterion=core, cases=_labels(evidence, 3))
 
@@ -203,7 +207,8 @@ def names_given(evidence: Evidence) -> Finding | None:
     """Where a name is asked for: which one came back, and for what."""
     if not all(isinstance(evidence.calls[index].value, str) for index in evidence.failing()):
         return None
-    return named("wrong-names", Certainty.SYMPTOM, cases=_labels(evidence, 4))
+    result = evidence.posed.exercise.leaves[0].name.removeprefix("the ")
+    return named("wrong-names", Certainty.SYMPTOM, result=result, cases=_labels(evidence, 4))
 
 
 def _labels(evidence: Evidence, most: int) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 from ...data import Failure, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import close, tolerance
-from ...text import spoken
+from ...text import counted, spoken
 from ..evidence import Evidence
 from ..sentences import named, say
 
@@ -392,7 +392,7 @@ def number_of_axes(raised: Raised) -> Finding | None:
         return _in_line(raised, "number-of-axes/indices", axes=_axes(match[1]))
     if match := _first(_UNPACKED, message):
         key = "number-of-axes/parts" if match["there"] else "number-of-axes/more-parts"
-        return _in_line(raised, key, due=match["due"], there=match["there"])
+        return _in_line(raised, key, due=match["due"], there=counted(int(match["there"] or 0), "value"))
     return _in_line(raised, "number-of-axes/unknown") if _AXES_DO_NOT_MATCH.search(message) else None
 
 

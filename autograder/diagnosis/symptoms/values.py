@@ -10,7 +10,7 @@ import numpy as np
 from ...data import Certainty, Finding
 from ...exercises.kit.records import Case
 from ...judging.compare import close, same, slack, tolerance
-from ...text import listed, spoken
+from ...text import listed, spoken, verb
 from ...worker.values import leaves
 from ..evidence import Evidence
 from ..sentences import named, of_results
@@ -308,7 +308,8 @@ def one_result_wrong(evidence: Evidence) -> Finding | None:
     if not wrong or not right:
         return None
     slug = "only-" + "-and-".join(leaves[index].name.removeprefix("the ").replace(" ", "-") for index in sorted(wrong))
-    text = of_results("results/both", right, wrong=listed([spoken(leaves[index].name) for index in sorted(wrong)]))
+    others = listed([spoken(leaves[index].name) for index in sorted(wrong)])
+    text = of_results("results/both", right, wrong=others, are_wrong=verb(others, "is", "are", len(wrong) > 1))
     return Finding(f"{slug}-wrong", text, Certainty.PLACE)
 
 
