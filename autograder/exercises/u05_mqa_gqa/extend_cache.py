@@ -109,7 +109,7 @@ def too_large(case, arrays):
             None
             if square is None
             else (
-                f"a tensor of shape {square.shape} is made on the way, for {m} tokens: a cache of 100,000 would need "
+                f"your code makes a tensor of shape {square.shape} for {m} tokens. A cache of 100,000 would need "
                 "as many rows and columns"
             )
         )
@@ -119,8 +119,8 @@ def too_large(case, arrays):
     for array in arrays:
         if array.size >= limit:
             return (
-                f"a tensor of shape {array.shape} is made on the way: as many numbers as K or V with a copy for each "
-                f"of the {case.sizes['h']} query heads"
+                f"your code makes a tensor of shape {array.shape}, which has as many numbers as K or V with "
+                f"a copy for each of the {case.sizes['h']} query heads"
             )
     return None
 

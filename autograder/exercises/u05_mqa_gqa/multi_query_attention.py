@@ -48,7 +48,7 @@ def copies_of_keys(case, arrays):
         for array in arrays:
             alike = array.dtype.kind == "f" and array.size == wanted.size
             if alike and np.allclose(profile(array), wanted, atol=1e-5):
-                return f"on the way it makes a tensor that holds {name} once for each head"
+                return f"your code makes a tensor that holds {name} once for each head"
     return None
 
 

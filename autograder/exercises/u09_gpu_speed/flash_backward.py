@@ -125,7 +125,7 @@ def too_large(case, arrays):
     if found is None:
         return None
     n = case.sizes["n"]
-    return f"a tensor of shape {found.shape} is made on the way: as many entries a head as n × n = {n} × {n} scores"
+    return f"your code makes a tensor of shape {found.shape}, which has as many entries per head as {n} × {n} scores"
 
 
 def backward(

@@ -54,7 +54,7 @@ def all_queries_at_once(case, arrays):
     """Whether the scores of all queries of a head, or of several, are made at once."""
     if not any(array.size >= case.watch for array in arrays):
         return None
-    return "the scores of many queries of a head are made at once, where each query is to meet the keys by itself"
+    return "your code computes the scores of many queries of a head at once, but it should take the queries one by one"
 
 
 MISTAKES = (

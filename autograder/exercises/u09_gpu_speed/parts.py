@@ -84,8 +84,8 @@ def other_blocks(case: Case, arrays: list[np.ndarray]) -> str | None:
         if any(_alike(row, scores[start : start + len(row)]) for start in range(len(scores) - len(row) + 1))
     }
     if lengths and max(lengths) > size:
-        return f"the scores of a query with {max(lengths)} keys are made at once, where a block holds {size}"
-    return None if size in lengths else f"it never makes the scores of a whole block of {size} keys"
+        return f"your code computes the scores of a query with {max(lengths)} keys at once, but a block holds {size}"
+    return None if size in lengths else f"your code never computes the scores of a whole block of {size} keys"
 
 
 def _rows(array: np.ndarray) -> list[np.ndarray]:

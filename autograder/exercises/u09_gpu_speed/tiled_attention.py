@@ -94,7 +94,7 @@ def too_large(case, arrays):
     if found is None:
         return None
     n = case.sizes["n"]
-    return f"a tensor of shape {found.shape} is made on the way: as many entries as n × n = {n} × {n} scores"
+    return f"your code makes a tensor of shape {found.shape}, which has as many entries as {n} × {n} scores"
 
 
 def all_keys_at_once(case, arrays):
@@ -104,7 +104,7 @@ def all_keys_at_once(case, arrays):
     for array in arrays:
         found = np.unique(np.round(array.astype(np.float64), 8)) if array.dtype.kind == "f" else array[:0]
         if found.size == scores.size and np.isfinite(found).all() and abs(np.corrcoef(found, scores)[0, 1]) > 1 - 1e-6:
-            return "the scores of a query with all n keys are made at once"
+            return "your code computes the scores of a query with all n keys at once"
     return None
 
 
@@ -117,7 +117,9 @@ def met_again(case, arrays):
     changes = [at for at, before in zip(met, [None, *met], strict=False) if at != before]
     if len(changes) == len(set(changes)):
         return None
-    return "the scores of a block of keys come up once more after those of other blocks, but one pass should do"
+    return (
+        "your code computes the scores of a block of keys again after those of other blocks. One pass should be enough"
+    )
 
 
 def is_of_block(array, block):

@@ -106,7 +106,7 @@ def seen(case, arrays):
     if found is None:
         return None
     size = case.sizes["block_size"]
-    return f"a tensor of shape {found.shape} is made on the way: more than {size} × {size} scores a head"
+    return f"your code makes a tensor of shape {found.shape}, which is more than {size} × {size} scores per head"
 
 
 def one_by_one(case, arrays):
@@ -114,7 +114,9 @@ def one_by_one(case, arrays):
     size, lengths = case.sizes["block_size"], {array.size for array in arrays}
     if size not in lengths or max(lengths) >= size * size:
         return None
-    return "no tile of scores is made: is each query served by itself? Cut the queries into blocks, too"
+    return (
+        "your code computes no block of scores, as if it took the queries one by one. Cut the queries into blocks, too"
+    )
 
 
 def other_tiles(case, arrays):
@@ -123,7 +125,7 @@ def other_tiles(case, arrays):
     tile = Q[size : 2 * size] @ K[:size].T
     if any(is_of_block(array, tile) for array in arrays):
         return None
-    return f"the second {size} queries never meet the first {size} keys, all of them and no others, in one product"
+    return f"your code never multiplies just the second {size} queries by just the first {size} keys"
 
 
 def later_block(case, arrays):
@@ -136,7 +138,7 @@ def later_block(case, arrays):
             if array.size == scores.size and np.isfinite(array).all():
                 alike = np.corrcoef(array.ravel().astype(np.float64), scores.ravel())[0, 1]
                 if abs(alike) > 1 - 1e-6:
-                    return "a block of queries is multiplied with a block of keys that lies wholly behind it"
+                    return "your code multiplies a block of queries by a block of keys that comes entirely after it"
     return None
 
 

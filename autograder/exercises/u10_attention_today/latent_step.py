@@ -126,7 +126,7 @@ def of_single_tokens(case, arrays):
                     if rows.shape[-1] == width and np.isfinite(rows).all():
                         sizes = np.linalg.norm(rows, axis=-1, keepdims=True)
                         if (rows @ known.T > (1 - 1e-9) * np.maximum(sizes, 1e-12)).any():
-                            return f"on the way it makes {letter} of cached tokens, in a tensor of shape {array.shape}"
+                            return f"your code makes {letter} of cached tokens, in a tensor of shape {array.shape}"
     return None
 
 
@@ -143,7 +143,7 @@ def keys_or_values(case, arrays):
         known = [profile(numbers) for part in parts for numbers in (part, part[0])]
         for array in (array for array in arrays if array.dtype.kind == "f"):
             if any(array.size == one.size and np.allclose(profile(array), one, atol=1e-5) for one in known):
-                return f"on the way it makes {letter} of the cached tokens, in a tensor of shape {array.shape}"
+                return f"your code makes {letter} of the cached tokens, in a tensor of shape {array.shape}"
     return None
 
 

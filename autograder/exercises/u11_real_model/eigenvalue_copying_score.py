@@ -112,7 +112,7 @@ def all_by_all(case, arrays):
     if not arrays:
         return None
     return (
-        f"a tensor of shape {arrays[0].shape} is made on the way, for {case.sizes['vocab']} tokens: SmolLM2's 49,152 "
+        f"your code makes a tensor of shape {arrays[0].shape} for {case.sizes['vocab']} tokens. SmolLM2's 49,152 "
         "tokens would need 9.7 GB for it"
     )
 
