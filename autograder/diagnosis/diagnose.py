@@ -22,6 +22,7 @@ from .recognise import recognise
 from .repair.own_program import OwnProgram
 from .repair.search import with_repair
 from .sentences import say
+from .symptoms.form import beyond
 
 
 def ask_and_judge(posed: Posed, ask: Callable[[Posed], Answer], program: OwnProgram | None = None) -> Verdict:
@@ -190,4 +191,4 @@ def _beside(finding: Finding, seen: Finding) -> Finding:
     facts = f"{seen.text} {finding.facts}".strip()
     if finding.is_weak:
         return replace(finding, slug=seen.slug, certainty=Certainty.PLACE, facts=facts)
-    return replace(finding, facts=facts)
+    return replace(finding, facts=f"{seen.text} {beyond(seen.text, finding.facts)}".strip())

@@ -19,7 +19,7 @@ from .mutants.explain import explain, explain_ordinary
 from .observed import is_hunt
 from .sentences import named, of_results, say
 from .symptoms import form, shapes, values
-from .symptoms.form import fails_elsewhere, names_given, some_cases_only, where_it_fails
+from .symptoms.form import beyond, fails_elsewhere, names_given, some_cases_only, where_it_fails
 
 Relation = Callable[[Evidence], Finding | None]
 #: What is looked for in each of several results by itself.
@@ -180,7 +180,7 @@ def _of_relations(posed: Posed, calls: list[Call], problems: list[Problem | None
     found = _first_of(relations, evidence)
     if found is None or found.is_weak or evidence.all_of_kind("made", "warned"):
         return found
-    return replace(found, facts=where_it_fails(evidence) if fails_elsewhere(evidence) else "")
+    return replace(found, facts=beyond(found.text, where_it_fails(evidence)) if fails_elsewhere(evidence) else "")
 
 
 def _slips(posed: Posed, calls: list[Call], indices: Sequence[int], anywhere: bool = False) -> bool:

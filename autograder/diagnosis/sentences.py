@@ -26,7 +26,7 @@ TEMPLATES: dict[str, str] = {
     "dtype-lost": "Your result is less precise than the inputs. Where does your code convert it to float32?",
     "materialises": "Your numbers are right, but {problem}.",
     "warns": "Your numbers are right, but NumPy prints a warning while your function runs. Avoid what causes it.",
-    "nan": "Your result contains NaN or infinity in the case “{case}”. Which step produces it?",
+    "nan": "Your code produces NaN or infinity in the case “{case}”. Which step does?",
     "wrong-signature": "Your function doesn't take the arguments that its docstring names.",
     "no-error": (
         "Your function should raise a {error} where the docstring says so. Check for that first, and raise it yourself."

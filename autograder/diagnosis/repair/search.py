@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,6 +22,7 @@ from ..operators.edit import ODD, STUDENT, Edit, Program, together
 from ..operators.expressions import OF_SIZE
 from ..operators.words import in_line
 from ..sentences import say
+from ..symptoms.form import beyond
 from .origin import origin
 from .own_program import AT_A_TIME, OwnProgram
 
@@ -190,8 +190,6 @@ def _without_echo(repairs: Sequence[Repair]) -> Sequence[Repair]:
 
 #: What other versions of the program would only do again: measure as long, keep as much from call to call.
 NOT_AGAIN = ("measured-on-draws", "keeps-state")
-#: The one case in which an answer fails, as its finding says.
-FAILS_IN = re.compile(r"fails in (the case “[^”]*”)\.$")
 #: So many cases are looked at, wrong ones and right ones, to find where wrong values begin.
 LOOKED_AT = 3
 
@@ -255,8 +253,7 @@ def _with_origin(
     if found is None:
         return finding
     if finding.slug in (None, "nan"):
-        case = FAILS_IN.search(finding.facts)
-        return replace(found, facts="" if case and case[1] in found.text else finding.facts)
+        return replace(found, facts=beyond(found.text, finding.facts))
     return replace(finding, text=f"{finding.text} {found.text}".strip())
 
 

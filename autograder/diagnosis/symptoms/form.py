@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from ...data import Call, Certainty, Finding
@@ -187,6 +189,16 @@ def where_it_fails(evidence: Evidence) -> str:
     """ "Your function passes the ordinary cases, but fails in the case “n = 1”.", where the core is right."""
     core = evidence.posed.exercise.core
     return say("fails" if core == "values" else "fails/criterion", criterion=core, cases=_labels(evidence, 3))
+
+
+#: The one case in which an answer fails, in these words.
+_FAILS_IN = re.compile(r"fails in (the case “[^”]*”)\.$")
+
+
+def beyond(text: str, facts: str) -> str:
+    """Where an answer fails, unless that is one case which a text names already."""
+    case = _FAILS_IN.search(facts)
+    return "" if case and case[1] in text else facts
 
 
 def some_cases_only(evidence: Evidence) -> Finding | None:
