@@ -67,7 +67,7 @@ AS_IF = {
     "size-off-by-one": ("uses {now:plain} {sign} 1 instead of {now:plain}", "uses a size that is off by 1"),
     "number-for-size": ("always uses {number} instead of {now:plain}", "uses the fixed number {number} for a size"),
     "number-for-infinity": ("hides entries with a finite number such as {number} instead of −∞",) * 2,
-    "zero-for-infinity": ("gives hidden entries the score 0, for which the softmax still gives a weight",) * 2,
+    "zero-for-infinity": ("gives hidden entries the score 0, so they still get a weight",) * 2,
     # one step more on what a line works out
     "call-twice": ("takes `{name}` of {what} twice", "takes `{name}` twice"),
     "result-no-abs": ("takes the absolute value of {what}", "takes an absolute value in one step"),

@@ -83,12 +83,12 @@ def cases(case):
     yield case("edge cases", "scores around ±20,000 and an empty cache", rtol=1e-6, **drawn)
     room = {"B": 2, "d_model": range(7, 11), "d_head": range(6, 9), "n_new": range(3, 5), "t": range(9, 13)}
     for at in case.rng.permutation(len(WIDE))[:2]:
-        words = "what is made on the way with {h} heads, {g} of keys and values"
+        words = "intermediate tensors with {h} heads, {g} of keys and values"
         yield case("memory", words, watch="B*h*t*d_head", **room, **WIDE[at])
     few = {"B": 1, "h": 4, "g": 2, "d_head": range(5, 7), "n_new": range(2, 4), "t": range(90, 120)}
     yield case("a long cache", LONG, watch="t*t", **few)
     one = {"B": 1, "n_new": 1, "h": 4, "g": 1, "d_head": range(6, 9), "t": range(17, 21)}
-    words = "what is made on the way for one new token after {t}, a single sequence and one key/value head"
+    words = "intermediate tensors for one new token after {t}, a single sequence and one key/value head"
     yield case("memory", words, watch="B*h*t*d_head", **one)
     yield case("edge cases", FLOAT64, d_head=4, rtol=RTOL_FLOAT64, **first)
     yield case("values", "float16", dtype=np.float16, rtol=HALF, **first)
@@ -97,7 +97,7 @@ def cases(case):
     yield case("gradients", "gradients with an empty cache and g = h", gradient=True, t=0, h=2, g=2)
 
 
-LONG = "what is made on the way for {n_new} tokens after {t}"
+LONG = "intermediate tensors for {n_new} tokens after {t}"
 
 
 def too_large(case, arrays):

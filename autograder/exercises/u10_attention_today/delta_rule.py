@@ -69,9 +69,9 @@ def cases(case):
     yield case("edge cases", "a long text", n=range(60, 70), state=BEFORE)
     yield case("edge cases", "a longer text", n=range(140, 150), B=1, h=2, beta=FAINT, state=BEFORE)
     yield case("edge cases", "memory that is not contiguous", layout=strided, state=BEFORE)
-    yield case("all tokens at once", "what is made on the way, {n} tokens", watch="d_v", **LONG)
+    yield case("all tokens at once", "intermediate tensors for {n} tokens", watch="d_v", **LONG)
     yield case("all tokens at once", "no Python loop over 150 tokens", B=1, h=1, n=150, beta=FAINT, lines=149)
-    yield case("all tokens at once", "what is made on the way, with a state", watch="d_v", state=BEFORE, **LONG)
+    yield case("all tokens at once", "intermediate tensors, with a state", watch="d_v", state=BEFORE, **LONG)
     label = "gradients, a state from before, some beta are 0"
     yield case("gradients", label, beta=Drawn("B h n", some_zero), state=BEFORE, gradient=True)
 
@@ -103,7 +103,7 @@ def token_by_token(case, arrays):
     small = sum(array.size in (d_v, d_k * d_v) for array in arrays)
     if small < 16:
         return None
-    return f"for {case.sizes['n']} tokens it makes {small} tensors or more that hold one value, or one state, each"
+    return f"for {case.sizes['n']} tokens, your code makes {small} or more tensors the size of one value or one state"
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -135,13 +135,13 @@ def looped(Q, K, V, beta, state=None):
 
 MISTAKES = (
     ("token-by-token", looped,
-     "Your numbers are right, but you take the tokens one after the other in a Python loop. All their corrections "
-     "solve one triangular system."),
+     "Your numbers are right, but you take the tokens one after the other in a Python loop. Solve one triangular "
+     "system for all their corrections."),
     ("adds", {"corrects": False},
      "You add up keys and values, scaled by beta. That is linear attention. Subtract first what the state already "
      "holds for a key."),
     ("rate-by-columns", {"by_columns": True},
-     "In your system beta scales the columns. Equation t has the beta of token t. Does it scale a row or a column?"),
+     "In your system beta scales the columns. Equation t has the beta of token t. Is an equation a row or a column?"),
 )  # fmt: skip
 
 EXERCISE = exercise(

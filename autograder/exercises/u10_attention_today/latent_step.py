@@ -81,7 +81,7 @@ def cases(case):
     yield case("edge cases", "scores around ±10,000", rtol=1e-6, **drawn)
     yield case("edge cases", "params in another order", **other_order(case.draw()))
     for heads in case.rng.permutation(range(3, 6))[:2]:
-        yield case("absorbed", "what is made on the way with {h} heads", watch="t*d_v", h=heads, **WIDE)
+        yield case("absorbed", "intermediate tensors with {h} heads", watch="t*d_v", h=heads, **WIDE)
     yield case("edge cases", "a long cache ({t} tokens)", t=range(530, 560), B=1, h=2, d_head=3, d_v=2)
     yield case("edge cases", f"{IN_FLOAT64} (d_head = 4)", d_head=4, rtol=RTOL_FLOAT64)
     yield case("edge cases", "all scores near −10,000, many tokens, two are equal", rtol=1e-5, **all_low(case))

@@ -101,7 +101,7 @@ def cases(case):
     places = dict(zip(NAMES, (strided, by_columns, strided, by_columns), strict=True))
     yield sized(case, "edge cases", "memory that is not contiguous", circuit(rng, mixed), layout=places)
     large = circuit(rng, mixed, vocab=int(rng.integers(60, 70)))
-    yield sized(case, "memory", "what is made on the way with {vocab} tokens", large, watch="vocab*vocab")
+    yield sized(case, "memory", "intermediate tensors with {vocab} tokens", large, watch="vocab*vocab")
     one_token_often = circuit(rng, mixed)
     one_token_often["W_E"][:, 0] += 3.0
     yield sized(case, "values", "embeddings with a part that all tokens share", one_token_often)
