@@ -163,8 +163,7 @@ MISTAKES = (
     ("smaller-of-both", {"left": lambda target, drafted, token: torch.minimum(target, drafted)},
      "You draw the new token from the smaller of both chances. That part comes through with the draft already."),
     ("evenly-among-the-rest", {"left": lambda target, drafted, token: (target > drafted).to(target.dtype)},
-     "You give the same chance to every token that the draft model proposes too rarely. How much chance does each "
-     "of them still lack?"),
+     "You give the same chance to every token that the draft has too rarely. How much does each of them lack?"),
     ("difference-turned-round", {"left": lambda target, drafted, token: (drafted - target).clamp(min=0)},
      "You draw a new token that the draft model likes more than the target does. It should be the other way round."),
     ("softmax-of-the-difference", {"left": lambda target, drafted, token: (target - drafted).softmax(-1)},
@@ -198,8 +197,7 @@ MISTAKES = (
     ("nothing-drawn", {"none_when_refused": True},
      "Where a token is refused, you draw none, so the list would be empty if the first one is."),
     ("last-row-of-the-draft", {"bonus": lambda p_target, p_draft: p_target[-2]},
-     "If all tokens stay, you draw the next one from the row of the last token. Which row is for the place after "
-     "it?"),
+     "If all tokens stay, you draw the next one from the last token's own row. Which row comes after it?"),
     ("rest-of-the-last-row", {"bonus": lambda p_target, p_draft: (p_target[-1] - p_draft[-1]).clamp(min=0)},
      "If all tokens stay, you draw from what the draft leaves of the target's last row. Nothing was drafted there."),
     ("numbers-one-by-one", in_turn,
